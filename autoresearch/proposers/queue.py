@@ -14,7 +14,7 @@ from pathlib import Path
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import canonical, unused
-from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.proposer import Attempt, Proposer
 from autoresearch.errors import AutoresearchError
 from autoresearch.proposers.queue_entry import QUEUE, Broken, from_blueprint, from_entry, token_of
 
@@ -43,7 +43,7 @@ class QueueItem:
         return f"entry {self.number}" if self.number else self.file
 
 
-class Queue:
+class Queue(Proposer):
     """Ideas in the order in which they stand; blueprints in the order of their names.
 
     The token is the name of the blueprint's file, the slug of an entry, or a hash of an entry without one:
@@ -109,12 +109,6 @@ class Queue:
             return [(path.name, (seen := path.stat()).st_mtime_ns, seen.st_size, seen.st_ino) for path in paths]
         except OSError as failure:
             return str(failure)
-
-    def tell(self, attempt: Attempt) -> None:
-        """A queue learns nothing."""
-
-    def close(self) -> None:
-        """Nothing is held open."""
 
     def _good(self, attempts: Sequence[Attempt], gone: Collection[str] = ()) -> Iterator[tuple[QueueItem, Hypothesis]]:
         """Every entry that is sound and was not yet proposed; the others are noted as faults."""

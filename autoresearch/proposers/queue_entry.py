@@ -23,7 +23,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -34,6 +34,7 @@ from autoresearch.core.blueprint.finding import errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.campaign import overrides
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
+from autoresearch.core.campaign.usual_space import on_one_line
 from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.records.secrets import mask_text
 
@@ -42,17 +43,25 @@ FROM = "from"
 ENTRY: dict[str, dict[str, Any]] = {
     "slug": {"type": "string", "description": "its short name; else made from what it changes"},
     "sentence": {"type": "string", "description": "why it may win"},
-    "overrides": {"type": "object", "description": "recipe keys and their new values"},
+    "overrides": {"type": "object", "description": "recipe keys and their new values", "examples": [{"lr": 0.001}]},
     "set": {"type": "object", "description": "another name for overrides"},
-    "files": {"type": "object", "description": "path in the repository: the new text, or {from: FILE}"},
-    "patches": {"type": "array", "items": {"type": "string"}, "description": "files of unified diffs"},
+    "files": {"type": "object", "description": "path in the repository: the new text, or {from: FILE}",
+              "examples": [{"path/in/repository": "the whole new text"}]},
+    "patches": {"type": "array", "items": {"type": "string"}, "description": "files of unified diffs",
+                "examples": [["change.diff"]]},
     "blueprint": {"type": "string", "description": "instead of the campaign's"},
     "parent": {"type": "string", "description": "best (the default), baseline, or the slug of an idea"},
     "expected": {"type": "string", "description": "what is expected of it"},
     "simpler": {"type": "boolean", "description": "it makes things simpler, so being as good is enough"},
     "smoke": {"type": "boolean", "description": "it tests plumbing and judges nothing"},
+}  # fmt: skip
+"""Every key of an entry, as its JSON schema; `_misshapen` holds an entry against it."""
+_FORMS: dict[str, tuple[type, str]] = {
+    "string": (str, "is no text; put it in quotes"),
+    "boolean": (bool, "is neither true nor false"),
+    "object": (Mapping, "is no mapping"),
+    "array": (list, "is no list of paths"),
 }
-"""Every key of an entry, as its JSON schema."""
 
 _OUTSIDE = "is no path inside the repository"
 
@@ -108,48 +117,71 @@ def from_blueprint(path: Path) -> Hypothesis:
     return Hypothesis(slug=slug, sentence=sentence, blueprint=text, proposer=QUEUE, token=path.name)
 
 
-def sources(entry: Any) -> Iterator[str]:
+def sources(entry: Any) -> list[str]:
     """The files that an entry names, as it writes them, wherever the entry is sound."""
-    if not isinstance(entry, Mapping):
-        return
-    files, patches = entry.get("files"), entry.get("patches")
-    values = files.values() if isinstance(files, Mapping) else ()
-    yield from (value[FROM] for value in values if isinstance(value, Mapping) and isinstance(value.get(FROM), str))
-    yield from (item for item in (patches if isinstance(patches, list) else ()) if isinstance(item, str))
-    if isinstance(entry.get("blueprint"), str) and entry["blueprint"]:
-        yield entry["blueprint"]
+    found: list[str] = []
+
+    def note(source: str) -> str:
+        found.append(source)
+        return source
+
+    _with_sources(entry, note)
+    return found
 
 
 def found_from_anywhere(entry: Any, folder: Path) -> Any:
     """The same entry, its paths absolute."""
-    if not isinstance(entry, dict):
+    return _with_sources(entry, lambda source: str(folder / source))
+
+
+def _with_sources(entry: Any, change: Callable[[str], str]) -> Any:
+    """The same entry with each path of a file that it names changed."""
+    if not isinstance(entry, Mapping):
         return entry
 
-    def absolute(source: object) -> object:
-        return str(folder / source) if isinstance(source, str) else source
+    def changed(source: Any) -> Any:
+        return change(source) if isinstance(source, str) and source else source
 
     same = dict(_spelled_out(entry))
-    if isinstance(same.get("files"), dict):
+    if isinstance(same.get("files"), Mapping):
         same["files"] = {
-            target: {**value, FROM: absolute(value[FROM])} if isinstance(value, dict) and FROM in value else value
+            target: {**value, FROM: changed(value[FROM])} if isinstance(value, Mapping) and FROM in value else value
             for target, value in same["files"].items()
         }
     if isinstance(same.get("patches"), list):
-        same["patches"] = [absolute(item) for item in same["patches"]]
-    if isinstance(same.get("blueprint"), str):
-        same["blueprint"] = absolute(same["blueprint"])
+        same["patches"] = [changed(item) for item in same["patches"]]
+    if "blueprint" in same:
+        same["blueprint"] = changed(same["blueprint"])
     return same
 
 
+def _misshapen(entry: Mapping[Any, Any]) -> Iterator[EntryFault]:
+    """What is not as the schema has it."""
+    for word, value in entry.items():
+        if word not in ENTRY or word == "set":
+            near = difflib.get_close_matches(str(word), ENTRY, 1)
+            known = f"write `{near[0]}`" if near else f"known are {', '.join(ENTRY)}"
+            yield EntryFault(f"`{word}` is no key of an entry; {known}", (str(word),))
+            continue
+        form, otherwise = _FORMS[ENTRY[word]["type"]]
+        example = "".join(f"; write `{word}: {on_one_line(one)}`" for one in ENTRY[word].get("examples", ()))
+        if not isinstance(value, form):
+            yield EntryFault(f"`{word}` {otherwise}{example}", (word,))
+        for n, item in enumerate(value if form is list and isinstance(value, list) else ()):
+            if not isinstance(item, str):
+                yield EntryFault(f"{item!r} is no path of a patch{example}", (word, n))
+
+
 class _EntryReader:
-    """Reads one entry, and notes all that is wrong with it."""
+    """Reads what has the form of the schema in one entry, and notes all that is wrong with it."""
 
     def __init__(self, entry: Mapping[Any, Any], folder: Path) -> None:
-        self.entry, self.folder = entry, folder
-        self.faults: list[EntryFault] = []
+        self.folder, self.faults = folder, list(_misshapen(entry))
+        wrong = {fault.keys[0] for fault in self.faults}
+        self.entry = {word: value for word, value in entry.items() if word not in wrong}
+        self.whole = entry
 
     def hypothesis(self) -> Hypothesis:
-        self.words()
         changes, files, patches = self.overrides(), self.files(), self.patches()
         blueprint = self.blueprint()
         slug = self.slug(changes)
@@ -166,36 +198,20 @@ class _EntryReader:
             patches=patches,
             blueprint=blueprint,
             expected=self.text("expected"),
-            simpler=self.entry.get("simpler") is True,
-            smoke=self.entry.get("smoke") is True,
+            simpler=self.entry.get("simpler", False),
+            smoke=self.entry.get("smoke", False),
             proposer=QUEUE,
-            token=token_of(self.entry),
+            token=token_of(self.whole),
         )
 
     def wrong(self, message: str, *keys: str | int) -> None:
         self.faults.append(EntryFault(message, keys))
 
-    def words(self) -> None:
-        for word, value in self.entry.items():
-            kind = ENTRY.get(word, {}).get("type")
-            if kind is None or word == "set":
-                near = difflib.get_close_matches(str(word), ENTRY, 1)
-                known = f"write `{near[0]}`" if near else f"known are {', '.join(ENTRY)}"
-                self.wrong(f"`{word}` is no key of an entry; {known}", str(word))
-            elif kind == "string" and not isinstance(value, str):
-                self.wrong(f"`{word}` is no text; put it in quotes", word)
-            elif kind == "boolean" and not isinstance(value, bool):
-                self.wrong(f"`{word}` is neither true nor false", word)
-
     def text(self, key: str) -> str:
-        value = self.entry.get(key)
-        return value.strip() if isinstance(value, str) else ""
+        return str(self.entry.get(key, "")).strip()
 
     def overrides(self) -> dict[str, object]:
         given = self.entry.get("overrides", {})
-        if not isinstance(given, Mapping):
-            self.wrong("`overrides` is no mapping; write `overrides: {lr: 0.001}`", "overrides")
-            return {}
         changes = overrides.flatten({str(key): value for key, value in given.items()})
         for name, value in changes.items():
             if isinstance(value, str) and mask_text(f"{name}={value}") != f"{name}={value}":
@@ -204,12 +220,8 @@ class _EntryReader:
         return changes
 
     def files(self) -> dict[str, str]:
-        given = self.entry.get("files", {})
-        if not isinstance(given, Mapping):
-            self.wrong("`files` is no mapping; write `files: {path/in/repository: the whole new text}`", "files")
-            return {}
         texts = {}
-        for target, value in given.items():
+        for target, value in self.entry.get("files", {}).items():
             if not is_inside(str(target)):
                 self.wrong(f"{target} {_OUTSIDE}", "files", str(target))
             elif (text := self.whole_text(str(target), value)) is not None:
@@ -238,26 +250,18 @@ class _EntryReader:
         return bool(suffix and value.endswith(suffix)) or (self.folder / value).is_file()
 
     def patches(self) -> tuple[str, ...]:
-        given = self.entry.get("patches", [])
-        if not isinstance(given, list):
-            self.wrong("`patches` is no list of paths; write `patches: [change.diff]`", "patches")
-            return ()
         texts = []
-        for n, item in enumerate(given):
-            if not isinstance(item, str):
-                self.wrong(f"{item!r} is no path of a patch; write `patches: [change.diff]`", "patches", n)
-            elif (text := self.read(item, "patches", n)) is not None:
-                texts.append(text)
-                self.patch(item, text, n)
+        for n, name in enumerate(self.entry.get("patches", [])):
+            if (text := self.read(name, "patches", n)) is None:
+                continue
+            texts.append(text)
+            if "\n@@" not in f"\n{text}" and "GIT binary patch" not in text and "rename from " not in text:
+                self.wrong(f"{name} is no unified diff", "patches", n)
+            heads = re.findall(r"^(?:\+\+\+|---) \"?(?:[ab]/)?([^\t\n\"]+)", text, re.MULTILINE)  # of diff -u, too
+            for path in sorted({*heads, *(file.path for file in files_of(text))} - {"", "/dev/null"}):
+                if not is_inside(path):
+                    self.wrong(f"{name} changes {path}, which {_OUTSIDE}", "patches", n)
         return tuple(texts)
-
-    def patch(self, name: str, text: str, n: int) -> None:
-        if "\n@@" not in f"\n{text}" and "GIT binary patch" not in text and "rename from " not in text:
-            self.wrong(f"{name} is no unified diff", "patches", n)
-        heads = re.findall(r"^(?:\+\+\+|---) \"?(?:[ab]/)?([^\t\n\"]+)", text, re.MULTILINE)  # of diff -u, too
-        for path in sorted({*heads, *(file.path for file in files_of(text))} - {"", "/dev/null"}):
-            if not is_inside(path):
-                self.wrong(f"{name} changes {path}, which {_OUTSIDE}", "patches", n)
 
     def blueprint(self) -> str:
         name = self.text("blueprint")
@@ -274,11 +278,8 @@ class _EntryReader:
             return None
 
     def slug(self, changes: Mapping[str, object]) -> str:
-        own = self.text("slug")
-        if own:
+        if own := self.text("slug") or ("" if changes else self.text("sentence")):
             slug = slugify(own)
-        elif self.text("sentence") and not changes:
-            slug = slugify(self.text("sentence"))
         else:
             slug = overrides.slug(changes) if changes else slugify(self.sentence(changes))
         if slug in (BASELINE, BEST):
@@ -288,14 +289,10 @@ class _EntryReader:
     def sentence(self, changes: Mapping[str, object]) -> str:
         """What is changed, where nobody said why."""
         parts = [overrides.sentence(changes)] if changes else []
-        parts += [f"changes {path}" for path in _items(self.entry.get("files"))]
-        parts += [f"applies {path}" for path in _items(self.entry.get("patches"))]
+        parts += [f"changes {path}" for path in self.entry.get("files", ())]
+        parts += [f"applies {path}" for path in self.entry.get("patches", ())]
         parts += [f"runs {self.text('blueprint')}"] if self.text("blueprint") else []
         return ", ".join(parts)
-
-
-def _items(value: object) -> Sequence[object]:
-    return list(value) if isinstance(value, list | Mapping) else []
 
 
 def _blueprint_faults(text: str, name: str) -> list[EntryFault]:

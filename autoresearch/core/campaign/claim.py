@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from autoresearch.core.metrics.objective import Objective
@@ -36,22 +36,14 @@ class ClaimEstimate:
     @classmethod
     def of_verdict(cls, verdict: Mapping[str, Any]) -> ClaimEstimate:
         """The estimate in a line of verdicts.jsonl; older lines have only `delta`, the difference of the means."""
-        gain, p, alpha = (_number(verdict.get(key)) for key in ("gain", "p", "alpha"))
-        return cls(
-            gain=_number(verdict.get("delta")) if gain is None else gain,
-            gain_low=_number(verdict.get("gain_low")),
-            gain_high=_number(verdict.get("gain_high")),
-            coverage=_number(verdict.get("coverage")),
-            value=_number(verdict.get("value")),
-            n=_count(verdict.get("n")),
-            n_baseline=_count(verdict.get("n_baseline")),
-            failed=_count(verdict.get("failed")),
-            failed_baseline=_count(verdict.get("failed_baseline")),
-            fails_more=verdict.get("do") in FAILED and p is not None and alpha is not None and p <= alpha,
-            adjusted=gain is not None,
-            reason=str(verdict.get("reason") or ""),
-            copies=str(verdict.get("copies") or ""),
-        )
+        reads = ((one.name, _READ.get(str(one.type))) for one in fields(cls))
+        known = {name: read(verdict.get(name)) for name, read in reads if read is not None}
+        p, alpha = _number(verdict.get("p")), _number(verdict.get("alpha"))
+        passed = p is not None and alpha is not None and p <= alpha
+        if plain := known["gain"] is None:
+            known["gain"] = _number(verdict.get("delta"))
+        known |= {name: str(verdict.get(name) or "") for name in ("reason", "copies")}
+        return cls(**known, fails_more=passed and verdict.get("do") in FAILED, adjusted=not plain)
 
     def to_verdict(self) -> dict[str, Any]:
         """What a line of verdicts.jsonl says of it; the rest follows from the line."""
@@ -97,3 +89,6 @@ def _number(value: object) -> float | None:
 
 def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+_READ: dict[str, Callable[[object], Any]] = {"float | None": _number, "int | None": _count}

@@ -3,17 +3,11 @@
 As in the git workflow of NeMo-RL's auto-research skill: `keep` is better, or flat but simpler; `crash` has no
 valid metric; everything else is `discard`. In addition, noise is taken into account: one lucky run is not kept.
 
-1. An idea is re-tested, one run with another seed at a time, as long as its mean exceeds the incumbent's by more than
-   `first` standard errors of the difference, and by more than `again` of them after its second run.
-2. From `least` runs on it is kept if the difference of the means passes a one-sided t-test at `alpha`. The variance of
-   each side is its own, shrunk towards that of all replicates of the campaign as if they were `prior` degrees of
-   freedom (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004); the degrees of freedom are F. E. Satterthwaite's.
-3. At `most` runs it is discarded.
-4. Runs that collapsed (`core.statistics.noise`) are left out of both means; an idea that loses more of its runs than
-   the incumbent, by an exact test at `losing`, is not kept. One whose first run collapsed has a second one where
-   collapses are known to be a matter of luck.
-5. A kept idea that is much noisier than the baseline is run again while the search builds on it: an incumbent that
-   was overestimated stops everything that comes after it.
+The variance of each side is its own, shrunk towards that of all replicates of the campaign as if they were `prior`
+degrees of freedom (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004); the degrees of freedom of the t-test are F. E.
+Satterthwaite's. Runs that collapsed (`core.statistics.noise`) are left out of both means, and an idea that loses more
+of its runs than the incumbent is not kept. A kept idea that is much noisier than the baseline is run again while the
+search builds on it: an incumbent that was overestimated stops everything that comes after it.
 
 `alpha` is not an error rate: an idea is tested several times, and re-tested only because its first run was good. The
 overall rates are simulated (`python -m tests.bench judge`), and docs/judge.md has the table.

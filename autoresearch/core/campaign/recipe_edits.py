@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from autoresearch.errors import BlueprintError
 
@@ -70,58 +71,42 @@ def _set(top: dict[str, object], key: str, value: object, recipe: Mapping[str, o
     parts: Sequence[str] = key.split(".")
     if not all(parts):
         raise BlueprintError(f"{key!r} is no key: a part of it is empty", code="unknown_key")
-    holder: object = top
+    holder: Any = top
     while True:
         name, parts = _step(holder, parts)
-        known = _has(holder, name)
-        if not known and (isinstance(holder, list) or not (allow_new and isinstance(holder, dict))):
+        at = _key(holder, name)
+        known = at is not None
+        if not known and not (allow_new and isinstance(holder, dict)):
             raise _unknown(key, recipe, holder, name)
+        at = at if known else name
         if not parts:
             break
         if not known:
-            _put(holder, name, {})
-        holder = _get(holder, name)
-    before = _get(holder, name) if known else ABSENT
+            holder[at] = {}
+        holder = holder[at]
+    before = holder[at] if known else ABSENT
     if isinstance(before, dict) and isinstance(value, Mapping):
         for inner, item in value.items():
             _set(top, f"{key}.{inner}", item, recipe, allow_new)
     else:
-        _put(holder, name, _fitted(key, before, value))
+        holder[at] = _fitted(key, before, value)
 
 
 def _step(holder: object, parts: Sequence[str]) -> tuple[str, Sequence[str]]:
     """The next path component and the remaining ones; the longest key of the recipe that contains dots goes first."""
-    if isinstance(holder, dict):
-        for length in range(len(parts), 1, -1):
-            name = ".".join(parts[:length])
-            if _has(holder, name):
-                return name, parts[length:]
+    for length in range(len(parts) if isinstance(holder, dict) else 0, 1, -1):
+        if _key(holder, name := ".".join(parts[:length])) is not None:
+            return name, parts[length:]
     return parts[0], parts[1:]
 
 
-def _has(holder: object, name: str) -> bool:
-    return _key(holder, name) is not None
-
-
-def _key(holder: object, name: str) -> object:
+def _key(holder: object, name: str) -> Any:
     """The mapping key (YAML allows numbers as keys) or list index that a name stands for; None if there is none."""
     if isinstance(holder, dict):
         return name if name in holder else next((key for key in holder if key is not None and str(key) == name), None)
     if isinstance(holder, list) and _INTEGER.match(name) and -len(holder) <= int(name) < len(holder):
         return int(name)
     return None
-
-
-def _get(holder: object, name: str) -> object:
-    key = _key(holder, name)
-    assert isinstance(holder, dict | list) and key is not None
-    return holder[key]  # type: ignore[call-overload]
-
-
-def _put(holder: object, name: str, value: object) -> None:
-    key = _key(holder, name)
-    assert isinstance(holder, dict | list)
-    holder[name if key is None else key] = value  # type: ignore[call-overload]
 
 
 def _fitted(key: str, before: object, value: object) -> object:

@@ -17,8 +17,7 @@ from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.errors import UsageError
 
-NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:[eE][-+]?\d+)?\s*\Z")
-TARGET = re.compile(r"\s*(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
+TARGET = re.compile(r"\s*(?:(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*)?(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
 
 BASELINE_RUNS = 5  # usually; fewer where they would be more than a fifth of all (`core/controller/cost.py`)
 CONFIRM_RUNS = 16
@@ -165,21 +164,14 @@ class CampaignSpec:
 
 def parse_target(text: str, objective: Objective) -> float:
     """Parse `0.8`, `>=0.8` or `pass@1>=0.8`. Raises ValueError (one clause) if it contradicts the objective."""
-    if plain := NUMBER.match(text):
-        return _finite(float(plain[0]), text)
     found = TARGET.match(text)
     if not found:
         raise ValueError(f"{text!r} is no target: write it like '{objective.metric}>=0.8'")
-    name = found["name"]
+    name, sign, number = found["name"], found["sign"], float(found["number"])
     if name and not same_metric(name, objective.metric):  # raises ValueError for an invalid expression
         raise ValueError(f"the target is about {name!r}, and the objective (--metric) is {objective.metric!r}")
-    upwards = found["sign"] in (">", ">=")
-    if upwards != (objective.direction is Direction.MAXIMIZE):
+    if sign and (sign in (">", ">=")) != (objective.direction is Direction.MAXIMIZE):
         raise ValueError(f"{text!r} contradicts the direction: {objective.metric} is to be {objective.direction}d")
-    return _finite(float(found["number"]), text)
-
-
-def _finite(number: float, text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text!r} is no number that can be reached")
     return number

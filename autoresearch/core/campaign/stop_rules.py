@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autoresearch.core.campaign.spec import Rules
@@ -44,56 +45,30 @@ def stand(rules: Rules, facts: StopFacts, objective: Objective) -> Stand:
     """Check every rule; `met` names the first one that is met."""
     left_s = None if rules.deadline is None else rules.deadline - facts.now
     left_n = None if rules.count is None else max(0, rules.count - facts.attempted)
-    answers = (
-        _count(rules, facts),
-        _target(rules, facts, objective),
-        _deadline(facts, left_s),
-        _budget(rules, facts),
-        _researcher(rules, facts),
-    )
-    return Stand(next((a for a in answers if a), ""), _remaining(rules, facts, left_s), left_n, left_s)
+    return Stand(next(_met(rules, facts, objective, left_s), ""), _remaining(rules, facts, left_s), left_n, left_s)
 
 
-def _count(rules: Rules, facts: StopFacts) -> str:
-    met = rules.count is not None and facts.attempted >= rules.count
-    return f"{facts.attempted}/{rules.count} ideas attempted" if met else ""
-
-
-def _target(rules: Rules, facts: StopFacts, objective: Objective) -> str:
-    if rules.target is None or facts.best is None:
-        return ""
-    if objective.better(rules.target, facts.best):
-        return ""
-    return f"{objective.metric} = {facts.best:.6g} (search mean) reaches the target {rules.target:g}"
-
-
-def _deadline(facts: StopFacts, left_s: float | None) -> str:
-    if left_s is None:
-        return ""
-    if left_s <= 0:
-        return "the deadline has passed"
-    if left_s < facts.run_s + facts.reserve_s:
+def _met(rules: Rules, facts: StopFacts, objective: Objective, left_s: float | None) -> Iterator[str]:
+    """The rules that are met, in words."""
+    best = facts.best
+    if rules.count is not None and facts.attempted >= rules.count:
+        yield f"{facts.attempted}/{rules.count} ideas attempted"
+    if rules.target is not None and best is not None and not objective.better(rules.target, best):
+        yield f"{objective.metric} = {best:.6g} (search mean) reaches the target {rules.target:g}"
+    if left_s is not None and left_s <= 0:
+        yield "the deadline has passed"
+    elif left_s is not None and left_s < facts.run_s + facts.reserve_s:
         also = f" and {span(facts.reserve_s)} for the confirmation" if facts.reserve_s else ""
-        return f"{span(left_s)} are left, too short for another run of {span(facts.run_s)}{also}"
-    return ""
-
-
-def _budget(rules: Rules, facts: StopFacts) -> str:
-    if rules.budget_gpu_hours is None:
-        return ""
-    left = rules.budget_gpu_hours - facts.gpu_hours
-    if left <= 0 or left < facts.run_gpu_hours + facts.reserve_gpu_hours:
-        also = f", {left:.2f} are left for the confirmation" if left > 0 and facts.reserve_gpu_hours else ""
-        return f"{facts.gpu_hours:.2f} of {rules.budget_gpu_hours:g} GPU hours are spent{also}"
-    return ""
-
-
-def _researcher(rules: Rules, facts: StopFacts) -> str:
+        yield f"{span(left_s)} are left, too short for another run of {span(facts.run_s)}{also}"
+    if rules.budget_gpu_hours is not None:
+        left = rules.budget_gpu_hours - facts.gpu_hours
+        if left <= 0 or left < facts.run_gpu_hours + facts.reserve_gpu_hours:
+            also = f", {left:.2f} are left for the confirmation" if left > 0 and facts.reserve_gpu_hours else ""
+            yield f"{facts.gpu_hours:.2f} of {rules.budget_gpu_hours:g} GPU hours are spent{also}"
     if rules.budget_usd is not None and facts.usd >= rules.budget_usd:
-        return f"{facts.usd:.2f} of {rules.budget_usd:g} USD are spent on the researcher"
+        yield f"{facts.usd:.2f} of {rules.budget_usd:g} USD are spent on the researcher"
     if rules.budget_tokens is not None and facts.tokens >= rules.budget_tokens:
-        return f"{facts.tokens:,} of {rules.budget_tokens:,} tokens are spent on the researcher"
-    return ""
+        yield f"{facts.tokens:,} of {rules.budget_tokens:,} tokens are spent on the researcher"
 
 
 def _remaining(rules: Rules, facts: StopFacts, left_s: float | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
@@ -12,15 +13,35 @@ from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.scheduler import RunRequest
 
 
+class ControllerAction:
+    """Something for the controller to do."""
+
+    __slots__ = ()
+
+
+class Do(ControllerAction, Enum):
+    """The actions of which nothing else has to be said."""
+
+    WRITE_DOCUMENTS = "bring the documents about the campaign up to date, after a run was reported"
+    CHECK_SEEDS = "read the curves of the baseline's runs, and see whether the seed has an effect"
+    JUDGE_ROUND = "read the curves of the open round's runs, and judge it"
+    CHECK_QUEUES = "say which entries of a queue cannot be tried as they are, and when that changes"
+    COLLECT_AGENT = "take in the outcome of the coding agent's job"
+    READMIT_AGENT = "ask the coding agent again: somebody resumed the campaign"
+    LAUNCH_RUN = "start the prepared run, if a target has room"
+    WITHDRAW_RUN = "cancel the prepared run; its branch stays"
+    SLEEP = "wait until something happens to a run, or somebody may have requested something"
+
+
 @dataclass(frozen=True, slots=True)
-class Say:
+class Say(ControllerAction):
     """Print a line for the user."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Note(ControllerAction):
     """Append a line to the journal."""
 
     do: str
@@ -28,7 +49,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordVerdict:
+class RecordVerdict(ControllerAction):
     """Append a line to the verdicts."""
 
     do: str
@@ -36,7 +57,7 @@ class RecordVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class WatchRun:
+class WatchRun(ControllerAction):
     """Look after a run that an earlier controller started."""
 
     run: str
@@ -44,7 +65,7 @@ class WatchRun:
 
 
 @dataclass(frozen=True, slots=True)
-class StopRun:
+class StopRun(ControllerAction):
     """Ask the Runner of a live run to end it now."""
 
     run: str
@@ -53,14 +74,14 @@ class StopRun:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordRun:
+class RecordRun(ControllerAction):
     """Write the row and the other records of a run that is over, and free its slot."""
 
     run: str
 
 
 @dataclass(frozen=True, slots=True)
-class ReportRun:
+class ReportRun(ControllerAction):
     """Close the session of a recorded run, inform the proposer if the idea is decided, and print the result."""
 
     run: str
@@ -70,37 +91,12 @@ class ReportRun:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteDocuments:
-    """Bring the documents about the campaign up to date, after a run was reported."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckSeeds:
-    """Read the curves of the baseline's runs, and see whether the seed has an effect."""
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeRound:
-    """Read the curves of the open round's runs, and judge it."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckQueues:
-    """Say which entries of a queue cannot be tried as they are, and when that changes."""
-
-
-@dataclass(frozen=True, slots=True)
-class RepairIdea:
+class RepairIdea(ControllerAction):
     """Commit a person's follow-up fix on the branch of an idea."""
 
     index: int
     entry: Any  # as it was given: the change, in the form of an entry of a queue
     note: str
-
-
-@dataclass(frozen=True, slots=True)
-class CollectAgent:
-    """Take in the outcome of the coding agent's job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,102 +108,55 @@ class AgentJob:
 
 
 @dataclass(frozen=True, slots=True)
-class StartAgent:
+class StartAgent(ControllerAction):
     """Give the coding agent its next job."""
 
     job: AgentJob
 
 
 @dataclass(frozen=True, slots=True)
-class SuspendAgent:
+class SuspendAgent(ControllerAction):
     """Ask the coding agent for nothing more until somebody resumes the campaign."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class ReadmitAgent:
-    """Ask the coding agent again: somebody resumed the campaign."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewIdea:
+class NewIdea(ControllerAction):
     """Ask the proposers for an idea that can be tried, and commit it on a branch."""
 
     baseline: bool = False  # commit the baseline instead
 
 
 @dataclass(frozen=True, slots=True)
-class PrepareRun:
+class PrepareRun(ControllerAction):
     """Prepare a run up to the point of starting it; an idea that cannot be run gets a row that says why."""
 
     request: RunRequest
 
 
 @dataclass(frozen=True, slots=True)
-class RecordUnmade:
+class RecordUnmade(ControllerAction):
     """Write the row of an idea that the coding agent could not make, so that it cannot be run."""
 
     request: RunRequest
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchRun:
-    """Start the prepared run, if a target has room."""
-
-
-@dataclass(frozen=True, slots=True)
-class WithdrawRun:
-    """Cancel the prepared run; its branch stays."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(ControllerAction):
     """Write the campaign's last documents, remove its worktrees, and record its end."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sleep:
-    """Wait until something happens to a run, or somebody may have requested something."""
-
-
-Action = (
-    Say
-    | Note
-    | RecordVerdict
-    | WatchRun
-    | StopRun
-    | RecordRun
-    | ReportRun
-    | WriteDocuments
-    | CheckSeeds
-    | JudgeRound
-    | CheckQueues
-    | RepairIdea
-    | CollectAgent
-    | StartAgent
-    | SuspendAgent
-    | ReadmitAgent
-    | NewIdea
-    | PrepareRun
-    | RecordUnmade
-    | LaunchRun
-    | WithdrawRun
-    | Finish
-    | Sleep
-)
-
-
-def enter(state: CampaignState, phase: CampaignPhase, reason: str = "") -> tuple[Action, ...]:
+def enter(state: CampaignState, phase: CampaignPhase, reason: str = "") -> tuple[ControllerAction, ...]:
     """Record what the campaign is doing now, if that is new."""
     if (state.phase, state.reason) == (phase, reason) and state.timeline:
         return ()
     return (Note("state", {"state": phase.value, "reason": reason}),)
 
 
-def pause(state: CampaignState, reason: str) -> tuple[Action, ...]:
+def pause(state: CampaignState, reason: str) -> tuple[ControllerAction, ...]:
     """Start no more runs until somebody resumes the campaign; live runs continue."""
     text = f"paused: {reason}; go on with: autoresearch campaign resume {state.spec.name}"
     return (*enter(state, CampaignPhase.PAUSED, reason), Say(text))

@@ -42,10 +42,14 @@ def held(state: CampaignState) -> list[Hypothesis]:
     return [one for one in unmade if one.slug not in state.research.approved]
 
 
+def _may_ask(state: CampaignState, agent_status: AgentStatus) -> bool:
+    return bool(state.spec.research.agent) and not (agent_status.suspended or state.stop_mode)
+
+
 def next_job(state: CampaignState, agent_status: AgentStatus, now: float) -> AgentJob | None:
     """The next job; None if there is none, or it may not be started now."""
     running = state.phase in (CampaignPhase.RUNNING, CampaignPhase.WAITING)
-    if not state.spec.research.agent or agent_status.suspended or state.stop_mode or not running:
+    if not (_may_ask(state, agent_status) and running):
         return None
     if (idea := next_fix(state, agent_status, now)) is not None:
         return AgentJob(fix=idea)
@@ -63,9 +67,7 @@ def next_job(state: CampaignState, agent_status: AgentStatus, now: float) -> Age
 
 def next_fix(state: CampaignState, agent_status: AgentStatus, now: float) -> Idea | None:
     """The idea that the agent should fix next; None if there is none, or it may not be asked."""
-    if not state.spec.research.agent or agent_status.suspended or state.stop_mode:
-        return None
-    if spent(state) or too_late(state, now):
+    if not _may_ask(state, agent_status) or spent(state) or too_late(state, now):
         return None
     return next((idea for idea in state.ideas if scheduler.fixable(state, idea)), None)
 
@@ -81,9 +83,8 @@ def idea_expected(state: CampaignState, agent_status: AgentStatus, now: float) -
     """Whether the agent may still come up with an idea, without anybody's help."""
     if not state.spec.research.agent:
         return False
-    return (
-        agent_status.busy or any(one.made for one in waiting(state)) or next_job(state, agent_status, now) is not None
-    )
+    made = any(one.made for one in waiting(state))
+    return agent_status.busy or made or next_job(state, agent_status, now) is not None
 
 
 def why_dry(state: CampaignState, agent_status: AgentStatus) -> str:

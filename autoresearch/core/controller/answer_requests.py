@@ -10,13 +10,12 @@ from autoresearch.core.campaign.spec import CampaignPhase, Rules
 from autoresearch.core.campaign.state import CampaignState, Idea, Round
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import (
-    Action,
+    ControllerAction,
+    Do,
     Note,
-    ReadmitAgent,
     RepairIdea,
     Say,
     StopRun,
-    WithdrawRun,
     pause,
 )
 from autoresearch.core.controller.confirmation_rounds import plan_round, verdicts_without_test
@@ -24,14 +23,16 @@ from autoresearch.core.controller.confirmation_rounds import plan_round, verdict
 ASKED = "asked for"  # the reason of a request that gives none
 
 
-def answer(state: CampaignState, request: Mapping[str, Any], live: Sequence[str]) -> tuple[Action, ...]:
+def answer(state: CampaignState, request: Mapping[str, Any], live: Sequence[str]) -> tuple[ControllerAction, ...]:
     """Carry out one request. Unknown ones, of a newer version, are passed over."""
     reason = str(request.get("reason") or ASKED)
     match request.get("do"):
         case "pause":
             return pause(state, reason)
         case "resume":
-            return _resume(state, str(request.get("reason") or ""), reason)
+            again = [Note("again", {"reason": reason})] if scheduler.baseline_failed(state) else []  # it may be mended
+            running = {"state": CampaignPhase.RUNNING.value, "reason": str(request.get("reason") or "")}
+            return (*again, Note("state", running), Say("going on"), Do.READMIT_AGENT)
         case "drain" | "stop" as how:
             stopped = [StopRun(run, reason) for run in live] if how == "stop" else []
             return (Note("told", {"how": how, "reason": reason}), Say(f"{how}: {reason}"), *stopped)
@@ -49,12 +50,6 @@ def answer(state: CampaignState, request: Mapping[str, Any], live: Sequence[str]
             return _fix(state, request)
         case "confirm":
             return _confirm(state, [str(slug) for slug in request.get("slugs", ())])
-        case _:
-            return _about_agent(state, request, reason)
-
-
-def _about_agent(state: CampaignState, request: Mapping[str, Any], reason: str) -> tuple[Action, ...]:
-    match request.get("do"):
         case "tell":
             text = str(request.get("text"))
             return Note("told_agent", {"text": text}), Say(f"told the researcher: {text}")
@@ -63,23 +58,17 @@ def _about_agent(state: CampaignState, request: Mapping[str, Any], reason: str) 
             return Note("trusted" if state.by_slug(slug) else "approved", {"slug": slug}), Say(f"{slug}: approved")
         case "hold":
             on = bool(request.get("on"))
-            text = "code ideas wait for a person" if on else "code ideas wait for nobody"
+            text = f"code ideas wait for {'a person' if on else 'nobody'}"
             return Note("hold", {"on": on, "reason": reason}), Say(text)
     return ()
 
 
-def _resume(state: CampaignState, new_reason: str, reason: str) -> tuple[Action, ...]:
-    again = [Note("again", {"reason": reason})] if scheduler.baseline_failed(state) else []  # its fault may be mended
-    running = Note("state", {"state": CampaignPhase.RUNNING.value, "reason": new_reason})
-    return (*again, running, Say("going on"), ReadmitAgent())
-
-
-def _skip(state: CampaignState, slug: str, reason: str) -> tuple[Action, ...]:
+def _skip(state: CampaignState, slug: str, reason: str) -> tuple[ControllerAction, ...]:
     stopped = [StopRun(run.run, f"skipped: {reason}") for idea, run in state.live if idea.slug == slug]
     return (Note("unwanted", {"slug": slug, "reason": reason}), Say(f"{slug}: to be skipped: {reason}"), *stopped)
 
 
-def _veto(state: CampaignState, what: str, reason: str) -> tuple[Action, ...]:
+def _veto(state: CampaignState, what: str, reason: str) -> tuple[ControllerAction, ...]:
     """A name that is known is skipped; words are passed on to the agent, and compared with what it proposes."""
     proposed = state.research.proposed.values()
     known = state.by_slug(what) or next((one for one in proposed if one.hypothesis.slug == what), None)
@@ -87,7 +76,7 @@ def _veto(state: CampaignState, what: str, reason: str) -> tuple[Action, ...]:
     return (*skipped, Note("vetoed", {"what": what, "reason": reason}), Say(f"vetoed: {what}"))
 
 
-def _fix(state: CampaignState, request: Mapping[str, Any]) -> tuple[Action, ...]:
+def _fix(state: CampaignState, request: Mapping[str, Any]) -> tuple[ControllerAction, ...]:
     """A follow-up fix: a commit on the idea's branch, then the same idea again; it is no new idea."""
     idea = state.by_slug(str(request.get("slug")))
     if idea is None:
@@ -109,7 +98,7 @@ def unrepairable(state: CampaignState, idea: Idea) -> tuple[str, str] | None:
     return None
 
 
-def _confirm(state: CampaignState, slugs: Sequence[str]) -> tuple[Action, ...]:
+def _confirm(state: CampaignState, slugs: Sequence[str]) -> tuple[ControllerAction, ...]:
     named = [idea for slug in slugs if (idea := state.by_slug(slug))]
     if state.open_round:
         return (Say("a confirmation is under way"),)
@@ -119,7 +108,7 @@ def _confirm(state: CampaignState, slugs: Sequence[str]) -> tuple[Action, ...]:
     return (*verdicts_without_test(state, named), *begin_round(planned), Say(f"confirming: {why}"))
 
 
-def begin_round(planned: Round) -> tuple[Action, ...]:
+def begin_round(planned: Round) -> tuple[ControllerAction, ...]:
     """Record what a round of confirmation will be, before its first run."""
     fields = {"round": planned.number, "candidates": list(planned.candidates), "sizes": list(planned.sizes)}
-    return WithdrawRun(), Note("confirming", fields)
+    return Do.WITHDRAW_RUN, Note("confirming", fields)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.judgement import claim_words, unprovable
 from autoresearch.core.campaign.state import CampaignState, Idea, Round, marked, measured
 from autoresearch.core.controller import scheduler
-from autoresearch.core.controller.actions import Action, Note, RecordVerdict, Say
+from autoresearch.core.controller.actions import ControllerAction, Note, RecordVerdict, Say
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.sentences import doubt_words, seed_words
 from autoresearch.core.run.ending import TAMPERED, UNPROVEN, Verdict
@@ -35,11 +35,16 @@ from autoresearch.core.statistics.confirmation import (
 from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.seeding import Randomness, SeedCheck, SeededRun
 
+MOST_ROUNDS = 2  # at the end of a campaign
+
 Curves = Mapping[str, SeededRun]  # by run ID
 
 
+# -- the seeds -------------------------------------------------------------------------------------------------------
+
+
 def check_due(state: CampaignState) -> bool:
-    """Whether the check is to be made, as soon as the baseline's runs allow it."""
+    """Whether the check of the seeds is to be made, as soon as the baseline's runs allow it."""
     baseline = state.baseline
     return state.seed_check is None and baseline is not None and not scheduler.waits(baseline)
 
@@ -55,19 +60,26 @@ def round_rows(idea: Idea, number: int) -> list[LedgerRow]:
     return [row for row in idea.rows if row.run_id in fresh and measured(row) is not None]
 
 
-def check_seeds(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
+def check_seeds(state: CampaignState, curves: Curves) -> tuple[ControllerAction, ...]:
     """Record the result of the check; () if the runs do not allow it yet."""
-    baseline = state.baseline
-    if baseline is None:
+    if (baseline := state.baseline) is None:
         return ()
     rows = [row for row in measured_rows(baseline) if row.run_id in curves]
-    found = seeding.effect([curves[row.run_id] for row in rows])
-    if found is None:
+    runs = _runs(rows, curves)
+    effect = seeding.effect(runs)
+    if effect is None:
         return ()
-    by = next((row.seed_by for row in baseline.judged if row.seed_by), "")
-    begun, step = scheduler.begun(state, baseline), seeding.last_digit(_objective(curves[row.run_id] for row in rows))
-    check = SeedCheck(found.seen, found.reason, by, begun, found.values, found.exact, step)
-    check = replace(check, **_randomness(state, found, [curves[row.run_id] for row in rows]))
+    step = seeding.last_digit(value for run in runs for _, value in run.series if math.isfinite(value))
+    check = SeedCheck(
+        seen=effect.seen,
+        reason=effect.reason,
+        by=next((row.seed_by for row in baseline.judged if row.seed_by), ""),
+        runs=scheduler.begun(state, baseline),
+        values=effect.values,
+        exact=effect.exact,
+        step=step,
+    )
+    check = replace(check, **_randomness(state, effect, runs))
     copies = seeding.copies([(row.run_id, curves[row.run_id].seed) for row in rows])
     return Note("seed_check", {**asdict(check), "copies": copies}), Say(seed_words(replace(state, seed_check=check)))
 
@@ -84,30 +96,11 @@ def _randomness(state: CampaignState, effect: seeding.Effect, runs: Sequence[See
     return {"randomness": seeding.from_the_start(runs).value}
 
 
-def _objective(seeded_runs: Iterable[SeededRun]) -> Iterable[float]:
-    return (value for run in seeded_runs for _, value in run.series if math.isfinite(value))
+def _runs(rows: Iterable[LedgerRow], curves: Curves) -> list[SeededRun]:
+    return [curves[row.run_id] for row in rows if row.run_id in curves]
 
 
-def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> tuple[Action, ...]:
-    """The verdicts on ideas (else on all that are kept) where further runs would be copies, and what they mean.
-
-    () on ideas that have their verdict, and on those whose runs the seed changes, as far as is known.
-    """
-    actions: list[Action] = []
-    for idea in ideas or state.keeps:
-        if not idea.kept or idea.index == 1 or idea.confirmed or state.distrusted(idea):
-            continue
-        if not (state.unseeded or idea.copies):
-            continue
-        do, (reason, delta) = "deterministic", claim_words(state, idea)
-        if not state.unseeded:
-            do, reason, delta = "undecided", "its runs are copies of one another, as it fixes a seed itself", None
-        fields = {"index": idea.index, "slug": idea.slug, "reason": reason, "delta": delta}
-        actions += [RecordVerdict(do, fields), Say(f"{idea.name}: {do}: {reason}")]
-    return tuple(actions)
-
-
-def doubt(state: CampaignState, idea: Idea, number: int, curves: Curves) -> tuple[str, bool]:
+def _doubt(state: CampaignState, idea: Idea, number: int, curves: Curves) -> tuple[str, bool]:
     """Why the runs of a round are not independent replicates, checked again with all of them; "" if they are.
 
     And whether it is the idea that fixes its seed, so that more runs would show the same.
@@ -128,11 +121,26 @@ def doubt(state: CampaignState, idea: Idea, number: int, curves: Curves) -> tupl
     return why, not found.values
 
 
-def _runs(rows: Iterable[LedgerRow], curves: Curves) -> list[SeededRun]:
-    return [curves[row.run_id] for row in rows if row.run_id in curves]
+def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> tuple[ControllerAction, ...]:
+    """The verdicts on ideas (else on all that are kept) where further runs would be copies, and what they mean.
+
+    () on ideas that have their verdict, and on those whose runs the seed changes, as far as is known.
+    """
+    actions: list[ControllerAction] = []
+    for idea in ideas or state.keeps:
+        if not idea.kept or idea.index == 1 or idea.confirmed or state.distrusted(idea):
+            continue
+        if not (state.unseeded or idea.copies):
+            continue
+        do, (reason, delta) = "deterministic", claim_words(state, idea)
+        if not state.unseeded:
+            do, reason, delta = "undecided", "its runs are copies of one another, as it fixes a seed itself", None
+        fields = {"index": idea.index, "slug": idea.slug, "reason": reason, "delta": delta}
+        actions += [RecordVerdict(do, fields), Say(f"{idea.name}: {do}: {reason}")]
+    return tuple(actions)
 
 
-MOST_ROUNDS = 2  # at the end of a campaign
+# -- the plan of a round ---------------------------------------------------------------------------------------------
 
 
 def rounds_left(state: CampaignState) -> int:
@@ -145,11 +153,10 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
 
     If the campaign does not allow a round for all of them, the best ones are tested.
     """
-    best = state.best
+    best, baseline = state.best, state.baseline
     chosen = list(candidates) or ([best] if best and best.kept and best.index > 1 and not best.confirmed else [])
     doubted = next((idea for idea in (chosen or state.doubtful) if state.distrusted(idea)), None)
     chosen = [idea for idea in chosen if not (idea.copies or unprovable(idea) or state.distrusted(idea))]
-    baseline = state.baseline
     if not chosen and doubted is not None:
         return None, doubt_words(state, doubted)
     if not chosen or baseline is None or not baseline.values:
@@ -158,174 +165,157 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
         return None, "runs are not known to be more than copies; `campaign status` says what to declare"
     number, budget = len(state.rounds) + 1, state.spec.rules.confirm_runs
     chosen.sort(key=lambda idea: -gain(state.spec.objective, idea.values or baseline.values, baseline.values))
-    fitting = next((n for n in range(len(chosen), 0, -1) if design(number, n, budget)), 0)
-    found = design(number, fitting, budget) if fitting else None
+    designs = ((n, design(number, n, budget)) for n in range(len(chosen), 0, -1))
+    fitting, looks = next(((n, looks) for n, looks in designs if looks), (0, None))
     needed = fewest_runs(number, len(chosen))
-    if found is None:
+    if looks is None:
         return None, f"a claim needs {needed} fresh runs, and `confirm_runs` allows {budget}: `campaign set` raises it"
-    sizes, sides = found.sizes, fitting + 1
-    each = f"{', '.join(map(str, sizes[:-1]))} or {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
+    *first, last = looks.sizes
+    each = f"{', '.join(map(str, first))} or {last}" if first else f"{last}"
     names = ", ".join(idea.name for idea in chosen[:fitting])
-    total = " to ".join(str(sides * size) for size in dict.fromkeys((sizes[0], sizes[-1])))
+    total = " to ".join(str((fitting + 1) * size) for size in dict.fromkeys((looks.sizes[0], last)))
     why = f"{each} fresh runs of {names} and as many of the baseline: {total} in all"
     if left := chosen[fitting:]:
         why += f"; not {', '.join(idea.name for idea in left)}: for all, `confirm_runs` would have to be {needed}"
-    return Round(number, tuple(sorted(idea.index for idea in chosen[:fitting])), sizes), why
+    return Round(number, tuple(sorted(idea.index for idea in chosen[:fitting])), looks.sizes), why
+
+
+# -- the open round --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """One candidate of a round against the baseline, by their fresh runs."""
+
+    ongoing: Round
+    idea: Idea
+    ours: list[float | None]
+    theirs: list[float | None]
+    result: Confirmation | None  # None: it needs more runs
+
+    @property
+    def next_size(self) -> int:
+        """The runs of each side at the next look."""
+        return next(size for size in self.ongoing.sizes if min(len(self.ours), len(self.theirs)) < size)
+
+
+def _tests(state: CampaignState, ongoing: Round) -> list[_Test]:
+    baseline = state.baseline
+    assert baseline is not None
+    theirs, found = baseline.fresh_values(ongoing.number), []
+    alphas = levels(level(ongoing.number) / len(ongoing.candidates), ongoing.sizes)
+    looks = Design(ongoing.sizes, alphas, FUTILE[: len(ongoing.sizes) - 1])
+    for idea in state.ideas:
+        if idea.index in ongoing.candidates:
+            ours = idea.fresh_values(ongoing.number)
+            result = confirm(state.spec.objective, looks, ours, theirs, baseline.past_values)
+            found.append(_Test(ongoing, idea, ours, theirs, result))
+    return found
 
 
 def owed_to_round(state: CampaignState) -> RunRequest | None:
     """A fresh run that the open round still needs; before it, a run that the seed check needs."""
-    ongoing = state.open_round
+    ongoing, baseline = state.open_round, state.baseline
     if ongoing is None or state.unseeded:
         return None
     if state.seed_check is None:
         return scheduler.owed_to_check(state)
-    for idea, size in sorted(_needs(state, ongoing), key=lambda need: _begun(need[0], ongoing.number) / need[1]):
-        if _begun(idea, ongoing.number) < size:
-            return RunRequest(idea, 1 + max(run.replicate for run in idea.runs), "confirm")
-    return None
-
-
-def _needs(state: CampaignState, ongoing: Round) -> list[tuple[Idea, int]]:
-    """The sides of the tests that go on, and how many fresh runs of each the next look has; () if none can go on."""
-    baseline, looks = state.baseline, design_of(ongoing)
     if baseline is None or _exhausted(baseline, ongoing):
-        return []
-    theirs = baseline.fresh_values(ongoing.number)
-    needs = []
-    for idea in _candidates(state, ongoing):
-        ours = idea.fresh_values(ongoing.number)
-        if not _exhausted(idea, ongoing) and _judged(state, looks, ours, theirs) is None:
-            needs.append((idea, next(size for size in looks.sizes if min(len(ours), len(theirs)) < size)))
-    return [*needs, (baseline, max(size for _, size in needs))] if needs else []
-
-
-def _candidates(state: CampaignState, ongoing: Round) -> list[Idea]:
-    return [idea for idea in state.ideas if idea.index in ongoing.candidates]
+        return None
+    open_tests = [one for one in _tests(state, ongoing) if one.result is None and not _exhausted(one.idea, ongoing)]
+    needs = [(one.idea, one.next_size) for one in open_tests]
+    if needs:
+        needs.append((baseline, max(size for _, size in needs)))
+    for idea, size in sorted(needs, key=lambda need: _begun(need[0], ongoing) / need[1]):
+        if _begun(idea, ongoing) < size:
+            return RunRequest(idea, 1 + max((run.replicate for run in idea.runs), default=0), "confirm")
+    return None
 
 
 def _exhausted(idea: Idea, ongoing: Round) -> bool:
     """Whether the machine ended so many of an idea's runs that no further one is replaced: as many as were planned."""
     spent = sum(run.round == ongoing.number for run in idea.runs)
-    return spent >= 2 * ongoing.sizes[-1] and _begun(idea, ongoing.number) < ongoing.sizes[-1]
+    return spent >= 2 * ongoing.sizes[-1] and _begun(idea, ongoing) < ongoing.sizes[-1]
 
 
-def _judged(
-    state: CampaignState, looks: Design, ours: Sequence[float | None], theirs: Sequence[float | None]
-) -> Confirmation | None:
-    assert state.baseline is not None
-    return confirm(state.spec.objective, looks, ours, theirs, state.baseline.past_values)
+def _begun(idea: Idea, ongoing: Round) -> int:
+    return _live(idea, ongoing) + len(idea.fresh_values(ongoing.number))
 
 
-def design_of(ongoing: Round) -> Design:
-    """The looks of a round, with their levels."""
-    found = levels(level(ongoing.number) / len(ongoing.candidates), ongoing.sizes)
-    return Design(ongoing.sizes, found, FUTILE[: len(ongoing.sizes) - 1])
+def _live(idea: Idea, ongoing: Round) -> int:
+    return sum(run.round == ongoing.number and run.run not in idea.done for run in idea.runs)
 
 
 def round_is_over(state: CampaignState) -> bool:
     """Whether every test of the open round is decided, or cannot go on."""
-    ongoing = state.open_round
-    return ongoing is not None and owed_to_round(state) is None and not _waits(state, ongoing.number)
-
-
-def _begun(idea: Idea, number: int) -> int:
-    live = sum(run.round == number and run.run not in idea.done for run in idea.runs)
-    return live + len(idea.fresh_values(number))
-
-
-def _waits(state: CampaignState, number: int) -> bool:
-    live = any(run.round == number and run.run not in idea.done for idea in state.ideas for run in idea.runs)
-    return live or (state.baseline is not None and scheduler.waits(state.baseline))
-
-
-def judge_round(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
-    """The verdicts of the open round, from the curves of its runs, and one sentence for each."""
     ongoing, baseline = state.open_round, state.baseline
-    assert ongoing is not None and baseline is not None
-    if state.unseeded:
-        untested = verdicts_without_test(state, _candidates(state, ongoing))
-        return (*untested, Note("confirmed_round", {"round": ongoing.number}))
-    theirs = baseline.fresh_values(ongoing.number)
-    verdicts: list[Action] = []
-    sentences: list[Action] = []
-    claims: dict[int, Claim] = {}
-    for idea in _candidates(state, ongoing):
-        ours = idea.fresh_values(ongoing.number)
-        found = _judged(state, design_of(ongoing), ours, theirs)
-        result = _allowed(state, idea, found or unfinished(ours, theirs, "the machine ended too many of its runs"))
-        why, copies = doubt(state, idea, ongoing.number, curves)
-        if why:  # no test is valid for copies
-            result = replace(result, claim=Claim.UNDECIDED, reason=why, p=None)
-        if result.claim is Claim.DEMOTED and idea.status != Verdict.KEEP:  # somebody named it, to know its gain
-            result = replace(result, claim=Claim.UNCONFIRMED)
-        caveat = _caveat(idea, ongoing.number) if result.claim is Claim.CONFIRMED else ""
-        if caveat:
-            result = replace(result, reason=f"{result.reason} ({caveat})")
-        claims[idea.index] = result.claim
-        verdicts.append(_verdict(state, idea, result, caveat, copies=copies))
-        sentences.append(Say(f"{idea.name}: {result.reason}"))
-    marks = _newly_marked(state, claims)
-    for idea, of in marks:
-        verdicts.append(RecordVerdict("marked", {"index": idea.index, "slug": idea.slug, "of": of}))
-        sentences.append(Say(f"{idea.name} was built on a demoted one"))
-    return (*verdicts, Note("confirmed_round", {"round": ongoing.number}), *sentences)
+    if ongoing is None or owed_to_round(state) is not None or any(_live(idea, ongoing) for idea in state.ideas):
+        return False
+    return baseline is None or not scheduler.waits(baseline)
 
 
-def _verdict(
-    state: CampaignState, idea: Idea, result: Confirmation, caveat: str, *, copies: bool = False
-) -> RecordVerdict:
+def judge_round(state: CampaignState, curves: Curves) -> tuple[ControllerAction, ...]:
+    """The verdicts of the open round, from the curves of its runs, and one sentence for each."""
     ongoing = state.open_round
     assert ongoing is not None
-    estimate = result.estimate
-    if fresh := [value for value in idea.fresh_values(ongoing.number) if value is not None]:
-        estimate = replace(estimate, value=mean(fresh))
-    fields: dict[str, object] = {"copies": idea.commit} if copies else {}
-    fields |= {
-        "index": idea.index,
-        "slug": idea.slug,
-        "round": ongoing.number,
-        "reason": result.reason,
-        "delta": result.delta,
-        "p": result.p,
-        "alpha": result.alpha,
-        **estimate.to_verdict(),
-        "caveat": caveat,
-    }
-    return RecordVerdict(result.claim.value, fields)
+    settled = Note("confirmed_round", {"round": ongoing.number})
+    tests = _tests(state, ongoing)
+    if state.unseeded:
+        return (*verdicts_without_test(state, [test.idea for test in tests]), settled)
+    verdicts: list[ControllerAction] = []
+    sentences: list[ControllerAction] = []
+    claims = {idea.index: idea.confirmed for idea in state.ideas}
+    for test in tests:
+        verdict, reason = _verdict(state, test, curves)
+        claims[test.idea.index] = verdict.do
+        verdicts.append(verdict)
+        sentences.append(Say(f"{test.idea.name}: {reason}"))
+    shaky = marked(state.ideas, claims)
+    for idea in state.keeps:  # those that were built on one that is demoted now
+        if idea.index in shaky and not idea.marked and claims[idea.index] != Claim.DEMOTED:
+            verdicts.append(RecordVerdict("marked", {"index": idea.index, "slug": idea.slug, "of": idea.parent}))
+            sentences.append(Say(f"{idea.name} was built on a demoted one"))
+    return (*verdicts, settled, *sentences)
 
 
-def _allowed(state: CampaignState, idea: Idea, result: Confirmation) -> Confirmation:
-    """The result, but undecided if records of the idea were tampered with, or it lost more runs than the baseline.
+def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[RecordVerdict, str]:
+    """The verdict on a candidate, and its reason.
 
-    And if a person has to approve it first.
+    Undecided where no test is valid, as its runs are copies; and instead of confirmed where records of the idea were
+    tampered with, it lost more runs than the baseline, or a person has to approve it first.
     """
+    idea, number = test.idea, test.ongoing.number
+    result = test.result or unfinished(test.ours, test.theirs, "the machine ended too many of its runs")
+    claim, reason, p, caveat = result.claim, result.reason, result.p, ""
+    if claim is Claim.CONFIRMED and (why := _why_not_claimed(state, idea)):
+        claim, reason = Claim.UNDECIDED, f"not claimed: {why}"
+    doubt, copies = _doubt(state, idea, number, curves)
+    if doubt:
+        claim, reason, p = Claim.UNDECIDED, doubt, None
+    if claim is Claim.DEMOTED and idea.status != Verdict.KEEP:  # somebody named it, to know its gain
+        claim = Claim.UNCONFIRMED
+    if claim is Claim.CONFIRMED and idea.edited:  # edited code that ran outside of a sandbox may forge its own success
+        runs = {run.run for run in idea.runs if run.round == number}
+        if not all(row.sandbox for row in idea.rows if row.run_id in runs):
+            caveat = "not sandboxed"
+            reason = f"{reason} ({caveat})"
+    fresh = [value for value in test.ours if value is not None]
+    estimate = replace(result.estimate, value=mean(fresh)) if fresh else result.estimate
+    fields: dict[str, object] = {"copies": idea.commit} if copies else {}
+    fields |= {"index": idea.index, "slug": idea.slug, "round": number, "reason": reason}
+    fields |= {"delta": result.delta, "p": p, "alpha": result.alpha, **estimate.to_verdict(), "caveat": caveat}
+    return RecordVerdict(claim.value, fields), reason
+
+
+def _why_not_claimed(state: CampaignState, idea: Idea) -> str:
+    """What forbids to claim an idea that passed its test; "" if nothing does."""
     assert state.baseline is not None
-    baseline = state.baseline
-    if result.claim is not Claim.CONFIRMED:
-        return result
     if state.distrusted(idea):
-        return replace(result, claim=Claim.UNDECIDED, reason=f"not claimed: {doubt_words(state, idea)}")
-    tampered = next((text for row in idea.rows for text in row.flags.split("; ") if text.startswith(TAMPERED)), "")
-    lost, theirs = _lost(idea), _lost(baseline)
-    why = tampered or (f"lost runs: {lost} of its own, {theirs} of the baseline's" if lost > theirs else "")
-    return replace(result, claim=Claim.UNDECIDED, reason=f"not claimed: {why}") if why else result
-
-
-def _lost(idea: Idea) -> int:
-    """Number of runs whose Runner died, so that only the run itself could tell why."""
-    return sum(row.failure in UNPROVEN and not row.sandbox for row in idea.rows)
-
-
-def _caveat(idea: Idea, number: int) -> str:
-    """The caveat of a claim: edited code that ran outside of a sandbox may have forged its own success."""
-    runs = {run.run for run in idea.runs if run.round == number}
-    return "not sandboxed" if idea.edited and not all(row.sandbox for row in idea.rows if row.run_id in runs) else ""
-
-
-def _newly_marked(state: CampaignState, claims: Mapping[int, Claim]) -> list[tuple[Idea, str]]:
-    """The kept ideas that were built on one that is demoted now, each with its parent's slug."""
-    verdicts = {idea.index: claims.get(idea.index, idea.confirmed) for idea in state.ideas}
-    shaky = marked(state.ideas, verdicts)
-    lost = [i for i in state.keeps if i.index in shaky and not i.marked and verdicts[i.index] != Claim.DEMOTED]
-    return [(idea, parent.slug if (parent := state.by_slug(idea.parent)) else "") for idea in lost]
+        return doubt_words(state, idea)
+    if tampered := [text for row in idea.rows for text in row.flags.split("; ") if text.startswith(TAMPERED)]:
+        return tampered[0]
+    # runs whose Runner died, so that only the run itself could tell why
+    ours, theirs = (
+        sum(row.failure in UNPROVEN and not row.sandbox for row in one.rows) for one in (idea, state.baseline)
+    )
+    return f"lost runs: {ours} of its own, {theirs} of the baseline's" if ours > theirs else ""

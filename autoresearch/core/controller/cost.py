@@ -9,7 +9,7 @@ runs of 24 ideas is 0.6 runs. Runs that the machine ends and that are tried agai
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, islice, pairwise
 from statistics import NormalDist, fmean
@@ -23,7 +23,7 @@ from autoresearch.core.controller.scheduler import CHECKED, MOST_REPEATS, REFRES
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.confirmation import design, expected_size
-from autoresearch.core.statistics.noise import Noise, noise_of
+from autoresearch.core.statistics.noise import noise_of
 
 CAMPAIGNS = 100  # simulated
 HORIZON = 24  # ideas of a simulated campaign at most; later ones cost what the last half of them does
@@ -163,34 +163,29 @@ class _Simulated:
 @lru_cache
 def _simulated(baseline: int, retests: int) -> _Simulated:
     every = [_campaign(number, baseline, retests) for number in range(CAMPAIGNS)]
-    extra = [0.0, *accumulate(fmean(one.extra[n] for one in every) for n in range(HORIZON))]
-    keeps = [fmean(any(one.kept[:n]) for one in every) for n in range(HORIZON + 1)]
-    return _Simulated(tuple(extra), tuple(keeps), tuple(one.effect for one in every if any(one.kept)))
+    extra = [0.0, *accumulate(fmean(extra[n] for extra, _, _ in every) for n in range(HORIZON))]
+    keeps = [fmean(any(kept[:n]) for _, kept, _ in every) for n in range(HORIZON + 1)]
+    return _Simulated(tuple(extra), tuple(keeps), tuple(effect for _, kept, effect in every if any(kept)))
 
 
-@dataclass(slots=True)
-class _SimulatedCampaign:
-    """One simulated campaign: of each tried idea its re-tests and whether it was kept."""
+def _campaign(number: int, baseline: int, retests: int) -> tuple[list[int], list[bool], float]:
+    """Try HORIZON ideas, each built on the last kept one and run until it is decided; a run has an sd of 1.
 
-    noise: Noise
-    extra: list[int] = field(default_factory=list)
-    kept: list[bool] = field(default_factory=list)
-    effect: float = 0.0  # of the last kept idea
-
-
-def _campaign(number: int, baseline: int, retests: int) -> _SimulatedCampaign:
-    """Try HORIZON ideas, each built on the last kept one and run until it is decided; a run has an sd of 1."""
+    Of each idea its re-tests, and whether it was kept; and the effect of the last one that was.
+    """
     draws = iter(NormalDist().samples(baseline + HORIZON * (2 + retests), seed=number))
     incumbent = list(islice(draws, baseline))
-    campaign, rule = _SimulatedCampaign(noise_of([incumbent])), rule_for(retests)
+    noise, rule, effect = noise_of([incumbent]), rule_for(retests), 0.0
+    extra: list[int] = []
+    kept: list[bool] = []
     for _ in range(HORIZON):
-        own = campaign.effect + (EFFECT if next(draws) > BETTER else 0.0)
+        own = effect + (EFFECT if next(draws) > BETTER else 0.0)
         values = [own + next(draws)]
-        while (decision := decide(_ANY, RunEvidence(values, incumbent, campaign.noise), rule)).retest:
+        while (decision := decide(_ANY, RunEvidence(values, incumbent, noise), rule)).retest:
             values.append(own + next(draws))
-        campaign.noise = campaign.noise.plus(values)
-        campaign.extra.append(len(values) - 1)
-        campaign.kept.append(decision.status is Verdict.KEEP)
+        noise = noise.plus(values)
+        extra.append(len(values) - 1)
+        kept.append(decision.status is Verdict.KEEP)
         if decision.status is Verdict.KEEP:
-            incumbent, campaign.effect = values, own
-    return campaign
+            incumbent, effect = values, own
+    return extra, kept, effect

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autoresearch.core.controller.actions import Action
+from autoresearch.core.controller.actions import ControllerAction
 from autoresearch.core.controller.agent_schedule import NO_AGENT, AgentStatus
 from autoresearch.core.controller.scheduler import RunRequest
 
@@ -34,4 +34,4 @@ class Machine:
     dry: bool = False  # the proposers had no idea when they were last asked
     agent: AgentStatus = NO_AGENT
     # What was tried since something last happened, and came to nothing: it is not tried again now.
-    tried: frozenset[Action] = frozenset()
+    tried: frozenset[ControllerAction] = frozenset()

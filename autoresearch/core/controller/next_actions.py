@@ -13,13 +13,9 @@ from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller import agent_schedule, confirmation_rounds, scheduler
 from autoresearch.core.controller.actions import (
-    Action,
-    CheckQueues,
-    CheckSeeds,
-    CollectAgent,
+    ControllerAction,
+    Do,
     Finish,
-    JudgeRound,
-    LaunchRun,
     NewIdea,
     Note,
     PrepareRun,
@@ -27,13 +23,10 @@ from autoresearch.core.controller.actions import (
     RecordUnmade,
     ReportRun,
     Say,
-    Sleep,
     StartAgent,
     StopRun,
     SuspendAgent,
     WatchRun,
-    WithdrawRun,
-    WriteDocuments,
     enter,
     pause,
 )
@@ -43,20 +36,20 @@ from autoresearch.core.controller.cost import plan_in_time
 from autoresearch.core.controller.machine import Machine
 from autoresearch.core.controller.rules import may_begin, past_deadline, reason_to_pause, stand_at, waves_left
 from autoresearch.core.controller.scheduler import RunRequest
-from autoresearch.core.controller.sentences import add_line, doubt_words, eta, row_line
+from autoresearch.core.controller.sentences import doubt_words, eta, row_line
 
 TOO_LATE = "not confirmed: too little time is left"
 
 
-def next_actions(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+def next_actions(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     """The actions that are due now, in their order; the next ones depend on what they bring about."""
     for duty in _DUTIES:
         if actions := duty(state, machine):
             return actions
-    return (Sleep(),)
+    return (Do.SLEEP,)
 
 
-def resume_actions(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+def resume_actions(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     """After recovery: repeat the stop requests that a kill may have cut off, and go on."""
     stopped = [
         StopRun(run.run, "asked for", again=True)
@@ -71,31 +64,31 @@ def resume_actions(state: CampaignState, machine: Machine) -> tuple[Action, ...]
 # -- runs that are over ----------------------------------------------------------------------------------------------
 
 
-def _answer_request(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+def _answer_request(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     if not machine.requests:
         return ()
     request = machine.requests[0]
     return (*answer(state, request, machine.live), Note("request", {"upto": request["seq"]}))
 
 
-def _watch_unwatched(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+def _watch_unwatched(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     """A run whose row somebody took out of the ledger gets it again."""
     known = {*machine.live, *machine.recorded}
     return tuple(WatchRun(run.run, run.run_dir) for _, run in state.live if run.run not in known)
 
 
-def _record_ended(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+def _record_ended(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     return tuple(action for run in machine.over if (action := RecordRun(run)) not in machine.tried)
 
 
-def _launch_ready(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+def _launch_ready(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     """Start the prepared run if it may start and there is room; withdraw it if a run that ended makes it pointless."""
     ready = machine.ready
-    if ready is None or len(machine.live) >= state.spec.parallel or LaunchRun() in machine.tried:
+    if ready is None or len(machine.live) >= state.spec.parallel or Do.LAUNCH_RUN in machine.tried:
         return ()
     if not may_begin(state, machine.now, ready.request):
         return ()
-    return (WithdrawRun(),) if _stale(state, machine) else (LaunchRun(),)
+    return (Do.WITHDRAW_RUN,) if _stale(state, machine) else (Do.LAUNCH_RUN,)
 
 
 def _stale(state: CampaignState, machine: Machine) -> bool:
@@ -107,7 +100,7 @@ def _stale(state: CampaignState, machine: Machine) -> bool:
     return request.idea.slug in state.unwanted
 
 
-def _report_recorded(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+def _report_recorded(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     if not machine.recorded:
         return ()
     run = machine.recorded[0]
@@ -119,26 +112,26 @@ def _report_recorded(state: CampaignState, machine: Machine) -> tuple[Action, ..
             line += found.remaining.partition(" attempted")[2] + eta(state)
     report = ReportRun(run, idea.index, scheduler.decided(state, idea), (line,))
     doubts = [Say(doubt_words(state, idea))] if idea in state.doubtful and scheduler.decided(state, idea) else []
-    return (report, *doubts, *_pause_if_useless(state, machine.now), WriteDocuments())
+    return (report, *doubts, *_pause_if_useless(state, machine.now), Do.WRITE_DOCUMENTS)
 
 
-def _pause_if_useless(state: CampaignState, now: float) -> tuple[Action, ...]:
+def _pause_if_useless(state: CampaignState, now: float) -> tuple[ControllerAction, ...]:
     why = reason_to_pause(state, now)
     return pause(state, why) if why else ()
 
 
-def _check_seeds(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
-    return (CheckSeeds(),) if check_due(state) and CheckSeeds() not in machine.tried else ()
+def _check_seeds(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
+    return (Do.CHECK_SEEDS,) if check_due(state) and Do.CHECK_SEEDS not in machine.tried else ()
 
 
 # -- the coding agent ------------------------------------------------------------------------------------------------
 
 
-def _attend_agent(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+def _attend_agent(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     """Take in what the agent has done, and start its next job."""
     agent = machine.agent
     if agent.done:
-        return (CollectAgent(),)
+        return (Do.COLLECT_AGENT,)
     if agent.busy:
         return ()
     if why := agent_schedule.fruitless(state, agent):
@@ -159,7 +152,7 @@ def _new_idea_comes_next(state: CampaignState, machine: Machine) -> bool:
     return any(isinstance(action, PrepareRun) and action.request.why == "first" for action in due)
 
 
-def suspend_agent(state: CampaignState, why: str) -> tuple[Action, ...]:
+def suspend_agent(state: CampaignState, why: str) -> tuple[ControllerAction, ...]:
     """Ask the agent for nothing more: pause if there is no other proposer, else go on without it."""
     if state.spec.proposer.name == AGENT:
         return (SuspendAgent(why), *pause(state, why))
@@ -169,19 +162,18 @@ def suspend_agent(state: CampaignState, why: str) -> tuple[Action, ...]:
 # -- the end ---------------------------------------------------------------------------------------------------------
 
 
-def _end(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+def _end(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     """Finish when nothing is left to do, confirmation included; before that, confirm, or wait for ideas."""
     if machine.live:
         return ()
     if state.stop_mode:
-        reason = {"stop": "stopped on request", "drain": "drained on request"}
+        how = "stopped on request" if state.stop_mode == "stop" else "drained on request"
         why = next((str(line.get("reason") or "") for line in reversed(state.timeline) if line.get("do") == "told"), "")
-        why = f": {why}" if why not in ("", ASKED) else ""
-        return (Finish(reason.get(state.stop_mode, _sentence(state, machine)) + why),)
+        return (Finish(how if why in ("", ASKED) else f"{how}: {why}"),)
     if state.phase is CampaignPhase.PAUSED:
         return _finish(state, machine) if past_deadline(state, machine.now) else ()
     if confirmation_rounds.round_is_over(state):
-        return (JudgeRound(),)
+        return (Do.JUDGE_ROUND,)
     if state.open_round:
         owed = confirmation_rounds.owed_to_round(state)
         if owed is None or may_begin(state, machine.now, owed):
@@ -197,7 +189,7 @@ def _end(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
     return _confirm_or_finish(state, machine)
 
 
-def _confirm_or_finish(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+def _confirm_or_finish(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     """Begin a round of confirmation if an improvement can be claimed and there is time, else finish."""
     if not state.spec.confirm or confirmation_rounds.rounds_left(state) <= 0 or state.spec.rules.count == 0:
         return _finish(state, machine)
@@ -210,7 +202,7 @@ def _confirm_or_finish(state: CampaignState, machine: Machine) -> tuple[Action, 
     return (*begin_round(planned), Say(f"confirming: {why}"))
 
 
-def _wait_if_dry(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+def _wait_if_dry(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     """Wait for ideas if the proposers have none, and go on when there is something to do again."""
     if scheduler.unbegun(state) is not None:
         return ()  # it is about to be prepared
@@ -221,38 +213,36 @@ def _wait_if_dry(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
     why = agent_schedule.why_dry(state, machine.agent)
     if (state.phase, state.reason) == (CampaignPhase.WAITING, why):
         return ()
-    text = f"{_sentence(state, machine)}, {why}; add ideas: {add_line(state)}"
+    add = f"autoresearch campaign add {state.spec.name} --set KEY=VALUE"
+    text = f"{stand_at(state, machine.now).sentence}, {why}; add ideas: {add}"
     return (*enter(state, CampaignPhase.WAITING, why), Say(text))
 
 
-def _finish(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
-    return (Finish(_sentence(state, machine)),)
-
-
-def _sentence(state: CampaignState, machine: Machine) -> str:
-    return stand_at(state, machine.now).sentence
+def _finish(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
+    return (Finish(stand_at(state, machine.now).sentence),)
 
 
 # -- the next run ----------------------------------------------------------------------------------------------------
 
 
-def _check_queues(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
-    return () if CheckQueues() in machine.tried else (CheckQueues(),)
+def _check_queues(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
+    return () if Do.CHECK_QUEUES in machine.tried else (Do.CHECK_QUEUES,)
 
 
-def _prepare_next(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+def _prepare_next(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     """Have the next run ready while the others train."""
     if (ready := machine.ready) is not None:
         # a rule was met meanwhile: a run that is owed must not wait behind it
         refused = state.phase is CampaignPhase.RUNNING and not may_begin(state, machine.now, ready.request)
-        return (WithdrawRun(),) if refused else ()
+        return (Do.WITHDRAW_RUN,) if refused else ()
     if machine.conflicting and machine.conflicting == frozenset(machine.live):
         return ()  # its turn comes when one of these runs is over
     if state.baseline is None:
         return _new_idea(machine, baseline=True)
     request = next_request(state)
     if request is None:
-        return _new_idea(machine) if _idea_due(state, machine.now) else ()
+        due = _search_goes_on(state) and not stand_at(state, machine.now, conceived=True).met
+        return _new_idea(machine) if due else ()
     if not may_begin(state, machine.now, request):
         return ()
     if request.idea.hypothesis.unmade:
@@ -267,23 +257,18 @@ def next_request(state: CampaignState) -> RunRequest | None:
     return scheduler.unbegun(state) if _search_goes_on(state) else None
 
 
-def _idea_due(state: CampaignState, now: float) -> bool:
-    """Whether another idea is needed."""
-    return _search_goes_on(state) and not stand_at(state, now, conceived=True).met
-
-
 def _search_goes_on(state: CampaignState) -> bool:
     return not state.open_round and scheduler.baseline_done(state) and not scheduler.baseline_failed(state)
 
 
-def _new_idea(machine: Machine, *, baseline: bool = False) -> tuple[Action, ...]:
+def _new_idea(machine: Machine, *, baseline: bool = False) -> tuple[ControllerAction, ...]:
     action = NewIdea(baseline)
     return () if action in machine.tried else (action,)
 
 
 # In this order: a prepared run starts as soon as a slot is free, before anything that can wait. A run that ended frees
 # its slot when it is recorded.
-_DUTIES: tuple[Callable[[CampaignState, Machine], tuple[Action, ...]], ...] = (
+_DUTIES: tuple[Callable[[CampaignState, Machine], tuple[ControllerAction, ...]], ...] = (
     _answer_request,
     _watch_unwatched,
     _launch_ready,

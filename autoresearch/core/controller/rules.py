@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from statistics import median
 
 from autoresearch.core.agents.agent import NotMade
@@ -14,7 +13,6 @@ from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.cost import confirmation_to_come
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.ledger_row import LedgerRow
 
 BREAKER = 3  # ideas in a row that fail with the same signature
 MARGIN = 1.25  # over the longest run so far
@@ -49,25 +47,16 @@ def past_deadline(state: CampaignState, now: float) -> bool:
 
 def reason_to_pause(state: CampaignState, now: float) -> str:
     """Why going on would only waste time: the circuit breaker, or a baseline without the metric; "" if it would not."""
-    if not stand_at(state, now).met and (why := tripped(state, _resumed(state))):
+    resumed = max((line["t"] for line in state.timeline if line.get("do") == "state"), default=0.0)
+    if not stand_at(state, now).met and (why := tripped(state, resumed)):
         return f"circuit breaker: {why}"
-    if scheduler.baseline_failed(state):
-        return f"no run of the baseline printed {state.spec.objective.metric}: {_why_none(state)}"
-    return ""
-
-
-def _resumed(state: CampaignState) -> float:
-    """When the campaign last went on after a pause; earlier failures do not count."""
-    return max((line["t"] for line in state.timeline if line.get("do") == "state"), default=0.0)
-
-
-def _why_none(state: CampaignState) -> str:
-    """Why the baseline has no metric, from its rows."""
     baseline = state.baseline
-    rows = baseline.rows if baseline else []
-    endings = sorted({f"{row.ending}{f' ({row.failure})' if row.failure else ''}" for row in rows})
-    log = rows[-1].log_path if rows else "its log"
-    return f"{', '.join(endings) or 'it never ran'}; see {log}"
+    if baseline is None or not scheduler.baseline_failed(state):
+        return ""
+    endings = sorted({f"{row.ending}{f' ({row.failure})' if row.failure else ''}" for row in baseline.rows})
+    log = baseline.rows[-1].log_path if baseline.rows else "its log"
+    why = f"{', '.join(endings) or 'it never ran'}; see {log}"
+    return f"no run of the baseline printed {state.spec.objective.metric}: {why}"
 
 
 def facts(state: CampaignState, now: float, *, conceived: int = 0) -> StopFacts:
@@ -96,13 +85,9 @@ def expected_run_s(state: CampaignState) -> float:
     0 before the first run has ended, as a limit is no expectation.
     """
     limit = state.spec.timeout_s
-    longest = MARGIN * state.memo("longest", lambda: _longest_s(state.rows))
+    minutes = (row.elapsed_min or 0.0 for row in state.rows if row.ending != Ending.LAUNCH_FAILED)
+    longest = MARGIN * (60 * state.memo("longest", lambda: max(minutes, default=0.0)))
     return min(limit, longest) if limit else longest
-
-
-def _longest_s(rows: Iterable[LedgerRow]) -> float:
-    spans = (row.elapsed_min or 0.0 for row in rows if row.ending != Ending.LAUNCH_FAILED)
-    return 60 * max(spans, default=0.0)
 
 
 def reserve_s(state: CampaignState, run_s: float) -> float:
@@ -129,18 +114,16 @@ def waves_left(state: CampaignState, now: float) -> float:
 
 
 def tripped(state: CampaignState, since: float) -> str:
-    """Why the circuit breaker trips: the last ideas failed quickly and with the same signature; "" if it does not."""
+    """Why the circuit breaker trips: the last ideas failed quickly and with the same signature; "" if it does not.
+
+    since: when the campaign last went on after a pause; earlier failures do not count.
+    """
     refused = {idea.index for idea in state.ideas if idea.hypothesis.unmade not in ("", NotMade.RESEARCHER)}
     counted = (r for r in state.rows if r.index > 1 and r.index not in refused and (r.ended or 0.0) > since)
-    rows = sorted(counted, key=lambda r: r.ended or 0.0)
-    last = rows[-BREAKER:]
-    if len(last) < BREAKER or len({row.index for row in last}) < BREAKER:
-        return ""
-    signatures = {row.failure for row in last}
+    last = sorted(counted, key=lambda r: r.ended or 0.0)[-BREAKER:]
     good = [r.elapsed_min for r in state.rows if r.status != "crash" and r.elapsed_min]
-    if len(signatures) != 1 or not all(row.status == "crash" and row.failure for row in last):
-        return ""
     fast = 0.5 * median(good) if good else 10.0
-    if not all((row.elapsed_min or 0.0) <= fast for row in last):
+    died = [row for row in last if row.status == "crash" and row.failure and (row.elapsed_min or 0.0) <= fast]
+    if len({row.index for row in died}) < BREAKER or len({row.failure for row in died}) > 1:
         return ""
-    return f"the last {BREAKER} ideas died alike within {fast:.1f} min: {signatures.pop()}"
+    return f"the last {BREAKER} ideas died alike within {fast:.1f} min: {died[0].failure}"

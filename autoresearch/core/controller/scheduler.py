@@ -237,11 +237,11 @@ def _repeats(state: CampaignState) -> int:
 def without(state: CampaignState, run: str) -> CampaignState:
     """The state as if a run had never been prepared."""
 
-    def slim(idea: Idea) -> Idea:
-        runs = [one for one in idea.runs if one.run != run]
-        return idea if len(runs) == len(idea.runs) else replace(idea, runs=runs)
-
-    return replace(state, ideas=[slim(idea) for idea in state.ideas])
+    ideas = list(state.ideas)
+    for n, idea in enumerate(ideas):
+        if any(one.run == run for one in idea.runs):
+            ideas[n] = replace(idea, runs=[one for one in idea.runs if one.run != run])
+    return replace(state, ideas=ideas)
 
 
 def seed_of(run_request: RunRequest, first: int, *, repeats: bool = True) -> int:

@@ -56,38 +56,27 @@ def eta(state: CampaignState) -> str:
     return f"; about {span(left * each / state.spec.parallel)}{proof} to go" if left else ""
 
 
-def add_line(state: CampaignState) -> str:
-    """The command that adds an idea."""
-    return f"autoresearch campaign add {state.spec.name} --set KEY=VALUE"
-
-
 def doubt_words(state: CampaignState, idea: Idea) -> str:
     """Why an idea waits for a person, and the command that lets it pass."""
     approve = f"autoresearch campaign approve {idea.slug} --campaign {state.spec.name}"
     return f"{idea.name} waits for a person: {state.distrusted(idea)}; if it is right, {approve}"
 
 
-def drift_of(state: CampaignState) -> Drift | None:
-    """The drift of the baseline's results over the campaign, its fresh runs included; None if none is seen.
+def drift_words(state: CampaignState) -> str:
+    """That the baseline's results drift over the campaign, and what it means; "" if nothing of the kind is seen.
 
     Where runs with the same seed agree to the last digit, results depend on nothing that could drift.
     """
-    baseline, check = state.baseline, state.seed_check
+    baseline, check, objective = state.baseline, state.seed_check, state.spec.objective
     if baseline is None or state.unseeded or (check is not None and check.exact):
-        return None
+        return ""
     rows = [row for row in baseline.rows if row.run_id not in baseline.copies and row.ended is not None]
-    return drift([(row.ended or 0.0, value) for row in rows if (value := measured(row)) is not None])
-
-
-def drift_words(state: CampaignState) -> str:
-    """That the baseline drifts, and what it means; "" if nothing of the kind is seen."""
-    found = drift_of(state)
+    found = drift([(row.ended or 0.0, value) for row in rows if (value := measured(row)) is not None])
     if found is None:
         return ""
-    metric = state.spec.objective.metric
-    look = "better" if state.spec.objective.better(found.change, 0.0) else "worse"
+    look = "better" if objective.better(found.change, 0.0) else "worse"
     return (
-        f"The baseline drifts: {metric} changed by {found.change:+.3g} from its first run to its last "
+        f"The baseline drifts: {objective.metric} changed by {found.change:+.3g} from its first run to its last "
         f"({found.runs} runs, p = {found.p:.2g}). Ideas that were tried later look {look} than they are; "
         "a confirmation runs both sides in turn, so what it claims holds."
     )
@@ -113,8 +102,7 @@ def seed_words(state: CampaignState) -> str:
 class Drift:
     """A slope that chance does not explain."""
 
-    per_hour: float  # in the metric's unit
-    change: float  # between the first run and the last
+    change: float  # between the first run and the last, in the metric's unit
     p: float
     runs: int
 
@@ -136,4 +124,4 @@ def drift(points: Sequence[tuple[float, float]]) -> Drift | None:
     p = 2 * t_cdf(-abs(slope) / se, df) if se else 0.0 if slope else 1.0
     if not p <= LEVEL:
         return None
-    return Drift(slope, slope * (max(hours) - min(hours)), p, len(points))
+    return Drift(slope * (max(hours) - min(hours)), p, len(points))

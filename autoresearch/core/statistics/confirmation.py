@@ -1,20 +1,11 @@
 """Confirmation: whether a kept idea may be claimed to beat the baseline. docs/judge.md says it in formulas.
 
 A kept idea is the best of many tries, so the runs that selected it overestimate it. A claim therefore rests only on
-fresh runs of the candidates and of the baseline, with seeds that played no part in the selection. The rule is fixed
-before their first run:
-
-- The runs come in equal numbers of both sides, with a look after 4, 6 and 8 of each (see below): the
-  test ends early if a look claims, or shows that no claim is to be expected.
-- Failures first. A fresh run without the metric by its own fault counts against its side: a candidate is not claimed
-  while it fails more often than the baseline, by R. A. Fisher's exact test at FAILING. Runs that survive are the better
-  ones, so an idea that loses its bad runs looks good in the rest.
-- Then the values: one-sided Welch's t-test (B. L. Welch, Biometrika 34, 1947) at the level of the look.
-- No p-value below 1 / C(n + m, n), the smallest possible one of a permutation test of n against m runs: four equal
-  values against four others prove little, however small their spread.
-- The candidates of a round share its level equally, and round r spends what `level` says of ALPHA (Bonferroni).
-
-Whatever is simulated of it is in `python -m tests.bench judge`.
+fresh runs of the candidates and of the baseline, by a rule that is fixed before their first run: failures first (R. A.
+Fisher's exact test: runs that survive are the better ones, so an idea that loses its bad runs looks good in the rest),
+then the values (one-sided Welch's t-test, Biometrika 34, 1947). No p-value is below 1 / C(n + m, n), the smallest
+possible one of a permutation test of n against m runs: four equal values against four others prove little, however
+small their spread. Whatever is simulated of it is in `python -m tests.bench judge`.
 
 Group-sequential tests: looks at a growing sample that share one level, and an estimate that allows for them.
 
@@ -62,20 +53,54 @@ class Design:
         """Information times of the looks; the last is 1."""
         return tuple(size / self.sizes[-1] for size in self.sizes)
 
+    @property
+    def up(self) -> list[float]:
+        """What B has to reach at each look for a claim."""
+        return [-_NORMAL.inv_cdf(p) * math.sqrt(t) for p, t in zip(self.levels, self.times, strict=True)]
+
+    @property
+    def down(self) -> list[float]:
+        """What B has to reach at each look but the last for the test to go on."""
+        return [-_NORMAL.inv_cdf(p) * math.sqrt(t) for p, t in zip(self.futile, self.times, strict=False)]
+
+
+class _Motion:
+    """B(t) of a test that goes on: its density at the last look, as points with weights."""
+
+    def __init__(self, theta: float = 0.0) -> None:
+        self.theta, self.t = theta, 0.0
+        self.points: list[tuple[float, float]] = [(0.0, 1.0)]
+
+    def beyond(self, edge: float, t: float, *, above: bool = True) -> float:
+        """Probability that the test goes on until time t and that B(t) is above (or below) the edge."""
+        sd, shift = math.sqrt(t - self.t), self.theta * (t - self.t)
+        sign = 1.0 if above else -1.0
+        return math.fsum(weight * _NORMAL.cdf(sign * (x + shift - edge) / sd) for x, weight in self.points)
+
+    def go_on(self, low: float, high: float, t: float) -> None:
+        """Go on to time t, where the test ends unless B(t) lies between the two."""
+        sd, shift = math.sqrt(t - self.t), self.theta * (t - self.t)
+        step = (high - low) / (_POINTS - 1)
+        found = []
+        for i in range(_POINTS):
+            x = low + i * step
+            simpson = step / 3 * (1 if i in (0, _POINTS - 1) else 4 if i % 2 else 2)
+            at = math.fsum(w * math.exp(-0.5 * ((x - y - shift) / sd) ** 2) for y, w in self.points)
+            found.append((x, simpson * at / (sd * math.sqrt(2 * math.pi))))
+        self.points, self.t = found, t
+
 
 @lru_cache(maxsize=256)
 def levels(alpha: float, sizes: tuple[int, ...]) -> tuple[float, ...]:
     """The one-sided p-value that each look has to reach, so that together they spend `alpha`."""
     found: list[float] = []
-    density: list[tuple[float, float]] = []  # of B at the last look, where the test went on: (point, weight)
-    before = 0.0
+    motion = _Motion()
     for size in sizes:
         t = size / sizes[-1]
-        own = alpha * (t - before)
-        bound = _root(lambda b: _beyond(density, b, t, before) - own, -_FAR, _FAR)  # noqa: B023 - called at once
+        own = alpha * (t - motion.t)
+        bound = _root(lambda b: motion.beyond(b, t) - own, -_FAR, _FAR)  # noqa: B023 - called at once
         found.append(_NORMAL.cdf(-bound / math.sqrt(t)))
-        density = _onwards(density, (-_FAR * math.sqrt(t), bound), t, before)
-        before = t
+        motion.go_on(-_FAR * math.sqrt(t), bound, t)
     return tuple(found)
 
 
@@ -99,14 +124,11 @@ def expected_size(design: Design, theta: float) -> float:
     """The expected runs of each side until a test with this drift ends."""
     if math.isinf(theta):
         return float(design.sizes[0])
-    times, total, before = design.times, float(design.sizes[0]), 0.0
-    density: list[tuple[float, float]] = []
-    for look, futile in enumerate(design.futile):
-        t, level = times[look], design.levels[look]
-        edges = (-_NORMAL.inv_cdf(futile) * math.sqrt(t), -_NORMAL.inv_cdf(level) * math.sqrt(t))
-        density = _onwards(density, edges, t, before, theta)
-        total += (design.sizes[look + 1] - design.sizes[look]) * math.fsum(weight for _, weight in density)
-        before = t
+    motion, total = _Motion(theta), float(design.sizes[0])
+    for look, down in enumerate(design.down):
+        motion.go_on(down, design.up[look], design.times[look])
+        going_on = math.fsum(weight for _, weight in motion.points)
+        total += (design.sizes[look + 1] - design.sizes[look]) * going_on
     return total
 
 
@@ -121,49 +143,14 @@ def _as_good(design: Design, look: int, z: float, theta: float) -> float:
 
     Of a test that ended for futility: 1 less the probability of a result as bad, where an earlier end is the worse one.
     """
-    times = design.times
-    up = [-_NORMAL.inv_cdf(level) * math.sqrt(t) for level, t in zip(design.levels, times, strict=True)]
-    down = [-_NORMAL.inv_cdf(p) * math.sqrt(t) for p, t in zip(design.futile, times, strict=False)]
+    times, motion, total = design.times, _Motion(theta), 0.0
     value = z * math.sqrt(times[look])
-    good = value >= up[look] or look == len(times) - 1
-    density: list[tuple[float, float]] = []
-    total, before = 0.0, 0.0
-    for stage in range(look):
-        t = times[stage]
-        edge = up[stage] if good else down[stage]
-        total += _beyond(density, edge, t, before, theta, above=good)
-        density = _onwards(density, (down[stage], up[stage]), t, before, theta)
-        before = t
-    total += _beyond(density, value, times[look], before, theta, above=good)
+    good = value >= design.up[look] or look == len(times) - 1
+    for t, low, high in zip(times[:look], design.down, design.up, strict=False):
+        total += motion.beyond(high if good else low, t, above=good)
+        motion.go_on(low, high, t)
+    total += motion.beyond(value, times[look], above=good)
     return total if good else 1 - total
-
-
-def _beyond(
-    density: Sequence[tuple[float, float]], edge: float, t: float, before: float, theta: float = 0.0, *,
-    above: bool = True,
-) -> float:  # fmt: skip
-    """Probability that the test goes on until time t and that B(t) is above (or below) the edge."""
-    sd, shift = math.sqrt(t - before), theta * (t - before)
-    sign = 1.0 if above else -1.0
-    points = density or ((0.0, 1.0),)
-    return math.fsum(weight * _NORMAL.cdf(sign * (x + shift - edge) / sd) for x, weight in points)
-
-
-def _onwards(
-    density: Sequence[tuple[float, float]], between: tuple[float, float], t: float, before: float, theta: float = 0.0
-) -> list[tuple[float, float]]:
-    """The density of B(t) between two boundaries, as points with weights."""
-    low, high = between
-    sd, shift = math.sqrt(t - before), theta * (t - before)
-    step = (high - low) / (_POINTS - 1)
-    points = density or ((0.0, 1.0),)
-    found = []
-    for i in range(_POINTS):
-        x = low + i * step
-        simpson = step / 3 * (1 if i in (0, _POINTS - 1) else 4 if i % 2 else 2)
-        at = math.fsum(w * math.exp(-0.5 * ((x - y - shift) / sd) ** 2) for y, w in points)
-        found.append((x, simpson * at / (sd * math.sqrt(2 * math.pi))))
-    return found
 
 
 def _root(rising_or_falling: Callable[[float], float], low: float, high: float, *, within: float = 1e-7) -> float:

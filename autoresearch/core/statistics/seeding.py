@@ -11,30 +11,11 @@ GPUs, runs of one seed start alike and drift apart. A series of one or two such 
 also has an effect if runs of one seed are equal to the last digit and runs of different seeds are not, at five steps
 or more.
 
-Error rates, in percent of 4,000 simulated baselines of three runs each (`python -m tests.bench.seeding`);
-the standard deviation between seeds is 0.01, series have 1, 10 and 50 values, strongly autocorrelated ones in brackets.
-
-    called seeded, and is not                          1             10            50
-      seeds itself, jitter 2e-5, six digits              2.1 (1.8)     0.1 (1.8)     0.0 (0.0)
-      seeds itself, jitter that grows to the full spread 2.2 (2.6)     0.4 (2.7)     0.0 (0.0)
-      no seed at all, every run is another               2.7 (2.8)     0.5 (2.3)     0.0 (0.1)
-    called unseeded, and takes its seed
-      repeats exactly, full precision                    0.0 (0.0)     0.0 (0.0)     0.0 (0.0)
-      repeats exactly, four digits                       11.7 (11.7)   0.0 (0.0)     0.0 (0.0)
-      repeats exactly, two digits                        100.0 (100.0) 3.3 (11.3)    0.0 (0.0)
-      repeats up to a jitter of 2e-5                     2.3 (2.5)     0.0 (0.0)     0.0 (0.0)
-      repeats up to a jitter of 1e-3                     70.5 (70.0)   34.1 (38.2)   35.4 (36.8)
-      runs of one seed drift apart to the full spread    97.5 (97.1)   0.0 (0.0)     0.0 (0.0)
-
 An objective with one or two values, such as that of an evaluation, is not a series: then all other logged metrics are
 compared in the same way, except times, throughput and memory.
 
-Runs that no seed changes are copies, or replicates where nothing seeds them: `from_the_start` tells by their curves. Of
-those that seed themselves 0.0 to 0.2 % are taken for replicates, of those without any seed 97.8 to 100 % are (10 and 50
-values, the same simulation).
-
-A single value shows an effect of the seed only if the training repeats it nearly exactly and prints it with many
-digits; ten values show it even if runs of one seed drift apart. TIMES corresponds to a jitter of a tenth of the spread.
+Runs that no seed changes are copies, or replicates where nothing seeds them: `from_the_start` tells by their curves.
+docs/seeds.md has the error rates. TIMES corresponds to a jitter of a tenth of the spread.
 """
 
 from __future__ import annotations
@@ -156,7 +137,7 @@ def effect(seeded_runs: Sequence[SeededRun]) -> Effect | None:
 
     None unless there are both two measured runs of one seed and a run of another.
     """
-    within, between = _pairs([(run.seed, {"": run.series}) for run in seeded_runs])
+    within, between = _objective(seeded_runs)
     if not (within and between):
         return None
     measured = _compared(within, between)
@@ -212,8 +193,8 @@ def differs(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]
     - where nothing but one or two values is logged: if the baseline's runs of one seed are equal and the idea's are
       not, or all are equal to a bound, such as an accuracy of 1, which any seed may reach.
     """
-    within, between = _pairs([(run.seed, {"": run.series}) for run in baseline_runs])
-    own = _pairs([(run.seed, {"": run.series}) for run in seeded_runs])[1]
+    within, between = _objective(baseline_runs)
+    own = _objective(seeded_runs)[1]
     if not (within and between and own):
         return None
     changed, beside = _compared(within, own), _compared(between, own)
@@ -231,8 +212,7 @@ def differs(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]
 def scatters(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]) -> Effect | None:
     """The same where every run of the baseline is a replicate: whether an idea's differ nearly as much as those do."""
     own, theirs = (
-        [pair for pairs in _pairs([(n, {"": run.series}) for n, run in enumerate(runs)]) for pair in pairs]
-        for runs in (seeded_runs, baseline_runs)
+        _objective([replace(run, seed=n) for n, run in enumerate(runs)])[1] for runs in (seeded_runs, baseline_runs)
     )
     if not (own and theirs):
         return None
@@ -247,8 +227,8 @@ def copied(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun])
     geometric mean CERTAIN times less than those of its runs with several seeds. Values that are too few, or written too
     coarsely to differ by so much, prove nothing: accuracies on 200 questions are equal by chance now and then.
     """
-    own = _pairs([(run.seed, {"": run.series}) for run in seeded_runs])[1]
-    within, between = _pairs([(run.seed, {"": run.series}) for run in baseline_runs])
+    own = _objective(seeded_runs)[1]
+    within, between = _objective(baseline_runs)
     if not (own and within and between):
         return ""
     jitter, beside = _compared(within, own), _compared(between, own)
@@ -280,13 +260,7 @@ def _shows_seed(key: str, runs: Sequence[tuple[int, Mapping[str, Series]]]) -> b
 
 def copies(runs: Sequence[tuple[str, int]]) -> list[str]:
     """The names of the runs whose seed was used by an earlier run in this list."""
-    seen: set[int] = set()
-    names = []
-    for name, seed in runs:
-        if seed in seen:
-            names.append(name)
-        seen.add(seed)
-    return names
+    return [name for n, (name, seed) in enumerate(runs) if seed in (earlier for _, earlier in runs[:n])]
 
 
 _Run = Mapping[tuple[int, str], float]
@@ -295,12 +269,14 @@ _Pair = tuple[_Run, _Run]
 
 def _pairs(runs: Iterable[tuple[int, Mapping[str, Series]]]) -> tuple[list[_Pair], list[_Pair]]:
     """All pairs of runs: (with the same seed, with different seeds)."""
-    measured = [(seed, _by_step(metrics)) for seed, metrics in runs]
-    within: list[_Pair] = []
-    between: list[_Pair] = []
-    for (seed, a), (other, b) in combinations([one for one in measured if one[1]], 2):
-        (within if seed == other else between).append((a, b))
-    return within, between
+    measured = [(seed, steps) for seed, metrics in runs if (steps := _by_step(metrics))]
+    pairs = [(seed == other, (a, b)) for (seed, a), (other, b) in combinations(measured, 2)]
+    return [pair for alike, pair in pairs if alike], [pair for alike, pair in pairs if not alike]
+
+
+def _objective(seeded_runs: Iterable[SeededRun]) -> tuple[list[_Pair], list[_Pair]]:
+    """The pairs, of the objective alone."""
+    return _pairs((run.seed, {"": run.series}) for run in seeded_runs)
 
 
 def _by_step(metrics: Mapping[str, Series]) -> _Run:
@@ -338,17 +314,11 @@ _Values = list[tuple[float, float]]
 def _steps(within: Sequence[_Pair], between: Sequence[_Pair]) -> Iterable[tuple[_Values, _Values]]:
     """The pairs of values at each step that all runs have; paired by position if they have no step in common."""
     pairs = (*within, *between)
-    shared = set.intersection(*({*a} & {*b} for a, b in pairs))
-    if shared:
-        for step in sorted(shared):
-            yield [(a[step], b[step]) for a, b in within], [(a[step], b[step]) for a, b in between]
-        return
-    lists = {id(one): list(one.values()) for pair in pairs for one in pair}
-    for n in range(min(map(len, lists.values()))):
-        yield (
-            [(lists[id(a)][n], lists[id(b)][n]) for a, b in within],
-            [(lists[id(a)][n], lists[id(b)][n]) for a, b in between],
-        )
+    shared = sorted(set.intersection(*({*a} & {*b} for a, b in pairs)))
+    rows = {id(one): [one[at] for at in shared] or list(one.values()) for pair in pairs for one in pair}
+    for n in range(min(map(len, rows.values()))):
+        alike, apart = ([(rows[id(a)][n], rows[id(b)][n]) for a, b in side] for side in (within, between))
+        yield alike, apart
 
 
 def _differing(pairs: Sequence[_Pair]) -> float:

@@ -18,7 +18,7 @@ from autoresearch.core.agents.agent import Edit, TurnFault
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.controller.actions import Action, AgentJob
+from autoresearch.core.controller.actions import AgentJob, ControllerAction
 from autoresearch.core.controller.agent_schedule import MOST_FAILED, AgentStatus, spent
 from autoresearch.core.controller.next_actions import suspend_agent
 from autoresearch.core.controller.rules import past_deadline
@@ -83,7 +83,7 @@ class AgentWorker:
         else:
             self._start(self.jobs.propose)
 
-    def collect(self) -> tuple[Action, ...]:
+    def collect(self) -> tuple[ControllerAction, ...]:
         """Take in what the job came to; returns what follows for the campaign. Raises the error that ended the job."""
         done, self._done, self._thread = self._done, None, None
         if done is None:
@@ -97,7 +97,7 @@ class AgentWorker:
             self._fixed(self.context.state, done.of, done.fix, done.turns)
         return self._after_fault(self.context.state, done.fault, done.why) if done.fault is not None else ()
 
-    def _after_fault(self, state: CampaignState, fault: TurnFault, why: str) -> tuple[Action, ...]:
+    def _after_fault(self, state: CampaignState, fault: TurnFault, why: str) -> tuple[ControllerAction, ...]:
         """Suspend an agent that fails again and again, or that needs a person first."""
         if fault is TurnFault.STOPPED:
             return ()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from autoresearch.core.controller import actions
-from autoresearch.core.controller.actions import Action
+from autoresearch.core.controller.actions import ControllerAction, Do
 from autoresearch.core.controller.machine import Machine
 from autoresearch.core.controller.next_actions import next_actions, resume_actions
 from autoresearch.errors import AutoresearchError
@@ -51,7 +51,7 @@ class Controller:
         self._sources = IdeaSources(self._context)
         self._notifier = CampaignNotifier(campaign_dir, parts)
         self._dry = False  # the proposers had no idea when they were last asked
-        self._tried: set[Action] = set()  # what came to nothing since something last happened
+        self._tried: set[ControllerAction] = set()  # what came to nothing since something last happened
         self._requests_read = 0  # size of the requests' file when the last one of them was carried out, in bytes
         self._healthy = False  # it has slept since the last trouble
         self._ended = False
@@ -139,34 +139,34 @@ class Controller:
 
     # -- carrying out -------------------------------------------------------------------------------------------
 
-    def _carry_out(self, due: Iterable[Action]) -> None:
-        for action in due:
-            if self._apply(action):
+    def _carry_out(self, due: Iterable[ControllerAction]) -> None:
+        for controller_action in due:
+            if self._apply(controller_action):
                 self._tried.clear()
             else:
-                self._tried.add(action)
+                self._tried.add(controller_action)
 
-    def _apply(self, action: Action) -> bool:
+    def _apply(self, controller_action: ControllerAction) -> bool:
         """Carry out an action; False if it came to nothing, so that it is not tried again at once."""
         context, runs, agent = self._context, self._runs, self._agent
-        match action:
+        match controller_action:
             case actions.Say(text):
                 context.say(text)
             case actions.Note(do, fields):
                 context.note(do, **fields)
             case actions.RecordVerdict(do, fields):
                 campaign_records.add(context.campaign_dir.verdicts, do, **fields)
-            case actions.WriteDocuments():
+            case Do.WRITE_DOCUMENTS:
                 context.write_documents()
-            case actions.CheckSeeds():
+            case Do.CHECK_SEEDS:
                 found = seed_curves.check_baseline_seeds(context.state)
-                self._carry_out((*found, actions.WriteDocuments()) if found else ())
+                self._carry_out((*found, Do.WRITE_DOCUMENTS) if found else ())
                 return bool(found)
-            case actions.JudgeRound():
+            case Do.JUDGE_ROUND:
                 self._carry_out(seed_curves.judge_open_round(context.state))
             case actions.RepairIdea(index, entry, note):
                 self._carry_out(new_ideas.repair_idea(context.builder, context.idea(index), entry, note))
-            case actions.CheckQueues():
+            case Do.CHECK_QUEUES:
                 return new_ideas.check_queues(context, self._sources)
             case actions.NewIdea(baseline=True):
                 new_ideas.commit_baseline(context, self._sources)
@@ -190,22 +190,22 @@ class Controller:
                 runs.prepare(request)
             case actions.RecordUnmade(request):
                 runs.record_unmade(request)
-            case actions.LaunchRun():
+            case Do.LAUNCH_RUN:
                 return runs.launch()
-            case actions.WithdrawRun():
+            case Do.WITHDRAW_RUN:
                 runs.withdraw()
-            case actions.CollectAgent():
+            case Do.COLLECT_AGENT:
                 self._carry_out(agent.collect())
             case actions.StartAgent(job):
                 agent.start(job)
             case actions.SuspendAgent(why):
                 agent.suspend(why)
-            case actions.ReadmitAgent():
+            case Do.READMIT_AGENT:
                 agent.readmit()
             case actions.Finish(reason):
                 finish(context, reason, runs, self._sources, agent, self._notifier)
                 self._ended = True
-            case actions.Sleep():
+            case Do.SLEEP:
                 runs.attend_followers()
                 self._healthy = True
                 self._notifier.look(context.state)

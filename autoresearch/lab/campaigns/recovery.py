@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.controller.actions import Action, Note, Say, WatchRun
+from autoresearch.core.controller.actions import ControllerAction, Note, Say, WatchRun
 from autoresearch.core.text.counted import counted
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.lab.campaign_report import progress
@@ -24,7 +24,7 @@ from autoresearch.records.rundir import RunDir, is_locked
 from autoresearch.records.spec_file import read as read_run
 
 
-def recover(context: CampaignContext) -> Iterator[Action]:
+def recover(context: CampaignContext) -> Iterator[ControllerAction]:
     """Find what an earlier controller left: live runs continue, dead runs are recorded, unstarted runs are discarded.
 
     Each action has to be carried out before the next one is asked for.

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.controller.actions import Action
+from autoresearch.core.controller.actions import ControllerAction
 from autoresearch.core.controller.confirmation_rounds import check_seeds, judge_round, measured_rows, round_rows
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import SeededRun, copied
 from autoresearch.lab.campaign_report.curves_and_diffs import measured_again
 
 
-def check_baseline_seeds(state: CampaignState) -> tuple[Action, ...]:
+def check_baseline_seeds(state: CampaignState) -> tuple[ControllerAction, ...]:
     """Make the seed check with the curves of the baseline's measured runs."""
     baseline = state.baseline
     return check_seeds(state, _curves(baseline, measured_rows(baseline))) if baseline else ()
 
 
-def judge_open_round(state: CampaignState) -> tuple[Action, ...]:
+def judge_open_round(state: CampaignState) -> tuple[ControllerAction, ...]:
     """Judge the open round with the curves of the baseline, and of the fresh runs of both sides."""
     ongoing, baseline = state.open_round, state.baseline
     assert ongoing is not None and baseline is not None

@@ -11,7 +11,7 @@ from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.state import Idea
 from autoresearch.core.controller import scheduler
-from autoresearch.core.controller.actions import Action, Note, Say
+from autoresearch.core.controller.actions import ControllerAction, Note, Say
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.ideas import idea_commit
 from autoresearch.lab.ideas.commit_builder import CommitBuilder, IdeaRefused
@@ -85,7 +85,7 @@ def check_queues(context: CampaignContext, idea_sources: IdeaSources) -> bool:
     return True
 
 
-def repair_idea(builder: CommitBuilder, idea: Idea, entry: Any, note: str) -> tuple[Action, ...]:
+def repair_idea(builder: CommitBuilder, idea: Idea, entry: Any, note: str) -> tuple[ControllerAction, ...]:
     """Commit a person's follow-up fix on the idea's branch; the idea then runs again."""
     try:
         commit = repair(builder, idea, from_entry(entry, Path("/")), note)

@@ -11,7 +11,7 @@ import pytest
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.state import CampaignState, fold
-from autoresearch.core.controller.actions import Action, Note, RecordVerdict, Say
+from autoresearch.core.controller.actions import ControllerAction, Note, RecordVerdict, Say
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import SeededRun
@@ -125,7 +125,7 @@ class Records:
         known = [row for row in self.rows if row.metric_value is not None and row.run_id in seeds]
         return {row.run_id: SeededRun(seeds[row.run_id], ((0, row.metric_value or 0.0),), {}) for row in known}
 
-    def apply(self, actions: tuple[Action, ...]) -> list[str]:
+    def apply(self, actions: tuple[ControllerAction, ...]) -> list[str]:
         """Write down what these actions record; returns what they say."""
         for action in actions:
             if isinstance(action, Note):

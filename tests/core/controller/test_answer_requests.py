@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.controller.actions import Note, ReadmitAgent, RepairIdea, Say, StopRun, WithdrawRun
+from autoresearch.core.controller.actions import Do, Note, RepairIdea, Say, StopRun
 from autoresearch.core.controller.answer_requests import answer, unrepairable
 
 BASELINE_SAFE = (Say("the baseline cannot be skipped"),)
@@ -62,7 +62,7 @@ def test_what_goes_on_again_has_no_reason(records: Callable[..., Any]) -> None:
     made = records()
     made.note("state", state="paused", reason="lunch")
     actions = answer(made.state(), {"do": "resume"}, ())
-    assert actions == (Note("state", {"state": "running", "reason": ""}), Say("going on"), ReadmitAgent())
+    assert actions == (Note("state", {"state": "running", "reason": ""}), Say("going on"), Do.READMIT_AGENT)
     made.apply(actions)
     assert (made.state().phase, made.state().reason) == ("running", "")
 
@@ -133,7 +133,7 @@ def test_a_confirmation_on_request_withdraws_what_is_prepared(records: Callable[
     made.idea("good")
     made.run("good", 0.9)
     actions = answer(made.state(), {"do": "confirm", "slugs": ["good"]}, ())
-    assert isinstance(actions[0], WithdrawRun)
+    assert actions[0] is Do.WITHDRAW_RUN
     assert isinstance(actions[1], Note) and actions[1].do == "confirming" and actions[1].fields["candidates"] == [2]
     made.apply(actions)
     assert answer(made.state(), {"do": "confirm"}, ()) == (Say("a confirmation is under way"),)

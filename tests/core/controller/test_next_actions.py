@@ -12,13 +12,9 @@ from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import ProposerSpec, Rules
 from autoresearch.core.controller.actions import (
-    Action,
-    CheckQueues,
-    CheckSeeds,
-    CollectAgent,
+    ControllerAction,
+    Do,
     Finish,
-    JudgeRound,
-    LaunchRun,
     NewIdea,
     Note,
     PrepareRun,
@@ -26,13 +22,10 @@ from autoresearch.core.controller.actions import (
     RecordUnmade,
     ReportRun,
     Say,
-    Sleep,
     StartAgent,
     StopRun,
     SuspendAgent,
     WatchRun,
-    WithdrawRun,
-    WriteDocuments,
 )
 from autoresearch.core.controller.agent_schedule import AgentStatus
 from autoresearch.core.controller.machine import Machine, ReadyRun
@@ -41,7 +34,7 @@ from autoresearch.core.controller.rules import expected_run_s
 from autoresearch.core.controller.scheduler import RunRequest
 
 Make = Callable[..., Any]
-LOOKED = frozenset[Action]({CheckQueues(), CheckSeeds()})  # nothing new in the queues, the seeds need more runs
+LOOKED = frozenset[ControllerAction]({Do.CHECK_QUEUES, Do.CHECK_SEEDS})  # nothing new, the seeds need more runs
 AGENT = AgentSpec(agent="claude")
 DEADLINE_MET = "stop condition met: the deadline has passed"
 
@@ -52,7 +45,7 @@ def machine(made: Any, **facts: Any) -> Machine:
     return Machine(**{"now": made.clock, "live": live, "tried": LOOKED, **facts})
 
 
-def due(made: Any, **facts: Any) -> tuple[Action, ...]:
+def due(made: Any, **facts: Any) -> tuple[ControllerAction, ...]:
     return next_actions(made.state(), machine(made, **facts))
 
 
@@ -63,7 +56,7 @@ def ready(made: Any, slug: str, why: str = "") -> ReadyRun:
     return ReadyRun(run, RunRequest(idea, idea.runs[-1].replicate, idea.runs[-1].why))
 
 
-def requested(actions: tuple[Action, ...]) -> tuple[str, int, str]:
+def requested(actions: tuple[ControllerAction, ...]) -> tuple[str, int, str]:
     """The run that is to be prepared."""
     (action,) = actions
     assert isinstance(action, PrepareRun), action
@@ -86,7 +79,7 @@ def test_the_baseline_is_committed_first_then_prepared_then_launched(records: Ma
     made.idea("baseline")
     assert requested(due(made)) == ("baseline", 1, "baseline")
     held = ready(made, "baseline")
-    assert due(made, ready=held) == (LaunchRun(),)
+    assert due(made, ready=held) == (Do.LAUNCH_RUN,)
     made.note("started", run=held.run)
     assert requested(due(made)) == ("baseline", 2, "baseline")  # prepared while the first one trains
 
@@ -97,17 +90,17 @@ def test_what_is_prepared_waits_for_room(records: Make) -> None:
     made.start("live")
     made.idea("next")
     held = ready(made, "next")
-    assert due(made, ready=held) == (Sleep(),)
-    assert due(made, ready=held, tried=LOOKED | {LaunchRun()}) == (Sleep(),)
+    assert due(made, ready=held) == (Do.SLEEP,)
+    assert due(made, ready=held, tried=LOOKED | {Do.LAUNCH_RUN}) == (Do.SLEEP,)
     made.spec = replace(made.spec, parallel=2)
-    assert due(made, ready=held) == (LaunchRun(),)
-    assert due(made, ready=held, tried=LOOKED | {LaunchRun()}) == (Sleep(),)  # no target has room: not at once again
+    assert due(made, ready=held) == (Do.LAUNCH_RUN,)
+    assert due(made, ready=held, tried=LOOKED | {Do.LAUNCH_RUN}) == (Do.SLEEP,)  # no target has room: not at once again
 
 
 def test_a_new_idea_comes_when_nothing_is_owed(records: Make) -> None:
     made = searching(records)
     assert due(made) == (NewIdea(),)
-    assert due(made, tried=LOOKED | {NewIdea()}, dry=False) == (Sleep(),)
+    assert due(made, tried=LOOKED | {NewIdea()}, dry=False) == (Do.SLEEP,)
     made.idea("one")
     assert requested(due(made)) == ("one", 1, "first")
 
@@ -130,14 +123,14 @@ def test_an_idea_that_an_agent_could_not_make_needs_no_worktree(records: Make) -
     assert isinstance(action, RecordUnmade) and action.request.idea.slug == "broken"
     other = searching(records)
     other.idea("whole")
-    assert due(other, spare_worktree=False) == (Sleep(),)
+    assert due(other, spare_worktree=False) == (Do.SLEEP,)
 
 
 def test_a_run_that_would_write_a_live_runs_file_waits_for_its_end(records: Make) -> None:
     made = searching(records)
     made.idea("live")
     run = made.start("live")
-    assert due(made, conflicting=frozenset({run})) == (Sleep(),)
+    assert due(made, conflicting=frozenset({run})) == (Do.SLEEP,)
     assert due(made, conflicting=frozenset({"another"})) == (NewIdea(),)
 
 
@@ -146,15 +139,15 @@ def test_a_skipped_idea_or_a_pointless_retest_is_withdrawn(records: Make) -> Non
     made.idea("one")
     held = ready(made, "one")
     made.note("unwanted", slug="one")
-    assert due(made, ready=held) == (WithdrawRun(),)
+    assert due(made, ready=held) == (Do.WITHDRAW_RUN,)
     again = searching(records)
     again.idea("good")
     again.run("good", 0.7, "discard")
     retest = ready(again, "good")
-    assert due(again, ready=retest) == (LaunchRun(),)
+    assert due(again, ready=retest) == (Do.LAUNCH_RUN,)
     again.idea("better")
     again.run("better", 0.9)  # meanwhile: what was good is far below the best
-    assert due(again, ready=retest) == (WithdrawRun(),)
+    assert due(again, ready=retest) == (Do.WITHDRAW_RUN,)
 
 
 def test_what_a_rule_rules_out_is_withdrawn(records: Make) -> None:
@@ -164,13 +157,13 @@ def test_what_a_rule_rules_out_is_withdrawn(records: Make) -> None:
     made.idea("next")
     held = ready(made, "next")
     made.note("rules", count=2)
-    assert due(made, ready=held) == (WithdrawRun(),)
+    assert due(made, ready=held) == (Do.WITHDRAW_RUN,)
 
 
 def test_queues_are_checked_before_a_run_is_prepared(records: Make) -> None:
     made = searching(records)
     made.idea("one")
-    assert due(made, tried=frozenset({CheckSeeds()})) == (CheckQueues(),)
+    assert due(made, tried=frozenset({Do.CHECK_SEEDS})) == (Do.CHECK_QUEUES,)
 
 
 # -- runs that are over ----------------------------------------------------------------------------------------------
@@ -189,12 +182,12 @@ def test_what_ended_is_recorded_then_the_next_run_starts_then_it_is_reported(rec
     made.idea("next")
     held = ready(made, "next")
     facts = {"live": (), "recorded": (run, other)}
-    assert due(made, ready=held, **facts) == (LaunchRun(),)
+    assert due(made, ready=held, **facts) == (Do.LAUNCH_RUN,)
     report, documents = due(made, **facts)
     assert isinstance(report, ReportRun) and (report.run, report.index, report.decided) == (run, 2, True)
     assert report.lines[0].startswith("[3/12] #2 Try one, run 1: discard, pass@1 0.4;")
     assert len(report.lines) == 1 and "remaining" in report.lines[0]
-    assert documents == WriteDocuments()
+    assert documents == Do.WRITE_DOCUMENTS
 
 
 def test_a_run_that_ended_keeps_its_slot_until_it_is_recorded(records: Make) -> None:
@@ -205,7 +198,7 @@ def test_a_run_that_ended_keeps_its_slot_until_it_is_recorded(records: Make) -> 
     held = ready(made, "next")
     assert due(made, ready=held, over=(run,)) == (RecordRun(run),)
     made.spec = replace(made.spec, parallel=2)
-    assert due(made, ready=held, over=(run,)) == (LaunchRun(),)
+    assert due(made, ready=held, over=(run,)) == (Do.LAUNCH_RUN,)
 
 
 def test_a_row_that_was_taken_out_of_the_ledger_is_written_again(records: Make) -> None:
@@ -222,7 +215,7 @@ def test_the_circuit_breaker_pauses(records: Make) -> None:
         run = made.run(name, None, "crash", failure="cuda_oom", elapsed_min=0.1)
     report, state, words, documents = due(made, recorded=(run,))
     why = "circuit breaker: the last 3 ideas died alike within 2.5 min: cuda_oom"
-    assert isinstance(report, ReportRun) and documents == WriteDocuments()
+    assert isinstance(report, ReportRun) and documents == Do.WRITE_DOCUMENTS
     assert state == Note("state", {"state": "paused", "reason": why})
     assert isinstance(words, Say) and words.text.startswith(f"paused: {why}; go on with: ")
 
@@ -236,7 +229,7 @@ def test_a_baseline_without_its_metric_pauses(records: Make) -> None:
     why = "no run of the baseline printed pass@1: crashed (no_metric); see "
     assert state == Note("state", {"state": "paused", "reason": why})
     made.note("state", state="paused", reason=why)
-    assert due(made) == (Sleep(),)
+    assert due(made) == (Do.SLEEP,)
 
 
 def test_seeds_are_checked_between_the_runs_of_the_baseline(records: Make) -> None:
@@ -244,10 +237,10 @@ def test_seeds_are_checked_between_the_runs_of_the_baseline(records: Make) -> No
     made.idea("baseline")
     for value in (0.5, 0.5, 0.6):
         made.run("baseline", value)
-    assert due(made, tried=frozenset({CheckQueues()})) == (CheckSeeds(),)
+    assert due(made, tried=frozenset({Do.CHECK_QUEUES})) == (Do.CHECK_SEEDS,)
     assert requested(due(made)) == ("baseline", 4, "baseline")  # it could not tell yet
     made.start("baseline")
-    assert due(made, tried=frozenset({CheckQueues()})) == (Sleep(),)  # first the live one: it may be a copy
+    assert due(made, tried=frozenset({Do.CHECK_QUEUES})) == (Do.SLEEP,)  # first the live one: it may be a copy
 
 
 # -- requests --------------------------------------------------------------------------------------------------------
@@ -273,7 +266,7 @@ def test_a_stop_and_a_drain_end_it_when_no_run_is_live(records: Make, how: str, 
     made.note("told", how=how)
     made.idea("next")
     held = ready(made, "next")
-    assert due(made, ready=held) == (WithdrawRun(),)
+    assert due(made, ready=held) == (Do.WITHDRAW_RUN,)
     made.end(run, 0.4, "discard")
     assert due(made, ready=held) == (Finish(reason),)
     made.note("told", how=how, reason="the GPU is needed")
@@ -285,7 +278,7 @@ def test_a_paused_campaign_starts_nothing_and_ends_at_its_deadline(records: Make
     made.idea("one")
     held = ready(made, "one")
     made.note("state", state="paused", reason="lunch")
-    assert due(made, ready=held) == (Sleep(),)
+    assert due(made, ready=held) == (Do.SLEEP,)
     assert due(made, ready=held, now=made.spec.rules.deadline) == (Finish(DEADLINE_MET),)
 
 
@@ -352,7 +345,7 @@ def confirming(records: Make) -> Any:
 def test_an_improvement_is_put_to_the_proof_before_the_end(records: Make) -> None:
     made = confirming(records)
     withdrawn, begun, words = due(made)
-    assert withdrawn == WithdrawRun()
+    assert withdrawn == Do.WITHDRAW_RUN
     assert isinstance(begun, Note) and begun.do == "confirming" and begun.fields["candidates"] == [2]
     assert isinstance(words, Say) and words.text.startswith("confirming: ")
     made.apply((begun,))
@@ -360,7 +353,7 @@ def test_an_improvement_is_put_to_the_proof_before_the_end(records: Make) -> Non
     while isinstance(action := due(made)[0], PrepareRun):
         slug = action.request.idea.slug
         made.run(slug, 0.5 if slug == "baseline" else 0.9, why="confirm", round_number=1)
-    assert due(made) == (JudgeRound(),)
+    assert due(made) == (Do.JUDGE_ROUND,)
 
 
 def test_a_proof_needs_time(records: Make) -> None:
@@ -407,20 +400,20 @@ def test_it_waits_for_ideas_and_goes_on_with_them(records: Make) -> None:
         "add ideas: autoresearch campaign add 20261121-sort --set KEY=VALUE"
     )
     made.apply((state,))
-    assert due(made, dry=True, tried=tried) == (Sleep(),)
+    assert due(made, dry=True, tried=tried) == (Do.SLEEP,)
     assert due(made, dry=True) == (NewIdea(),)  # asked again after each sleep
     made.idea("late")
     assert requested(due(made, dry=False)) == ("late", 1, "first")
     held = ready(made, "late")
     running = Note("state", {"state": "running", "reason": ""})
-    assert due(made, ready=held, tried=tried | {LaunchRun()}) == (running,)
+    assert due(made, ready=held, tried=tried | {Do.LAUNCH_RUN}) == (running,)
 
 
 def test_a_live_run_keeps_it_running(records: Make) -> None:
     made = searching(records)
     made.idea("one")
     made.start("one")
-    assert due(made, dry=True, tried=LOOKED | {NewIdea()}) == (Sleep(),)
+    assert due(made, dry=True, tried=LOOKED | {NewIdea()}) == (Do.SLEEP,)
 
 
 # -- the coding agent ------------------------------------------------------------------------------------------------
@@ -441,8 +434,8 @@ def test_the_agent_is_asked_for_ideas_once_the_baseline_is_measured(records: Mak
 def test_while_the_agent_is_busy_nobody_waits_for_anything_else(records: Make) -> None:
     made = with_agent(records)
     busy = {"dry": True, "tried": LOOKED | {NewIdea()}}
-    assert due(made, agent=AgentStatus(busy=True), **busy) == (Sleep(),)
-    assert due(made, agent=AgentStatus(busy=True, done=True), **busy) == (CollectAgent(),)
+    assert due(made, agent=AgentStatus(busy=True), **busy) == (Do.SLEEP,)
+    assert due(made, agent=AgentStatus(busy=True, done=True), **busy) == (Do.COLLECT_AGENT,)
 
 
 def proposed(slug: str, *, made: bool) -> dict[str, Any]:
@@ -465,8 +458,8 @@ def test_a_new_idea_starts_before_the_agent_goes_on(records: Make) -> None:
     made.idea("config", proposer="agent")
     assert requested(due(made)) == ("config", 1, "first")
     held = ready(made, "config")
-    assert due(made, ready=held) == (LaunchRun(),)
-    (start,) = due(made, ready=held, tried=LOOKED | {LaunchRun()})  # there is no room: meanwhile it works
+    assert due(made, ready=held) == (Do.LAUNCH_RUN,)
+    (start,) = due(made, ready=held, tried=LOOKED | {Do.LAUNCH_RUN})  # there is no room: meanwhile it works
     assert isinstance(start, StartAgent)
     made.note("started", run=held.run)
     (start,) = due(made)
@@ -495,7 +488,7 @@ def test_a_crashed_idea_is_fixed_before_the_end(records: Make) -> None:
     assert isinstance(start, StartAgent) and start.job.fix is not None and start.job.fix.slug == "broken"
     made.apply((fixing,))
     assert due(made, agent=AgentStatus(busy=True)) == (NewIdea(),) or due(made, agent=AgentStatus(busy=True)) == (
-        Sleep(),
+        Do.SLEEP,
     )
     made.note("fix_failed", index=2, turns=[])
     made.note("fixing", index=2, run=run)
