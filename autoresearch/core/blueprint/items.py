@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from autoresearch.core.blueprint.document import Document, LabelRole, Section, SectionItem, SourceLine
+from autoresearch.core.blueprint.document import NOTES, Document, LabelRole, Section, SectionItem, SourceLine
 from autoresearch.core.blueprint.model import SECTION_KINDS, SECTIONS
+from autoresearch.core.blueprint.note_keys import note_key
 
 _TEXT_WORDS = {
     "description", "desc", "hint", "hints", "warning", "warn", "caution", "note", "notes", "example",
@@ -31,7 +32,8 @@ _LABEL = re.compile(
 def with_items(document: Document) -> Document:
     """The same document with the items of its sections."""
     sections = [
-        replace(section, items=_items(section)) if section.key in SECTIONS else section for section in document.sections
+        replace(section, items=_items(section)) if section.key in (*SECTIONS, NOTES) else section
+        for section in document.sections
     ]
     return Document.of(document.title, sections, document.findings)
 
@@ -75,6 +77,8 @@ def _continues(key: str, source_line: SourceLine, item: SectionItem, more: Seque
         same = before is not None and before.block == source_line.block
         waiting = not item.first and not more and item.role is not LabelRole.PLAIN
         return same or source_line.indent > item.indent or waiting
+    if key == NOTES and item.role is LabelRole.PLAIN:  # below words there may be a key
+        return False
     written = before.text if before is not None else item.first
     if not blank and not after_code and written.endswith("\\"):
         return True
@@ -120,6 +124,8 @@ def _labelled(key: str, text: str, line: int, *, indent: int) -> SectionItem:
 
 
 def _role(key: str, label: str) -> LabelRole:
+    if key == NOTES:
+        return LabelRole.VALUE if note_key(label) else LabelRole.PLAIN
     name = re.sub(r"[_\s]+", " ", label.strip().lower()).strip("-. ")
     words = name.replace("-", " ").split(" ")
     if name in _CONTENT_WORDS:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,11 @@ from autoresearch.core.run.swarm import DEBUG_S, HEALTH_S, POLL_S
 from autoresearch.core.text.durations import spoken
 
 SWARM = "swarm_"
+_ALIASES = {
+    "sources": "source", "metrics_file": "source", "metric_file": "source", "metric_source": "source",
+    "required_env": "requires_env", "environment": "env", "prepares": "prepare", "objective": "metric",
+    "framework": "trainer", "includes": "include",
+}  # fmt: skip
 DIRECTIONS: Mapping[str, str] = {  # other words for them
     **dict.fromkeys(("max", "maximise", "higher", "higher is better", "up", "最大", "最大化"), "maximize"),
     **dict.fromkeys(("min", "minimise", "lower", "lower is better", "down", "最小", "最小化"), "minimize"),
@@ -101,3 +107,10 @@ NOTE_KEYS = (
 BY_NAME = {key.name: key for key in NOTE_KEYS}
 LIST_KEYS = tuple(key.name for key in NOTE_KEYS if key.type is ValueType.TEXTS)
 TEXT_KEYS = tuple(name for name in BY_NAME if name not in LIST_KEYS)
+
+
+def note_key(word: str) -> str:
+    """The key of the notes that a word names, directly or as an alias; "" for any other word."""
+    key = re.sub(r"[ -]+", "_", word.strip().lower())
+    key = _ALIASES.get(key, key)
+    return key if key in BY_NAME else ""

@@ -12,13 +12,22 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
-from autoresearch.core.blueprint.document import NOTE_LINE, NOTES, OTHER, Document, Section, SourceLine
+from autoresearch.core.blueprint.document import (
+    NOTE_LINE,
+    NOTES,
+    OTHER,
+    Document,
+    LabelRole,
+    Section,
+    SectionItem,
+    SourceLine,
+)
 from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.model import Notes
-from autoresearch.core.blueprint.note_keys import BY_NAME, LIST_KEYS, NOTE_KEYS, SWARM, TEXT_KEYS
+from autoresearch.core.blueprint.note_keys import BY_NAME, LIST_KEYS, NOTE_KEYS, SWARM, TEXT_KEYS, note_key
 from autoresearch.core.keys import Key, ValueType
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, near_miss, parse
 from autoresearch.core.run.swarm import Swarm, is_url
@@ -34,11 +43,6 @@ _YAML_KEY = re.compile(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<rest>.*)|)$")
 _BULLET = re.compile(r"\s*[-*+]\s+(.*\S.*)$")
 _PROSE = ("resume", "record_metrics", "seed")  # these keys are words of prose, too
 _ONE_A_LINE = ("include", "hide", "writable")
-_ALIASES = {
-    "sources": "source", "metrics_file": "source", "metric_file": "source", "metric_source": "source",
-    "required_env": "requires_env", "environment": "env", "prepares": "prepare", "objective": "metric",
-    "framework": "trainer", "includes": "include",
-}  # fmt: skip
 _HINTS = {
     ValueType.DURATION: "durations look like 90s, 20m or 1h30m",
     ValueType.SWITCH: "write true or false",
@@ -61,32 +65,13 @@ class NoteValue:
     text: str
 
 
-@dataclass(slots=True)
-class _NoteEntry:
-    """A key with the lines that belong to it, `first` on its own line; `key` is "" for a word that is none."""
-
-    key: str
-    word: str
-    line: int
-    first: str
-    indent: int = 0
-    more: list[SourceLine] = field(default_factory=list)
-
-    def goes_on(self, source_line: SourceLine) -> bool:
-        """Whether a line belongs to it: one that is further in, its code block, or one behind a backslash."""
-        last = self.more[-1] if self.more else None
-        written = self.first if last is None else "" if last.block else last.text
-        open_end = not (self.first or self.more) if source_line.block else written.endswith("\\")
-        return source_line.indent > self.indent or open_end
-
-
 def read_notes(document: Document) -> tuple[Notes, list[Finding]]:
     """The notes of all notes sections together, with findings."""
     findings, values = list[Finding](), dict[str, list[NoteValue]]()
     for section in document.sections:
         if section.key == NOTES:
-            for entry in _entries(section, findings):
-                values.setdefault(entry.key, []).extend(_values(entry))
+            for key, item in _entries(section, findings):
+                values.setdefault(key, []).extend(_values(key, item))
     notes, others = notes_of(values, _prose(document.sections))
     return notes, [*findings, *others]
 
@@ -101,53 +86,42 @@ def _prose(sections: Sequence[Section]) -> str:
     return "\n\n".join(part for part in parts if part.strip())
 
 
-def _entries(section: Section, findings: list[Finding]) -> list[_NoteEntry]:
-    """Declared keys of a section: items outside code, and fenced yaml that contains known keys."""
-    entries, blocks, current = list[_NoteEntry](), dict[int, list[SourceLine]](), None
-    for line in section.body:
-        if current is not None and current.goes_on(line):
-            current.more.append(line)
-        elif line.block:
-            blocks.setdefault(line.block, []).append(line)
-        elif line.text.strip():
-            match, current = NOTE_LINE.match(line.text), None
-            if match and (key := _note_key(match["key"])):
-                current = _NoteEntry(key, match["key"], line.no, match["rest"].strip(), line.indent)
-                entries.append(current)
-            elif match and (close := _close(match["key"])):
+def _entries(section: Section, findings: list[Finding]) -> list[tuple[str, SectionItem]]:
+    """The declared keys of a section: its items, and fenced yaml that contains known keys."""
+    entries, blocks = list[tuple[str, SectionItem]](), list[list[SourceLine]]()
+    for item in section.items:
+        if item.role is LabelRole.VALUE:
+            entries.append((note_key(item.label), item))
+            continue
+        blocks += item.code
+        for no, text in item.prose:
+            if (match := NOTE_LINE.match(text)) and (close := _close(match["key"])):
                 message = f"{match['key']!r} is taken as prose, not as a key"
-                findings.append(warning(line.no, "unknown_note", message, f"did you mean `{close}:`?"))
-    for block in blocks.values():
+                findings.append(warning(no, "unknown_note", message, f"did you mean `{close}:`?"))
+    for block in blocks:
         if block[0].info in ("yaml", "yml"):
             entries += _yaml_entries(block, findings)
     return entries
 
 
-def _yaml_entries(block: Sequence[SourceLine], findings: list[Finding]) -> list[_NoteEntry]:
+def _yaml_entries(block: Sequence[SourceLine], findings: list[Finding]) -> list[tuple[str, SectionItem]]:
     """The entries of a fenced yaml block; [] if it is an excerpt of something else."""
-    entries = list[_NoteEntry]()
+    items, more = list[SectionItem](), list[list[SourceLine]]()
     for line in block:
         if match := _YAML_KEY.match(line.text):
-            entries.append(_NoteEntry(_note_key(match["key"]), match["key"], line.no, (match["rest"] or "").strip()))
-        elif entries and (entries[-1].first.startswith("|") or not re.match(r"\s*(?:#|$)", line.text)):
-            indent = len(line.text) - len(line.text.lstrip())
-            entries[-1].more.append(SourceLine(line.no, line.text, indent))
-    known = [one for one in entries if one.key]
-    if not known or any(one.key in TEXT_KEYS and not one.first and one.more for one in known):
+            items.append(SectionItem(LabelRole.VALUE, match["key"], line.no, 0, (match["rest"] or "").strip()))
+            more.append([])
+        elif items and (items[-1].first.startswith("|") or not re.match(r"\s*(?:#|$)", line.text)):
+            more[-1].append(SourceLine(line.no, line.text, len(line.text) - len(line.text.lstrip())))
+    entries = [(note_key(item.label), replace(item, more=tuple(m))) for item, m in zip(items, more, strict=True)]
+    known = [(key, item) for key, item in entries if key]
+    if not known or any(key in TEXT_KEYS and not item.first and item.more for key, item in known):
         return []
-    hint = f"known: {', '.join(BY_NAME)}"
-    for one in entries:
-        if not one.key:
-            message = f"{one.word!r} is not a key that the notes know; it is ignored"
-            findings.append(warning(one.line, "unknown_note", message, hint))
+    for key, item in entries:
+        if not key:
+            message = f"{item.label!r} is not a key that the notes know; it is ignored"
+            findings.append(warning(item.line, "unknown_note", message, f"known: {', '.join(BY_NAME)}"))
     return known
-
-
-def _note_key(word: str) -> str:
-    """The key of the notes that a word names, directly or as an alias; "" for any other word."""
-    key = re.sub(r"[ -]+", "_", word.strip().lower())
-    key = _ALIASES.get(key, key)
-    return key if key in BY_NAME else ""
 
 
 def _close(word: str) -> str:
@@ -157,25 +131,25 @@ def _close(word: str) -> str:
     return close[0] if close else ""
 
 
-def _values(note_entry: _NoteEntry) -> list[NoteValue]:
-    """The values of one entry: its text, its list items, or its block."""
-    if code := [line for line in note_entry.more if line.block]:
+def _values(key: str, item: SectionItem) -> list[NoteValue]:
+    """The values of one item: its text, its list items, or its block."""
+    if code := [line for line in item.more if line.block]:
         return [NoteValue(code[0].no, "\n".join(line.text for line in code).strip("\n"))]
-    more = note_entry.more
+    more = item.more
     while more and not more[-1].text.strip():
         more = more[:-1]
-    first, below = note_entry.first, textwrap.dedent("\n".join(line.text for line in more)).strip("\n")
+    first, below = item.first, textwrap.dedent("\n".join(line.text for line in more)).strip("\n")
     if first in ("|", "|-", ">", ">-"):
-        return [NoteValue(note_entry.line, below)]
-    brackets = {"env": ("[]", "{}")}.get(note_entry.key, ("[]",))
-    if first[:1] + first[-1:] in brackets and note_entry.key in LIST_KEYS:
+        return [NoteValue(item.line, below)]
+    brackets = {"env": ("[]", "{}")}.get(key, ("[]",))
+    if first[:1] + first[-1:] in brackets and key in LIST_KEYS:
         parts = re.findall(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^,\"']|[\"'])+", first[1:-1])
-        return [NoteValue(note_entry.line, _scalar(part)) for part in parts if part.strip()]
+        return [NoteValue(item.line, _scalar(part)) for part in parts if part.strip()]
     if first:
-        return [NoteValue(note_entry.line, f"{first}\n{below}".strip() if more else _scalar(first))]
+        return [NoteValue(item.line, f"{first}\n{below}".strip() if more else _scalar(first))]
     margin = min((line.indent for line in more if _BULLET.match(line.text)), default=None)
     if margin is None:
-        return [NoteValue(note_entry.line, below if note_entry.key == "env" else _scalar(below))] if below else []
+        return [NoteValue(item.line, below if key == "env" else _scalar(below))] if below else []
     items: list[tuple[int, list[str]]] = []
     for line in more:
         bullet = _BULLET.match(line.text)

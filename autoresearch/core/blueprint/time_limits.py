@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import bisect
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from autoresearch.core.blueprint.document import Document, LabelRole, SectionItem
 from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.run.limits import MAX_TIME_S
-from autoresearch.core.text.durations import find_durations, normalise, problem, spoken
+from autoresearch.core.text.durations import DurationMatch, find_durations, normalise, problem, spoken
 
 _FIRST = re.compile(
     r"first[\s_-]*(?:\w+[\s_-]+){0,3}?(?:steps?|updates?|kl|loss|metrics?|iterations?|optimi[sz]er)\b"
@@ -33,7 +35,7 @@ _NOISE = re.compile(r"\b(?:every|each|per|takes?|took|usually|typical\w*|about|a
 _ASIDE = re.compile(  # before a duration they show that it is not one of the limits
     r"\b(?:every|checkpoint\w*|validation|warm\w*|sav(?:e|ed|ing)|interval|poll\w*|sleep)\b|每隔|每步|验证|保存"
 )
-_CLAUSES = re.compile(r"[,;，；。、()\[\]]|\.(?=\s|$)|\s[-–—]\s|\b(?:and|with|but|while|whereas)\b")
+_CLAUSES = re.compile(r"[,;，；。、()\[\]]|\.(?=\s|$)|\n|\s[-–—]\s|\b(?:and|with|but|while|whereas)\b")
 _DEFAULTED = re.compile(r"\b(?:default\w*|n/?a|none|standard)\b|默认|缺省|无", re.IGNORECASE)
 
 
@@ -129,77 +131,62 @@ def _no_duration(items: Sequence[SectionItem], line: int) -> list[Finding]:
 
 
 def _durations(item: SectionItem) -> list[_LimitText]:
-    """Every duration of an item, classified by the words around it."""
+    """Every duration of an item, classified by the words of its clause.
+
+    A clause without one says of what kind the next is, and so does `First step success timeout:` for all below it.
+    """
+    label = f"{item.label}: " if item.label and item.role is LabelRole.VALUE and item.label != "time" else ""
+    raw = [(item.line, label + item.first), *((line.no, line.text) for line in item.more)]
+    lines = [(no, text) for no, text in ((no, normalise(text).strip()) for no, text in raw) if text]
+    text, starts = "\n".join(text for _, text in lines), [0]
+    for _, line in lines:
+        starts.append(starts[-1] + len(line) + 1)
     limits: list[_LimitText] = []
-    heading, context = "", ""
-    for no, text in _lines(item):
-        in_line, context = _in_line(text, no, context or heading)
-        limits += in_line
-        if not in_line and text.rstrip(" *_").endswith(":"):
-            heading = context  # `First step success timeout:` above its value
-        if text.rstrip(" *_").endswith((".", "。", "!", ";")) or in_line:
-            context = ""
+    heading, context, timed = "", "", False
+    for start, stop, durations in _clauses(text):
+        clause = text[start:stop]
+        if text[start - 1 : start] in ("", "\n"):
+            context, timed = context or heading, False
+        if durations:
+            for part, kind in _kinds(text, start, stop, durations, context):
+                no = lines[bisect.bisect(starts, part.start) - 1][0]
+                limits.append(_LimitText(kind, part.seconds, no, " ".join(text[part.start : part.end].split())[:60]))
+            context, timed = "", True
+        else:
+            context = _kind(clause, context) or context
+        if text[stop : stop + 1] in ("", "\n"):
+            written = text[:stop].rstrip(" *_")
+            heading = context if written.endswith(":") and not timed else heading
+            context = "" if timed or written.endswith((".", "。", "!", ";")) else context
     return limits
 
 
-def _lines(item: SectionItem) -> list[tuple[int, str]]:
-    """The normalised lines of the item; two are joined where a line break splits a duration."""
-    raw = [(item.line, _heading_words(item) + item.first)]
-    raw += [(n.no, n.text) for n in item.more]
-    lines: list[tuple[int, str]] = []
-    for no, text in raw:
-        text = normalise(text).strip()
-        if lines and text:
-            tail = lines[-1][1][-40:]
-            if any(f.start < len(tail) < f.end for f in find_durations(f"{tail} {text[:40]}")):
-                lines[-1] = (lines[-1][0], f"{lines[-1][1]} {text}")
-                continue
-        if text:
-            lines.append((no, text))
-    return lines
+def _kinds(
+    text: str, start: int, stop: int, durations: Sequence[DurationMatch], context: str
+) -> Iterator[tuple[DurationMatch, str]]:
+    """The durations of one clause, each with its kind: of words before it, or behind it where those stand there."""
+    before = bool(_kind(text[start : durations[0].start], ""))
+    edges = [start, *(edge for part in durations for edge in (part.start, part.end)), stop]
+    for n, part in enumerate(durations):
+        left, right = text[edges[2 * n] : part.start], text[part.end : edges[2 * n + 3]]
+        around = text[start:stop] if len(durations) == 1 else left if before else right
+        kind = _kind(around, context) or ("noise" if _NOISE.search(around) else context)
+        of = kind == "each" and text[start : part.start].rstrip().endswith(" of")  # `20 rollouts of seven minutes each`
+        yield part, "noise" if of or (kind != "first" and _ASIDE.search(left)) else kind
 
 
-def _heading_words(item: SectionItem) -> str:
-    """The item's label as a prefix, such as `first step timeout: `; "" for labels without meaning, such as `time: `."""
-    return f"{item.label}: " if item.label and item.role is LabelRole.VALUE and item.label != "time" else ""
-
-
-def _in_line(text: str, no: int, context: str) -> tuple[list[_LimitText], str]:
-    """Durations of one line, clause by clause; the kind of a clause without one applies to the next."""
-    limits: list[_LimitText] = []
-    for clause in _clauses(text):
-        durations = find_durations(clause)
-        if not durations:
-            context = _kind(clause, context) or context
+def _clauses(text: str) -> Iterator[tuple[int, int, list[DurationMatch]]]:
+    """Start and end of each clause with its durations; a comma or an `and` inside a duration separates none."""
+    durations, at = deque(find_durations(text)), 0
+    for start, stop in [*(cut.span() for cut in _CLAUSES.finditer(text)), (len(text), len(text))]:
+        own = list[DurationMatch]()
+        while durations and durations[0].end <= start:
+            own.append(durations.popleft())
+        if durations and durations[0].start < start:
+            durations.extendleft(reversed(own))
             continue
-        before = bool(_kind(clause[: durations[0].start], ""))
-        for n, part in enumerate(durations):
-            start = durations[n - 1].end if n else 0
-            end = durations[n + 1].start if n + 1 < len(durations) else len(clause)
-            around = clause[start : part.start] if before else clause[part.end : end]
-            around = clause if len(durations) == 1 else around
-            kind = _kind(around, context) or ("noise" if _NOISE.search(around) else context)
-            if kind == "each" and clause[: part.start].rstrip().endswith(" of"):
-                kind = "noise"  # `20 rollouts of seven minutes each`
-            if kind != "first" and _ASIDE.search(clause[start : part.start]):
-                kind = "noise"
-            limits.append(_LimitText(kind, part.seconds, no, clause[part.start : part.end].strip()[:60]))
-        context = ""
-    return limits, context
-
-
-def _clauses(text: str) -> Iterator[str]:
-    """The clauses of a sentence; a comma or an `and` inside a duration does not separate clauses."""
-    spans = [(f.start, f.end) for f in find_durations(text)]
-    at, n = 0, 0
-    for cut in _CLAUSES.finditer(text):
-        while n < len(spans) and spans[n][1] <= cut.start():
-            n += 1
-        if n < len(spans) and spans[n][0] < cut.start():
-            continue
-        yield text[at : cut.start()]
-        at = cut.end()
-    yield text[at:]
+        yield at, start, own
+        at = stop
 
 
 def _kind(words: str, context: str) -> str:

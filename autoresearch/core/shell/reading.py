@@ -251,7 +251,7 @@ class Reader:
                 stdin = Input(" ".join(self.words.all_of(node.children[1:], shell)))
             elif node.type == "heredoc_redirect":
                 outputs += self._redirects(node.children, shell)[0]
-                stdin = Input(self._heredoc(node, shell), line=shell.line + node.start_point[0] + 1)
+                stdin = Input(self._heredoc(node, shell), line=self._line(node, shell) + (not shell.fixed))
             elif node.type == "file_redirect":
                 to = node.child_by_field_name("destination")
                 word, sign = self.words.one(to, shell), next((c.type for c in node.children if not c.is_named), "")

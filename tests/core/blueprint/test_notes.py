@@ -302,4 +302,7 @@ def test_a_limit_that_a_blueprint_leaves_open_stays_open_in_one_like_it() -> Non
     given = parse_blueprint(EXAMPLE.encode(), "b.md")
     open_one = parse_blueprint(EXAMPLE.replace(", 40 minutes to the first step", "").encode(), "b.md")
     assert (fields_like(given).first_step_s, fields_like(open_one).first_step_s) == (2400.0, None)
+    more = "- env: OUT=/data/results/gsm8k_kl_002/x\n- source: jsonl /data/results/gsm8k_kl_002/m.jsonl\n"
+    moved_one = fields_like(parse_blueprint(f"{EXAMPLE}{more}".encode(), "b.md"), result_dir="/new")
+    assert (moved_one.env, moved_one.source[0].path) == ({"OUT": "/new/x"}, "/new/m.jsonl")
     assert fields_like(given, title="T").title == "T" and fields_like(given).metric == "task_pass_rate@1"

@@ -295,7 +295,7 @@ def test_a_blueprint_of_bare_lines() -> None:
         ("- dir: |\n    /data/x", "/data/x"),
         ("- dir: /data/copy (1)", "/data/copy (1)"),
         ("- description: all code\n- content 1: lies here\n- content 2: /data/x", "/data/x"),
-        ("- content: sub/dir", "sub/dir"),
+        ("- content: code", "code"),
         ("Main code path (absolute path): /data/x", "/data/x"),
         ("The code lies in `/data/x`, branch main.", "/data/x"),
         ("The code lies in /data/x, branch main.", "/data/x"),
