@@ -9,7 +9,7 @@ from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.blueprint.schema import EXAMPLE
-from autoresearch.core.run.trainer import Source, SourceFormat
+from autoresearch.core.run.trainer import SourceFormat
 
 HEAD = "## [exp_launch_command]\n- command: python x\n\n"
 
@@ -238,10 +238,6 @@ def test_a_kind_of_source_that_nobody_knows_is_told() -> None:
     (found,) = read("- source: json runs/m.jsonl")[1]
     assert found.code == "odd_source" and "`json` is no kind of source" in found.message and "jsonl" in found.hint
     assert not read("- source: runs/m 1.jsonl")[1] and not read("- source: JSONL: runs/m.jsonl")[1]
-
-
-def test_sources_are_plain_data() -> None:
-    assert notes("- source: a.jsonl").source == (Source(SourceFormat.JSONL, "a.jsonl", -100),)
 
 
 @pytest.mark.parametrize(
