@@ -181,9 +181,7 @@ def happenings(
     state: CampaignState, verdicts: Sequence[Mapping[str, Any]] = (), requests: Sequence[Mapping[str, Any]] = ()
 ) -> list[Told]:
     """Oldest first; texts are on one line and safe in markdown."""
-    found: list[tuple[float, int, str]] = [
-        (state.spec.created, 0, f"campaign {cell(state.spec.name)} was begun")
-    ]
+    found: list[tuple[float, int, str]] = [(state.spec.created, 0, f"campaign {cell(state.spec.name)} was begun")]
     runs = {run.run: (idea.name, run.why, run.replicate) for idea in state.ideas for run in idea.runs}
     names = {idea.slug: idea.name for idea in state.ideas}
     for line in state.timeline:

@@ -73,7 +73,10 @@ def page_data(
         "parallel": parallel,
         "importance": importance,
         "diffs": [_diff(diff) for diff in reversed(curves_and_diffs.diffs_of(state, lines))],
-        "claims": [_claim(claim) for claim in summary.claims(state, list(entries(campaign_dir.verdicts)))],
+        "claims": [
+            [formatting.stamp(one.t), *(plain(words, 400) for words in (one.name, one.word, one.detail))]
+            for one in summary.claims(state, list(entries(campaign_dir.verdicts)))
+        ],
         "skipped": [[plain(idea_name(0, idea)), plain(why, 400)] for idea, why in state.skipped[-MOST_SKIPPED:]],
         "cost": cost(state),
         "agent": [plain(words, 600) for words in agent_words(state)],
@@ -109,41 +112,31 @@ def _tiles(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[list[st
     ]
 
 
+OF_AN_IDEA = ("index", "slug", "name", "sentence", "changes", "unsaid", "why", "standing", "note", "fresh", "mean",
+              "delta", "gain", "noise", "minutes")  # fmt: skip
+
+
 def _idea(idea_line: IdeaLine, prefix: str) -> dict[str, Any]:
     """One row of the table; `value` is the number to show of it, `low` and `high` its interval.
 
     `text` are numbers as people read them: a script rounds halves another way.
     """
-    value = idea_line.shown.value if idea_line.standing is not IdeaStatus.SMOKE else idea_line.mean
-    numbers = {"value": value, "mean": idea_line.mean, "noise": idea_line.noise}
-    return {
-        "text": {key: formatting.number(one) for key, one in numbers.items()}
-        | {"delta": formatting.signed(idea_line.delta)},
-        "index": idea_line.index,
-        "name": plain(idea_line.name),
-        "slug": idea_line.slug,
-        "sentence": plain(idea_line.sentence, 400),
-        "changes": plain(idea_line.changes, 300),
-        "unsaid": plain(idea_line.unsaid, 300),
-        "why": plain(idea_line.why, 300),
-        "parent": plain(idea_line.parent_name),
-        "standing": str(idea_line.standing),
-        "note": plain(idea_line.note),
-        "words": plain(idea_line.shown.words, 400),
-        "fresh": plain(idea_line.fresh, 300),
+    line, shown = idea_line, idea_line.shown
+    value = shown.value if line.standing is not IdeaStatus.SMOKE else line.mean
+    numbers = {"value": value, "mean": line.mean, "noise": line.noise}
+    own = {name: getattr(line, name) for name in OF_AN_IDEA} | {
+        "parent": line.parent_name,
+        "words": shown.words,
         "value": value,
-        "low": idea_line.shown.low,
-        "high": idea_line.shown.high,
-        "mean": idea_line.mean,
-        "runs": plain(idea_line.shown.runs),
-        "delta": idea_line.delta,
-        "gain": idea_line.gain,
-        "noise": idea_line.noise,
-        "minutes": idea_line.minutes,
-        "time": formatting.minutes(idea_line.minutes),
-        "branch": plain(idea_line.branch.removeprefix(f"{prefix}/")),
-        "commit": idea_line.commit[:12],
+        "low": shown.low,
+        "high": shown.high,
+        "runs": shown.runs,
+        "time": formatting.minutes(line.minutes),
+        "branch": line.branch.removeprefix(f"{prefix}/"),
+        "commit": line.commit[:12],
     }
+    texts = {key: formatting.number(one) for key, one in numbers.items()} | {"delta": formatting.signed(line.delta)}
+    return {name: plain(one, 400) if isinstance(one, str) else one for name, one in own.items()} | {"text": texts}
 
 
 def _curves(run_curves: curves_and_diffs.RunCurves, text: Callable[[str], str]) -> dict[str, Any]:
@@ -156,11 +149,6 @@ def _curves(run_curves: curves_and_diffs.RunCurves, text: Callable[[str], str]) 
 def _diff(kept_diff: curves_and_diffs.Diff) -> dict[str, Any]:
     named = {"name": plain(kept_diff.name), "parent": plain(kept_diff.parent_name)}
     return {**named, "stat": kept_diff.stat, "lines": kept_diff.lines, "missing": plain(kept_diff.missing)}
-
-
-def _claim(claim_text: summary.ClaimText) -> list[str]:
-    words = [claim_text.name, claim_text.word, claim_text.detail]
-    return [formatting.stamp(claim_text.t), *(plain(word, 400) for word in words)]
 
 
 def _rows(state: CampaignState, idea_line: summary.IdeaLine) -> Iterator[list[Any]]:

@@ -60,9 +60,7 @@ def progress_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Progres
     band = summary.band_of(state)
     values = summary.best_path(state)
     path = tuple((line.index, v) for line, v in zip(idea_lines, values, strict=True) if v is not None)
-    marks = tuple(
-        _point(line) for line in idea_lines if line.standing not in (IdeaStatus.RUNNING, IdeaStatus.PREPARED)
-    )
+    marks = tuple(_point(line) for line in idea_lines if line.standing not in (IdeaStatus.RUNNING, IdeaStatus.PREPARED))
     maximize = objective.direction is Direction.MAXIMIZE
     target = state.spec.rules.target
     low, high = _range(marks, path, band, target, 1.0 if maximize else -1.0)

@@ -60,9 +60,7 @@ def write_report(
     markdown, page, picture = (campaign_dir.path / name for name in (MARKDOWN, PAGE, PICTURE))
     if png:
         write_png(picture, plot_data.progress_of(state, summary.idea_lines(state)))
-    text = render(
-        f"{MARKDOWN}.j2", **data, picture=PICTURE if png else "", cell=formatting.cell, code=formatting.code
-    )
+    text = render(f"{MARKDOWN}.j2", **data, picture=PICTURE if png else "", cell=formatting.cell, code=formatting.code)
     write_page(markdown, text, durable=False)
     # the data are masked already, and base64 must not be
     write_atomically(page, page_html(data).encode(), durable=False)

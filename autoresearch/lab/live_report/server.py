@@ -113,9 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.headers.get("If-None-Match") == answer.tag:
             self._send(HTTPStatus.NOT_MODIFIED, etag=answer.tag)
         elif "gzip" in self.headers.get("Accept-Encoding", ""):
-            self._send(
-                HTTPStatus.OK, answer.packed, etag=answer.tag, content_type=answer.kind, content_encoding="gzip"
-            )
+            self._send(HTTPStatus.OK, answer.packed, etag=answer.tag, content_type=answer.kind, content_encoding="gzip")
         else:
             self._send(HTTPStatus.OK, answer.body, etag=answer.tag, content_type=answer.kind)
 

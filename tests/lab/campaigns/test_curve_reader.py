@@ -13,7 +13,7 @@ from autoresearch.lab.campaign_report import curves_and_diffs
 from autoresearch.lab.campaign_report.curves_and_diffs import CurveReader
 from autoresearch.lab.campaign_report.page_data import page_data
 from autoresearch.lab.campaign_report.summary import idea_lines
-from autoresearch.lab.live_report.live_data import LiveData
+from autoresearch.lab.live_report.site import LiveData
 from autoresearch.lab.results.measure import RunFiles
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
