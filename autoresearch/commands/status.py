@@ -181,9 +181,10 @@ def wait(
         "seq": upto,
         "next": [f"autoresearch wait {recorded.spec.run} --for {seconds} --since {upto}"],
     }
+    lines = living_lines(payload, state, event=f"{event.replace('_', ' ')}, ", more=[])
     if brief:
         payload = {key: value for key, value in payload.items() if key in ON_A_TICK or (key in UNTIL_STEPS and value)}
-    return CommandResult(payload, living_lines(payload, state, event=f"{event.replace('_', ' ')}, ", more=[]))
+    return CommandResult(payload, lines)
 
 
 def _news_until(recorded: RecordedRun, parts: Parts, since: int, until: float) -> tuple[list[Event], int]:
