@@ -173,18 +173,7 @@ def forked() -> Callable[[Callable[[], object]], int]:
 @pytest.fixture
 def dying() -> Callable[[Callable[[], object], int, bool], Callable[[], None]]:
     """Wrap some work so that it is killed at its n-th call that changes a file, before or after that call."""
-    changing = (
-        "write",
-        "pwrite",
-        "fsync",
-        "ftruncate",
-        "rename",
-        "replace",
-        "unlink",
-        "open",
-        "mkdir",
-        "link",
-    )
+    changing = ("write", "pwrite", "fsync", "ftruncate", "rename", "replace", "unlink", "open", "mkdir", "link")
 
     def wrap(work: Callable[[], object], n: int, after: bool) -> Callable[[], None]:
         def doomed() -> None:

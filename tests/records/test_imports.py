@@ -10,23 +10,8 @@ import pytest
 pytestmark = pytest.mark.system
 
 HEAVY = {
-    "pandas",
-    "numpy",
-    "rich",
-    "typer",
-    "pydantic",
-    "git",
-    "libtmux",
-    "yaml",
-    "jinja2",
-    "psutil",
-    "asyncio",
-    "logging",
-    "subprocess",
-    "tempfile",
-    "unittest",
-    "urllib.request",
-    "importlib.metadata",
+    *("pandas", "numpy", "rich", "typer", "pydantic", "git", "libtmux", "yaml", "jinja2", "psutil"),
+    *("asyncio", "logging", "subprocess", "tempfile", "unittest", "urllib.request", "importlib.metadata"),
 }
 
 

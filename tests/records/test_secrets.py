@@ -18,61 +18,26 @@ WEB_TOKEN = "eyJ" + "hbGciOiJIUzI1NiJ9.eyJ" + "zdWIiOiIxMjM0In0.dBjftJeZ4CVPmB92
 PEM = "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEow\nIBAAK\n-----END RSA " + "PRIVATE KEY-----"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "HF_TOKEN",
-        "WANDB_API_KEY",
-        "OPENAI_APIKEY",
-        "AWS_SECRET_ACCESS_KEY",
-        "DB_PASSWORD",
-        "db_passwd",
-        "GITHUB_TOKEN",
-        "MY_KEY",
-        "KEY",
-        "client-secret",
-        "GOOGLE_APPLICATION_CREDENTIALS",
-        "BASIC_AUTH",
-        "hfToken",
-        "apiKey",
-        "API_KEYS",
-        "SSH_PASSPHRASE",
-        "authtoken",
-        "ANTHROPIC_AUTH_TOKEN",
-        "TOKEN",
-        "PGPASSWORD",
-    ],
-)
-def test_variables_whose_name_says_secret(name: str) -> None:
-    assert mask_environment({name: "x7"}) == {name: MASK}
-    assert mask_environment({name: ""}) == {name: ""}
+SAY_SECRET = """
+    HF_TOKEN WANDB_API_KEY OPENAI_APIKEY AWS_SECRET_ACCESS_KEY DB_PASSWORD db_passwd MY_KEY KEY client-secret hfToken
+    apiKey GOOGLE_APPLICATION_CREDENTIALS BASIC_AUTH API_KEYS SSH_PASSPHRASE authtoken ANTHROPIC_AUTH_TOKEN TOKEN
+    PGPASSWORD
+"""
+SOUND_LIKE_IT = """
+    NUM_TOKENS max_tokens MAX_TOKEN_LEN TOKENIZER TOKENIZERS_PARALLELISM KEYWORD KEYBOARD AUTHOR GIT_AUTHOR_NAME MONKEY
+    PAD_TOKEN EOS_TOKEN_ID PATH HOME CUDA_VISIBLE_DEVICES PASSES TURKEY SECRETARY
+"""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "NUM_TOKENS",
-        "max_tokens",
-        "MAX_TOKEN_LEN",
-        "TOKENIZER",
-        "TOKENIZERS_PARALLELISM",
-        "KEYWORD",
-        "KEYBOARD",
-        "AUTHOR",
-        "GIT_AUTHOR_NAME",
-        "MONKEY",
-        "PAD_TOKEN",
-        "EOS_TOKEN_ID",
-        "PATH",
-        "HOME",
-        "CUDA_VISIBLE_DEVICES",
-        "PASSES",
-        "TURKEY",
-        "SECRETARY",
-    ],
-)
-def test_variables_whose_name_only_sounds_like_it(name: str) -> None:
-    assert mask_environment({name: "x7"}) == {name: "x7"}
+def test_variables_whose_name_says_secret() -> None:
+    for name in SAY_SECRET.split():
+        assert mask_environment({name: "x7"}) == {name: MASK}
+        assert mask_environment({name: ""}) == {name: ""}
+
+
+def test_variables_whose_name_only_sounds_like_it() -> None:
+    names = dict.fromkeys(SOUND_LIKE_IT.split(), "x7")
+    assert mask_environment(names) == names
 
 
 @pytest.mark.parametrize("secret", [OPENAI, HUGGING, GITHUB, AWS, WEB_TOKEN, PEM, "sk-ant-api03-" + "x9" * 20])
@@ -142,25 +107,6 @@ def test_secrets_in_commands_and_logs(text: str, masked: str) -> None:
         "login to continue; password required",
         "uuid 0b7c0f6e-3a52-4d0e-9d1b-7f6a2f4c9e11 run 20261126-070000-a1b2c3d4 actor 63b9a8c01000000",
         "linear.weight sha 3f9a1c7e5b2d8064a9e1f3c5d7b90246e8ac1357 heroku sourcegraph snyk",
-    ],
-)
-def test_near_misses_stay(text: str) -> None:
-    assert mask_text(text) == text
-
-
-@pytest.mark.parametrize("kind", SECRETS)
-def test_secrets_of_every_kind(kind: str) -> None:
-    text, secret = SECRETS[kind]
-    assert secret in text
-    for around in (text, f"E   RuntimeError: {text}", f"{text}\nnext line", f'log("{kind}") {text}'):
-        masked = mask_text(around)
-        assert secret not in masked
-        assert mask_text(masked) == masked
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
         "Try a basic reinforcement baseline; the bearer of bad news",
         "client = OpenAI(api_key=os.environ['OPENAI_API_KEY'])",
         "token = tokenizer.next_token(state)",
@@ -177,8 +123,18 @@ def test_secrets_of_every_kind(kind: str) -> None:
         "step:2 - actor/kl_loss:0.0023456789012 - critic/rewards/mean:0.51012345678901234",
     ],
 )
-def test_ordinary_text_stays(text: str) -> None:
+def test_near_misses_stay(text: str) -> None:
     assert mask_text(text) == text
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+def test_secrets_of_every_kind(kind: str) -> None:
+    text, secret = SECRETS[kind]
+    assert secret in text
+    for around in (text, f"E   RuntimeError: {text}", f"{text}\nnext line", f'log("{kind}") {text}'):
+        masked = mask_text(around)
+        assert secret not in masked
+        assert mask_text(masked) == masked
 
 
 def test_names_and_what_is_executed_stay() -> None:
