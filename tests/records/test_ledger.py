@@ -133,8 +133,9 @@ def edited(ledger: Ledger, row: MakeRow, edit: Edit) -> None:
 @pytest.mark.parametrize("edit", HANDS.values(), ids=HANDS)
 def test_what_people_do_to_a_ledger_loses_nothing(ledger: Ledger, row: MakeRow, edit: Edit) -> None:
     edited(ledger, row, edit)
-    assert list(dict.fromkeys(r.run_id for r in ledger.rows())) == ["r-1", "r-2"]
-    assert ledger.next_index() == 3
+    runs = [r.run_id for r in ledger.rows()]
+    assert list(dict.fromkeys(runs)) == ["r-1", "r-2"]
+    assert (ledger.next_index(), len(ledger.find("r-1"))) == (3, runs.count("r-1"))
     assert [ledger.append_once(row(run, index=9)) for run in ("r-2", "r-3")] == [False, True]
     assert [(r.run_id, r.index) for r in [*ledger.rows()][-1:] + ledger.tail(1)] == [("r-3", 9)] * 2
     assert not ledger.path.with_name("results.tsv.torn").exists()

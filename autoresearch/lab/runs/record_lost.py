@@ -264,7 +264,6 @@ def _trainer_of(spec: RunSpec) -> Trainer | None:
 
 def _end_companions(spec: RunSpec, grace_s: float) -> int:
     """End daemons that its trainer started and wrote down; returns how many processes were ended."""
-    from autoresearch.lab.runs.record_lost import sweep_companions
     from autoresearch.trainers import ask
 
     trainer = _trainer_of(spec)
