@@ -10,8 +10,8 @@ from __future__ import annotations
 import difflib
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import dropwhile
 
@@ -126,15 +126,11 @@ class Document:
     title: str = ""
     sections: tuple[Section, ...] = ()
     findings: tuple[Finding, ...] = ()
-    named: Mapping[str, Section] = field(default_factory=dict)  # the first section of each key
 
-    @classmethod
-    def of(cls, title: str, sections: Sequence[Section], findings: Sequence[Finding]) -> Document:
-        """The document of these sections."""
-        named: dict[str, Section] = {}
-        for section in sections:
-            named.setdefault(section.key, section)
-        return cls(title, tuple(sections), tuple(findings), named)
+    @property
+    def named(self) -> dict[str, Section]:
+        """The first section of each key."""
+        return {section.key: section for section in reversed(self.sections)}
 
 
 def read_document(data: bytes) -> Document:
@@ -153,7 +149,7 @@ def read_document(data: bytes) -> Document:
     findings += _occurrences(sections)
     if any(section.key in SECTIONS for section in sections):
         findings += _misplaced_keys(sections)
-    return Document.of(title, sections, findings)
+    return Document(title, tuple(sections), tuple(findings))
 
 
 def _unreadable(data: bytes) -> Finding | None:

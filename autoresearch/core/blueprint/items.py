@@ -35,7 +35,7 @@ def with_items(document: Document) -> Document:
         replace(section, items=_items(section)) if section.key in (*SECTIONS, NOTES) else section
         for section in document.sections
     ]
-    return Document.of(document.title, sections, document.findings)
+    return replace(document, sections=tuple(sections))
 
 
 def _items(section: Section) -> tuple[SectionItem, ...]:
@@ -87,15 +87,7 @@ def _continues(key: str, source_line: SourceLine, item: SectionItem, more: Seque
     label = _LABEL.match(source_line.text.strip())
     quiet = (LabelRole.PLAIN, LabelRole.VALUE) if key in ("exp_purpose", "exp_max_time") else (LabelRole.PLAIN,)
     begins = _BULLET.match(source_line.text) or (label is not None and _role(key, label["label"]) not in quiet)
-    if begins or after_code:
-        return False
-    return not blank or (source_line.indent > 0 and _opens_list(item.first, more))
-
-
-def _opens_list(first: str, more: Sequence[SourceLine]) -> bool:
-    """Whether the item ends in a colon: then the indented block below belongs to it, even after a blank line."""
-    prose = (line.text for line in reversed(more) if not line.block and line.text.strip())
-    return next(prose, first).rstrip().endswith((":", "："))
+    return not (begins or after_code or blank)
 
 
 def _begun(key: str, source_line: SourceLine) -> SectionItem:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
-from autoresearch.core.blueprint.finding import Finding, error, warning
+from autoresearch.core.blueprint.finding import Finding, error, errors, warning
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.values import looks_like_command
 from autoresearch.core.run.swarm import Swarm
@@ -21,7 +21,6 @@ from autoresearch.core.shell.commands import ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import FAR, nested_argv
 from autoresearch.core.shell.reading import read_shell
 
-_WRONG = re.compile(r"\bajet\s+swarm\s+server\b")  # from a published skill; argparse rejects it
 _DETACHED = re.compile(r"\s(?:-[a-z]*d[a-z]*|--detach(?:=true)?)(?:\s|\Z)")
 _LOOPBACK = re.compile(r"(?:-p|--publish)(?:=|\s*)[\"']?(?:127\.\d+\.\d+\.\d+|\[::1\]):")
 DEADLY = frozenset({"autokill", "kills_by_name", "kills_tmux", "stops_ray", "kills_all"})
@@ -47,39 +46,22 @@ def lint_blueprint(
 
     read: reads one of its commands, whose lines count from 1. records: paths that no command may remove.
     """
-    launch = read(blueprint.launch_command)
-    at = blueprint.lines.get("exp_launch_command", 1)
-    findings = lint_shell(launch, where=blueprint.name, line=at, records=records)
-    notes_line = blueprint.lines.get("notes", 0)
-    for command in (*blueprint.notes.prepare, *blueprint.notes.evaluate, *blueprint.notes.cleanup):
+    notes, swarm, name = blueprint.notes, blueprint.notes.swarm, blueprint.name
+    launch, notes_line = read(blueprint.launch_command), blueprint.lines.get("notes", 0)
+    findings = lint_shell(launch, where=name, line=blueprint.lines.get("exp_launch_command", 1), records=records)
+    for command in (*notes.prepare, *notes.evaluate, *notes.cleanup):
         if "\n" not in command and not looks_like_command(command):
             message = f"{command[:60]!r} is run by a shell, but reads like a sentence"
             hint = "write `- note:` in front of what is meant for readers"
-            report = error if command in blueprint.notes.evaluate else warning  # it would fail after the training
-            findings.append(report(notes_line, "not_a_command", message, hint, blueprint.name))
-        findings += _deadly(read(command), blueprint.name, notes_line, records)
-    findings += _swarm(blueprint, notes_line, read)
+            report = error if command in notes.evaluate else warning  # it would fail after the training
+            findings.append(report(notes_line, "not_a_command", message, hint, name))
+    servers = (swarm.server, swarm.debug) if swarm else ()
+    for command in (*notes.prepare, *notes.evaluate, *notes.cleanup, *servers):
+        found = lint_shell(read(command), where=name, records=records)
+        findings += [replace(f, line=notes_line) for f in errors(found) if f.where == name]
+        findings += [f for f in found if f.where != name]
+    findings += [replace(f, where=name, line=notes_line) for f in (lint_swarm(swarm) if swarm else ())]
     return list(dict.fromkeys([*findings, *_relative(blueprint)]))
-
-
-def _deadly(shell_reading: ShellReading, where: str, line: int, records: Sequence[str] = (RECORDS,)) -> list[Finding]:
-    """What a command of the notes would kill or remove; those are on one line."""
-    findings = lint_shell(shell_reading, where=where, records=records)
-    found = [f for f in findings if f.code in DEADLY or f.code == WIPES or f.where != where]
-    return [replace(f, line=line) if f.where == where else f for f in found]
-
-
-def _swarm(blueprint: Blueprint, notes_line: int, read: Callable[[str], ShellReading]) -> Iterator[Finding]:
-    """Findings about AgentJet's swarm mode, including a published command that does not exist."""
-    at = blueprint.lines.get("exp_launch_command", 1)
-    for command, line in ((blueprint.launch_command, at), *((text, notes_line) for text in blueprint.notes.prepare)):
-        yield from (replace(f, where=blueprint.name, line=line) for f in lint_wrong_command(command))
-    swarm = blueprint.notes.swarm
-    if swarm is None:
-        return
-    yield from (replace(f, where=blueprint.name, line=notes_line) for f in lint_swarm(swarm))
-    for command in (swarm.server, swarm.debug):
-        yield from _deadly(read(command), blueprint.name, notes_line)
 
 
 def lint_shell(
@@ -146,6 +128,13 @@ _HARMS: tuple[tuple[str, str, Callable[[SimpleCommand], bool]], ...] = (
         "kill -1 signals every process of this user",
         lambda one: one.name == "kill" and "-1" in one.argv[2:],
     ),
+    (  # from a published skill; argparse rejects it
+        *(
+            "swarm_wrong_command",
+            "`ajet swarm server` is no command of AgentJet's: it stops with unrecognized arguments",
+        ),
+        lambda one: one.argv[:3] == ["ajet", "swarm", "server"],
+    ),
     (  # `python -m ray.scripts.scripts stop` is the same; `ray job stop ID` is not
         *("stops_ray", "ray stop ends every Ray process on this host, other clusters included"),
         lambda one: bool(_RAY_STOP.match(" ".join([one.name, *one.argv[1:]]))),
@@ -157,9 +146,12 @@ def _harms(simple: SimpleCommand) -> Iterator[Finding]:
     """Errors for commands that end processes of other runs."""
     submitted = simple.parent is not None and simple.parent.name == "sbatch"
     report, place = (warning, ", on the nodes of the job") if submitted else (error, "")
+    hints = {"swarm_wrong_command": "write `ajet-swarm start --swarm-port=10086`"}
     for code, message, applies in _HARMS:
         if applies(simple):
-            yield report(simple.line, code, f"{message.format(name=simple.name)}{place}", _SPARE, simple.where)
+            yield report(
+                simple.line, code, f"{message.format(name=simple.name)}{place}", hints.get(code, _SPARE), simple.where
+            )
 
 
 def _wipes(simple: SimpleCommand, records: Sequence[str]) -> Iterator[Finding]:
@@ -295,16 +287,8 @@ def _is_multirun(argv: Sequence[str]) -> bool:
     return "--multirun" in args or ("-m" in args and any(re.match(r"[^=,]+=[^=\[({\"']*,", word) for word in args))
 
 
-def lint_wrong_command(command: str) -> Iterator[Finding]:
-    """An error if a command contains `ajet swarm server`, which does not exist."""
-    if _WRONG.search(command):
-        message = "`ajet swarm server` is no command of AgentJet's: it stops with unrecognized arguments"
-        yield error(0, "swarm_wrong_command", message, "write `ajet-swarm start --swarm-port=10086`")
-
-
 def lint_swarm(swarm: Swarm) -> Iterator[Finding]:
     """Findings in the swarm notes as a whole, their lines not yet set."""
-    yield from lint_wrong_command(swarm.server)
     if swarm.server and swarm.ssh:
         message = "swarm_server starts a server here, and swarm_ssh says that it is on another host"
         hint = "keep one of them; a server on the other host is started there, in a tmux session of its own"

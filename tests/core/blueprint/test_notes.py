@@ -7,8 +7,10 @@ import pytest
 from autoresearch.core.blueprint.fields import fields_like, moved
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.model import Notes
+from autoresearch.core.blueprint.note_keys import NOTE_KEYS
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.blueprint.schema import EXAMPLE
+from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.trainer import SourceFormat
 
 HEAD = "## [exp_launch_command]\n- command: python x\n\n"
@@ -48,6 +50,12 @@ def test_an_evaluation() -> None:
     assert (notes("- metric: x").evaluate, notes("- metric: x").evaluate_s) == ((), 1800.0)
     two = notes("- evaluate:\n    - python a.py\n    - python b.py")
     assert two.evaluate == ("python a.py", "python b.py")
+
+
+def test_a_key_has_the_default_of_its_field() -> None:
+    for key in NOTE_KEYS:
+        usual = getattr(Swarm() if key.name.startswith("swarm_") else Notes(), key.spec_field or key.name)
+        assert key.default in (usual, "", ()) and type(key.default) in (type(usual), str, tuple), key.name
 
 
 @pytest.mark.parametrize("text", ["42", "train.seed", "--seed", "-s", "$RNG", "`--rng-seed`"])

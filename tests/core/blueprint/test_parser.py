@@ -499,11 +499,12 @@ def test_a_section_twice_names_both_lines() -> None:
 
 def test_all_errors_are_told_and_the_first_is_the_message() -> None:
     text = "## [exp_codebase_dir]\n- dir: ${Dir}\n\n## [exp_max_time]\n- time: 0 hours\n\n"
-    text += "## [exp_launch_command]\n- hint: x\n"
+    text += "## [exp_launch_command]\n- hint: x\n## [exp_result_dir]\n- path: /r\n"
     error = refused(text)
     assert error.message == "b.md:2: the placeholder ${Dir} was never replaced (and 2 more)"
     stops = [(f.line, f.code) for f in error.findings if f.severity == "error"]
     assert stops == [(2, "placeholder"), (5, "impossible_duration"), (7, "missing_command")]
+    assert error.result_dir == "/r" and refused(text.replace("/r", "${R}")).result_dir == ""
 
 
 def test_an_unclosed_fence_names_its_line() -> None:
@@ -553,6 +554,7 @@ def test_unreplaced_placeholders(text: str, line: int) -> None:
 )
 def test_what_is_no_unreplaced_placeholder(text: str) -> None:
     assert "placeholder" not in codes(parse(f"{COMMAND}\n{text}"))
+    assert "placeholder" in codes(parse(f"{COMMAND}- hint: not ${{MaxTime}}\n"))
 
 
 @pytest.mark.parametrize(
