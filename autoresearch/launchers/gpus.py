@@ -10,17 +10,16 @@ A run with a GPU of its own holds its file exclusively. If k runs share a GPU, e
 
 from __future__ import annotations
 
-import contextlib
 import glob
-import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import program
+from autoresearch.runner import remote_agent
 from autoresearch.runner.basics import is_locked
 
 LEASES_VARIABLE = "AUTORESEARCH_GPU_LEASES"
@@ -216,27 +215,12 @@ def make_leases(uuids: Sequence[str], environ: Mapping[str, str], shares: int = 
     numbers = range(1, shares + 1) if shares > 1 else ()
     for path in (*paths, *(share_path(lease, number) for lease in paths for number in numbers)):
         try:
-            _share(path.parent, 0o1777, Path.mkdir)
-            _share(path, 0o666, lambda new: new.touch(exist_ok=False))
-            os.close(os.open(path, os.O_RDWR))
+            remote_agent.make_lease(str(path))
         except OSError as error:
             message = f"the lease of a GPU cannot be opened: {path}: {error.strerror}"
             hint = f"{LEASES_VARIABLE} names another place"
             raise EnvironmentUnusable(message, code="no_lease", hint=hint) from error
     return paths
-
-
-def _share(path: Path, mode: int, make: Callable[[Path], None]) -> None:
-    """Create it for all users if it is missing; its creator keeps the right to change its mode.
-
-    Never O_CREAT on an existing file: in a sticky directory the kernel forbids that even to root if the file is another
-    user's (fs.protected_regular).
-    """
-    if path.exists():
-        return
-    with contextlib.suppress(FileExistsError):
-        make(path)
-        path.chmod(mode)  # past the umask
 
 
 def is_leased(uuid: str, environ: Mapping[str, str]) -> bool:

@@ -12,6 +12,7 @@ import base64
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -235,7 +236,9 @@ def _await(directory: str, child: subprocess.Popen[bytes], leases: list[str], wa
 def _show_gpus(directory: str, uuids: list[str], shown: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
     """Write the run's GPUs into its spec and the trainer's environment; returns the GPUs' lease files."""
     folder = environment.get("AUTORESEARCH_GPU_LEASES") or lease_folder()
-    leases = [make_lease(folder, uuid) for uuid in uuids]
+    leases = [f"{folder}/{re.sub('[^0-9A-Za-z-]', '_', uuid)}.lock" for uuid in uuids]  # as in launchers/gpus.py
+    for path in leases:
+        make_lease(path)
     spec = parse_object(read_file(f"{directory}/spec.json"))
     spec.update(gpus=uuids, leases=leases, lease_shares=1)
     spec["environment"] = {**(spec.get("environment") or {}), **shown}
@@ -256,18 +259,23 @@ def lease_folder() -> str:
     return os.environ.get("AUTORESEARCH_GPU_LEASES") or LEASES
 
 
-def make_lease(folder: str, uuid: str) -> str:
-    """Path of a GPU's lease file, created if missing, writable for every user; the same as in launchers/gpus.py."""
-    name = "".join(c if (c.isascii() and c.isalnum()) or c == "-" else "_" for c in uuid)
-    path = f"{folder}/{name}.lock"
-    if not os.path.isdir(folder):
+def make_lease(path: str) -> None:
+    """Create a GPU's lease file for every user of the host, without taking it. Raises OSError if it cannot be opened.
+
+    Never O_CREAT on an existing file: in a sticky directory the kernel forbids that even to root if the file is another
+    user's (fs.protected_regular).
+    """
+    folder = os.path.dirname(path)
+    if not os.path.exists(folder):
         os.makedirs(folder, exist_ok=True)
-        os.chmod(folder, 0o1777)
+        os.chmod(folder, 0o1777)  # past the umask
     if not os.path.exists(path):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
-        os.chmod(path, 0o666)
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+            os.chmod(path, 0o666)
+        except FileExistsError:
+            pass
     os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
-    return path
 
 
 def gpus() -> dict[str, Any]:

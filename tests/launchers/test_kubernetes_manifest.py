@@ -171,56 +171,43 @@ def test_names_fit_everywhere() -> None:
     assert label_value("a b") != label_value("a/b") and label_value("-") not in ("", "-")
 
 
-@pytest.mark.parametrize(
-    ("words", "kind", "code"),
-    [
-        (
-            'Error from server (AlreadyExists): error when creating "STDIN": jobs.batch "a" already exists',
-            AlreadyThere,
-            "",
-        ),
-        (
-            'Error from server (NotFound): error when creating "STDIN": namespaces "no" not found',
-            Declined,
-            "kubernetes_refused",
-        ),
-        (
-            'Error from server (BadRequest): strict decoding error: unknown field "spec.x"',
-            Declined,
-            "kubernetes_refused",
-        ),
-        ('Error from server (Invalid): Job.batch "A" is invalid: metadata.name', Declined, "kubernetes_refused"),
-        (
-            'error: unable to recognize "STDIN": no matches for kind "RayJob" in version "ray.io/v1"',
-            Declined,
-            "kubernetes_refused",
-        ),
-        ('Error from server (Forbidden): secrets "a" is forbidden: exceeded quota: q', Declined, "kubernetes_refused"),
-        (
-            'Error from server (Forbidden): jobs.batch is forbidden: User "me" cannot create',
-            Unreachable,
-            "unauthorized",
-        ),
-        ("error: You must be logged in to the server (Unauthorized)", Unreachable, "unauthorized"),
-        (
-            "The connection to the server 127.0.0.1:1 was refused - did you specify the right host?",
-            Unreachable,
-            "no_answer",
-        ),
-        ("Unable to connect to the server: dial tcp: lookup k: no such host", Unreachable, "no_answer"),
-        ("Unable to connect to the server: x509: certificate signed by unknown authority", Unreachable, "untrusted"),
-        ("Error from server (InternalError): an error on the server", Unreachable, "no_answer"),
-        ("Error from server (TooManyRequests): slow down", Unreachable, "no_answer"),
-        ("error: stat /nowhere: no such file or directory", Unreachable, "bad_kubeconfig"),
-        ("Error in configuration: context was not found for specified context: x", Unreachable, "bad_kubeconfig"),
-        ('error: context "other" does not exist', Unreachable, "bad_kubeconfig"),
-        ('error: the server doesn\'t have a resource type "rayjobs"', Unreachable, "no_answer"),
+SERVER = "Error from server "
+NO_KIND = 'error: unable to recognize "STDIN": no matches for kind "RayJob" in version "ray.io/v1"'
+FAILED = {  # code -> what kubectl said
+    "": [SERVER + '(AlreadyExists): error when creating "STDIN": jobs.batch "a" already exists'],
+    "kubernetes_refused": [
+        SERVER + '(NotFound): error when creating "STDIN": namespaces "no" not found',
+        SERVER + '(BadRequest): strict decoding error: unknown field "spec.x"',
+        SERVER + '(Invalid): Job.batch "A" is invalid: metadata.name',
+        SERVER + '(Forbidden): secrets "a" is forbidden: exceeded quota: q',
+        NO_KIND,
     ],
-)
-def test_what_a_failed_kubectl_means(words: str, kind: type, code: str) -> None:
+    "unauthorized": [
+        SERVER + '(Forbidden): jobs.batch is forbidden: User "me" cannot create',
+        "error: You must be logged in to the server (Unauthorized)",
+    ],
+    "no_answer": [
+        "The connection to the server 127.0.0.1:1 was refused - did you specify the right host?",
+        "Unable to connect to the server: dial tcp: lookup k: no such host",
+        SERVER + "(InternalError): an error on the server",
+        SERVER + "(TooManyRequests): slow down",
+        'error: the server doesn\'t have a resource type "rayjobs"',
+    ],
+    "untrusted": ["Unable to connect to the server: x509: certificate signed by unknown authority"],
+    "bad_kubeconfig": [
+        "error: stat /nowhere: no such file or directory",
+        "Error in configuration: context was not found for specified context: x",
+        'error: context "other" does not exist',
+    ],
+}
+
+
+@pytest.mark.parametrize(("code", "words"), [(code, words) for code, said in FAILED.items() for words in said])
+def test_what_a_failed_kubectl_means(code: str, words: str) -> None:
     noise = 'E1121 23:36:42.122592 26673 memcache.go:265] "Unhandled Error"\n'
     found = meaning(ProgramOutput(1, b"", (noise + words).encode()))
-    assert type(found) is kind and getattr(found, "code", "") == code
+    assert type(found) is {"": AlreadyThere, "kubernetes_refused": Declined}.get(code, Unreachable)
+    assert getattr(found, "code", "") == code
 
 
 def test_what_the_server_warns_of_is_no_refusal() -> None:

@@ -48,16 +48,8 @@ def test_a_good_machine_has_no_findings(here: Surroundings, tmux_socket: str) ->
         ({"python": "3.10.12"}, Severity.ERROR, "old_python"),
         ({"git": ""}, Severity.WARNING, "no_git"),
         ({"git_directory_writable": False}, Severity.ERROR, "git_read_only"),
-        (
-            {"disks": (Disk(Path("/a/b"), Path("/a"), 1 << 40, writable=False),)},
-            Severity.ERROR,
-            "not_writable",
-        ),
-        (
-            {"disks": (Disk(Path("/a/b"), Path("/a"), (1 << 30) - 1, writable=True),)},
-            Severity.WARNING,
-            "low_disk",
-        ),
+        ({"disks": (Disk(Path("/a/b"), Path("/a"), 1 << 40, writable=False),)}, Severity.ERROR, "not_writable"),
+        ({"disks": (Disk(Path("/a/b"), Path("/a"), (1 << 30) - 1, writable=True),)}, Severity.WARNING, "low_disk"),
     ],
 )
 def test_each_thing_that_is_wrong_is_said_once(

@@ -263,10 +263,7 @@ def test_a_queue_that_was_cut_says_nothing_of_the_jobs_behind_the_cut() -> None:
 
 def test_those_that_are_gone_cost_a_bounded_number_of_calls_and_are_not_asked_for_every_time() -> None:
     now = [0.0]
-    reach = Scripted(
-        squeue=queue(),
-        sacct=ProgramOutput(1, b"", b"Slurm accounting storage is disabled"),
-    )
+    reach = Scripted(squeue=queue(), sacct=ProgramOutput(1, b"", b"Slurm accounting storage is disabled"))
     launcher, handles = desk(reach, now), [Handle(f"r{n}", str(n)) for n in range(1000)]
     assert launcher.poll(handles) == {}
     assert reach.count("sacct") == 1
@@ -289,10 +286,7 @@ def test_a_job_missing_from_the_queue_that_still_runs_is_asked_about_again_until
 
 
 def test_accounting_knows_what_the_queue_forgot() -> None:
-    reach = Scripted(
-        squeue=queue(),
-        sacct=ProgramOutput(0, b"7|NODE_FAIL|1:0|n1|x\n"),
-    )
+    reach = Scripted(squeue=queue(), sacct=ProgramOutput(0, b"7|NODE_FAIL|1:0|n1|x\n"))
     said = desk(reach).poll([Handle("r", "7"), Handle("s", "8")])
     assert said["r"].cause == "node_failed" and "s" not in said
 
@@ -333,6 +327,13 @@ def test_a_job_whose_comment_a_site_has_changed_is_known_by_its_name() -> None:
     assert launcher.submit(job(again=True)) == handle and reach.count("sbatch") == 1
     other = Handle("other-abc123", "7", {"name": "ajet_other_abc123"})
     assert launcher.poll([other]) == {}, "a number that is another job now"
+
+
+def test_of_several_jobs_of_a_run_the_oldest_is_kept() -> None:
+    mine = "0||ajet_try_abc123|Priority|autoresearch:my_camp_1:try-abc123"
+    reach = Scripted(squeue=queue(f"9|PENDING|{mine}", f"7|PENDING|{mine}"), scancel=ProgramOutput(0))
+    assert desk(reach).submit(job(again=True)).native == "7"
+    assert [words[-1] for words in reach.asked if words[0] == "scancel"] == ["9"]
 
 
 def test_an_allocation_keeps_its_own_comment() -> None:

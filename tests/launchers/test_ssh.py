@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,7 @@ import pytest
 from autoresearch.core.run.job_launcher import Declined, JobState, Unreachable, Want
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.launchers import registry
+from autoresearch.launchers import registry, ssh_connection
 from autoresearch.launchers.ssh import Forward, SshLauncher, forwards_of, taken_port
 from autoresearch.launchers.ssh_connection import PAUSES_S, SshReach, SshWords, command_line, meaning
 from autoresearch.runner import remote_agent
@@ -166,6 +167,27 @@ def test_silence_is_asked_again_at_growing_distances(fake_ssh: Any) -> None:
     reach.close()
 
 
+SLOW = """import os, time
+while piece := os.read(0, 1 << 16):
+    os.write(1, piece)
+    time.sleep(0.1)"""
+
+
+@pytest.mark.system
+def test_a_slow_link_is_no_silence(fake_ssh: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer may take longer than its time, as long as some of it comes; one that stops coming may not."""
+    monkeypatch.setattr(ssh_connection, "FLOWS_S", 1.0)
+    text = fake_ssh.program.read_text()
+    fake_ssh.program.write_text(text.replace('exec sh -c "$last"', f"sh -c \"$last\" | {sys.executable} -c '{SLOW}'"))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.log").write_bytes(b"x" * (1 << 20))
+    want = {"run": "run", "directory": str(tmp_path / "run"), "offsets": {"run.log": 0}}
+    reach = fake_ssh.launcher().reach
+    assert len(reach.call("look", wants=[want], within_s=0.5)["run"]["grown"]["run.log"]) == 1 << 20
+    with pytest.raises(Unreachable, match="in time"):
+        reach.call("run", argv=["sleep", "5"], stdin=b"", timeout_s=9.0, cwd="", within_s=0.5)
+
+
 @pytest.mark.system
 def test_exit_255_of_a_program_is_its_own(fake_ssh: Any) -> None:
     assert fake_ssh.launcher().reach.run(["sh", "-c", "exit 255"]).returncode == 255
@@ -194,7 +216,7 @@ def test_errors_of_the_host_are_its_own(fake_ssh: Any, tmp_path: Path) -> None:
 def test_clocks_that_differ_are_measured(fake_ssh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = fake_ssh.launcher()
     real = time.time  # ours is an hour late
-    monkeypatch.setattr("autoresearch.launchers.ssh_connection.time.time", lambda: real() - 3600)
+    monkeypatch.setattr(ssh_connection.time, "time", lambda: real() - 3600)
     codes = [found.code for found in launcher.preflight()]
     assert codes == ["clock_differs"] and 3590 < launcher.reach.clock_offset() < 3610
 

@@ -43,23 +43,7 @@ set-hook -g after-new-session "display-message -p welcome"
 """
 HUNTED = ("ray", "vllm", "sglang", "python")  # what `--autokill` looks for in command lines
 NASTY = (
-    *(
-        "",
-        " ",
-        "a b",
-        "$HOME",
-        "$(date)",
-        "`date`",
-        "'",
-        '"',
-        "\\",
-        "a\nb",
-        ";",
-        "x;",
-        "x\\;",
-        "a;b",
-        "#{pid}",
-    ),
+    *("", " ", "a b", "$HOME", "$(date)", "`date`", "'", '"', "\\", "a\nb", ";", "x;", "x\\;", "a;b", "#{pid}"),
     *("#S", "%H", "-x", "--", "é 中", "{", "}", "~", "*", "Enter", "C-c", "\\$x", "!", "=x"),
 )
 
@@ -161,17 +145,7 @@ def test_one_word_is_a_program_and_not_a_line_for_a_shell(
 
 
 def test_what_cannot_be_started_is_refused_before_tmux_is_asked(launcher: TmuxLauncher, tmp_path: Path) -> None:
-    for name in (
-        "",
-        "x",
-        "ajet_",
-        "ajet_a.b",
-        "ajet_a:b",
-        "ajet_a b",
-        "ajet_$(x)",
-        "ajet_" + "x" * 61,
-        "ajet_x\n",
-    ):
+    for name in ("", "x", "ajet_", "ajet_a.b", "ajet_a:b", "ajet_a b", "ajet_$(x)", "ajet_" + "x" * 61, "ajet_x\n"):
         with pytest.raises(UsageError):
             launcher.start(name, ["true"], cwd=tmp_path, environment={})
     for argv, environment in (
@@ -207,10 +181,7 @@ def test_a_taken_name_is_a_conflict_even_when_its_pane_is_dead(
 
 
 def test_alive_asks_tmux_once_for_all(
-    start: Callable[..., SessionInfo],
-    launcher: TmuxLauncher,
-    program: Callable[[str, str], Path],
-    tmp_path: Path,
+    start: Callable[..., SessionInfo], launcher: TmuxLauncher, program: Callable[[str, str], Path], tmp_path: Path
 ) -> None:
     infos = [start(f"ajet_x_{n}") for n in range(5)]
     start("ajet_x")  # a prefix of the others
@@ -221,10 +192,7 @@ def test_alive_asks_tmux_once_for_all(
 
 
 def test_alive_without_a_server_without_tmux_and_on_another_server(
-    start: Callable[..., SessionInfo],
-    launcher: TmuxLauncher,
-    monkeypatch: pytest.MonkeyPatch,
-    eventually: Eventually,
+    start: Callable[..., SessionInfo], launcher: TmuxLauncher, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:
     first = start("ajet_x_1")
     assert launcher.alive([first]) == {"ajet_x_1": True}
@@ -247,10 +215,7 @@ def test_alive_without_a_server_without_tmux_and_on_another_server(
 
 
 def test_a_server_that_does_not_answer_is_unknown_and_no_client_stays_behind(
-    start: Callable[..., SessionInfo],
-    launcher: TmuxLauncher,
-    monkeypatch: pytest.MonkeyPatch,
-    eventually: Eventually,
+    start: Callable[..., SessionInfo], launcher: TmuxLauncher, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:
     info = start("ajet_x_1")
     monkeypatch.setattr(tmux, "ANSWER_S", 0.2)
@@ -378,14 +343,7 @@ def test_the_default_server_is_the_users_whatever_pane_we_are_in(
     assert tell(str(clean_environment / f"tmux-{os.getuid()}" / "default"), "ls", "-F", "#S") == "ajet_x_1"
     assert default.alive([info, around]) == {"ajet_x_1": True, "ajet_around_1": True}  # one call per socket
     assert launcher.attach_argv(around, os.environ)[-3:] == ["switch-client", "-t", "=ajet_around_1"]
-    assert default.attach_argv(info, os.environ) == [
-        "tmux",
-        "-L",
-        "default",
-        "attach-session",
-        "-t",
-        "=ajet_x_1",
-    ]
+    assert default.attach_argv(info, os.environ) == ["tmux", "-L", "default", "attach-session", "-t", "=ajet_x_1"]
     default.close(info)
     named = TmuxLauncher("other")
     info = named.start("ajet_x_1", ["sleep", "1000"], cwd=tmp_path, environment={})
@@ -516,8 +474,7 @@ def test_a_session_that_was_announced_but_is_gone_is_an_error(
 
 
 @pytest.mark.parametrize(
-    ("says", "code"),
-    [(None, "no_tmux"), ("exit 1", "no_tmux"), ("2.7", "old_tmux"), ("3.1c", "old_tmux")],
+    ("says", "code"), [(None, "no_tmux"), ("exit 1", "no_tmux"), ("2.7", "old_tmux"), ("3.1c", "old_tmux")]
 )
 def test_no_tmux_or_an_old_one(says: str | None, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "bin"

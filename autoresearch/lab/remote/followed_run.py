@@ -35,7 +35,6 @@ class FollowedRun:
     node: str = ""
     noted: bool = True  # the order file holds the job handle
     reported: Observed | None = None  # the observation written last
-    reported_key: tuple[str, ...] = ()  # the fields of it whose change is worth writing
     stop_at: float = 0.0  # when the stop request was passed on, by the local clock
     stop_stamp: int = 0  # modification time of the present stop request
     stop_passed: int = 0  # modification time of the one passed on last
@@ -93,14 +92,11 @@ class FollowedRun:
 
     def tell(self, settled: Settled, wall: float, silence: Backoff | None = None) -> bool:
         """Record the run's state if it changed; returns whether it did. Raises OSError, EnvironmentUnusable."""
-        word, error = self.observation.word if self.observation else "", silence.error if silence else None
-        key = (settled.state.value, settled.reason, error.reason if error else "", word, self.node)
-        if key == self.reported_key:
-            return False
         before, now = self.reported, self._observed(settled, wall, silence)
-        if before is None or replace(now, t=before.t) != before:
-            order_file.observe(self.rundir, now)
-        self.reported, self.reported_key = now, key
+        if before is not None and replace(now, t=before.t) == before:
+            return False
+        order_file.observe(self.rundir, now)
+        self.reported = now
         changed = before is None or before.state != now.state
         if before and changed and before.state == RunState.UNREACHABLE.value:
             silent_s = round(max(0.0, wall - before.since), 1)

@@ -103,6 +103,7 @@ class _Download:
         self.recorded, self.order, self.there = recorded, order, remote_host
         self.place = Path(recorded.spec.result_dir)
         self.notes = recorded.rundir.path / "gathering.json"
+        self.wrong: list[_File] = []  # they arrived with another checksum, or a directory is in their way
 
     def go(self, time_is_up: Callable[[], bool]) -> bool:
         """One time slice; returns whether it is done."""
@@ -115,14 +116,13 @@ class _Download:
         for one in files:
             if one.size < 0:
                 self._link(one)
-        wrong = [one for one in wanted if not one.is_here]
-        if wrong and listed["tries"] < TRIES:
-            _warn(self.recorded, f"{wrong[0].far} changed while it was copied; it is copied again")
+        if self.wrong and listed["tries"] < TRIES:
+            _warn(self.recorded, f"{self.wrong[0].far} changed while it was copied; it is copied again")
             self._list(tries=listed["tries"] + 1)
             return False
-        for one in wrong:
+        for one in self.wrong:
             _warn(self.recorded, f"{one.far} is still being written: it was not copied")
-        self._finish(files, listed, len(wrong))
+        self._finish(files, listed)
         return True
 
     def _list(self, *, tries: int) -> dict[str, Any]:
@@ -200,10 +200,9 @@ class _Download:
     def _settle(self, remote_file: _File) -> None:
         """Move a file with the right checksum to its name; delete any other, so that it is copied again."""
         partial, here = remote_file.partial, remote_file.here
-        if sha256(str(partial)) != remote_file.content:
+        if sha256(str(partial)) != remote_file.content or (here.is_dir() and not here.is_symlink()):
             partial.unlink()
-            return
-        if here.is_dir() and not here.is_symlink():
+            self.wrong.append(remote_file)
             return
         inside = str(here).startswith(f"{self.place}/")
         if not inside and remote_file.far not in self.order.watched and here.exists():  # a file from before this run
@@ -221,10 +220,10 @@ class _Download:
             here.parent.mkdir(parents=True, exist_ok=True)
             here.symlink_to(remote_file.content)
 
-    def _finish(self, remote_files: Sequence[_File], listed: Mapping[str, Any], wrong: int) -> None:
+    def _finish(self, remote_files: Sequence[_File], listed: Mapping[str, Any]) -> None:
         total = sum(max(one.size, 0) for one in remote_files)
         name = self.order.place.name
-        count = len(remote_files) - wrong
+        count = len(remote_files) - len(self.wrong)
         journal.append(self.place, f"copied from {name}: {count} files, {total / 1e6:.1f} MB, checksums agree")
         for far, size in listed["left"][:20]:
             journal.append(self.place, f"left on {name}: {far} ({size / 1e6:.1f} MB)")

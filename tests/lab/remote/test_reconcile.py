@@ -58,11 +58,7 @@ LIVES: list[tuple[str, tuple[Look, ...], RunState]] = [
     ("started, its Runner not yet", ((0, NOTHING, RUNNING), (START_S - 1, NOTHING, RUNNING)), RunState.STARTING),
     ("it runs", ((0, ALIVE, RUNNING),), RunState.RUNNING),
     ("it runs, whatever the launcher says", ((0, ALIVE, FAILED), (999, ALIVE, FAILED)), RunState.RUNNING),
-    (
-        "no sign of life for a while",
-        ((0, BEATING, RUNNING), (FROZEN_S - 1, BEATING, RUNNING)),
-        RunState.RUNNING,
-    ),
+    ("no sign of life for a while", ((0, BEATING, RUNNING), (FROZEN_S - 1, BEATING, RUNNING)), RunState.RUNNING),
     ("it is measured", ((0, EVALUATING, RUNNING),), RunState.EVALUATING),
     (
         "its lock says nothing, its heart beats",

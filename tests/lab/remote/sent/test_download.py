@@ -154,6 +154,15 @@ def test_a_name_from_there_never_leads_out_of_here(yard: Any) -> None:
     assert "not ours" not in (here / "experiment_log.md").read_text()
 
 
+def test_a_link_of_ours_leads_no_file_from_there_out_of_the_results(yard: Any) -> None:
+    order = left_there(yard, **{"evil/x": b"1", "fine": b"2"})
+    outside = yard.root / "outside"
+    outside.mkdir()
+    Path(yard.spec.result_dir, "evil").symlink_to(outside)
+    assert gathered(yard, order)
+    assert Path(yard.spec.result_dir, "fine").exists() and not list(outside.iterdir())
+
+
 def test_metrics_beside_the_results_come_back_and_move_nothing_of_ours(yard: Any) -> None:
     source = yard.repo / "outputs/m.jsonl"
     source.parent.mkdir()
