@@ -23,7 +23,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -117,41 +117,24 @@ def from_blueprint(path: Path) -> Hypothesis:
     return Hypothesis(slug=slug, sentence=sentence, blueprint=text, proposer=QUEUE, token=path.name)
 
 
-def sources(entry: Any) -> list[str]:
-    """The files that an entry names, as it writes them, wherever the entry is sound."""
-    found: list[str] = []
-
-    def note(source: str) -> str:
-        found.append(source)
-        return source
-
-    _with_sources(entry, note)
-    return found
-
-
 def found_from_anywhere(entry: Any, folder: Path) -> Any:
-    """The same entry, its paths absolute."""
-    return _with_sources(entry, lambda source: str(folder / source))
-
-
-def _with_sources(entry: Any, change: Callable[[str], str]) -> Any:
-    """The same entry with each path of a file that it names changed."""
+    """The same entry, the paths of the files that it names absolute."""
     if not isinstance(entry, Mapping):
         return entry
 
-    def changed(source: Any) -> Any:
-        return change(source) if isinstance(source, str) and source else source
+    def absolute(source: Any) -> Any:
+        return str(folder / source) if isinstance(source, str) and source else source
 
     same = dict(_spelled_out(entry))
     if isinstance(same.get("files"), Mapping):
         same["files"] = {
-            target: {**value, FROM: changed(value[FROM])} if isinstance(value, Mapping) and FROM in value else value
+            target: {**value, FROM: absolute(value[FROM])} if isinstance(value, Mapping) and FROM in value else value
             for target, value in same["files"].items()
         }
     if isinstance(same.get("patches"), list):
-        same["patches"] = [changed(item) for item in same["patches"]]
+        same["patches"] = [absolute(item) for item in same["patches"]]
     if "blueprint" in same:
-        same["blueprint"] = changed(same["blueprint"])
+        same["blueprint"] = absolute(same["blueprint"])
     return same
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoresearch.core.campaign.duplicates import earlier, twin
+from autoresearch.core.campaign.duplicates import Earlier, twin
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from tests.bench.result import Result
 
@@ -33,7 +33,7 @@ def run(repeats: int = 5) -> list[Result]:
 
 
 def _config(attempted: dict[str, object], proposed: dict[str, object]) -> bool:
-    old = earlier(Hypothesis("old", "old", overrides=attempted), "baseline", "discard")
+    old = Earlier(Hypothesis("old", "old", overrides=attempted), "baseline", "discard")
     return bool(twin(Hypothesis("new", "new", overrides=proposed), "baseline", [old], RECIPE))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from autoresearch.core.campaign.claim import ClaimEstimate
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec, ProposerSpec, Rules
-from autoresearch.core.campaign.state import CampaignState, fold
+from autoresearch.core.campaign.state import CampaignState, Fold, fold
 from autoresearch.core.campaign.stop_rules import stand
 from autoresearch.core.controller import rules
 from autoresearch.core.metrics.objective import Direction, Objective
@@ -97,6 +97,17 @@ def test_lines_that_stand_twice_or_that_nobody_knows_change_nothing() -> None:
     assert [(i.slug, i.values, len(i.runs)) for i in other.ideas] == [
         (i.slug, i.values, len(i.runs)) for i in found.ideas
     ]
+
+
+def test_line_by_line_it_comes_to_the_same() -> None:
+    """After a repair by an agent, what ended an earlier run is excused no more."""
+    journal = [*JOURNAL, {"do": "fixed", "index": 3, "commit": "f", "turns": ()}]
+    rows = [*ROWS[:-1], row(3, "d-1", None, "crash", failure="disk")]
+    torn = Fold(SPEC)
+    torn.add(JOURNAL, rows)
+    assert torn.state.ideas[2].judged == []
+    torn.add(journal[-1:])
+    assert [i.judged for i in torn.state.ideas] == [i.judged for i in state(journal, rows).ideas]
 
 
 def test_lines_with_the_wrong_content_are_passed_over_and_told() -> None:

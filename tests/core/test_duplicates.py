@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.duplicates import all_earlier, earlier, fate, resolved, twin, vetoed
+from autoresearch.core.campaign.duplicates import Earlier, all_earlier, fate, resolved, twin, vetoed
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.state import CampaignState, fold
@@ -25,7 +25,7 @@ def config(slug: str = "x", **overrides: object) -> Hypothesis:
 
 
 def had(hypothesis: Hypothesis, parent: str = "baseline", **more: Any) -> Any:
-    return earlier(hypothesis, parent, "discard at 0.4", **more)
+    return Earlier(hypothesis, parent, "discard at 0.4", **more)
 
 
 def test_equal_values_however_they_are_written() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from autoresearch.core.agents.agent import NotMade
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
@@ -25,28 +25,12 @@ _OF_NO_MATTER = "no not never stop avoid more please a an the of any by to"  # i
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """An earlier idea: attempted, waiting or refused. `parent`: the slug of the idea it was built on."""
+    """An earlier idea that later ones are compared with: attempted, waiting or refused."""
 
-    slug: str
-    parent: str
+    hypothesis: Hypothesis
+    parent: str  # the slug of the idea it was built on
     fate: str  # its outcome, as a clause
-    overrides: Mapping[str, object] = field(default_factory=dict)
-    title: tuple[str, ...] = ()  # in words
-    code: bool = False  # it changes more than the recipe
     again: bool = False  # its failure was not the idea's fault: it may be proposed again unchanged
-
-
-def earlier(hypothesis: Hypothesis, parent: str, fate: str, *, again: bool = False) -> Earlier:
-    """The record of an idea that later ones are compared with."""
-    return Earlier(
-        slug=hypothesis.slug,
-        parent=parent,
-        fate=fate,
-        overrides=hypothesis.overrides,
-        title=tuple(_words(hypothesis.sentence.partition(": ")[0])),
-        code=is_code(hypothesis),
-        again=again,
-    )
 
 
 def is_code(hypothesis: Hypothesis) -> bool:
@@ -58,16 +42,16 @@ def is_code(hypothesis: Hypothesis) -> bool:
 def all_earlier(state: CampaignState, hypotheses: Iterable[Hypothesis] = ()) -> list[Earlier]:
     """Every idea that a campaign has had, oldest first; `proposals`: queued ideas that have not been started."""
     had = [
-        earlier(idea.hypothesis, idea.parent, fate(idea), again=idea.hypothesis.unmade == NotMade.RESEARCHER)
+        Earlier(idea.hypothesis, idea.parent, fate(idea), again=idea.hypothesis.unmade == NotMade.RESEARCHER)
         for idea in state.ideas
         if idea.parent
     ]
     had += [
-        earlier(hypothesis, resolved(state, hypothesis.parent), f"refused: {reason}")
+        Earlier(hypothesis, resolved(state, hypothesis.parent), f"refused: {reason}")
         for hypothesis, reason in state.skipped
         if hypothesis.unmade != NotMade.RESEARCHER
     ]
-    return had + [earlier(h, resolved(state, h.parent), "waiting to be begun") for h in hypotheses]
+    return had + [Earlier(h, resolved(state, h.parent), "waiting to be begun") for h in hypotheses]
 
 
 def resolved(state: CampaignState, parent: str) -> str:
@@ -98,17 +82,17 @@ def twin(
     """
     if values and hypothesis.overrides and not changed(hypothesis.overrides, values) and not is_code(hypothesis):
         return f"it changes nothing: {parent} has these values already"
-    mark = fingerprint(hypothesis.overrides, values)
-    mine = earlier(hypothesis, parent, "")
+    mark, code, title = fingerprint(hypothesis.overrides, values), is_code(hypothesis), _title(hypothesis)
     for other in reversed(had):
-        if other.again or other.parent != parent:
+        theirs = other.hypothesis
+        if other.again or other.parent != parent or is_code(theirs) != code:
             continue
-        if mine.code != other.code or fingerprint(other.overrides, values) != mark:
+        if fingerprint(theirs.overrides, values) != mark:
             continue
-        where = f"{other.slug} on the same parent ({parent}), which was {other.fate}"
-        if not mine.code:
+        where = f"{theirs.slug} on the same parent ({parent}), which was {other.fate}"
+        if not code:
             return f"it sets the same values as {where}"
-        if mine.title and mine.title == other.title:
+        if title and title == _title(theirs):
             return f"it has the title of {where}"
     return ""
 
@@ -125,6 +109,10 @@ def vetoed(hypothesis: Hypothesis, vetoes: Collection[str]) -> str:
         if len(veto.split()) > 1 and unwanted and unwanted <= words:
             return f'a person vetoed "{veto[:120]}"'
     return ""
+
+
+def _title(hypothesis: Hypothesis) -> list[str]:
+    return list(_words(hypothesis.sentence.partition(": ")[0]))
 
 
 def _words(text: str) -> Iterator[str]:

@@ -47,11 +47,11 @@ class Idea:
 
     index: int
     hypothesis: Hypothesis
-    parent: str  # slug of the parent idea; "" for the baseline
-    parent_commit: str
-    commit: str  # commit of the idea itself, before any per-run changes
-    branch: str
-    fingerprint: str
+    parent: str = ""  # slug of the parent idea; "" for the baseline
+    parent_commit: str = ""
+    commit: str = ""  # commit of the idea itself, before any per-run changes
+    branch: str = ""
+    fingerprint: str = ""
     parent_index: int = 0  # 0: not known, or none
     parent_branch: str = ""  # the actual branch name, which may have a suffix such as `-2`
     simpler: bool = False  # declared, and confirmed by the diff
@@ -389,19 +389,27 @@ class Fold:
         return True
 
     def _judge(self, verdict: Mapping[str, Any]) -> bool:
-        idea = self._ideas.get(int(verdict.get("index") or 0))
-        if idea is not None:
-            _judge(idea, verdict)
-            idea.changed()
-        return idea is not None
+        idea, do = self._ideas.get(int(verdict.get("index") or 0)), verdict.get("do")
+        if idea is None:
+            return False
+        if do in CLAIMS and not (do == "undecided" and idea.confirmed in TESTED):
+            # a later round that could not decide takes nothing back
+            idea.confirmed, idea.caveat = str(do), str(verdict.get("caveat", ""))
+            idea.claim = ClaimEstimate.of_verdict(verdict)
+        elif do == "smoke":
+            idea.smoke.add(str(verdict.get("run", "")))
+        elif do == "marked":
+            idea.marked = str(verdict.get("of", ""))
+        idea.changed()
+        return True
 
     def _take(self, line: Mapping[str, Any]) -> None:
         state = self.state
         match line.get("do"):
             case "drafted":
-                state.draft = _idea(line)
+                state.draft = from_record(Idea, line)
             case "idea":
-                state.draft, idea = None, _idea(line)
+                state.draft, idea = None, from_record(Idea, line)
                 parent = next((other for other in state.ideas if other.slug == idea.parent), None)
                 idea.parent_index = parent.index if parent else 0
                 idea.edited = idea.hypothesis.kind not in ("", "config") or (parent is not None and parent.edited)
@@ -412,10 +420,9 @@ class Fold:
                 state.draft = None
                 state.skipped.append((Hypothesis.from_json(line["hypothesis"]), str(line.get("reason", ""))))
             case "prepared" if known := self._ideas.get(line["index"]):
-                names = ("run", "run_dir", "replicate", "why", "commit", "seed", "round")
-                turns = tuple(line.get("turns", ()))
-                known.runs.append(IdeaRun(**{name: line[name] for name in names if name in line}, turns=turns))
-                self._owners[known.runs[-1].run] = known, known.runs[-1]
+                run = from_record(IdeaRun, line)
+                known.runs.append(run)
+                self._owners[run.run] = known, run
                 known.changed()
             case "seed_check" if state.baseline:
                 state.seed_check = from_record(SeedCheck, line)
@@ -424,6 +431,7 @@ class Fold:
             case "fixed" if known := self._ideas.get(line["index"]):
                 known.commit, known.repaired, known.edited = str(line["commit"]), len(known.runs), True
                 known.fix_flags += tuple(str(flag) for flag in line.get("flags", ()))
+                known.changed()
             case "started" if owner := self._owners.get(str(line.get("run"))):
                 owner[1].started = True
             case "withdrawn" if owner := self._owners.pop(str(line.get("run")), None):
@@ -461,22 +469,3 @@ def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:
             state.again += 1
         case "unwanted":
             state.unwanted.add(str(line["slug"]))
-
-
-def _idea(line: Mapping[str, Any]) -> Idea:
-    names = ("parent", "parent_commit", "parent_branch", "commit", "branch", "fingerprint")
-    texts = {name: line.get(name, "") for name in names}
-    hypothesis = Hypothesis.from_json(line["hypothesis"])
-    return Idea(line["index"], hypothesis, simpler=bool(line.get("simpler")), **texts)
-
-
-def _judge(idea: Idea, verdict: Mapping[str, Any]) -> None:
-    if verdict.get("do") == "undecided" and idea.confirmed in TESTED:
-        return  # a later round that could not decide takes nothing back
-    if verdict.get("do") in CLAIMS:
-        idea.confirmed, idea.caveat = str(verdict["do"]), str(verdict.get("caveat", ""))
-        idea.claim = ClaimEstimate.of_verdict(verdict)
-    elif verdict.get("do") == "smoke":
-        idea.smoke.add(str(verdict.get("run", "")))
-    elif verdict.get("do") == "marked":
-        idea.marked = str(verdict.get("of", ""))

@@ -15,7 +15,6 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from autoresearch.core.metrics.objective import Direction, Objective
 
@@ -36,13 +35,6 @@ class Stop:
         return f"{self.value:.4g} at step {self.step}, behind {self.bound:.4g} of {self.others} other runs"
 
 
-class PruningRule(Protocol):
-    """Decides after a validation whether to stop the run."""
-
-    def judge(self, curve: Curve, others: Sequence[Curve], objective: Objective) -> Stop | None:
-        """Judge the last point of `curve` against the curves of other runs, finished and running; None: continue."""
-
-
 @dataclass(frozen=True, slots=True)
 class MedianRule:
     """Stops a run whose best value so far is worse than the median of the others at the same step."""
@@ -51,6 +43,7 @@ class MedianRule:
     least: int = 4  # other curves that must have reached the step before a run is judged
 
     def judge(self, curve: Curve, others: Sequence[Curve], objective: Objective) -> Stop | None:
+        """Judge the last point of `curve` against the curves of other runs, finished and running; None: continue."""
         if not curve or curve[-1][0] <= self.warmup:
             return None
         step = curve[-1][0]
@@ -89,6 +82,9 @@ class HalvingRule:
         while rung <= before:
             rung *= max(2, self.eta)
         return steps[-1] >= rung
+
+
+PruningRule = MedianRule | HalvingRule
 
 
 def value_at(curve: Curve, step: int) -> float | None:

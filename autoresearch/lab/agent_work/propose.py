@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from autoresearch.core.agents.agent import TurnFault, TurnRole
 from autoresearch.core.agents.proposals import KINDS, SCHEMA, KnownIdeas, validate
-from autoresearch.core.campaign.duplicates import all_earlier, earlier, resolved, twin, vetoed
+from autoresearch.core.campaign.duplicates import Earlier, all_earlier, resolved, twin, vetoed
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.overrides import unused
 from autoresearch.core.campaign.state import CampaignState
@@ -85,7 +85,7 @@ def ask_for(prompt: str, want: int, turn_context: TurnContext, known_ideas: Know
                 continue
             named = replace(one, slug=unused(one.slug, past.taken | {h.slug for h in taken}))
             taken.append(named)
-            had.append(earlier(named, parent, "proposed in the same answer"))
+            had.append(Earlier(named, parent, "proposed in the same answer"))
         if not taken:
             raise UnusableError(*problems)
 
