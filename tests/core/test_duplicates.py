@@ -136,7 +136,7 @@ def state() -> CampaignState:
 
 def test_everything_that_was_had() -> None:
     waiting = [Hypothesis("queued", "q", parent="baseline", overrides={"a": 6})]
-    found = {one.slug: one for one in all_earlier(state(), waiting)}
+    found = {one.hypothesis.slug: one for one in all_earlier(state(), waiting)}
     assert {slug: one.fate for slug, one in found.items()} == {
         "good": "keep at 0.6",
         "oom": "crash (cuda_oom)",

@@ -65,6 +65,12 @@ def test_a_seed_that_does_nothing(name: str) -> None:
     assert found is not None and not found.seen, found
 
 
+@pytest.mark.parametrize(("other", "seen"), [(0.5155, False), (0.5255, True)])
+def test_a_single_value_has_to_differ_by_twenty_times(other: float, seen: bool) -> None:
+    found = effect([SeededRun(seed, ((9, value),)) for seed, value in ((7, 0.5), (7, 0.501), (8, other))])
+    assert found is not None and 10 < found.times < 30 and found.seen is seen
+
+
 def walk(name: str, *, sd: float = 0.01, memory: float = 0.9, grows: bool = False) -> SeededRun:
     """A curve whose deviations last, by a hidden seed and by `name`, whose share may grow from a millionth."""
     hidden, own = random.Random("hidden"), random.Random(name)
