@@ -185,34 +185,24 @@ class _BadNote(ValueError):  # noqa: N818 - it names what was found
 
 def notes_of(note_values: Mapping[str, Sequence[NoteValue]], text: str = "") -> tuple[Notes, list[Finding]]:
     """The notes whose keys have these values, with findings."""
-    known: dict[str, dict[str, Any]] = {"": {"text": text}, SWARM: {}}
-    findings = list[Finding]()
+    fields: dict[str, Any] = {"text": text}
+    swarm, findings = dict[str, Any](), list[Finding]()
     for key in NOTE_KEYS:
         given = [note for note in note_values.get(key.name, ()) if note.text.strip()]
         if not given:
             continue
-        findings += _odd(key, given)
+        findings += _doubts(key, given)
         try:
-            read = _read(key, given)
+            value = _read(key, given)
         except ValueError as wrong:
             report = warning if key.name in _PROSE else error
             hint = _HINTS.get(key.name) or _HINTS.get(key.type, "")
             line, code = getattr(wrong, "line", given[0].line), _CODES.get(key.name, "bad_note")
             findings.append(report(line, code, f"{key.name}: {wrong}", hint))
         else:
-            known[SWARM if key.name.startswith(SWARM) else ""][key.spec_field or key.name] = read
-    if twice := next(((key, lines) for key, given in note_values.items() if (lines := _two(key, given))), None):
-        message = f"the notes give two values for {twice[0]} (lines {twice[1][0]} and {twice[1][1]})"
-        findings.append(error(twice[1][1], "note_twice", message, "keep one of them"))
-    return Notes(**known[""], swarm=Swarm(**known[SWARM]) if known[SWARM] else None), findings
-
-
-def _two(name: str, note_values: Sequence[NoteValue]) -> tuple[int, int] | None:
-    """The lines of two different values of a key that has one."""
-    one = name in TEXT_KEYS or name.startswith(SWARM)
-    texts = [(note.line, _plain(note.text)) for note in note_values if _plain(note.text)]
-    other = next((no for no, text in texts if text != texts[0][1]), 0) if one else 0
-    return (texts[0][0], other) if other else None
+            owner = swarm if key.name.startswith(SWARM) else fields
+            owner[key.spec_field or key.name] = value
+    return Notes(**fields, swarm=Swarm(**swarm) if swarm else None), findings
 
 
 def _plain(text: str) -> str:
@@ -276,8 +266,13 @@ def _metric(text: str) -> str:
     return text
 
 
-def _odd(key: Key, note_values: Sequence[NoteValue]) -> Iterator[Finding]:
-    """Warnings about values that are taken as they are, and may be meant otherwise."""
+def _doubts(key: Key, note_values: Sequence[NoteValue]) -> Iterator[Finding]:
+    """An error for two values of a key that has one, and warnings about values that may be meant otherwise."""
+    first, *others = [(note.line, _plain(note.text)) for note in note_values]
+    other = next((no for no, text in others if text != first[1]), 0)
+    if other and (key.name in TEXT_KEYS or key.name.startswith(SWARM)):
+        message = f"the notes give two values for {key.name} (lines {first[0]} and {other})"
+        yield error(other, "note_twice", message, "keep one of them")
     for note in note_values:
         if key.name == "metric" and (meant := near_miss(_plain(note.text))):
             message = f"metric: {note.text[:60]!r} is taken as the name of a metric"
