@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -72,11 +71,6 @@ def as_objects(records: Iterable[Mapping[str, str]]) -> Iterator[dict[str, str |
         row = LedgerRow.from_cells(record)
         numbers = {name: _plain(getattr(row, name)) for name in NUMERIC_COLUMNS & record.keys()}
         yield {**record, **numbers}
-
-
-def as_json(records: Iterable[Mapping[str, str]]) -> str:
-    """A JSON array of the objects of `as_objects`."""
-    return json.dumps(list(as_objects(records)), allow_nan=False, ensure_ascii=False)
 
 
 def as_markdown(records: Iterable[Mapping[str, str]], columns: Sequence[str] = BRIEF) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError
@@ -22,6 +23,17 @@ class RecordedRun:
     def read(cls, rundir: RunDir) -> RecordedRun:
         """Read it. Raises OSError if there is no spec.json, NotFoundError if it is damaged."""
         return cls(rundir, spec_file.read(rundir))
+
+    def places(self) -> dict[str, Any]:
+        """Where it and its records are, as every JSON object about a run says it."""
+        return {
+            "no_snapshot": self.spec.no_snapshot or None,
+            "session": self.spec.session,
+            "result_dir": self.spec.result_dir,
+            "run_dir": str(self.rundir.path),
+            "log_path": str(self.rundir.log),
+            "ledger": self.spec.ledger,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def collected(finished: FinishedRun) -> Outcome | None:
 
 def as_payload(outcome: Outcome) -> dict[str, Any]:
     """The JSON object for a finished run."""
-    spec, end, rundir = outcome.spec, outcome.exit, outcome.rundir
+    spec, end = outcome.spec, outcome.exit
     name = spec.objective.metric if spec.objective else None
     return {
         "run": spec.run,
@@ -120,13 +120,8 @@ def as_payload(outcome: Outcome) -> dict[str, Any]:
         "run_urls": list(outcome.run_urls),
         "branch": (spec.commit and spec.branch) or None,
         "commit": spec.commit or None,
-        "no_snapshot": spec.no_snapshot or None,
-        "session": spec.session,
-        "result_dir": spec.result_dir,
-        "run_dir": str(rundir.path),
-        "log_path": str(rundir.log),
+        **outcome.places(),
         "results": str(outcome.results),
-        "ledger": spec.ledger,
         "elapsed_s": round(end.duration_s, 3),
         "first_step_s": end.first_step_s,
         "driven_by": spec.driven_by or None,

@@ -312,12 +312,7 @@ def as_payload(recorded: RecordedRun, now: RunStatus) -> dict[str, Any]:
         "deadline_s": round(now.left_s, 3),
         "first_step_left_s": None if now.first_step_left_s is None else round(now.first_step_left_s, 3),
         "branch": spec.branch or None,
-        "no_snapshot": spec.no_snapshot or None,
-        "session": spec.session,
-        "result_dir": spec.result_dir,
-        "run_dir": str(rundir.path),
-        "log_path": str(rundir.log),
-        "ledger": spec.ledger,
+        **recorded.places(),
         **elsewhere(rundir),
     }
 
