@@ -24,7 +24,7 @@ class RecordedRun:
         """Read it. Raises OSError if there is no spec.json, NotFoundError if it is damaged."""
         return cls(rundir, spec_file.read(rundir))
 
-    def places(self) -> dict[str, Any]:
+    def record_paths(self) -> dict[str, Any]:
         """Where it and its records are, as every JSON object about a run says it."""
         return {
             "no_snapshot": self.spec.no_snapshot or None,

@@ -120,7 +120,7 @@ def as_payload(outcome: Outcome) -> dict[str, Any]:
         "run_urls": list(outcome.run_urls),
         "branch": (spec.commit and spec.branch) or None,
         "commit": spec.commit or None,
-        **outcome.places(),
+        **outcome.record_paths(),
         "results": str(outcome.results),
         "elapsed_s": round(end.duration_s, 3),
         "first_step_s": end.first_step_s,

@@ -312,7 +312,7 @@ def as_payload(recorded: RecordedRun, now: RunStatus) -> dict[str, Any]:
         "deadline_s": round(now.left_s, 3),
         "first_step_left_s": None if now.first_step_left_s is None else round(now.first_step_left_s, 3),
         "branch": spec.branch or None,
-        **recorded.places(),
+        **recorded.record_paths(),
         **elsewhere(rundir),
     }
 
