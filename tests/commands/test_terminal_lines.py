@@ -1,9 +1,13 @@
-"""What commands print at a terminal of 80 columns: no broken word, paths from here, colour only where it is wanted."""
+"""What commands print at a terminal of 80 columns: no broken word, paths from here, colour only where it is wanted.
+
+Beside it: a terminal that waited rings, and how to type what the shell would not find.
+"""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import os
 import pty
 import re
@@ -13,12 +17,16 @@ import sys
 import termios
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from autoresearch.commands import output
 from autoresearch.commands.demo import BLUEPRINT
 from autoresearch.commands.layout import Whole, from_here, painted, table_lines, wrapped
+from autoresearch.commands.ledger import GO_FIRST, fitted
+from autoresearch.commands.output import notice_sequence, ring
+from autoresearch.records.ledger_views import BRIEF
 from tests.screenshots import Night
 
 COLUMNS = 80
@@ -176,3 +184,129 @@ def test_what_is_to_be_copied_is_left_as_it_is(
     line = f"export PYTHONPATH={tmp_path}/a {tmp_path}/b"
     output.prose(Whole(line))
     assert capsys.readouterr().out == line + "\n"
+
+
+# ------------------------------------------------------------------------------------------ a ledger
+
+ROWS = [
+    ["1", "baseline-1-000001", "keep", "finished", "task_pass_rate@1", "0.500000", "5.00", "Change nothing " * 4],
+    ["12", "a-name-of-some-length-7k2m9x", "crash", "first_step_timeout", "task_pass_rate@1", "", "20.1", "試す " * 9],
+]
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 120, 200])
+def test_no_line_is_folded(width: int) -> None:
+    from rich.cells import cell_len
+
+    lines = fitted(BRIEF, ROWS, width)
+    assert max(map(cell_len, lines)) <= width
+    assert lines[0].split()[:2] == ["index", "run_id"] and "description" in lines[0][:width]
+    assert lines[2].split()[0] == "12" and "7k2m9x" in lines[2]  # what makes it one is never cut off
+
+
+def test_columns_go_in_an_order_and_the_metric_is_told_once() -> None:
+    at = {width: fitted(BRIEF, ROWS, width)[0].split() for width in range(50, 220)}
+    gone = [len(set(BRIEF) - set(names)) for names in at.values()]
+    assert gone == sorted(gone, reverse=True)
+    assert at[219] == list(BRIEF) and "metric_name" not in at[80] and {"status", "metric_value"} <= set(at[80])
+    assert set(BRIEF) - set(at[50]) <= set(GO_FIRST)
+    assert fitted(BRIEF, ROWS, 80)[-1] == "metric_value is task_pass_rate@1"
+    assert fitted(BRIEF, ROWS, 200)[-1].startswith("12 ")
+
+
+def test_a_ledger_without_rows() -> None:
+    assert len(fitted(BRIEF, [], 80)) == 1
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_sentence_ends_between_words_at_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    sentence = "confirmed, val/pass@1 0.5118, +0.0961 against the baseline"
+    command = "next: autoresearch campaign status 20261121-grpo-math --full"
+    output.prose(sentence)
+    output.prose(command)
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert last == command and " ".join(line.strip() for line in lines) == sentence
+    assert len(lines) == (2 if terminal else 1) and (not terminal or max(map(len, lines)) <= 30)
+
+
+# ------------------------------------------------------------------------------------------ beside the answer
+
+WRAPPED = b"\x1b]9;autoresearch: one: ended\x07"
+
+
+class Tty(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_is_written_has_no_control_characters_of_the_text() -> None:
+    assert notice_sequence("one:\x1b]0;x\x07 \u202eended\n", in_tmux=False) == "\a\x1b]9;autoresearch: one:]0;x ended\a"
+    assert notice_sequence("x", in_tmux=True) == "\a\x1bPtmux;\x1b\x1b]9;autoresearch: x\a\x1b\\"
+
+
+def test_nothing_is_written_but_to_a_terminal_that_may_ring(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERM", "xterm")
+    for stream, environ, rings in (
+        (io.StringIO(), {}, False),
+        (Tty(), {"TERM": "dumb"}, False),
+        (Tty(), {"AUTORESEARCH_BELL": "no"}, False),
+        (Tty(), {}, True),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", stream)
+            for name, value in environ.items():
+                patch.setenv(name, value)
+            ring("one: ended")
+        assert bool(stream.getvalue()) == rings
+    (tmp_path / "autoresearch.yaml").write_text("bell: no\n")
+    monkeypatch.setattr(sys, "stderr", Tty())
+    ring("one: ended")
+    assert sys.stderr.getvalue() == ""
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("passthrough", ["on", "off"])
+def test_a_real_tmux_passes_the_bell_on_and_the_notice_where_it_is_allowed(
+    tmp_path: Path, tmux_socket: str, passthrough: str, eventually: Any
+) -> None:
+    """`script` is the terminal outside; what tmux writes to it is in its file."""
+    (tmp_path / "text").write_text(notice_sequence("one: ended", in_tmux=True))
+    inside = f"tmux set -g allow-passthrough {passthrough}; sleep 0.3; cat {tmp_path / 'text'}; sleep 0.5"
+    outside = f'tmux -S {tmux_socket} -f /dev/null new-session "{inside}"'
+    environ = {"TERM": "xterm-256color", "PATH": "/usr/bin:/bin:/usr/local/bin", "LANG": "C.UTF-8"}
+    subprocess.run(
+        ["script", "-qc", outside, str(tmp_path / "seen")],
+        env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True,
+    )  # fmt: skip
+    seen = (tmp_path / "seen").read_bytes()
+    assert b"\x07" in seen.replace(WRAPPED, b"")
+    assert (WRAPPED in seen) == (passthrough == "on")
+
+
+@pytest.mark.parametrize(
+    ("where", "on_path", "advice"), [("venv", True, False), ("venv", False, True), ("cache", True, True)]
+)
+def test_how_to_type_what_the_shell_would_not_find(
+    where: str,
+    on_path: bool,
+    advice: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """uvx puts the environment in its cache on the PATH of the one process that it starts."""
+    program = tmp_path / where / "bin" / "autoresearch"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    (tmp_path / "cache").mkdir(exist_ok=True)
+    (tmp_path / "cache" / "CACHEDIR.TAG").touch()
+    monkeypatch.setattr("sys.argv", [str(program)])
+    monkeypatch.setenv("PATH", f"{program.parent if on_path else ''}:/usr/bin:/bin")
+    output.remark_path()
+    assert (f"export PATH={program.parent}:" in capsys.readouterr().err) is advice
