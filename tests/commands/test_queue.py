@@ -559,6 +559,24 @@ def test_a_run_at_another_place_and_its_follower(bench: Bench, jobs: Any, pane: 
 
 
 @pytest.mark.system
+def test_what_is_over_is_recorded_while_it_looks(bench: Bench, pane: Callable[..., Pane]) -> None:
+    killed = {"AUTORESEARCH_FAILPOINT": "collect.measured:kill"}
+    started = bench.ask("run", bench.blueprint("ok"), "--detach", **killed)
+    rundir = RunDir(Path(started["run_dir"]))
+    bench.until(lambda: rundir.exit_record.exists() and not bench.carriers())
+    one = pane("--every", "1s")
+    one.shows(started["run"], "its records are being written")
+
+    def recorded() -> bool:
+        one.keys("r")  # see to it now, as every 30 s; a run's own collector comes first
+        return rundir.collected.exists()
+
+    bench.until(recorded)
+    one.keys("q")
+    one.ends(0)
+
+
+@pytest.mark.system
 def test_attaching_and_coming_back(bench: Bench, pane: Callable[..., Pane]) -> None:
     started = bench.ask("run", bench.blueprint("long"), "--detach")
     one = pane()
