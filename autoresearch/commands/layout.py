@@ -116,7 +116,10 @@ def table_lines(rows: Sequence[Sequence[str]], width: int) -> list[str]:
         sizes[widest] = max(LEAST, sizes[widest] - over, min(second, sizes[widest] - 1))
     lines = []
     for row in cells:
-        folded = [_folded(cell, size) for cell, size in zip(row, sizes, strict=True)]
+        folded = [
+            [piece for line in cell.split("\n") for piece in _lines(line, size, "") or [""]]
+            for cell, size in zip(row, sizes, strict=True)
+        ]
         for n in range(max(map(len, folded))):
             line = ""
             for column, (cell, size) in enumerate(zip(folded, sizes, strict=True)):
@@ -128,10 +131,6 @@ def table_lines(rows: Sequence[Sequence[str]], width: int) -> list[str]:
                 line += part + " " * (size - cell_len(part) + GAP)
             lines.append(line.rstrip())
     return lines
-
-
-def _folded(cell: str, width: int) -> list[str]:
-    return [piece for line in cell.split("\n") for piece in _lines(line, width, "") or [""]]
 
 
 @dataclass(frozen=True, slots=True)

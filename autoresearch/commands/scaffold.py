@@ -39,6 +39,7 @@ def blackbox(
 ) -> CommandResult:
     """Render the files of AgentJet's train-complex-blackbox skill for an agent, and check that they work."""
     from autoresearch.core.keys import ValueType
+    from autoresearch.lab.render import render, render_blueprint
     from autoresearch.lab.yaml_files import parse_pairs
 
     target = Path(directory).resolve()
@@ -56,7 +57,8 @@ def blackbox(
         agent_timeout_s=timeout,
         **{"judge_api_key_env": "JUDGE_API_KEY", **keys},
     )
-    files = _trainer().write_scaffold(options, str(target), str(Path.cwd()), _templates(), force=force)
+    templates = Templates(render, render_blueprint)
+    files = _trainer().write_scaffold(options, str(target), str(Path.cwd()), templates, force=force)
     payload: dict[str, Any] = {"path": str(target), "files": list(files)}
     lines = [f"wrote {target}: {', '.join(Path(path).name for path in files)}"]
     if not no_check:
@@ -109,12 +111,6 @@ def _trainer() -> HasScaffold:
     trainer = registry.by_name(TRAINER)
     assert isinstance(trainer, HasScaffold)
     return trainer
-
-
-def _templates() -> Templates:
-    from autoresearch.lab.render import render, render_blueprint
-
-    return Templates(render, render_blueprint)
 
 
 def _endpoint(base_url: str, key_env: str) -> Endpoint:
