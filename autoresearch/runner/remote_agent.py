@@ -124,11 +124,6 @@ def look(wants: list[Mapping[str, Any]]) -> dict[str, Any]:
     return seen
 
 
-def put(directory: str, files: Mapping[str, bytes], private: list[str]) -> None:
-    """Write files, see `remote_requests.put`. Raises OSError."""
-    remote_requests.put(directory, files, private)
-
-
 def run(argv: list[str], stdin: bytes, timeout_s: float, cwd: str) -> dict[str, Any]:
     """Run a short program: {returncode, out, err}, or {late: True} if it timed out and its process group was killed."""
     try:
@@ -380,7 +375,7 @@ def _ends_at_logout() -> bool:
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "look": look,
-    "put": put,
+    "put": remote_requests.put,
     "run": run,
     "started": started,
     "spawn": spawn,

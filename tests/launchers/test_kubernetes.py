@@ -45,9 +45,7 @@ def test_one_call_however_many(launcher: Callable[..., KubernetesLauncher], kube
         run = f"many-{number:06d}"
         marks = {RUN: run, PLACE: label_value(made.target.key if number else "other")}
         item = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"ajet-{run}", "labels": marks}}
-        kubernetes.api.store.put(
-            "jobs", item | {"spec": {"suspend": True}, "status": {}} | _in("default", item), "ADDED"
-        )
+        kubernetes.api.store.put("jobs", item | {"spec": {"suspend": True}, "status": {}} | _in("default", item))
     handles = [Handle(f"many-{number:06d}", f"ajet-many-{number:06d}") for number in range(300)]
     made.poll(handles[:1])  # kubectl learns what there is, and keeps that
     kubernetes.api.asked.clear()

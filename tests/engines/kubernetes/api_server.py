@@ -1,4 +1,4 @@
-"""A Kubernetes API server that the real kubectl talks to: discovery, create, get, list, watch, patch, delete.
+"""A Kubernetes API server that the real kubectl talks to: discovery, create, get, list, patch, delete.
 
 It knows batch/v1 Jobs, KubeRay's v1 RayJobs, pods, secrets and namespaces, keeps them in memory, and refuses unknown
 fields as a server does that is asked for strict validation. What makes pods of jobs is `controller`. Answers have the
@@ -11,10 +11,9 @@ import copy
 import json
 import re
 import threading
-import time
 import urllib.parse
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -50,52 +49,43 @@ class Refused(Exception):  # noqa: N818 - it is what the server does
 
 
 class Store:
-    """Every object, by resource and name; what changes one wakes those who watch."""
+    """Every object, by resource, namespace and name."""
 
     def __init__(self) -> None:
-        self.objects: dict[tuple[str, str, str], Object] = {}  # (resource, namespace, name)
+        self.objects: dict[tuple[str, str, str], Object] = {}
         self.version = 100
-        self.changed = threading.Condition(threading.RLock())
-        self.history: list[tuple[str, str, Object]] = []  # resource, ADDED ..., object
+        self.lock = threading.RLock()
 
-    def put(self, resource: str, item: Object, event: str = "MODIFIED") -> Object:
+    def put(self, resource: str, item: Object) -> Object:
         """Write one down under a new resourceVersion."""
-        with self.changed:
+        with self.lock:
             self.version += 1
             item["metadata"]["resourceVersion"] = str(self.version)
-            key = (resource, item["metadata"].get("namespace", ""), item["metadata"]["name"])
-            if event == "DELETED":
-                self.objects.pop(key, None)
-            else:
-                self.objects[key] = item
-            self.history.append((resource, event, copy.deepcopy(item)))
-            self.changed.notify_all()
+            self.objects[resource, item["metadata"].get("namespace", ""), item["metadata"]["name"]] = item
             return item
 
     def find(self, resource: str, namespace: str = "", selector: str = "") -> list[Object]:
         """Those that a label selector of `a=b` and `a` terms takes, copied."""
-        with self.changed:
+        with self.lock:
             items = [o for (r, n, _), o in sorted(self.objects.items()) if r == resource and namespace in ("", n)]
             return copy.deepcopy([o for o in items if _selected(o, selector)])
 
     def get(self, resource: str, namespace: str, name: str) -> Object | None:
         """One of them, copied."""
-        with self.changed:
+        with self.lock:
             return copy.deepcopy(self.objects.get((resource, namespace, name)))
 
     def change(self, resource: str, namespace: str, name: str, patch: Object) -> None:
         """Merge into one that is still there."""
-        with self.changed:
+        with self.lock:
             item = self.objects.get((resource, namespace, name))
             if item is not None:
                 self.put(resource, merge(copy.deepcopy(item), patch))
 
     def remove(self, resource: str, namespace: str, name: str) -> None:
         """It is gone."""
-        with self.changed:
-            item = self.objects.get((resource, namespace, name))
-            if item is not None:
-                self.put(resource, copy.deepcopy(item), "DELETED")
+        with self.lock:
+            self.objects.pop((resource, namespace, name), None)
 
 
 def _selected(item: Object, selector: str) -> bool:
@@ -128,7 +118,7 @@ class ApiServer:
         self.port = 0
         self._http: ThreadingHTTPServer | None = None
         for name in namespaces:
-            self.store.put("namespaces", _named("v1", "Namespace", name), "ADDED")
+            self.store.put("namespaces", _named("v1", "Namespace", name))
 
     @property
     def url(self) -> str:
@@ -174,14 +164,11 @@ class ApiServer:
         if complaint := self.check(resource, item):
             raise Refused(400, "BadRequest", complaint)
         _check_name(resource, str(meta.get("name", "")))
-        if resource == "secrets" and len(json.dumps(item.get("data", {}))) * 3 // 4 > 1 << 20:
-            message = f'Secret "{meta["name"]}" is invalid: data: Too long: must have at most 1048576 bytes'
-            raise Refused(422, "Invalid", message)
-        with self.store.changed:
+        with self.store.lock:
             if self.store.get(resource, namespace, meta["name"]) is not None:
                 raise Refused(409, "AlreadyExists", f'{_plural(resource)} "{meta["name"]}" already exists')
             meta |= {"namespace": namespace, "uid": str(uuid.uuid4()), "creationTimestamp": now()}
-            return item if dry else self.store.put(resource, item, "ADDED")
+            return item if dry else self.store.put(resource, item)
 
     def delete(self, resource: str, namespace: str, name: str, grace_s: int | None = None) -> Object:
         """Pods, and what owns some, stay until whoever runs them has seen it."""
@@ -272,42 +259,11 @@ class _Request(BaseHTTPRequestHandler):
         return self._answer(200, item)
 
     def _list(self, resource: str, namespace: str, query: dict[str, str]) -> None:
-        selector = query.get("labelSelector", "")
-        if field := query.get("fieldSelector", ""):
-            selector += ""
-        if query.get("watch") in ("1", "true"):
-            return self._watch(resource, namespace, selector, field.removeprefix("metadata.name="), query)
         group, version, kind, _ = KINDS[resource]
-        items = self.api.store.find(resource, namespace, selector)
-        if field:
-            items = [item for item in items if item["metadata"]["name"] == field.removeprefix("metadata.name=")]
+        items = self.api.store.find(resource, namespace, query.get("labelSelector", ""))
         whole = {"kind": f"{kind}List", "apiVersion": f"{group}/{version}".lstrip("/")}
         meta = {"resourceVersion": str(self.api.store.version)}
         return self._answer(200, {**whole, "metadata": meta, "items": items})
-
-    def _watch(self, resource: str, namespace: str, selector: str, name: str, query: dict[str, str]) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        for event, item in self._news(resource, int(query.get("resourceVersion") or 0)):
-            if namespace in ("", item["metadata"].get("namespace")) and _selected(item, selector):
-                if name and item["metadata"]["name"] != name:
-                    continue
-                line = json.dumps({"type": event, "object": item}).encode() + b"\n"
-                self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
-        self.wfile.write(b"0\r\n\r\n")
-
-    def _news(self, resource: str, since: int) -> Iterator[tuple[str, Object]]:
-        until, at = time.monotonic() + 30.0, 0
-        store = self.api.store
-        while time.monotonic() < until and self.api._http is not None:
-            with store.changed:
-                store.changed.wait(0.2)
-                news, at = store.history[at:], len(store.history)
-            for kind, event, item in news:
-                if kind == resource and int(item["metadata"]["resourceVersion"]) > since:
-                    yield event, item
 
 
 def _discovery(path: str) -> Object | None:

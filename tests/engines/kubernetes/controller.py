@@ -171,7 +171,7 @@ class Cluster:
             meta = {"name": f"{name}-{number}", "namespace": self.namespace, "labels": labels}
             meta |= {"creationTimestamp": now(), "uid": f"{name}-{number}"}
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": dict(template["spec"])}
-            self.store.put("pods", {**pod, "status": {"phase": "Pending"}}, "ADDED")
+            self.store.put("pods", {**pod, "status": {"phase": "Pending"}})
         first = {"started": True, **({"jobDeploymentStatus": "Initializing"} if cluster else {"active": 1})}
         self.store.change(resource, self.namespace, name, {"status": first})
 
