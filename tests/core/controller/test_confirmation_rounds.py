@@ -41,6 +41,16 @@ def test_a_round_of_confirmation_from_plan_to_verdict(records: Callable[..., Any
     assert not after.open_round and after.best.slug != "fake"
 
 
+def test_an_idea_that_never_ran_has_its_fresh_runs(records: Callable[..., Any]) -> None:
+    """Somebody named it before its turn came."""
+    made = records()
+    made.checked()
+    made.idea("new")
+    made.note("confirming", round=1, candidates=[2], sizes=[4])
+    found = confirmation_rounds.owed_to_round(made.state())
+    assert found is not None and (found.idea.slug, found.replicate, found.why) == ("new", 1, "confirm")
+
+
 def test_a_discarded_idea_that_does_not_pass_takes_nothing_with_it(records: Callable[..., Any]) -> None:
     """Somebody put it to the proof to know its gain; what was built on it was judged by itself."""
     made = records()
