@@ -1,13 +1,14 @@
-"""Student's t against the tables of the textbooks."""
+"""Student's t against the tables of the textbooks; Fisher's exact test, by enumeration."""
 
 from __future__ import annotations
 
 import math
+from itertools import combinations
 from statistics import NormalDist
 
 import pytest
 
-from autoresearch.core.statistics.student_t import t_cdf, t_quantile
+from autoresearch.core.statistics.student_t import share_p, t_cdf, t_quantile
 
 TABLE = [  # p, df, t: any statistics textbook's table of critical values
     (0.90, 1, 3.078),
@@ -73,3 +74,11 @@ def test_no_probability(p: float) -> None:
 def test_no_degrees_of_freedom(df: float) -> None:
     with pytest.raises(ValueError, match="above 0"):
         t_cdf(1.0, df)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [((2, 4), (1, 6)), ((0, 3), (2, 5)), ((3, 3), (0, 4)), ((1, 8), (0, 13))])
+def test_it_counts_the_ways(ours: tuple[int, int], theirs: tuple[int, int]) -> None:
+    runs = ours[1] + theirs[1]
+    failed = set(range(ours[0] + theirs[0]))
+    ways = [len(failed & set(some)) >= ours[0] for some in combinations(range(runs), ours[1])]
+    assert share_p(ours, theirs) == pytest.approx(sum(ways) / len(ways))
