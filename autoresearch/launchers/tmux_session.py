@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from autoresearch.core.text.regex import later
 
@@ -36,25 +37,10 @@ class SessionInfo:
     @classmethod
     def read(cls, record: Mapping[str, object]) -> SessionInfo:
         """Read what `dataclasses.asdict` wrote; missing or mistyped fields become "" or 0."""
-
-        def text(name: str) -> str:
-            value = record.get(name)
-            return value if isinstance(value, str) else ""
-
-        def pid(name: str) -> int:
-            value = record.get(name)
-            return value if isinstance(value, int) else 0
-
-        return cls(
-            launcher=text("launcher"),
-            session=text("session"),
-            socket=text("socket"),
-            session_id=text("session_id"),
-            pane_id=text("pane_id"),
-            server_pid=pid("server_pid"),
-            pane_pid=pid("pane_pid"),
-            attach=text("attach"),
-        )
+        kinds = {one.name: int if one.name.endswith("_pid") else str for one in fields(cls)}
+        known = {name: record.get(name) for name in kinds}
+        whole: dict[str, Any] = {n: value if isinstance(value, kinds[n]) else kinds[n]() for n, value in known.items()}
+        return cls(**whole)
 
 
 @dataclass(frozen=True, slots=True)
