@@ -30,7 +30,7 @@ def run(text: str, *arguments: str, **variables: str) -> list[list[str]]:
         ("A=(--lr 1 # no\n --b \"x y\" ); A+=(--c); run ${A[@]}", ["--lr", "1", "--b", "x", "y", "--c"]),
         ("A=(a 'b c'); run \"${A[@]}\" \"x${A[1]}\" ${#A[@]}", ["a", "b c", "xb c", "2"]),
         ("A=(); run x \"${A[@]}\" y \"\" ", ["x", "y", ""]),
-        ("run $1 \"$@\" $# ${3:-no}", ["one", "one", "two", "2", "no"]),
+        ("run $1 \"$@\" $# ${3:-no} ${@:2}", ["one", "one", "two", "2", "no", "two"]),
         ("shift; run $@; run", ["two"]),
         ("set -- a b; run $2", ["b"]),
         ("N=4; run $((N * 2 + 1)) $((1024*1024)) $(( (N - 1) / 2 ))", ["9", "1048576", "1"]),

@@ -24,7 +24,7 @@ def named_scripts(
         *("pushd X && bash Y.sh && popd", "env -C X bash Y.sh", "env --chdir=X A=b ./Y.sh", "cd X && . ./Y.sh"),
         *("bash -c 'cd X && bash Y.sh'", 'bash -lc "cd X; exec ./Y.sh"', "eval 'cd X'; bash Y.sh", "X/Y.sh a b"),
         *("D=X; bash $D/Y.sh", "export D=X && ${D}/Y.sh", "bash ${UNSET:-X}/Y.sh", "bash $ROOT/Y.sh"),
-        *("cd X && nohup nice -n 5 bash -x -o pipefail Y.sh --a", 'bash "$(pwd)/X/Y.sh"', "cd X && cat Y.sh | bash"),
+        *("cd X && nohup nice -n 5 bash -xo pipefail Y.sh --a", 'bash "$(pwd)/X/Y.sh"', "cd X && cat Y.sh | bash"),
         *("cd A && cd ../X && bash Y.sh", "cd X && bash < Y.sh", "tmux new -d 'cd X && bash Y.sh'"),
         *("cd X && srun bash Y.sh", "cd $ROOT && sh Y.sh"),
         *("ray job submit --working-dir X -- bash Y.sh", "su me -c 'cd X && bash Y.sh'", "cd X || exit 1; bash Y.sh"),
