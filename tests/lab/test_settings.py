@@ -31,6 +31,17 @@ def test_each_layer_wins_over_the_one_below(tmp_path: Path) -> None:
     ]
 
 
+def test_a_note_of_the_blueprint_wins_over_the_file_and_loses_to_what_was_typed(tmp_path: Path) -> None:
+    (tmp_path / "autoresearch.yaml").write_text("trainer: trl\n")
+    for environ, typed, note, chosen in (
+        ({}, {}, "verl", "verl"),
+        ({}, {}, "", "trl"),
+        ({"AUTORESEARCH_TRAINER": "slime"}, {}, "verl", "slime"),
+        ({}, {"trainer": "slime"}, "verl", "slime"),
+    ):
+        assert settings.load(tmp_path, environ=environ, flags=typed).chosen("trainer", note) == chosen
+
+
 def test_the_file_is_found_from_below_but_not_beyond_the_repository(tmp_path: Path) -> None:
     (tmp_path / "autoresearch.yaml").write_text("grace: 9s\n")
     inside = tmp_path / "repo" / "deep"
