@@ -21,7 +21,7 @@ from autoresearch.lab.resolve import gpu_check
 from autoresearch.lab.resolve.files import OURS
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.resolved_run import LaunchOptions, ResolvedRun, RunOptions, limits_of
-from autoresearch.lab.resolve.run_names import RunNames, free_name, names_of, names_of_repair, new_token
+from autoresearch.lab.resolve.run_names import free_name, names_of, names_of_repair, new_token
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
 from autoresearch.launchers import gpus, volume
 from autoresearch.launchers.host_sandbox_check import driven_by
@@ -50,7 +50,6 @@ def resolve_run(path: Path, run_options: RunOptions) -> ResolvedRun:
 
 def _resolve(resolved: ResolvedBlueprint, run_options: RunOptions) -> ResolvedRun:
     settings, notes, campaign_run = run_options.settings, resolved.blueprint.notes, run_options.campaign_run
-    target = run_options.target(notes.launcher)
     trainer = registry.for_blueprint(
         resolved.blueprint,
         run_options.trainer or settings.chosen("trainer", notes.trainer),
@@ -59,28 +58,27 @@ def _resolve(resolved: ResolvedBlueprint, run_options: RunOptions) -> ResolvedRu
     token = new_token()
     slug = run_options.fix_of.slug if run_options.fix_of else resolved.blueprint.slug
     trainer_settings = ask_trainer(trainer, resolved, job=naming.session_name(slug, token))
-    # of this machine; a number picks free ones, and the lease itself decides in the Runner
-    wanted = (run_options.gpus or settings.text("gpus")) if target.is_local else "none"
-    leased = gpus.choose(wanted, run_options.parts.environ)
-    launch_options = _launch_options(trainer_settings, run_options, leased)
+    launch_options = _launch_options(trainer_settings, run_options)
     spec = _spec(trainer_settings, run_options, launch_options, token)
-    spec = ask.server(trainer).with_server(replace(spec, gpus=leased.uuids), resolved.blueprint)
+    spec = ask.server(trainer).with_server(spec, resolved.blueprint)
     if campaign_run:
         spec = campaign_run.its_own(spec)
     if not resolved.files.here:
         spec = remote_code.at_home(spec)
     limits = limits_of(trainer_settings, settings)
     found = trainer_settings.all_findings(limits.max_s, launch_options.environment)
-    server = ask.server(trainer).check_server(resolved.blueprint, (target,))
-    run = ResolvedRun(spec, launch_options, trainer_settings, (*found, *server, *leased.findings))
+    server = ask.server(trainer).check_server(resolved.blueprint, (launch_options.target,))
+    run = ResolvedRun(spec, launch_options, trainer_settings, (*found, *server, *launch_options.leased.findings))
     return replace(run, findings=(*run.findings, *run.crossed_limits(), *run.gpu_findings(settings)))
 
 
-def _launch_options(
-    trainer_settings: TrainerSettings, run_options: RunOptions, leased: gpus.GpuChoice
-) -> LaunchOptions:
+def _launch_options(trainer_settings: TrainerSettings, run_options: RunOptions) -> LaunchOptions:
     """The trainer's environment is the caller's, under the campaign's, the blueprint's and the trainer's own."""
     resolved, settings, campaign_run = trainer_settings.resolved, run_options.settings, run_options.campaign_run
+    target = run_options.target(resolved.blueprint.notes.launcher)
+    # of this machine; a number picks free ones, and the lease itself decides in the Runner
+    wanted = (run_options.gpus or settings.text("gpus")) if target.is_local else "none"
+    leased = gpus.choose(wanted, run_options.parts.environ)
     given = {**ask.QUIET, **run_options.parts.environ, **(campaign_run.environment if campaign_run else {})}
     environment = {k: v for k, v in given.items() if not k.startswith("AUTORESEARCH_RUN_")}
     environment |= resolved.blueprint.notes.env
@@ -92,7 +90,8 @@ def _launch_options(
     return LaunchOptions(
         parts=run_options.parts,
         environment=environment,
-        target=run_options.target(resolved.blueprint.notes.launcher),
+        target=target,
+        leased=leased,
         checkout=checkout,
         no_git=repository.why_not(resolved.codebase) if lone_here and checkout is None else "",
         require_snapshot=settings.is_on("require_snapshot"),
@@ -103,14 +102,6 @@ def _launch_options(
     )
 
 
-def _names(
-    resolved: ResolvedBlueprint, run_options: RunOptions, launch_options: LaunchOptions, created: float
-) -> RunNames:
-    if run_options.fix_of:
-        return names_of_repair(run_options.fix_of, resolved, launch_options.checkout, run_options.settings)
-    return names_of(resolved, launch_options.checkout, run_options.settings, created)
-
-
 def _spec(
     trainer_settings: TrainerSettings, run_options: RunOptions, launch_options: LaunchOptions, token: str
 ) -> RunSpec:
@@ -118,9 +109,13 @@ def _spec(
     resolved, fixed, created = trainer_settings.resolved, run_options.fix_of, run_options.parts.clock()
     blueprint, notes, trainer = resolved.blueprint, resolved.blueprint.notes, trainer_settings.trainer
     way = trainer_settings.seed_way
-    names = _names(resolved, run_options, launch_options, created)
+    checkout, settings = launch_options.checkout, run_options.settings
+    if fixed:
+        names = names_of_repair(fixed, resolved, checkout, settings)
+    else:
+        names = names_of(resolved, checkout, settings, created)
     experiment = free_name(names.campaign_dir, names.slug)
-    limits = limits_of(trainer_settings, run_options.settings)
+    limits = limits_of(trainer_settings, settings)
     most = ask.tighter(trainer, trainer_settings.whole, limits.max_s)
     return RunSpec(
         run=naming.run_id(names.slug, token),
@@ -152,6 +147,7 @@ def _spec(
         fix_of=fixed.run if fixed else "",
         seed=way.fixed,
         seed_by="" if way.fixed is None else str(way),
+        gpus=launch_options.leased.uuids,
         driven_by=driven_by(run_options.parts.environ),
         lines=notes.lines,
         sources=trainer_settings.sources,

@@ -21,6 +21,7 @@ from autoresearch.lab.resolve.gpu_check import TOO_FEW, RemoteGpus
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
 from autoresearch.lab.settings import Settings
+from autoresearch.launchers.gpus import GpuChoice
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import ask
 
@@ -89,6 +90,7 @@ class LaunchOptions:
     parts: Parts
     environment: Mapping[str, str]  # the trainer's, unmasked: never written to a record
     target: Target  # a campaign sets it when it starts the run
+    leased: GpuChoice  # of this machine's GPUs; a campaign may choose others at the start
     checkout: Checkout | None = None  # the repository in which the code is kept
     no_git: str = ""  # why there is none; "" if there is one
     require_snapshot: bool = False  # refuse the run if its code cannot be kept
