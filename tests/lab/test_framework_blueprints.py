@@ -30,22 +30,10 @@ PARENT = "grpo:\n  seed: 42\n  val_period: 10\ncluster:\n  gpus_per_node: 1\n  n
 def machine(tmp_path: Path) -> Path:
     """A place that looks like the machine the examples were written for, with `/data` below it."""
     (tmp_path / "models" / "Qwen2.5-7B-Instruct").mkdir(parents=True)
-    for folder in (
-        "projects/agentjet",
-        "projects/verl",
-        "projects/trl",
-        "projects/OpenRLHF",
-        "projects/slime/scripts/models",
-    ):
-        (tmp_path / folder).mkdir(parents=True)
-    for venv in (
-        "venvs/agentjet",
-        "venvs/verl",
-        "venvs/trl",
-        "venvs/openrlhf",
-        "venvs/slime",
-        "projects/nemo-rl/.venv",
-    ):
+    for folder in ("agentjet", "verl", "trl", "OpenRLHF", "slime/scripts/models"):
+        (tmp_path / "projects" / folder).mkdir(parents=True)
+    venvs = [f"venvs/{name}" for name in ("agentjet", "verl", "trl", "openrlhf", "slime")]
+    for venv in (*venvs, "projects/nemo-rl/.venv"):
         python = tmp_path / venv / "bin" / "python"
         python.parent.mkdir(parents=True)
         python.symlink_to("/bin/sh")
