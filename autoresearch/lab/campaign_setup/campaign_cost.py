@@ -33,11 +33,6 @@ class RunDuration:
     source: str  # a clause
     measured: bool  # False: it is the most that a run may take
 
-    @property
-    def words(self) -> str:
-        """Such as `20 min a run (as the run sort-1a2b took)`."""
-        return f"{_time(self.seconds)} a run ({self.source})"
-
 
 @dataclass(frozen=True, slots=True)
 class CampaignCost:
@@ -67,10 +62,8 @@ class CampaignCost:
             counted(runs.retests, "re-test") if runs.retests >= 0.5 else "",
             f"{runs.confirming:.0f} to confirm: {self.proof} if an idea is kept" if runs.confirming >= 0.5 else "",
         )
-        left = max(0, runs.ideas - self.attempted)
-        ideas = _ideas(left)
-        if self.attempted:
-            ideas = f"{counted(left, 'further idea')}, after the {self.attempted} so far"
+        left, so_far = max(0, runs.ideas - self.attempted), f", after the {self.attempted} so far"
+        ideas = f"{counted(left, 'further idea')}{so_far}" if self.attempted else counted(left, "idea")
         words = f"{ideas}: about {counted(runs.expected, 'run')}"
         apart = f"; beyond these, {self.apart}" if self.apart else ""
         return f"{words} ({', '.join(filter(None, parts))}), at most {runs.most}{apart}"
@@ -80,11 +73,17 @@ class CampaignCost:
         """How long that takes."""
         if not self.duration.measured:
             return f"unknown until the baseline ran; a run is cut after {_time(self.limit_s)}"
+        each = f"{_time(self.duration.seconds)} a run ({self.duration.source})"
         if self.runs is None:
-            return self.duration.words
-        expected, most = self._time(self.runs.expected), self._time(self.runs.most)
-        each = f"{self.duration.words} on {counted(self.slots, 'slot')}"
-        return f"about {expected}, at most {most}, with {each}"
+            return each
+        expected, most = map(_time, self._seconds)
+        return f"about {expected}, at most {most}, with {each} on {counted(self.slots, 'slot')}"
+
+    @property
+    def _seconds(self) -> tuple[float, float]:
+        """How long the expected runs take, and the most."""
+        each = self.duration.seconds / self.slots
+        return (self.runs.expected * each, self.runs.most * each) if self.runs else (0.0, 0.0)
 
     @property
     def fits_words(self) -> str:
@@ -94,25 +93,22 @@ class CampaignCost:
         within = f"{self.limit} leaves room for {counted(self.capacity, 'run')}"
         proof = ", confirmation included" if self.proof else ""
         if self.fits is None:
-            return f"{within}: enough for {_ideas(self.runs.ideas)}{proof}"
-        return f"{within}: about {_ideas(self.fits)}{proof}"
-
-    def _time(self, runs: float) -> str:
-        return _time(runs * self.duration.seconds / self.slots)
+            return f"{within}: enough for {counted(self.runs.ideas, 'idea')}{proof}"
+        return f"{within}: about {counted(self.fits, 'idea')}{proof}"
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """A warning if fewer ideas fit than were asked for."""
         if self.fits is None or self.runs is None or self.fits >= self.runs.ideas:
             return ()
-        message = f"{_ideas(self.runs.ideas)} may not fit: {self.fits_words}"
+        message = f"{counted(self.runs.ideas, 'idea')} may not fit: {self.fits_words}"
         hint = f"{self.limit} wins; a later one, a shorter --timeout or more --parallel would fit more"
         return (Finding(Severity.WARNING, "may_not_fit", message, hint),)
 
     def to_json(self) -> dict[str, Any]:
         """The numbers, flat: runs and seconds."""
-        runs = self.runs
-        known = runs if self.duration.measured else None
+        runs, known = self.runs, self.runs and self.duration.measured
+        expected_s, most_s = self._seconds
         return {
             "ideas": runs.ideas if runs else None,
             "runs": round(runs.expected, 1) if runs else None,
@@ -120,8 +116,8 @@ class CampaignCost:
             "run_s": self.duration.seconds,
             "run_s_from": self.duration.source,
             "run_s_measured": self.duration.measured,
-            "seconds": round(known.expected * self.duration.seconds / self.slots, 1) if known else None,
-            "seconds_at_most": round(known.most * self.duration.seconds / self.slots, 1) if known else None,
+            "seconds": round(expected_s, 1) if known else None,
+            "seconds_at_most": round(most_s, 1) if known else None,
             "runs_that_fit": self.capacity,
             "ideas_that_fit": self.fits if self.fits is not None else runs.ideas if runs else None,
         }
@@ -172,7 +168,7 @@ def _with_baseline(campaign_spec: CampaignSpec, capacity: int | None, limit: str
     totals: dict[float, str] = {}
     if spec.rules.count is not None:
         runs = run_count(spec, spec.rules.count).expected
-        totals[runs] = f"the runs that {_ideas(spec.rules.count)} are expected to take"
+        totals[runs] = f"the runs that {counted(spec.rules.count, 'idea')} are expected to take"
     if capacity is not None:
         totals[capacity] = f"the {capacity} runs for which {limit} leaves room"
     if not totals or (fewer := baseline_runs(min(totals))) >= BASELINE_RUNS:
@@ -245,10 +241,6 @@ def _baseline_spans(campaign_dir: CampaignDir, blueprint: str) -> list[float]:
         return []
     rows = (row for row in Ledger(campaign_dir.ledger).rows() if row.index == 1 and row.ending in _WHOLE)
     return [60 * row.elapsed_min for row in islice(rows, BASELINE_RUNS) if row.elapsed_min]
-
-
-def _ideas(number: int) -> str:
-    return counted(number, "idea")
 
 
 def _time(seconds: float) -> str:

@@ -10,7 +10,7 @@ import difflib
 import json
 import os.path
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,17 +43,6 @@ class FirstCampaign:
     files: Mapping[str, str] = field(default_factory=dict)
     varies: tuple[str, ...] = ()
     remark: str = ""  # why nothing is varied yet
-
-
-@dataclass(frozen=True, slots=True)
-class _NumberSet:
-    """A number that the text of a script sets: `LR = 3e-4`."""
-
-    name: str
-    value: float | int
-    line: int  # from 0
-    start: int
-    stop: int
 
 
 def first_campaign(blueprint: Path, environ: Mapping[str, str], name: str) -> FirstCampaign:
@@ -113,36 +102,38 @@ def _ideas(path: Path, root: Path) -> dict[str, tuple[str, str]]:
     """
     try:
         source = path.read_bytes().decode("utf-8")
-        numbers = {one.name: one for one in _numbers(source)}
+        before = source.splitlines(keepends=True)
+        numbers = _numbers(source, before)
     except (OSError, SyntaxError, ValueError, RecursionError):
         return {}
+    if not source.endswith("\n"):
+        return {}
     name = os.path.relpath(path, root)
-    before = source.splitlines(keepends=True)
     ideas: dict[str, tuple[str, str]] = {}
-    for key, around in list(usual_space({one.name: one.value for one in numbers.values()}).items())[:3]:
-        number = numbers[key]
+    for key, around in list(usual_space({key: node.value for key, node in numbers.items()}).items())[:3]:
+        node = numbers[key]
+        n, line = node.lineno - 1, before[node.lineno - 1]
+        start, stop = node.col_offset, node.end_col_offset or 0
         for value in [around["low"], around["high"]] if isinstance(around, dict) else around:
-            if value == number.value:
-                continue
-            line = before[number.line]
-            own, new = line[number.start : number.stop], f"{value:g}"
-            after = [*before]
-            after[number.line] = f"{line[: number.start]}{new}{line[number.stop :]}"
-            patch = "".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
-            ideas[slugify(f"{key}-{new}")] = (f"{key} = {new} instead of {own}", patch)
-    return ideas if before and before[-1].endswith("\n") else {}
+            if value != node.value:
+                new = f"{value:g}"
+                after = [*before[:n], f"{line[:start]}{new}{line[stop:]}", *before[n + 1 :]]
+                patch = "".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
+                ideas[slugify(f"{key}-{new}")] = (f"{key} = {new} instead of {line[start:stop]}", patch)
+    return ideas
 
 
-def _numbers(source: str) -> list[_NumberSet]:
-    """The numbers that names are set to at the top level of a text, each on one line; only ASCII lines."""
-    lines = source.splitlines(keepends=True)
-    found = []
+def _numbers(source: str, lines: Sequence[str]) -> dict[str, ast.Constant]:
+    """The numbers that names are set to at the top level of a text (`LR = 3e-4`); only on ASCII lines."""
+    found = {}
     for node in ast.parse(source).body:
-        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-        value = getattr(node, "value", None)
-        if not isinstance(target, ast.Name) or not isinstance(value, ast.Constant):
-            continue
-        number, n = value.value, value.lineno - 1
-        if isinstance(number, int | float) and not isinstance(number, bool) and lines[n].isascii():
-            found.append(_NumberSet(target.id, number, n, value.col_offset, value.end_col_offset or value.col_offset))
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name), *_], value=ast.Constant(value=int() | float()) as number):
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=int() | float()) as number):
+                pass
+            case _:
+                continue
+        if not isinstance(number.value, bool) and lines[number.lineno - 1].isascii():
+            found[name] = number
     return found
