@@ -14,8 +14,7 @@ pytestmark = pytest.mark.system
 
 SPACE = {"lr": {"low": 0.001, "high": 0.1, "log": True}}
 
-# keys of the campaign file, flags, exit code, what the sentence says; one of each kind, as the kinds have tables of
-# their own in tests/lab/test_json_schemas.py and tests/lab/campaign_setup
+# keys of the campaign file, flags, exit code, what the sentence says; of each kind one (tests/lab/campaign_setup)
 CASES: dict[str, tuple[dict[str, object], tuple[str, ...], int, str]] = {
     "an unknown key": ({"parallell": 2}, (), 2, r"campaign.yaml: unknown key 'parallell'"),
     "a word for a number": ({"count": "many"}, (), 2, r"campaign.yaml: count: .*'many'"),

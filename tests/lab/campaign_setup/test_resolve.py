@@ -91,6 +91,7 @@ def test_stop_rules(keys: Any, rules: Rules, sources: dict[str, str], setup: Any
         ({"space": SPACE, "proposer": "random", "seed": 7}, "random", SPACE, {}),
         ({"proposer": "agent", "space": SPACE}, "agent", {}, {}),
         ({"proposer": "agent"}, "agent", {}, {"space": "the trainer's own, low-risk"}),
+        ({"proposer": "agent", "queue": "/"}, "agent", {}, {}),
         ({"queue": "/"}, "queue", {}, {"proposer": "a queue is named"}),
         ({"queue": "/", "space": SPACE, "proposer": "random"}, "random", SPACE, {}),
     ],
