@@ -10,7 +10,6 @@ distinguish the end of training from a crash: modelscope/AgentJet, ajet/backbone
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import time
@@ -21,9 +20,11 @@ from autoresearch.agentjet.child import Child, listening_to_signals, pass_on, sh
 from autoresearch.agentjet.engine import CONFIRMED, OFFLINE, TAG, EngineWatch, SwarmFault
 from autoresearch.agentjet.gate import boot_failed
 from autoresearch.agentjet.server import SwarmRun, evidence, root_cause, url_variables
-from autoresearch.core.metrics import metric_keys, step_line
+from autoresearch.core.metrics import step_line
+from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.server import Say
 from autoresearch.core.text.regex import later
+from autoresearch.runner.line_patterns import diverged, kl_of
 from autoresearch.runner.log_follower import LogFollower
 from autoresearch.runner.text import logical_lines
 
@@ -303,11 +304,10 @@ class ServerLog:
         self._follower.close()
 
     def _take(self, line: str) -> Iterator[tuple[int, float | None]]:
-        if "step:" in line and (parsed := step_line.parse(line)) is not None:
-            step, metrics = parsed
-            if step > 0 and any(key.startswith(metric_keys.TRAINING_PREFIXES) for key in metrics):
-                self._nan += [f"{k} at step {step}" for k, v in metrics.items() if math.isnan(v) and k.endswith(_NAN)]
-                yield step, metric_keys.kl_of(metrics)
+        if (read := step_line.read(line)) is not None:
+            if read.kind is SignalKind.STEP:
+                self._nan += [f"{name} at step {read.step}" for name in diverged(dict(read.metrics))]
+                yield read.step, kl_of(read.metrics)
             return
         if found := _TOTAL.search(line):
             self.total = int(found[1])

@@ -1,32 +1,30 @@
 """A run's log: the metrics that a trainer printed there.
 
-A log of several gigabytes has only a few hundred relevant lines. Three readers find them: `read_console` by a trainer's
-byte patterns, `read_whole_log` with a trainer's own reader of metrics that are spread over several lines, and
-`find_metrics` where nobody declared any line (`runner.step_finder`). A last line without a newline is skipped, because
-it may be cut (`0.4` instead of `0.4137`), unless its writer `ended` cleanly.
+A log of several gigabytes has only a few hundred relevant lines. `read_whole_log` passes those with a needle to a
+trainer's reader; `find_metrics` looks where nobody declared any line (`runner.step_finder`). A last line without a
+newline is skipped, because it may be cut (`0.4` instead of `0.4137`), unless its writer `ended` cleanly.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.metrics import metric_keys
-from autoresearch.core.metrics.signal import Reading, SignalPattern
-from autoresearch.core.run.trainer import LogReader
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.trainer import LogReader, Trainer
 from autoresearch.readers.chunks import chunks
 from autoresearch.readers.step_numbers import numbered
 from autoresearch.records.hostile import open_readable
-from autoresearch.runner.line_patterns import lines_with
+from autoresearch.runner.line_patterns import LinePattern, lines_with
 from autoresearch.runner.step_finder import StepFinder
-from autoresearch.runner.text import logical_lines, plain, without_escapes
+from autoresearch.runner.text import logical_lines, plain
 
 _LONGEST = 600  # characters of a summary, which quotes a line; secrets in it are masked
 
-ReadLine = Callable[[str], Reading | None]
+_EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,31 +35,23 @@ class FoundMetrics:
     summary: str
 
 
-def read_console(
-    path: Path, read_line: ReadLine, signals: Iterable[SignalPattern], offset: int = 0, *, ended: bool = False
-) -> Iterator[Reading]:
-    """The readings in a log from a byte offset on, in printed order.
+class MatchedLines:
+    """A `LogReader` of a trainer that has none: each line on which the Runner sees a step or a validation."""
 
-    path, offset: the log, which may be missing, and where to start. read_line: parses one stripped line. signals: the
-    Runner's patterns; only lines with a match are parsed, as the Runner sees them.
-    """
-    by_needles: dict[tuple[bytes, ...], list[re.Pattern[bytes]]] = {}
-    for signal in signals:
-        needles = tuple(needle.encode("latin-1") for needle in signal.needles)
-        by_needles.setdefault(needles, []).append(re.compile(signal.pattern.encode("latin-1"), re.MULTILINE))
+    def __init__(self, trainer: Trainer) -> None:
+        signals = [signal for signal in trainer.signals() if signal.kind in _EVENTS]
+        self._patterns = [LinePattern.of(signal) for signal in signals]
+        self._read_line = trainer.read_line
+        known = all(signal.needles for signal in signals)
+        self.needles = tuple(needle for signal in signals for needle in signal.needles) if known else ()
 
-    def matching(text: bytes) -> Iterable[tuple[int, int]]:
-        """Start and end of each matching line, in order, without duplicates."""
-        found: set[tuple[int, int]] = set()
-        for needles, patterns in by_needles.items():
-            for low, high in lines_with(text, needles):
-                if (low, high) not in found:
-                    line = without_escapes(text[low:high])
-                    if any(pattern.search(line) for pattern in patterns):
-                        found.add((low, high))
-        return sorted(found)
+    def line(self, text: str) -> Reading | None:
+        raw = text.encode("utf-8", "replace")
+        return self._read_line(text) if any(pattern.read(raw) for pattern in self._patterns) else None
 
-    return numbered(_readings(path, offset, ended, matching, read_line))
+    def end(self) -> Reading | None:
+        """None: no reading spans several lines."""
+        return None
 
 
 def read_whole_log(path: Path, reader: LogReader, offset: int = 0, *, ended: bool = False) -> Iterator[Reading]:
@@ -72,7 +62,11 @@ def read_whole_log(path: Path, reader: LogReader, offset: int = 0, *, ended: boo
     needles = tuple(needle.encode() for needle in reader.needles)
 
     def readings() -> Iterator[Reading]:
-        yield from _readings(path, offset, ended, lambda text: lines_with(text, needles), reader.line)
+        for whole in _whole_lines(path, offset, ended):
+            for low, high in lines_with(whole, needles):
+                for line in logical_lines(whole[low:high]):
+                    if (reading := reader.line(line)) is not None:
+                        yield reading
         if (last := reader.end()) is not None:
             yield last
 
@@ -93,21 +87,6 @@ def find_metrics(path: Path, names: Iterable[str], offset: int = 0, *, ended: bo
         for reading in metric_keys.readings(line.step, line.metrics)
     )
     return FoundMetrics(readings, plain(finder.summary(), _LONGEST))
-
-
-def _readings(
-    path: Path,
-    offset: int,
-    ended: bool,
-    line_spans: Callable[[bytes], Iterable[tuple[int, int]]],
-    read_line: ReadLine,
-) -> Iterator[Reading]:
-    """What `read_line` says of the lines that `line_spans` finds in a piece of the log."""
-    for whole in _whole_lines(path, offset, ended):
-        for low, high in line_spans(whole):
-            for line in logical_lines(whole[low:high]):
-                if (reading := read_line(line)) is not None:
-                    yield reading
 
 
 def _whole_lines(path: Path, offset: int, ended: bool) -> Iterator[bytes]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,9 +23,9 @@ from autoresearch.records.hostile import open_readable
 from autoresearch.records.secrets import mask_text
 from autoresearch.runner import metric_lines
 from autoresearch.runner.libc import find
-from autoresearch.runner.line_patterns import lines_with
+from autoresearch.runner.line_patterns import LinePattern, lines_with
 from autoresearch.runner.metric_lines import ParsedLine
-from autoresearch.runner.text import without_escapes
+from autoresearch.runner.text import clean, without_escapes
 
 MOST_LINES = 40
 _MOST_PROCESSES = 20
@@ -88,7 +87,7 @@ def last_words(
         return LastWords()
     with file:
         size = min(file.seek(0, 2), file.tell() if until is None else until)
-        reader = _LogEndReader(file, [_Shape.of(s) for s in signals if s.kind in (*_MOVES, SignalKind.NAN)])
+        reader = _LogEndReader(file, [LinePattern.of(s) for s in signals if s.kind in (*_MOVES, SignalKind.NAN)])
         search = Search(harmless)
         for low, high in reader.parts(size):
             reader.show(low, high, search)
@@ -160,29 +159,13 @@ def _stops_short(line: str, pairs: ParsedLine, counts: dict[str, tuple[int, int,
     return line if named and all(stride and value + 2 * stride <= total for value, stride, total in named) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    moves: bool
-    regex: re.Pattern[bytes]
-    needles: tuple[bytes, ...]
-
-    @classmethod
-    def of(cls, signal: SignalPattern) -> _Shape:
-        regex = re.compile(signal.pattern.encode("latin-1", "replace"), re.MULTILINE)
-        return cls(signal.kind in _MOVES, regex, tuple(needle.encode() for needle in signal.needles))
-
-    def matches(self, line: bytes) -> bool:
-        return (not self.needles or any(n in line for n in self.needles)) and self.regex.search(line) is not None
-
-
 class _LogEndReader:
-    def __init__(self, file: BinaryIO, shapes: list[_Shape]) -> None:
+    def __init__(self, file: BinaryIO, patterns: list[LinePattern]) -> None:
         self._file = file
-        self._moves = [shape for shape in shapes if shape.moves]
-        self._nans = [shape for shape in shapes if not shape.moves]
-        blind = any(not shape.needles for shape in shapes)  # a pattern without needles must see every line
-        own = tuple({needle for shape in shapes for needle in shape.needles})
-        self._step_needles = () if blind else tuple({n for shape in self._moves for n in shape.needles})
+        self._patterns = patterns
+        blind = any(not pattern.needles for pattern in patterns)  # a pattern without needles must see every line
+        own = tuple({needle for pattern in patterns for needle in pattern.needles})
+        self._step_needles = () if blind else own
         self._needles = () if blind else (*(needle.encode() for needle in table().needles), *own)
 
     def parts(self, size: int) -> list[tuple[int, int]]:
@@ -225,14 +208,12 @@ class _LogEndReader:
             line = text[low:high]
             if not line:
                 continue
-            clean = without_escapes(line)
-            place = LogPosition(0, start + low)
-            moves = any(shape.matches(clean) for shape in self._moves)
-            if moves:
-                log_search.step(clean.decode("utf-8", "replace"))
-            if any(shape.matches(clean) for shape in self._nans):
+            place, kinds = LogPosition(0, start + low), self._kinds(line)
+            if kinds.intersection(_MOVES):
+                log_search.step(without_escapes(line).decode("utf-8", "replace"))
+            if SignalKind.NAN in kinds:
                 log_search.nan(line.decode("utf-8", "replace"), place)
-            elif not moves:
+            elif not kinds:
                 log_search.look(line.decode("utf-8", "replace"), place)
 
     def _steps(self, low: int, high: int) -> int:
@@ -243,12 +224,15 @@ class _LogEndReader:
         seen: set[bytes] = set()
         flat = data.replace(b"\r", b"\n") if b"\r" in data else data
         for low, high in lines_with(flat, self._step_needles):
-            line = without_escapes(flat[low:high])
-            if any(shape.matches(line) for shape in self._moves):
-                seen.add(line)
+            if self._kinds(flat[low:high]).intersection(_MOVES):
+                seen.add(without_escapes(flat[low:high]))
                 if len(seen) >= SURVIVED:
                     break
         return len(seen)
+
+    def _kinds(self, line: bytes) -> set[str]:
+        cleaned = clean(line)
+        return {signal.kind for pattern in self._patterns for signal in pattern.read(cleaned)}
 
     def _read(self, low: int, high: int) -> bytes:
         self._file.seek(low)

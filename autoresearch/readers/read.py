@@ -18,7 +18,7 @@ from autoresearch.core.run.trainer import (
     SourceFormat,
     Trainer,
 )
-from autoresearch.readers.console import find_metrics, read_console, read_whole_log
+from autoresearch.readers.console import MatchedLines, find_metrics, read_whole_log
 from autoresearch.readers.jsonl import read_dict_lines, read_jsonl
 from autoresearch.readers.registry import read_by_plugin
 from autoresearch.readers.step_numbers import merged
@@ -32,7 +32,6 @@ from autoresearch.readers.wandb_run import read_wandb
 from autoresearch.records.hostile import bounds, is_readable, open_readable
 from autoresearch.runner.text import plain
 
-_EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
 _APPENDED = (SourceFormat.JSONL, SourceFormat.DICT_LINES, SourceFormat.SWARM_VAL, SourceFormat.CONSOLE)
 TRACKERS = {SourceFormat.WANDB: read_wandb, SourceFormat.SWANLAB: read_swanlab}
 _TOLD = 3  # disagreements listed in full per source
@@ -115,14 +114,11 @@ def _read_source(source: Source, path: Path, offset: int, trainer: Trainer, *, e
     if trainer.finds:
         found = find_metrics(path, trainer.metrics, offset, ended=ended)
         return SourceReadings(source, merged(found.readings), summary=found.summary)
-    if (reader := trainer.reader()) is not None:
-        lines = read_whole_log(path, reader, offset, ended=ended)
-        readings = merged(part for reading in lines for part in _parts(reading))
-        unread = reader.unread if isinstance(reader, ReportsUnread) else {}
-        return SourceReadings(source, readings, tuple(_no_number(path, name, text) for name, text in unread.items()))
-    signals = [signal for signal in trainer.signals() if signal.kind in _EVENTS]
-    lines = read_console(path, trainer.read_line, signals, offset, ended=ended)
-    return SourceReadings(source, merged(part for reading in lines for part in _parts(reading)))
+    reader = trainer.reader() or MatchedLines(trainer)
+    lines = read_whole_log(path, reader, offset, ended=ended)
+    readings = merged(part for reading in lines for part in _parts(reading))
+    unread = reader.unread if isinstance(reader, ReportsUnread) else {}
+    return SourceReadings(source, readings, tuple(_no_number(path, name, text) for name, text in unread.items()))
 
 
 def _read_file(source: Source, path: Path, offset: int, trainer: Trainer) -> Iterable[Reading]:

@@ -1,36 +1,132 @@
-"""Finds the trainer's signals in the log: bytes regexes, tried only on lines that contain one of their needles.
+"""Finds what single lines of a log tell: bytes regexes, tried only on lines that contain one of their needles.
 
-bytes.find scans a log up to a hundred times faster than a regex.
+bytes.find scans a log up to a hundred times faster than a regex. A pattern with `metrics` is the head of a line: the
+pairs behind it are read by `metric_lines`, here and in the readers of a whole log alike, so that both see the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
-from .basics import NEVER, clock, parse_object, read_file
+from .basics import NEVER, clock, parse_object, read_file, whole
 from .libc import find
-from .text import clean
+from .text import clean, number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
 
 # Cool-down per kind of signal, in seconds, during which it is not searched again.
 RESTS = {"validation": 0.0, "progress": 1.0, "ready": 0.0, "step": 0.0, "error": 60.0, "nan": NEVER}
+KL_KEYS = (  # the distance to the reference first, the one to the sampling policy last
+    *("actor/kl_loss", "train/kl_loss", "kl_loss", "actor/reward_kl_penalty", "train/kl_penalty", "kl"),
+    *("actor/ppo_kl", "train/ppo_kl", "ppo_kl"),
+)
+_ANY_KL = re.compile(r"(?:^|/|(?<!use)_)(?:kl|kl_loss|approx_kl|kl_div)$", re.I)
+_NAN = re.compile(r"loss|grad_norm|kl|entropy", re.I)  # the others may be NaN in a healthy run
 _LINE = re.compile(rb"[^\n]+")
+_MOST_HEADS = 8  # of a line with thousands of heads: only the last are read
+_FAR = 1 << 14  # bytes behind a head in which a quotation mark counts
+# A quotation mark, not an apostrophe between letters; `closes`: what stands before it is quoted.
+_MARK = re.compile(rb"['\"`](?:(?<!')|(?<!\w')|(?!\w))(?P<closes>(?<=[^\s(\[{=:,].)(?!\w))?")
+
+
+def kl_of(metrics: Mapping[str, float]) -> float | None:
+    """The KL among these metrics, by the order of `KL_KEYS`, else any that is called so; None if there is none."""
+    known = next((metrics[key] for key in KL_KEYS if key in metrics), None)
+    return known if known is not None else next((metrics[key] for key in metrics if _ANY_KL.search(key)), None)
+
+
+def diverged(metrics: Mapping[str, float]) -> list[str]:
+    """The losses, gradient norms, KLs and entropies among these metrics that are not a number."""
+    return [name for name, value in metrics.items() if value != value and _NAN.search(name)]
+
+
+class LineSignal:
+    """What a line tells. `at`: where in the cleaned line; `text`: words for the user, if the pattern names any."""
+
+    __slots__ = ("at", "error_kind", "hold_s", "kind", "kl", "metrics", "step", "text")
+
+    def __init__(self, kind: str, at: int, hold_s: float = 0.0) -> None:
+        self.kind = kind
+        self.at = at
+        self.hold_s = hold_s
+        self.step: int | None = None
+        self.kl: float | None = None
+        self.metrics: dict[str, float] = {}
+        self.text = self.error_kind = b""
 
 
 class LinePattern:
     """One signal's regex, and where in the log it matched last.
 
-    It is matched against one line at a time, without escape sequences; a carriage return ends a line like a newline.
-    `needles`: every matching line contains at least one of them; () if none are known.
+    It is matched against one cleaned line at a time. Named groups with a meaning: `step`, `kl`, `text`, `kind`; and
+    `epoch` and `of`, where a step is counted from 0 in each epoch. `needles`: every matching line contains at least one
+    of them; () if none are known. `metrics`: one of the names of the pairs behind the match has to match this; "": the
+    pairs are not read.
     """
 
-    def __init__(self, kind: str, text: str, hold_s: float = 0.0, needles: Iterable[str] = ()) -> None:
+    def __init__(
+        self, kind: str, text: str, hold_s: float = 0.0, needles: Iterable[str] = (), metrics: str = ""
+    ) -> None:
         self.kind = kind
         self.hold_s = hold_s
         self.needles = tuple(_bytes(needle) for needle in needles)
         self.regex = _compiled(text)
+        self.metrics = re.compile(metrics, re.MULTILINE) if metrics else None
         self.quiet_until = 0.0
         self.seen = (0, -1, -1)  # of the last match: (generation of the log, offset of the line, offset in the line)
+
+    @classmethod
+    def of(cls, signal: Any) -> LinePattern:
+        """The pattern of a `SignalPattern`."""
+        return cls(str(signal.kind), signal.pattern, signal.hold_s, signal.needles, signal.metrics)
+
+    def read(self, line: bytes) -> list[LineSignal]:
+        """What a cleaned line tells, in order; a metric that is not a number is a signal of its own."""
+        if self.needles and not any(needle in line for needle in self.needles):
+            return []
+        found: list[LineSignal] = []
+        matches = list(self.regex.finditer(line))[-_MOST_HEADS:]
+        for n, match in enumerate(matches):
+            signal = LineSignal(self.kind, match.start(), self.hold_s)
+            signal.step = _step(match)
+            signal.text, signal.error_kind = _group(match, "text"), _group(match, "kind")
+            if self.metrics is None:
+                signal.kl = number(_group(match, "kl"))
+            else:
+                end = matches[n + 1].start() if n + 1 < len(matches) else len(line)
+                mark = _MARK.search(line, match.end(), match.end() + _FAR)
+                quoted = mark is not None and mark["closes"] is not None  # a sampled answer, or a dump of a config
+                signal.metrics = {} if quoted else _pairs(line[match.end() : end])
+                if not self.metrics.search("\n".join(signal.metrics)):
+                    continue
+                signal.kl = kl_of(signal.metrics)
+            found.append(signal)
+            if b"nan" in line and diverged(signal.metrics or (_pairs(line) if self.kind == "step" else {})):
+                found.append(LineSignal("nan", match.start()))
+        return found
+
+
+@lru_cache(maxsize=8)  # of one line, a step and a validation ask for the same
+def _pairs(text: bytes) -> dict[str, float]:
+    """The pairs of a part of a line. Their reader is loaded only when there is one: a Runner is kept small."""
+    from .metric_lines import metrics_of
+
+    return metrics_of(text.decode("utf-8", "replace"))
+
+
+def _step(match: re.Match[bytes]) -> int | None:
+    step = whole(number(_group(match, "step")))
+    epoch, of = whole(number(_group(match, "epoch"))), whole(number(_group(match, "of")))
+    return step if step is None or epoch is None or of is None else epoch * of + step + 1
+
+
+def _group(match: re.Match[bytes], name: str) -> bytes:
+    """A named group's bytes; b"" if the pattern has no such group or it did not participate in the match."""
+    return (match[name] or b"") if name in match.re.groupindex else b""
 
 
 def _compiled(text: str) -> re.Pattern[bytes]:
@@ -71,12 +167,10 @@ class Scanner:
         for pattern in self.patterns:  # a line is cleaned once for all patterns with the same needles
             self._groups.setdefault(pattern.needles, []).append(pattern)
 
-    def scan(
-        self, chunk: bytes, start: int, generation: int = 0
-    ) -> Iterator[tuple[LinePattern, re.Match[bytes], bytes]]:
-        """Yield every new match, with its line, in a chunk that begins at a line's start.
+    def scan(self, chunk: bytes, start: int, generation: int = 0) -> Iterator[tuple[LineSignal, bytes]]:
+        """Yield every new signal, with its line, in a chunk that begins at a line's start.
 
-        `start`: the chunk's offset in the log; matches that were yielded before are skipped.
+        `start`: the chunk's offset in the log; what was yielded before is skipped.
         """
         now = clock()
         flat = chunk.replace(b"\r", b"\n")
@@ -84,15 +178,12 @@ class Scanner:
             if all(pattern.quiet_until > now for pattern in patterns):
                 continue
             for low, high in lines_with(flat, needles):
-                raw = flat[low:high]
-                line = clean(raw)
+                line, place = clean(flat[low:high]), (generation, start + low)
                 for pattern in patterns:
-                    for match in pattern.regex.finditer(line) if pattern.quiet_until <= now else ():
-                        place = (generation, start + low, match.start())
-                        if place <= pattern.seen:
-                            continue
-                        pattern.seen = place
-                        yield pattern, match, raw
+                    found = pattern.read(line) if pattern.quiet_until <= now else ()
+                    for signal in [one for one in found if (*place, one.at) > pattern.seen]:
+                        pattern.seen = (*place, signal.at)
+                        yield signal, flat[low:high]
                         if RESTS[pattern.kind]:
                             self._rest(pattern, now)
                             break
@@ -122,8 +213,3 @@ def _lines_with(text: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
             high = len(text)
         yield low, high
         at = high + 1
-
-
-def group(match: re.Match[bytes], name: str) -> bytes:
-    """A named group's bytes; b"" if the pattern has no such group or it did not participate in the match."""
-    return (match[name] or b"") if name in match.re.groupindex else b""

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
 from .basics import NEVER, clock, parse_object, positive, real, whole
 from .event_log import EventLog
-from .line_patterns import LinePattern, Scanner, group
+from .line_patterns import LinePattern, Scanner, diverged, kl_of
 from .log_follower import LogFollower
 from .output_copy import OutputCopy
 from .progress_limits import ProgressLimits
 from .spec import Spec
-from .text import number, plain
+from .text import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .step_finder import FoundLine, StepFinder
 
-_NAN = re.compile(r"loss|grad_norm|kl|entropy", re.I)
-_KL = re.compile(r"(?:^|[/_])(?:kl|kl_loss|approx_kl|kl_div)$", re.I)
 FINAL_SCAN_S = 10.0  # time limit for the final scan; beyond it, only the log's end is scanned
 PEEK_S = 1.0  # an unfinished line is scanned after this time
 
@@ -43,7 +39,7 @@ class Listener:
     def learn(self) -> None:
         """Compile the patterns. Raises re.error for an invalid one."""
         self.scanner = Scanner(
-            LinePattern(s["kind"], s["pattern"], s.get("hold_s") or 0.0, s.get("needles") or ())
+            LinePattern(s["kind"], s["pattern"], s.get("hold_s") or 0.0, s.get("needles") or (), s.get("metrics") or "")
             for s in self.spec.signals
             if self.finder is None or s["kind"] != "step"
         )
@@ -110,12 +106,12 @@ class Listener:
 
     def _take_in(self, chunk: bytes, start: int) -> None:
         """Process every signal in a chunk of the log that begins at offset `start`."""
-        for pattern, match, line in self.scanner.scan(chunk, start, self.follower.generation):
-            text = group(match, "text") or line
-            if pattern.kind == "step":
-                self._saw_step(whole(number(group(match, "step"))), number(group(match, "kl")), text)
+        for signal, line in self.scanner.scan(chunk, start, self.follower.generation):
+            text = signal.text or line
+            if signal.kind == "step":
+                self._saw_step(signal.step, signal.kl, text)
             else:
-                self._saw(pattern.kind, text, pattern.hold_s, plain(group(match, "kind")))
+                self._saw(signal.kind, text, signal.hold_s, plain(signal.error_kind))
 
     def _take_found(self, found_lines: list[FoundLine]) -> None:
         """Process lines that the finder took, at the time when each was read."""
@@ -125,12 +121,12 @@ class Listener:
             self.event_log.emit("steps_found", plain(finder.summary()), changed_from=finder.changed_from)
         for line in found_lines:
             if line.main:
-                self._saw_step(line.step, _kl_of(line.metrics), line.text, line.at)
+                self._saw_step(line.step, kl_of(line.metrics), line.text, line.at)
             if line.validates:
                 self._saw("validation", line.text)
             elif not line.main:
                 self._saw("progress", line.text)
-            if any(value != value and _NAN.search(name) for name, value in line.metrics.items()):
+            if diverged(line.metrics):
                 self._saw("nan", line.text)
 
     def _saw_step(self, step: int | None, kl: float | None, text: bytes | str, at: float = 0.0) -> None:
@@ -179,6 +175,3 @@ def _finder(runner_spec: Spec) -> StepFinder | None:
 
     return StepFinder(runner_spec.metric_names)
 
-
-def _kl_of(metrics: dict[str, float]) -> float | None:
-    return next((value for name, value in metrics.items() if _KL.search(name)), None)

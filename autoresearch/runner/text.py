@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 _ESCAPES = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])|\xc2\x9b[0-?]*[ -/]*[@-~]"
 )
-_CONTROLS = re.compile(  # those of ASCII and of Unicode, and marks that turn the direction of writing
-    rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])"
-)
+_CONTROLS = bytes({*range(32), 127} - set(b"\t\n"))
+_WIDE_CONTROLS = re.compile(rb"\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])")  # some turn the writing round
 LABEL = (  # of a process
     r"\[(?:rank|default)\d{1,6}\]:(?: |(?=\S)(?!\[))|[ \t]{0,8}\("  # torch's hook for exceptions, torchrun --tee; Ray
     r"(?:(?:[A-Za-z_][^()\n]{0,120} )?pid=\d{1,10}"  # (TaskRunner pid=512), (Worker[rank=0] pid=7), (pid=7)
@@ -53,7 +52,9 @@ def clean(line: bytes) -> bytes:
     """
     if b"\0" in line:
         line = line.rpartition(b"\0")[2]
-    line = _CONTROLS.sub(b"", without_escapes(line))
+    line = without_escapes(line).translate(None, _CONTROLS)
+    if b"\xc2" in line or b"\xe2" in line:
+        line = _WIDE_CONTROLS.sub(b"", line)
     for _ in range(_MOST_LABELS):
         label = _LABEL.match(line) if line.startswith(b"[") or b"(" in line[:9] else None
         if label is None:

@@ -18,93 +18,60 @@ failure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.diagnosis import fatal_lines
-from autoresearch.core.metrics import metric_keys, step_line
+from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import (
-    Circumstances,
-    Continuation,
-    Output,
-    Recipe,
-    Recording,
-    Source,
-    SourceFormat,
-    Trainer,
-)
-from autoresearch.trainers import agentjet_lint, shared_patterns
+from autoresearch.core.run.trainer import Circumstances, Continuation, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.trainers import agentjet_lint
 from autoresearch.trainers.agentjet_lint import COMMON, FLAGS, GPUS, NAME, TRAINING, VALIDATION
 from autoresearch.trainers.command_settings import with_flags
+from autoresearch.trainers.framework import FATAL_WITH_RAY, HOLD_S, LOADING, CommandFramework, said
 
 PASS_RATE = "task_pass_rate@1"
 COMPANIONS = "saved_experiments/companion_logs/companion/*.pgid"
 
 ANNOUNCED_S = 1800.0  # a validation may print nothing between its first and its last episode
 
-PROGRESS = SignalPattern(
-    SignalKind.PROGRESS,
-    rf"{shared_patterns.BAR}|% Completed \| *[1-9]"
-    r"|@ step \d{1,9}: {1,4}\d{1,3}%"  # EVAL @ step 0: 49% 1882/3840
-    r"|Rollout progress \((?!0\.00 )[\d.]{1,20} tokens/s\)"  # every ten seconds; without new tokens it is not progress
-    r"|Waiting for process launch \[PGID"  # --with-ray and similar flags, which have their own time limit
-    r"|(?:test_gen_batch meta info:|Training from scratch|ompleted validate rollout|end validate rollout)",
-    shared_patterns.HOLD_S,
-    (
-        *("%|", "% Completed |", "@ step ", "Rollout progress (", "Waiting for process launch [PGID"),
-        *("test_gen_batch meta info:", "Training from scratch", "ompleted validate rollout", "end validate rollout"),
+_LINES = (
+    *(step_line.STEP, step_line.VALIDATION, *FATAL_WITH_RAY, LOADING),
+    said(  # the launcher's own words, before or instead of a traceback
+        SignalKind.ERROR,
+        (
+            *("Error running subprocess: Command '[", "GPU memory check failed: all GPUs must have"),
+            *("SWANLAB_API_KEY is not set in the environment", "Python environment does not match current backbone"),
+            "We found a configuration conflict between AgentJet and Verl!",
+        ),
     ),
-)
-"""Boot and validation go on."""
-
-ANNOUNCED = SignalPattern(
-    SignalKind.PROGRESS,
-    r"tart(?:ing)? validate rollout",
-    ANNOUNCED_S,
-    ("tarting validate rollout", "tart validate rollout"),
-)
-"""A validation begins: `Starting ...`, or `start ...` in older trees."""
-
-REFUSED = SignalPattern(
-    SignalKind.ERROR,
-    r"(?P<text>(?:Error running subprocess: Command '\[|GPU memory check failed: all GPUs must have"
-    r"|SWANLAB_API_KEY is not set in the environment|Python environment does not match current backbone"
-    r"|We found a configuration conflict between AgentJet and Verl!)[^\r\n]{0,160})",
-    needles=(
-        *("Error running subprocess: Command '[", "GPU memory check failed: all GPUs must have"),
-        *("SWANLAB_API_KEY is not set in the environment", "Python environment does not match current backbone"),
-        "We found a configuration conflict between AgentJet and Verl!",
+    SignalPattern(  # boot and validation go on
+        SignalKind.PROGRESS,
+        r"@ step \d{1,9}: {1,4}\d{1,3}%"  # EVAL @ step 0: 49% 1882/3840
+        r"|Rollout progress \((?!0\.00 )[\d.]{1,20} tokens/s\)"  # every ten seconds; without tokens no progress
+        r"|Waiting for process launch \[PGID"  # --with-ray and similar flags, which have their own time limit
+        r"|test_gen_batch meta info:|Training from scratch|ompleted validate rollout|end validate rollout",
+        HOLD_S,
+        (
+            *("@ step ", "Rollout progress (", "Waiting for process launch [PGID", "test_gen_batch meta info:"),
+            *("Training from scratch", "ompleted validate rollout", "end validate rollout"),
+        ),
     ),
+    # a validation begins: `Starting ...`, or `start ...` in older trees
+    said(SignalKind.PROGRESS, ("tarting validate rollout", "tart validate rollout"), ANNOUNCED_S),
 )
-"""The launcher's own words, before or instead of a traceback."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentJet(Trainer):
+class AgentJet(CommandFramework):
     """AgentJet's launcher, recipe, console and files."""
 
-    name: str = "agentjet"
+    name = "agentjet"
+    lines = _LINES
+    seed_key = "data.seed"  # verl's, beside `ajet:`; it orders the tasks, the rollouts stay random
 
     def recognises(self, command: str) -> bool:
         """`python -m ajet.launcher ...`, or `ajet ...`; not a swarm's server or clients (see `agentjet_swarm`)."""
         return agentjet_lint.launches(command)
-
-    def signals(self) -> tuple[SignalPattern, ...]:
-        """Steps, validations, NaN, fatal lines; progress of boot and validation suspends the first-step limit."""
-        return (
-            *(step_line.STEP, step_line.VALIDATION, step_line.NAN),
-            *(
-                fatal_lines.TRACEBACK,
-                fatal_lines.OUT_OF_MEMORY,
-                fatal_lines.RAY_EXCEPTION,
-                fatal_lines.NCCL_TIMEOUT,
-                REFUSED,
-            ),
-            *(PROGRESS, ANNOUNCED),
-        )
 
     def harmless(self) -> tuple[str, ...]:
         """A tool call that cannot be parsed, and an episode that is gone or was claimed by another client."""
@@ -180,20 +147,6 @@ class AgentJet(Trainer):
     def gpus(self, recipe: Recipe) -> int | None:
         """GPUs per node (default 8) times nodes (default 1); None without an `ajet:` section."""
         return product(recipe, *GPUS) if look_up(recipe, "ajet") is not None else None
-
-    def read_line(self, line: str) -> Reading | None:
-        """Read verl's step line, with older names of the pass rates replaced by the current ones."""
-        found = step_line.read(line)
-        return found and Reading(found.kind, found.step, metric_keys.renamed(found.metrics))
-
-    def seed(self, recipe: Recipe) -> int | None:
-        """verl's `data.seed`, which orders the tasks; the rollouts stay random."""
-        return whole_number(recipe, self.seed_key)
-
-    @property
-    def seed_key(self) -> str:
-        """Beside `ajet:`, at the top of the recipe; AgentJet itself has none."""
-        return "data.seed"
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
         """Both metrics files and the experiment's name, even if unset; the checkpoint directory if one is set."""

@@ -11,24 +11,19 @@ other `key: value` pairs on the line are read as well. If no step is named, the 
 from __future__ import annotations
 
 import functools
-import json
 import re
 from dataclasses import dataclass
 
 from autoresearch.core.metrics.metric_keys import NO_STEP
-from autoresearch.core.metrics.python_values import GROUPED, NUMBER, number, numbers, python_dict
+from autoresearch.core.metrics.python_values import number
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError
+from autoresearch.runner.metric_lines import body, metrics_of, step_rank
 
 PADDING = r"[ \t]{0,80}"  # around a colon or an equals sign, for aligned columns
 WHOLE = r"(?:[1-9]\d{0,2}(?:,\d{3}){1,3}|\d{1,10})(?!\d|,\d)"  # a step; `12,34` does not match, not even its 12
-PAIR = later(
-    rf"(?P<key>[A-Za-z_][\w./@-]{{0,80}}){PADDING}[:=]{PADDING}(?P<value>{GROUPED}|{NUMBER})(?![\w.:%]|,\d)"
-)
 _SHORT = re.compile(r"(?P<how>json|pairs)(?:\s+(?P<key>[^\s{}()\\\"]{1,80}))?\Z")
 _WORDS = ("text", "kind")  # named groups with text that the Runner shows to the user
-_LONGEST = 20_000  # characters; `pairs` ignores longer lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +48,11 @@ class DeclaredLine:
         return SignalPattern(self.kind, rf"{begins}{PADDING}[:=]{PADDING}{end}", needles=(self.text,))
 
     def read(self, line: str, unread: dict[str, str] | None = None) -> Reading | None:
-        """Read a stripped line; None if it does not match, or if its step is not a non-negative integer.
+        """Read a cleaned line; None if it does not match, or if its step is not a non-negative integer.
 
         `unread`: collects the named groups whose text is not a number, with that text.
         """
-        if self.how == "regex":
-            return self._matched(line, {} if unread is None else unread)
-        metrics = loaded(line) if self.how == "json" else pairs(line)
-        step = metrics.pop(self.text, None)
-        if step is None or not _is_step(step) or not metrics:
-            return None
-        return Reading(self.kind, int(step), metrics)
-
-    def _matched(self, line: str, unread: dict[str, str]) -> Reading | None:
-        found = re.search(self.text, line)
+        found = re.search(self.text if self.how == "regex" else self.signal.pattern, line)
         if found is None:
             return None
         named: dict[str, float] = {}
@@ -75,14 +61,16 @@ class DeclaredLine:
             if value is not None and (name != "step" or _is_step(value)):
                 named[name] = value
             elif text is not None and name not in _WORDS:
-                unread.setdefault(name, text)
+                ({} if unread is None else unread).setdefault(name, text)
                 if name == "step":  # counting it instead would give the metrics a wrong step
                     return None
-        step = named.pop("step", NO_STEP)
-        beside = pairs(line)
-        if step != NO_STEP:
-            beside.pop("step", None)  # the same number once more, and no metric
-        return Reading(self.kind, int(step), beside | named)
+        step = int(named.pop("step", NO_STEP))
+        if self.how == "json":
+            line = line[line.find("{") :] if line.endswith("}") else ""
+        beside = metrics_of(body(line))
+        own = [name for name, value in beside.items() if value == step and (name == self.text or step_rank(name) == 0)]
+        metrics = {name: value for name, value in beside.items() if name not in (*own, *found.groupdict())} | named
+        return Reading(self.kind, step, metrics) if metrics or self.how == "regex" else None
 
 
 def _is_step(value: float) -> bool:
@@ -118,23 +106,3 @@ def _check(pattern: str) -> None:
             hint="name at least one word that only a training step prints",
             code="bad_line",
         )
-
-
-def loaded(line: str) -> dict[str, float]:
-    """The numbers in the JSON object or Python dict at the end of a line; {} if there is none."""
-    start = line.find("{")
-    if start < 0 or not line.endswith("}"):
-        return {}
-    try:
-        value = json.loads(line[start:])
-    except (ValueError, RecursionError):
-        value = python_dict(line[start:])
-    return numbers(value, strings=True) if isinstance(value, dict) else {}
-
-
-def pairs(line: str) -> dict[str, float]:
-    """Every `key: value` and `key=value` whose value is a number; {} for a line of more than 20,000 characters."""
-    if len(line) > _LONGEST:
-        return {}
-    read = ((found["key"], number(found["value"])) for found in PAIR.finditer(line))
-    return {key: value for key, value in read if value is not None}

@@ -1,55 +1,32 @@
 """generic: the fallback trainer for unknown frameworks, recognised by their log lines alone.
 
-The first step is the first line that any known framework prints for a training step, or a line that the blueprint
-declares. None of its patterns counts as progress: ordinary output does not suspend an explicit first-step limit, but it
-restarts the default one.
+Steps and metrics are found in a whole log by their spelling (`runner.step_finder`), or on the lines that the blueprint
+declares. No line counts as progress: ordinary output does not suspend an explicit first-step limit, but it restarts the
+default one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from autoresearch.core.diagnosis import fatal_lines
 from autoresearch.core.metrics import metric_keys, step_line
 from autoresearch.core.metrics.metric_keys import NO_STEP
-from autoresearch.core.metrics.python_values import NUMBER
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.trainer import LogReader, Recipe, Trainer
 from autoresearch.runner import metric_lines
-from autoresearch.trainers.declared import PADDING, WHOLE, DeclaredLine, declared
+from autoresearch.trainers.declared import DeclaredLine, declared
+from autoresearch.trainers.framework import FATAL
 
-_QUOTED_NUMBER = rf"'?{NUMBER}'?"
-
-_STEPS = {  # needle: pattern
-    # Hugging Face and TRL: {'loss': 0.1, ..., 'epoch': 0.5}; transformers 5 quotes the numbers
-    "{'loss': ": rf"\{{'loss': {_QUOTED_NUMBER}, (?=[^\r\n]{{0,8000}}'epoch': )"
-    rf"(?:[^\r\n]{{0,8000}}?'kl': '?(?P<kl>{NUMBER}))?",
-    # slime: [time] model.py:918 - step 11: {'train/loss': ..., 'train/kl_loss': ...}
-    " - step ": r" - step (?P<step>\d{1,9}): \{'train/"
-    rf"(?:[^\r\n]{{0,8000}}?'train/kl_loss': (?:np\.\w{{1,12}}\()?(?P<kl>{NUMBER}))?",
-    # OpenRLHF: Global step 1: {'policy_loss': ..., 'kl': ...}
-    "Global step ": rf"Global step (?P<step>[1-9]\d{{0,8}}): \{{(?:[^\r\n]{{0,8000}}? 'kl': (?P<kl>{NUMBER}))?",
-    # NeMo-RL: a block of bullets follows
-    "Training Results:": r"Training Results:(?=[ \t]*(?:[\r\n]|\Z))",
-    # a JSON object: {"step": 5, ...}, but not {"warmup_step": 5}
-    'step"': r"step\"(?:(?<=\"step\")|(?<=[\"/]global_step\"))"
-    rf"{PADDING}:{PADDING}(?P<step>[1-9]\d{{0,9}})\b(?={PADDING}[,}}])",
-    # step: 10 | loss: 0.3, the same with =, and both in aligned columns
-    **{
-        f"step{sign}": rf"step{sign}(?:(?<=^step{sign})|(?<=[\s,|\[(]step{sign})|(?<=global_step{sign}))"
-        rf"{PADDING}{f'[:=]{PADDING}' if sign.isspace() else ''}(?!0)(?P<step>{WHOLE})(?:/\d{{1,10}})?(?! - )"
-        rf"[ ,|\t][^\r\n]{{0,480}}?loss{PADDING}[:=]{PADDING}[-+.\dn]"
-        for sign in ":= \t"
-    },
-}
-
-_USUAL = {
-    SignalKind.STEP: (
-        step_line.STEP,
-        *(SignalPattern(SignalKind.STEP, pattern, needles=(needle,)) for needle, pattern in _STEPS.items()),
-    ),
-    SignalKind.VALIDATION: (step_line.VALIDATION,),
-}
+LOOSE = SignalPattern(
+    SignalKind.STEP,
+    r"^(?:[^\r\n]{0,50}[^\r\nA-Za-z_])?(?:[Gg]lobal[ _])?(?:[Tt]ime)?"
+    r"(?:[Ss]teps?|[Ii]ter(?:ation)?s?|[Ee]poch|[Ee]pisodes?|[Uu]pdates?)[\"']?[ \t:=#\[]{1,12}"
+    r"(?P<step>\d{1,9})\b(?!\.)[^\r\n]{0,200}?\b[A-Za-z_/]{2,40}"
+    r"[\"']?(?:[ :=|]{1,3}|: np\.float\d\d\()[-+]?\d{0,12}\.\d"
+    r"|\{'(?:eval_)?loss': '?\d",
+    needles=("tep", "ter", "poch", "pisode", "pdate", "loss': "),
+)
+"""Good enough to say that a trouble was overcome; the Runner takes it only where a validation alone is declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +52,9 @@ class Generic(Trainer):
 
     @property
     def signals_declared(self) -> tuple[SignalPattern, ...]:
-        """The declared patterns, plus the usual step or validation patterns for a kind that is not declared."""
-        open_kinds = [kind for kind in (SignalKind.STEP, SignalKind.VALIDATION) if not self.declares(kind)]
-        return (*(one.signal for one in self._declared), *(one for kind in open_kinds for one in _USUAL[kind]))
+        """The declared patterns, and usual ones for a kind of line that is not declared."""
+        usual = (LOOSE, step_line.VALIDATION)
+        return (*(one.signal for one in self._declared), *(one for one in usual if not self.declares(one.kind)))
 
     def declares(self, kind: SignalKind) -> bool:
         """Whether the blueprint declares lines of this kind; if so, no other line counts as one."""
@@ -88,8 +65,7 @@ class Generic(Trainer):
         return False
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        """The declared lines, else the training lines of all known frameworks; plus NaN and fatal lines."""
-        return (*self.signals_declared, step_line.NAN, fatal_lines.TRACEBACK, fatal_lines.OUT_OF_MEMORY)
+        return (*self.signals_declared, *FATAL)
 
     def read_line(self, line: str, unread: dict[str, str] | None = None) -> Reading | None:
         """Read a declared line, a line in verl's format, or any line that names a step and a usual metric.

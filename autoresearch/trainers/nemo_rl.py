@@ -20,28 +20,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.diagnosis import fatal_lines
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import (
-    Continuation,
-    LogReader,
-    Output,
-    Recipe,
-    Recording,
-    Source,
-    SourceFormat,
-    Trainer,
-)
+from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at, whole_number
+from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import nemo_rl_lint, nrl_k8s, shared_patterns
-from autoresearch.trainers.command_settings import hydra_words, with_hydra
+from autoresearch.trainers import nemo_rl_lint, nrl_k8s
+from autoresearch.trainers.command_settings import hydra_words
+from autoresearch.trainers.framework import (
+    FATAL_WITH_RAY,
+    HOLD_S,
+    LOADING,
+    SILENT_S,
+    CommandFramework,
+    own_directory,
+    said,
+)
 from autoresearch.trainers.nemo_rl_log import NemoRlLog
 
 _COMMAND = later(
@@ -61,88 +59,50 @@ _FIELDS = later(
 )
 _OLD_NAMES = {"val_reward": "val:accuracy", "val_loss": "val:val_loss"}
 
-STEP = SignalPattern(
-    SignalKind.STEP,
-    r"\x9f\x93\x8a Training Results:(?=[ \t]*(?:[\r\n]|\Z))",  # the last bytes of U+1F4CA
-    needles=(" Training Results:",),
-)
-"""A training step's block; which step it was stands on another line, so that the Runner counts."""
-
-TEACHERS_STEP = SignalPattern(
-    SignalKind.STEP,
-    r"\xa2 Loss: (?=[^\r\n]{1,24} \(per-MB-mean: )",  # the last byte of U+2022
-    needles=(" (per-MB-mean: ",),
-)
-"""A step of the distillation across tokenizers, whose bullets have no heading."""
-
-CONTROLLER_STEP = SignalPattern(
-    SignalKind.STEP,
-    r"train step (?:(?<=^train step )|(?<=[\r\n]train step )|(?<=[)m] train step )|(?<=\dmtrain step ))"
-    r"(?P<step>[1-9]\d{0,8})/\d{1,9} {2}trainer_v=\d{1,9} {2}lag=",
-    needles=("  trainer_v=",),
-)
-"""A step of the single controller, which prints no block."""
-
-VALIDATION = SignalPattern(
-    SignalKind.VALIDATION,
-    r"\x9f\x93\x8a Validation Results(?: for `[^`\r\n]{1,200}` set)?:(?=[ \t]*(?:[\r\n]|\Z))",
-    needles=(" Validation Results",),
-)
-
-_BOOT = SignalPattern(
-    SignalKind.PROGRESS,
-    r"SETUP COMPLETE|Loaded configuration from: |Using log directory: |\xb6 Setting up [a-z ]{3,40}\.\.\."
-    r"|\[run --rayjob\] \S+ deployment=(?:Initializing|Waiting|Suspend)",  # nrl-k8s while its cluster starts
-    shared_patterns.HOLD_S,
-    ("SETUP COMPLETE", "[run --rayjob]", "Loaded configuration from", "Using log directory", " Setting up "),
-)
-
-_VALIDATES = SignalPattern(
-    SignalKind.PROGRESS,
-    r"Running initial validation\.\.\.|Starting validation at step 0\b",
-    shared_patterns.SILENT_S,
-    ("Running initial validation...", "Starting validation at step 0"),
-)
-"""It says nothing more until it is done."""
-
-_FAULTS = SignalPattern(
-    SignalKind.ERROR,
-    r"(?P<text>Error in async (?:PPO )?loop: [^\r\n]{0,160}|WARNING: rollout stall -- [^\r\n]{0,160}"
-    r"|WARNING: environment health -- [^\r\n]{0,160}|RolloutStall: [^\r\n]{0,160})",
-    needles=(
-        *("Error in async ", "WARNING: rollout stall -- "),
-        *("WARNING: environment health -- ", "RolloutStall: "),
+_LINES = (
+    # a training step's block; which step it was stands on another line, so that the Runner counts
+    SignalPattern(SignalKind.STEP, "\U0001f4ca Training Results:$", needles=(" Training Results:",)),
+    # a step of the distillation across tokenizers, whose bullets have no heading
+    SignalPattern(SignalKind.STEP, "\u2022 Loss: [^\\r\\n]{1,24} \\(per-MB-mean: ", needles=(" (per-MB-mean: ",)),
+    SignalPattern(  # a step of the single controller, which prints no block
+        SignalKind.STEP,
+        r"^train step (?P<step>[1-9]\d{0,8})/\d{1,9} {2}trainer_v=\d{1,9} {2}lag=",
+        needles=("  trainer_v=",),
     ),
+    SignalPattern(
+        SignalKind.VALIDATION,
+        "\U0001f4ca Validation Results(?: for `[^`\\r\\n]{1,200}` set)?:$",
+        needles=(" Validation Results",),
+    ),
+    said(  # the asynchronous loop's own words; after a warned stall the process hangs on
+        SignalKind.ERROR,
+        (
+            *("Error in async loop: ", "Error in async PPO loop: ", "WARNING: rollout stall -- "),
+            *("WARNING: environment health -- ", "RolloutStall: "),
+        ),
+    ),
+    *(*FATAL_WITH_RAY, LOADING),
+    SignalPattern(
+        SignalKind.PROGRESS,
+        "SETUP COMPLETE|Loaded configuration from: |Using log directory: |\u25b6 Setting up [a-z ]{3,40}\\.\\.\\."
+        r"|\[run --rayjob\] \S+ deployment=(?:Initializing|Waiting|Suspend)",  # nrl-k8s while its cluster starts
+        HOLD_S,
+        ("SETUP COMPLETE", "[run --rayjob]", "Loaded configuration from", "Using log directory", " Setting up "),
+    ),
+    # it says nothing more until it is done
+    said(SignalKind.PROGRESS, ("Running initial validation...", "Starting validation at step 0"), SILENT_S),
 )
-"""The asynchronous loop's own words; after a warned stall the process hangs on."""
 
 
-@dataclass(frozen=True, slots=True)
-class NemoRl(Trainer):
+class NemoRl(CommandFramework):
     """NeMo-RL's console, TensorBoard files and recipe."""
 
-    name: str = "nemo_rl"
-
-    def recognises(self, command: str) -> bool:
-        """Matches `uv run examples/run_grpo.py ...` and similar scripts, a path with nemo_rl, and nrl-k8s."""
-        return _COMMAND.search(command) is not None
-
-    def signals(self) -> tuple[SignalPattern, ...]:
-        """Blocks, validations, fatal lines; loading suspends the first-step limit for 2 min, validation for 10."""
-        return (
-            STEP,
-            TEACHERS_STEP,
-            CONTROLLER_STEP,
-            VALIDATION,
-            _FAULTS,
-            fatal_lines.TRACEBACK,
-            fatal_lines.OUT_OF_MEMORY,
-            fatal_lines.RAY_EXCEPTION,
-            fatal_lines.NCCL_TIMEOUT,
-            shared_patterns.LOADING,
-            _BOOT,
-            _VALIDATES,
-        )
+    name = "nemo_rl"
+    command = _COMMAND
+    lines = _LINES
+    hydra = True
+    seed_key = "grpo.seed"  # of GRPO; see `seed_key_in`
+    space_keys = ("policy.optimizer.kwargs.lr", "loss_fn.reference_policy_kl_penalty")
 
     def reader(self) -> LogReader:
         """A reader of bullet blocks, which takes the step from the lines before them."""
@@ -193,14 +153,6 @@ class NemoRl(Trainer):
         metrics = {f"train/{key}": value for key, value in numbers(python_dict(line[13:]) or {}).items()}
         return Reading(SignalKind.STEP, NO_STEP, metrics) if metrics else None
 
-    def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The recipe with the command's hydra overrides over it."""
-        return with_hydra(recipe, command)
-
-    def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
-        """hydra's `++a.b=c` for each key."""
-        return hydra_words(overrides)
-
     def lint_command(self, command: str) -> tuple[Finding, ...]:
         """Mistakes in an `nrl-k8s run` command."""
         return nrl_k8s.lint(command)
@@ -219,10 +171,8 @@ class NemoRl(Trainer):
 
     def continuation(self, recipe: Recipe) -> Continuation | None:
         """The same checkpoint directory: its last step_N is resumed by itself."""
-        directory = text_of(recipe, "checkpointing.checkpoint_dir")
-        if not directory.startswith("/") or "$" in directory:
-            return None
-        return Continuation({"checkpointing.checkpoint_dir": directory}, f"{directory}/step_*")
+        directory = own_directory(recipe, "checkpointing.checkpoint_dir")
+        return Continuation({"checkpointing.checkpoint_dir": directory}, f"{directory}/step_*") if directory else None
 
     def gpus(self, recipe: Recipe) -> int | None:
         """GPUs per node times nodes, from the recipe's `cluster`."""
@@ -234,11 +184,6 @@ class NemoRl(Trainer):
         """`<algorithm>.seed`."""
         return whole_number(recipe, self.seed_key_in(recipe))
 
-    @property
-    def seed_key(self) -> str:
-        """The key for GRPO; see `seed_key_in` for the others."""
-        return "grpo.seed"
-
     def seed_key_in(self, recipe: Recipe) -> str:
         """`grpo.seed`, `sft.seed`, ...: every algorithm keeps it in its own section."""
         return f"{algorithm(recipe) or 'grpo'}.seed"
@@ -248,9 +193,6 @@ class NemoRl(Trainer):
         names = [Output(f"logger.{k}.name") for k in ("wandb", "swanlab") if true_at(recipe, f"logger.{k}_enabled")]
         return (Output("logger.log_dir", "logs"), Output("checkpointing.checkpoint_dir", "checkpoints"), *names)
 
-    def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """Learning rate and KL penalty, around the recipe's values."""
-        return around(recipe, "policy.optimizer.kwargs.lr", "loss_fn.reference_policy_kl_penalty")
 
 
 def algorithm(recipe: Recipe) -> str:

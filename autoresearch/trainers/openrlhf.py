@@ -19,129 +19,79 @@ time limit, and a signal saves nothing. The NCCL timeout may be two hours, durin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.diagnosis import fatal_lines
+from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.python_values import NUMBER, number, numbers, python_dict
-from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat, Trainer
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at, whole_number
+from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import ray_job, shared_patterns
-from autoresearch.trainers.command_settings import flag_words, with_flags
-from autoresearch.trainers.shared_patterns import CLOSED, optional_later
+from autoresearch.trainers import ray_job
+from autoresearch.trainers.framework import (
+    FATAL_WITH_RAY,
+    LOADING,
+    CommandFramework,
+    error,
+    own_directory,
+    said,
+    warning,
+)
 
 _GROUPED = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")  # estimators that compare a prompt's samples
-
-_LINE = later(
-    r"(?:[A-Z]{4,8} \d\d-\d\d \d\d:\d\d:\d\d )?ppo_trainer\w*\.py:\d{1,6}\] \W{0,4}"
-    r"(?:Global step (?P<step>\d{1,9})|Evaluation completed in .{1,40}, global_step (?P<after>\d{1,9}), eval_metrics"
-    r"|Eval at step (?P<at>\d{1,9})): (?P<dict>\{.*\})"
-)
-# Only a prefix or a colour may precede the logger's line, and its dict ends the line. The pattern begins with a
-# literal, which re searches for quickly.
-_STAMP = r"INFO \d\d-\d\d \d\d:\d\d:\d\d ppo_trainer"
-_BEFORE = "|".join(rf"(?<={before}{_STAMP})" for before in ("^", r"[\r\n]", "[)m] ", r"\dm", r"\]:", r"\]: "))
-_HEAD = rf"ppo_trainer(?:{_BEFORE})\w{{0,20}}\.py:\d{{1,6}}\] [^\w\r\n]{{0,8}}"
-
-_KL = optional_later("kl", " '")
-
-STEP = SignalPattern(
-    SignalKind.STEP,
-    _HEAD + rf"Global step (?P<step>[1-9]\d{{0,8}}): \{{{CLOSED}{_KL}': (?P<kl>{NUMBER}))?",
-    needles=("Global step ",),
-)
-
-VALIDATION = SignalPattern(
-    SignalKind.VALIDATION,
-    _HEAD
-    + r"(?:Evaluation completed in [^\r\n]{1,40}, global_step \d{1,9}, eval_metrics|Eval at step \d{1,9}): \{"
-    + CLOSED,
-    needles=("Evaluation completed in ", "Eval at step "),
-)
-
-_NAN = SignalPattern(
-    SignalKind.NAN,
-    r"'(?:policy_loss|critic_loss|kl|ppo_kl|actor_grad_norm|critic_grad_norm)': nan(?=[,}])"
-    r"|, (?:gpt_|act_)?loss=nan(?=[,\]])",
-    needles=("': nan", "loss=nan"),
-)
-
-_JOB_FAILED = SignalPattern(
-    SignalKind.ERROR,
-    r"(?P<text>Job entrypoint command failed with exit code[^\r\n]{0,80})",
-    needles=("Job entrypoint command failed",),
-)
 
 _PPO = "ppo_ray"
 _COMMAND_KEY = "openrlhf_command"  # stored beside the recipe's keys
 _COMMAND = later(r"\bopenrlhf[./]cli[./]train_(?P<kind>ppo_ray|sft|dpo|rm)\b")
 
+
+# Only the logger's prefix may precede a dict, and the dict ends the line. The literal comes first, as re searches for
+# it quickly.
+_HEAD = r"ppo_trainer(?:(?<=^INFO \d\d-\d\d \d\d:\d\d:\d\d ppo_trainer))\w{0,20}\.py:\d{1,6}\] [^\w\r\n]{0,8}"
+_DICT = r": (?=\{.*\}$)"
 _BAR = r"%\|[^|\r\n]{0,640}\| *"
-_TRAIN_BAR = later(
-    r"Train step of epoch (?P<epoch>\d{1,6}): {1,4}\d{1,3}"
-    + _BAR
-    + r"(?P<done>\d{1,9})/(?P<of>\d{1,9}) \[(?P<rest>.*)\]$"
+_LINES = (
+    SignalPattern(
+        SignalKind.STEP, rf"{_HEAD}Global step (?P<step>[1-9]\d{{0,8}}){_DICT}", needles=("Global step ",), metrics="."
+    ),
+    SignalPattern(
+        SignalKind.VALIDATION,
+        rf"{_HEAD}(?:Evaluation completed in [^\r\n]{{1,40}}, global_step|Eval at step) "
+        rf"(?P<step>\d{{1,9}})(?:, eval_metrics)?{_DICT}",
+        needles=("Evaluation completed in ", "Eval at step "),
+        metrics=".",
+    ),
+    SignalPattern(  # a micro-batch of SFT, DPO or a reward model; it counts from 0 in each epoch
+        SignalKind.STEP,
+        rf"Train step of epoch (?P<epoch>\d{{1,6}}): {{1,4}}"
+        rf"(?=\d{{1,2}}{_BAR}(?P<step>\d{{1,9}})/(?!(?P=step) )(?P<of>\d{{1,9}}) \[.*\]$)",
+        needles=("Train step of epoch ",),
+        metrics="loss$",
+    ),
+    SignalPattern(
+        SignalKind.VALIDATION,
+        rf"Eval stage of (?:global_)?steps? (?P<step>\d{{1,9}}): {{1,4}}(?=100{_BAR}\d{{1,9}}/\d{{1,9}} \[.*\]$)",
+        needles=("Eval stage of ",),
+        metrics="^eval_(?:gpt_)?loss",
+    ),
+    said(SignalKind.ERROR, ("Job entrypoint command failed with exit code",)),
+    *(*FATAL_WITH_RAY, LOADING),
 )
-_EVAL_BAR = later(
-    r"Eval stage of (?:global_)?steps? (?P<at>\d{1,9}): {1,4}100" + _BAR + r"\d{1,9}/\d{1,9} \[(?P<rest>.*)\]$"
-)
-_PAIR = later(rf", (?P<key>[a-z][a-z_ ]{{0,60}})=(?P<value>{NUMBER})(?=[,\]]|$)")
-
-_BAR_STEP = SignalPattern(
-    SignalKind.STEP,
-    r"Train step of epoch \d{1,6}: {1,4}\d{1,2}"
-    + _BAR
-    + r"(?P<step>\d{1,9})/\d{1,9} \[[^\r\n\]]{0,120}, (?:gpt_)?loss=",
-    needles=("Train step of epoch ",),
-)
-"""A micro-batch of SFT, DPO or a reward model; it counts from 0 in each epoch."""
-
-_BAR_VALIDATION = SignalPattern(
-    SignalKind.VALIDATION,
-    r"Eval stage of (?:global_)?steps? (?P<step>\d{1,9}): {1,4}100" + _BAR + r"\d{1,9}/\d{1,9} \["
-    r"[^\r\n\]]{0,120}, eval[_ ](?:gpt_)?loss=",
-    needles=("Eval stage of ",),
-)
 
 
-def read_event(line: str) -> Reading | None:
-    """Read a step's or an evaluation's dict; None for any other line, including quoted ones."""
-    found = _LINE.match(line) if line.endswith("}") else None
-    if found is None:
-        return None
-    metrics = numbers(python_dict(found["dict"]) or {})
-    if not metrics:
-        return None
-    if found["step"]:
-        return Reading(SignalKind.STEP, int(found["step"]), metrics)
-    return Reading(SignalKind.VALIDATION, int(found["after"] or found["at"]), metrics)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenRlhf(Trainer):
+class OpenRlhf(CommandFramework):
     """OpenRLHF's console, TensorBoard files and flags."""
 
-    name: str = "openrlhf"
-
-    def recognises(self, command: str) -> bool:
-        """`python -m openrlhf.cli.train_ppo_ray ...`, mostly after `ray job submit`, or `deepspeed --module ...`."""
-        return _COMMAND.search(command) is not None
-
-    def signals(self) -> tuple[SignalPattern, ...]:
-        """Steps, evaluations, NaN, fatal lines; a moving bar suspends the first-step limit for two minutes."""
-        return (
-            *(STEP, VALIDATION, _BAR_STEP, _BAR_VALIDATION, _NAN, _JOB_FAILED),
-            *(fatal_lines.TRACEBACK, fatal_lines.OUT_OF_MEMORY, fatal_lines.RAY_EXCEPTION, fatal_lines.NCCL_TIMEOUT),
-            shared_patterns.LOADING,
-        )
-
-    def read_line(self, line: str) -> Reading | None:
-        """Read a line of the trainer's own logger, or a progress bar followed by metrics."""
-        return read_event(line) or _read_bar(line)
+    name = "openrlhf"
+    command = _COMMAND
+    lines = _LINES
+    by_ray = True
+    seed_key = "train.seed"
+    usual_seed = 42
+    # without a value, all runs would share the defaults of the first two
+    outputs_anyway = (Output("ckpt.output_dir", "model"), Output("ckpt.path", "checkpoints"))
+    outputs_named = (Output("logger.tensorboard_dir", "tensorboard"), Output("logger.wandb.run_name"))
+    space_keys = ("actor.adam.lr", "algo.kl.init_coef", "adam.lr")
 
     def objective(self, recipe: Recipe) -> Objective | None:
         """The rollouts' mean reward, as evaluation metrics are named after data sets; the loss for SFT, DPO and RM."""
@@ -175,15 +125,8 @@ class OpenRlhf(Trainer):
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """The recipe with the command's flags over it, plus the kind of training and where its Ray job runs."""
-        return {**with_flags(recipe, command), **_of_command(command), **ray_job.beside(command)}
-
-    def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
-        """`--a.b_c value` for each key."""
-        return flag_words(overrides, dash="_")
-
-    def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """A Ray job that is not waited for, or has no submission id."""
-        return ray_job.lint(command)
+        found = self.command.search(command)
+        return {**super().settings(recipe, command), **({_COMMAND_KEY: found["kind"]} if found else {})}
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """Silent resumption, missing evaluation, and a group estimator with one sample per prompt."""
@@ -197,33 +140,12 @@ class OpenRlhf(Trainer):
 
     def continuation(self, recipe: Recipe) -> Continuation | None:
         """--ckpt.load_enable with the same --ckpt.path."""
-        path = text_of(recipe, "ckpt.path")
-        if not path.startswith("/") or "$" in path:
-            return None
-        model = "_actor" if _kind(recipe) == _PPO else "latest"
-        return Continuation({"ckpt.path": path, "ckpt.load_enable": True}, f"{path}/{model}")
+        path, model = own_directory(recipe, "ckpt.path"), "_actor" if _kind(recipe) == _PPO else "latest"
+        return Continuation({"ckpt.path": path, "ckpt.load_enable": True}, f"{path}/{model}") if path else None
 
     def gpus(self, recipe: Recipe) -> int | None:
         return _gpus(recipe)
 
-    def seed(self, recipe: Recipe) -> int | None:
-        """`--train.seed`, 42 if unset."""
-        return 42 if look_up(recipe, "train.seed") is None else whole_number(recipe, "train.seed")
-
-    @property
-    def seed_key(self) -> str:
-        return "train.seed"
-
-    def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
-        """Model, checkpoints and trackers; without a value, all runs would share the defaults of the first two."""
-        found = [Output("ckpt.output_dir", "model"), Output("ckpt.path", "checkpoints")]
-        if text_of(recipe, "logger.tensorboard_dir"):
-            found.append(Output("logger.tensorboard_dir", "tensorboard"))
-        return (*found, *([Output("logger.wandb.run_name")] if text_of(recipe, "logger.wandb.run_name") else []))
-
-    def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """Learning rate and KL coefficient, around the values of the flags."""
-        return around(recipe, "actor.adam.lr", "algo.kl.init_coef", "adam.lr")
 
 
 def _evaluates(recipe: Recipe) -> bool:
@@ -238,39 +160,19 @@ def _lint(recipe: Recipe) -> Iterator[Finding]:
     if true_at(recipe, "ckpt.load_enable"):
         message = f"--ckpt.load_enable resumes whatever an earlier run left in {_checkpoints(recipe)}"
         hint = "take it out, or name a --ckpt.path of this run alone"
-        yield Finding(Severity.WARNING, "silent_resume", message, hint)
+        yield warning("silent_resume", message, hint)
     if text_of(recipe, "eval.dataset") and not _evaluates(recipe):
         message = "--eval.dataset is given, but --eval.steps is not: it is never evaluated"
-        yield Finding(Severity.WARNING, "no_evaluation", message, "add --eval.steps 20")
+        yield warning("no_evaluation", message, "add --eval.steps 20")
     estimator = text_of(recipe, "algo.advantage.estimator")
     if estimator in _GROUPED and (whole_number(recipe, "rollout.n_samples_per_prompt") or 2) < 2:
         message = f"--algo.advantage.estimator {estimator} compares the samples of a prompt, but there is only one"
-        yield Finding(Severity.ERROR, "one_sample", message, "set --rollout.n_samples_per_prompt to 2 or more")
-
-
-def _of_command(command: str) -> dict[str, object]:
-    """The kind of training, as a key beside those of the recipe."""
-    found = _COMMAND.search(command)
-    return {_COMMAND_KEY: found["kind"]} if found else {}
+        yield error("one_sample", message, "set --rollout.n_samples_per_prompt to 2 or more")
 
 
 def _kind(recipe: Recipe) -> str:
     """`ppo_ray`, `sft`, `dpo` or `rm`; `ppo_ray` if unknown."""
     return text_of(recipe, _COMMAND_KEY) or _PPO
-
-
-def _read_bar(line: str) -> Reading | None:
-    """The metrics of a training bar, at the number of micro-batches over all epochs, or of a complete evaluation."""
-    bar = _TRAIN_BAR.search(line)
-    if bar:
-        done, of = int(bar["done"]), int(bar["of"])
-        metrics = _numbers(bar["rest"])
-        if done >= of or not any(key.endswith("loss") for key in metrics):
-            return None
-        return Reading(SignalKind.STEP, int(bar["epoch"]) * of + done + 1, metrics)
-    bar = _EVAL_BAR.search(line)
-    metrics = _numbers(bar["rest"]) if bar else {}
-    return Reading(SignalKind.VALIDATION, int(bar["at"]), metrics) if bar and metrics else None
 
 
 def _gpus(recipe: Recipe) -> int | None:
@@ -300,7 +202,3 @@ def _judges(recipe: Recipe) -> list[str]:
         return ["critic"]
     return [*(["critic"] if critic else []), *(["reward"] if reward else [])]
 
-
-def _numbers(rest: str) -> dict[str, float]:
-    found = {pair["key"].replace(" ", "_"): number(pair["value"]) for pair in _PAIR.finditer(rest)}
-    return {key: value for key, value in found.items() if value is not None}

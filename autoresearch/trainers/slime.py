@@ -22,28 +22,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
-from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.diagnosis import fatal_lines
+from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.python_values import NUMBER, numbers, python_dict
-from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, real_at, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import (
-    Continuation,
-    LogReader,
-    Output,
-    Recipe,
-    Recording,
-    Source,
-    SourceFormat,
-    Trainer,
-)
+from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import ray_job, shared_patterns
-from autoresearch.trainers.command_settings import flag_words, with_flags
-from autoresearch.trainers.shared_patterns import CLOSED, optional_later
+from autoresearch.trainers import ray_job
+from autoresearch.trainers.framework import (
+    FATAL_WITH_RAY,
+    HOLD_S,
+    LOADING,
+    CommandFramework,
+    error,
+    own_directory,
+    said,
+    warning,
+)
 
 _COMMAND = later(
     r"(?<![\w.-])slime/(?:train|scripts|examples|tests)\b|(?<![\w.-])slime/?(?:[ \t;&|\n]|\Z)"
@@ -51,91 +47,40 @@ _COMMAND = later(
     re.DOTALL,
 )
 
-_EVENT = later(
-    r"(?:\[\d[^\]]{0,40}\] )?[\w.-]{1,80}\.py:\d{1,6} - "
-    r"(?P<kind>step|critic-step|rollout|perf|passrate|multi_turn|eval) (?P<n>\d{1,9}): (?P<dict>\{.*\})"
-)
 _HEAD = r"\.py:\d{1,6} - "
+_DICT = r": (?=\{.*\}$)"  # a brace ends the line: a sampled answer, in quotation marks or a list, may quote the rest
 
-_KL = optional_later("kl_loss", " 'train/")
 
-STEP = SignalPattern(
-    SignalKind.STEP,
-    _HEAD + rf"step (?P<step>\d{{1,9}}): \{{{CLOSED}'train/"
-    rf"{_KL}': (?:np\.\w{{1,12}}\()?(?P<kl>{NUMBER}))?",
-    needles=(" - step ",),
-)
-"""A step of the actor; the critic's own has the same number."""
+def _dicts(kind: SignalKind, *names: str, metrics: str = ".", hold_s: float = 0.0) -> SignalPattern:
+    head = rf"{_HEAD}(?:{'|'.join(names)}) (?P<step>\d{{1,9}}){_DICT}"
+    return SignalPattern(kind, head, hold_s, tuple(f" - {name} " for name in names), metrics)
 
-VALIDATION = SignalPattern(SignalKind.VALIDATION, _HEAD + r"eval \d{1,9}: \{" + CLOSED, needles=(" - eval ",))
 
-_ROLLOUT = SignalPattern(
-    SignalKind.PROGRESS,
-    _HEAD + r"(?:rollout|perf|critic-step) \d{1,9}: \{",
-    shared_patterns.HOLD_S,
-    (" - rollout ", " - perf ", " - critic-step "),
-)
-
-_NAN = SignalPattern(
-    SignalKind.NAN, r"'train/(?:[\w-]{0,40}loss|[\w-]{0,40}grad_norm|ppo_kl)': nan(?=[,}])", needles=("': nan",)
-)
-
-_FAULTS = SignalPattern(
-    SignalKind.ERROR,
-    r"(?P<text>Health check failed for rollout engine[^\r\n]{0,160}|Timeout while flushing cache\."
-    r"|Job entrypoint command failed with exit code[^\r\n]{0,80})",
-    needles=("Health check failed for", "Timeout while flushing", "Job entrypoint command failed"),
+_LINES = (
+    _dicts(SignalKind.STEP, "step", metrics="^train/"),  # of the actor; the critic's own has the same number
+    _dicts(SignalKind.VALIDATION, "eval"),
+    _dicts(SignalKind.PROGRESS, "rollout", "perf", "critic-step", "passrate", "multi_turn", hold_s=HOLD_S),
+    said(
+        SignalKind.ERROR,
+        (
+            *("Health check failed for rollout engine", "Timeout while flushing cache."),
+            "Job entrypoint command failed with exit code",
+        ),
+    ),
+    *(*FATAL_WITH_RAY, LOADING),
 )
 
 
-class SlimeLog:
-    """Reads each dict on its own; see `core.run.trainer.LogReader`. Unlike the Runner, it reads more than steps."""
-
-    needles = (" - step ", " - critic-step ", " - rollout ", " - perf ", " - passrate ", " - multi_turn ", " - eval ")
-
-    def line(self, text: str) -> Reading | None:
-        return read_event(text)
-
-    def end(self) -> Reading | None:
-        """None: no reading spans several lines."""
-        return None
-
-
-def read_event(line: str) -> Reading | None:
-    """Read one of slime's dicts: `eval` is a validation, all others belong to training."""
-    event = _EVENT.search(line) if line.endswith("}") else None
-    if event is None:
-        return None
-    metrics = numbers(python_dict(event["dict"]) or {})
-    metrics.pop("train/step", None)
-    kind = SignalKind.VALIDATION if event["kind"] == "eval" else SignalKind.STEP
-    return Reading(kind, int(event["n"]), metrics) if metrics else None
-
-
-@dataclass(frozen=True, slots=True)
-class Slime(Trainer):
+class Slime(CommandFramework):
     """slime's console, TensorBoard files and flags."""
 
-    name: str = "slime"
-
-    def recognises(self, command: str) -> bool:
-        """Matches scripts in a checkout named slime, and train.py with flags that only slime has."""
-        return _COMMAND.search(command) is not None
-
-    def signals(self) -> tuple[SignalPattern, ...]:
-        """Steps, evaluations, NaN, fatal lines; loading and rollouts suspend the first-step limit for two minutes."""
-        return (
-            *(STEP, VALIDATION, _NAN, _FAULTS),
-            *(fatal_lines.TRACEBACK, fatal_lines.OUT_OF_MEMORY, fatal_lines.RAY_EXCEPTION, fatal_lines.NCCL_TIMEOUT),
-            *(shared_patterns.LOADING, _ROLLOUT),
-        )
-
-    def reader(self) -> LogReader:
-        """A reader of all dicts, including those of rollouts."""
-        return SlimeLog()
-
-    def read_line(self, line: str) -> Reading | None:
-        return read_event(line)
+    name = "slime"
+    command = _COMMAND
+    lines = _LINES
+    dash = "-"
+    by_ray = True
+    seed_key = "rollout_seed"  # of prompt order and sampling; --seed is Megatron's
+    usual_seed = 42
 
     def objective(self, recipe: Recipe) -> Objective | None:
         """The first data set of --eval-prompt-data if it is evaluated, else the reward of the rollouts."""
@@ -173,18 +118,6 @@ class Slime(Trainer):
             arguments=self.arguments(keys),
         )
 
-    def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The recipe with the command's flags (dashes as underscores) over it, and where its Ray job runs."""
-        return {**with_flags(recipe, command), **ray_job.beside(command)}
-
-    def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
-        """`--flag value` for each key."""
-        return flag_words(overrides)
-
-    def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """A Ray job that is not waited for, or has no submission id."""
-        return ray_job.lint(command)
-
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """Settings without effect, settings that slime refuses, and silent resumption."""
         return tuple(_lint(recipe))
@@ -196,10 +129,8 @@ class Slime(Trainer):
 
     def continuation(self, recipe: Recipe) -> Continuation | None:
         """--load names the directory of --save."""
-        save = text_of(recipe, "save")
-        if not save.startswith("/") or "$" in save:
-            return None
-        return Continuation({"load": save, "save": save}, f"{save}/latest_checkpointed_iteration.txt")
+        save = own_directory(recipe, "save")
+        return Continuation({"load": save, "save": save}, f"{save}/latest_checkpointed_iteration.txt") if save else None
 
     def gpus(self, recipe: Recipe) -> int | None:
         """The actor's GPUs, shared by the critic, plus those of the rollouts; with --colocate the larger of the two."""
@@ -210,14 +141,6 @@ class Slime(Trainer):
         if actor is None or true_at(recipe, "debug_train_only"):
             return actor
         return max(actor, rollout) if true_at(recipe, "colocate") else actor + rollout
-
-    def seed(self, recipe: Recipe) -> int | None:
-        """The seed for prompt order and sampling, 42 if unset (--seed is Megatron's)."""
-        return 42 if look_up(recipe, "rollout_seed") is None else whole_number(recipe, "rollout_seed")
-
-    @property
-    def seed_key(self) -> str:
-        return "rollout_seed"
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
         """Checkpoints, dumps and the TensorBoard experiment; a run with the same --load as another resumes it."""
@@ -236,19 +159,19 @@ class Slime(Trainer):
 def _lint(recipe: Recipe) -> Iterator[Finding]:
     if (real_at(recipe, "kl_loss_coef") or 0.0) > 0 and not true_at(recipe, "use_kl_loss"):
         message = "--kl-loss-coef has no effect without --use-kl-loss: the KL is neither computed nor printed"
-        yield Finding(Severity.WARNING, "kl_without_effect", message, "add --use-kl-loss, or take the coefficient out")
+        yield warning("kl_without_effect", message, "add --use-kl-loss, or take the coefficient out")
     if (real_at(recipe, "kl_loss_coef") or 0.0) != 0 and (real_at(recipe, "kl_coef") or 0.0) != 0:
         message = "--kl-coef and --kl-loss-coef are both set, which slime refuses"
-        yield Finding(Severity.ERROR, "two_kl_coefficients", message, "keep one of them")
+        yield error("two_kl_coefficients", message, "keep one of them")
     if true_at(recipe, "use_tensorboard") and not text_of(recipe, "tb_project_name"):
         message = "--use-tensorboard is refused without --tb-project-name, unless TENSORBOARD_DIR is set"
         hint = "add --tb-project-name and --tb-experiment-name"
-        yield Finding(Severity.WARNING, "tensorboard_nowhere", message, hint)
+        yield warning("tensorboard_nowhere", message, hint)
     save = text_of(recipe, "save")
     if save and save == text_of(recipe, "load"):
         message = f"--load and --save are both {save}: a run resumes whatever an earlier one saved there"
-        yield Finding(Severity.WARNING, "silent_resume", message, "name another directory for each run")
+        yield warning("silent_resume", message, "name another directory for each run")
     evaluates = whole_number(recipe, "eval_interval")
     if evaluates and not any(text_of(recipe, key) for key in ("eval_prompt_data", "eval_config")):
         message = "--eval-interval is given, but neither --eval-prompt-data nor --eval-config"
-        yield Finding(Severity.WARNING, "eval_without_data", message, "name the data, or take --eval-interval out")
+        yield warning("eval_without_data", message, "name the data, or take --eval-interval out")

@@ -3,63 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.diagnosis import fatal_lines
+from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.run.recipe_keys import text_of, whole_number
-from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat, Trainer
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.run.recipe_keys import text_of
+from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
+from autoresearch.trainers.framework import FATAL, HOLD_S, Framework, warning
 
-HOLD_S = 120.0
-
-_COMMAND = later(r"\bautoresearch[./]tinygrpo\b")
-
-_PROGRESS = SignalPattern(
-    SignalKind.PROGRESS,
-    r"^config \{"  # the first line: the whole recipe
-    r"|validating: \d{1,9}/\d{1,9} tasks",
-    HOLD_S,
-    ("config {", "validating: "),
-)
-
-_FILES = (
-    ("metrics_jsonl_path", SourceFormat.JSONL),
-    ("val_print_to_markdown_file_path", SourceFormat.DICT_LINES),
-    ("train_print_to_markdown_file_path", SourceFormat.DICT_LINES),
-)  # the trainer overwrites all three at the start; the first holds everything
-
-
-_NAMES = {
-    "metrics_jsonl_path": "metrics.jsonl",
-    "val_print_to_markdown_file_path": "validation.md",
-    "train_print_to_markdown_file_path": "training.md",
+_FILES = {  # the trainer overwrites all three at the start; the first holds everything
+    "metrics_jsonl_path": (SourceFormat.JSONL, "metrics.jsonl"),
+    "val_print_to_markdown_file_path": (SourceFormat.DICT_LINES, "validation.md"),
+    "train_print_to_markdown_file_path": (SourceFormat.DICT_LINES, "training.md"),
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TinyGrpo(Trainer):
+class TinyGrpo(Framework):
     """The trainer of the quickstart and of autoresearch's own tests."""
 
-    name: str = "tinygrpo"
-
-    def recognises(self, command: str) -> bool:
-        """Matches `python -m autoresearch.tinygrpo ...`, or a path to it."""
-        return _COMMAND.search(command) is not None
-
-    def signals(self) -> tuple[SignalPattern, ...]:
-        """Steps, validations, NaN, fatal lines; `config` and the first validation suspend the first-step limit."""
-        return (
-            step_line.STEP,
-            step_line.VALIDATION,
-            step_line.NAN,
-            fatal_lines.TRACEBACK,
-            fatal_lines.OUT_OF_MEMORY,
-            _PROGRESS,
-        )
+    name = "tinygrpo"
+    command = later(r"\bautoresearch[./]tinygrpo\b")
+    lines = (
+        *(step_line.STEP, step_line.VALIDATION, *FATAL),
+        SignalPattern(
+            SignalKind.PROGRESS,
+            r"^config \{|validating: \d{1,9}/\d{1,9} tasks",  # the first: the whole recipe, at the beginning
+            HOLD_S,
+            ("config {", "validating: "),
+        ),
+    )
+    seed_key = "seed"  # of the RL phase; data and base model depend on `data_seed`
+    usual_seed = 0
+    outputs_named = tuple(Output(key, name) for key, (_, name) in _FILES.items())
 
     def objective(self, recipe: Recipe) -> Objective | None:
         """The share of held-out tasks that are solved with one answer."""
@@ -67,40 +44,20 @@ class TinyGrpo(Trainer):
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
         """The metrics files that the recipe names."""
-        wanted = [(text_of(recipe, key), form) for key, form in _FILES]
-        return tuple(Source(form, path, authority) for authority, (path, form) in enumerate(wanted) if path)
-
-    def read_line(self, line: str) -> Reading | None:
-        """Read a training or validation line; tinygrpo never combines the two."""
-        return step_line.read(line)
+        files = [(text_of(recipe, key), form) for key, (form, _) in _FILES.items()]
+        return tuple(Source(form, path, authority) for authority, (path, form) in enumerate(files) if path)
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """Warn about a built-in fault, which is meant for tests."""
         fault = text_of(recipe, "fault")
         if fault in ("", "none"):
             return ()
-        return (
-            Finding(
-                Severity.WARNING,
-                "fault_on_demand",
-                f"the recipe asks for the built-in fault '{fault}': this run is meant to fail",
-                "remove the key 'fault' for a real experiment",
-            ),
-        )
-
-    def seed(self, recipe: Recipe) -> int | None:
-        """The seed of the RL phase; the trainer's default of 0 if the recipe names none."""
-        return whole_number(recipe, "seed") if "seed" in recipe else 0
-
-    @property
-    def seed_key(self) -> str:
-        """The RL phase's seed; data and base model depend on `data_seed` instead."""
-        return "seed"
+        message = f"the recipe asks for the built-in fault '{fault}': this run is meant to fail"
+        return (warning("fault_on_demand", message, "remove the key 'fault' for a real experiment"),)
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
         """The metrics files that the recipe names, and the experiment's name, which the last line prints."""
-        wanted = [Output(key, name) for key, name in _NAMES.items() if text_of(recipe, key)]
-        return (*wanted, Output("experiment_name"))
+        return (*super().outputs(recipe), Output("experiment_name"))
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
         """The settings with the most effect on validation (docs/tinygrpo.md), in ranges that seldom diverge."""

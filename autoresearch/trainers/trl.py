@@ -13,22 +13,18 @@ a signal; `max_steps` ends a run cleanly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.diagnosis import fatal_lines
 from autoresearch.core.metrics import metric_keys
-from autoresearch.core.metrics.metric_keys import NO_STEP
+from autoresearch.core.metrics.known_lines import KnownLines
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.python_values import NUMBER, numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.run.recipe_keys import around, look_up, real_at, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Source, SourceFormat, Trainer
+from autoresearch.core.run.recipe_keys import look_up, real_at, text_of, true_at, whole_number
+from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import shared_patterns
-from autoresearch.trainers.command_settings import flag_words, with_flags
-from autoresearch.trainers.shared_patterns import optional_later
+from autoresearch.trainers.framework import FATAL, LOADING, CommandFramework, own_directory, said, warning
 
 _BAR = later(r"\s*\d{1,3}%\|[^|]{0,640}\| *(?P<n>\d{1,9})/(?P<of>\d{1,9}) \[")  # Trainer's own bar has no description
 _KINDS = "grpo|rloo|sft|dpo|kto|reward"
@@ -43,68 +39,34 @@ _KIND = later(rf"\b(?:trl[ \t]+|scripts[./])(?:async_)?({_KINDS}|gspo)")
 _REWARDED = ("num_generations", "reward_funcs", "max_completion_length")  # keys that only GRPO and RLOO have
 _SHARED = "trainer_output"  # default output directory, shared by all runs without an output_dir
 
-_QUOTED = rf"'?{NUMBER}'?"
-_CLOSED = r"(?=[^\r\n]{0,8000}'epoch': [^{}\r\n]{1,200}\}[ \t]*(?:[\r\n]|\Z))"
-"""The dict holds an epoch and ends its line; one that a table of completions quotes does not."""
-
-_KL = optional_later("kl", " '")
-
-STEP = SignalPattern(
-    SignalKind.STEP,
-    rf"\{{'loss': {_QUOTED}, {_CLOSED}{_KL}': '?(?P<kl>{NUMBER}))?",
-    needles=("{'loss': ",),
-)
-"""A training step's dict; it names no step."""
-
-PPO_STEP = SignalPattern(
-    SignalKind.STEP,
-    rf"\{{'eps': {_QUOTED}, 'objective/kl': '?(?P<kl>{NUMBER})'?, {_CLOSED}",
-    needles=("{'eps': ",),
-)
-"""trl/experimental/ppo has no Trainer's loop, and another dict."""
-
-VALIDATION = SignalPattern(
-    SignalKind.VALIDATION,
-    r"\{'eval_[\w/.@-]{1,120}': " + _CLOSED,
-    needles=("{'eval_",),
-)
-
-_NAN = SignalPattern(
-    SignalKind.NAN, r"'(?:loss|grad_norm|kl|entropy)': '?nan'?(?=[,}])", needles=("': nan", "': 'nan'")
-)
-
-_NO_SERVER = SignalPattern(
-    SignalKind.ERROR,
-    r"(?P<text>The vLLM server can't be reached at [^\r\n]{0,160})",
-    needles=("The vLLM server can't be reached",),
+_CLOSED = r"(?=[^\r\n]{0,8000}'epoch': [^{}\r\n]{1,200}\}$)"  # a table of completions that quotes one ends otherwise
+_LINES = (
+    # a dict names no step
+    SignalPattern(SignalKind.STEP, rf"(?=\{{'loss': ){_CLOSED}", needles=("{'loss': ",), metrics="^loss$"),
+    SignalPattern(  # trl/experimental/ppo has no Trainer's loop, and another dict
+        SignalKind.STEP, rf"(?=\{{'eps': ){_CLOSED}", needles=("{'eps': ",), metrics="^objective/kl$"
+    ),
+    SignalPattern(SignalKind.VALIDATION, rf"(?=\{{'eval_){_CLOSED}", needles=("{'eval_",), metrics="^eval_"),
+    said(SignalKind.ERROR, ("The vLLM server can't be reached at ",)),
+    *(*FATAL, fatal_lines.NCCL_TIMEOUT, LOADING),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Trl(Trainer):
+class Trl(CommandFramework):
     """TRL's console, trainer state and flat recipe."""
 
-    name: str = "trl"
-
-    def recognises(self, command: str) -> bool:
-        """`trl grpo ...`, `python -m trl.scripts.grpo` or TRL's examples; other scripts need `trainer: trl`."""
-        return _COMMAND.search(command) is not None
-
-    def signals(self) -> tuple[SignalPattern, ...]:
-        """Dicts, NaN and fatal lines; a moving progress bar counts as progress, in loading as in training."""
-        return (
-            *(STEP, PPO_STEP, VALIDATION, _NAN, _NO_SERVER),
-            *(fatal_lines.TRACEBACK, fatal_lines.OUT_OF_MEMORY, fatal_lines.NCCL_TIMEOUT),
-            shared_patterns.LOADING,
-        )
+    name = "trl"
+    command = _COMMAND
+    lines = _LINES
+    seed_key = "seed"
+    usual_seed = 42
+    outputs_anyway = (Output("output_dir", "output"),)
+    outputs_named = (Output("logging_dir", "tensorboard"), Output("run_name"))
+    space_keys = ("learning_rate", "beta")
 
     def reader(self) -> LogReader:
         """A reader that takes the step of a dict from the progress bar after it."""
         return TrlLog()
-
-    def read_line(self, line: str) -> Reading | None:
-        """Read a dict; its step is on another line."""
-        return read_dict(line)
 
     def objective(self, recipe: Recipe) -> Objective | None:
         """The evaluation's reward or loss if there is an evaluation, else that of training."""
@@ -134,15 +96,7 @@ class Trl(Trainer):
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """The recipe with the command's flags over it; the `trl` subcommand is stored under `trl_command`."""
         kind = _KIND.search(command)
-        return {**with_flags(recipe, command), **({"trl_command": kind[1]} if kind else {})}
-
-    def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
-        """`--key value` for each key, with underscores."""
-        return flag_words(overrides, dash="_")
-
-    def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """(): only the checks for every command apply."""
-        return ()
+        return {**super().settings(recipe, command), **({"trl_command": kind[1]} if kind else {})}
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """Settings that hide steps or progress, share an output directory, or resume another run."""
@@ -154,32 +108,16 @@ class Trl(Trainer):
             return 0
         return whole_number(recipe, "num_processes")
 
-    def seed(self, recipe: Recipe) -> int | None:
-        """`seed`, 42 if unset."""
-        return 42 if look_up(recipe, "seed") is None else whole_number(recipe, "seed")
-
-    @property
-    def seed_key(self) -> str:
-        return "seed"
-
     def continuation(self, recipe: Recipe) -> Continuation | None:
         """The path of the last checkpoint-N, if the recipe names `resume_from_checkpoint`, as its script then reads it.
 
         transformers leaves that to the script, and TRL's own scripts do not read it (trl/scripts/grpo.py).
         """
-        directory = text_of(recipe, "output_dir")
-        if look_up(recipe, "resume_from_checkpoint") is None or not directory.startswith("/") or "$" in directory:
+        directory = own_directory(recipe, "output_dir")
+        if look_up(recipe, "resume_from_checkpoint") is None or not directory:
             return None
         return Continuation({"output_dir": directory}, f"{directory}/checkpoint-*", "resume_from_checkpoint")
 
-    def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
-        """The output directory, TensorBoard's directory and the run's name."""
-        logs = [Output("logging_dir", "tensorboard")] if text_of(recipe, "logging_dir") else []
-        return (Output("output_dir", "output"), *logs, *([Output("run_name")] if text_of(recipe, "run_name") else []))
-
-    def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """Learning rate and, if it is on, the KL coefficient."""
-        return around(recipe, "learning_rate", "beta")
 
 
 def _evaluates(recipe: Recipe) -> bool:
@@ -197,42 +135,26 @@ def _lint(recipe: Recipe) -> Iterator[Finding]:
     every = 10.0 if every is None else every
     if last is not None and 0 < last < every and not true_at(recipe, "logging_first_step"):
         message = f"logging_steps is {every:g}, but the run ends after {last:g} steps: no step is ever printed"
-        yield Finding(Severity.WARNING, "no_step_logged", message, "set logging_steps: 1")
+        yield warning("no_step_logged", message, "set logging_steps: 1")
     if true_at(recipe, "disable_tqdm"):
         message = "disable_tqdm is true: the console then names no step, and nothing shows progress between two dicts"
-        yield Finding(Severity.WARNING, "no_progress_bar", message, "take disable_tqdm out")
+        yield warning("no_progress_bar", message, "take disable_tqdm out")
     directory = text_of(recipe, "output_dir")
     if recipe and (not directory or directory == _SHARED):
         message = "no output_dir is named: all such runs here share ./trainer_output"
-        yield Finding(Severity.WARNING, "shared_output_dir", message, "set output_dir to a directory of this run alone")
+        yield warning("shared_output_dir", message, "set output_dir to a directory of this run alone")
     resumes = look_up(recipe, "resume_from_checkpoint")
     if resumes not in (None, False, "false", ""):
         message = f"resume_from_checkpoint is {resumes}: this run begins with the weights of another"
-        yield Finding(Severity.WARNING, "resumes", message, "take it out, unless the run goes on with its own work")
+        yield warning("resumes", message, "take it out, unless the run goes on with its own work")
 
 
-def read_dict(line: str) -> Reading | None:
-    """Read a line that is, or ends with, a dict printed by the Trainer; its step is unknown.
-
-    The summary at the end is ignored: it has no `loss`.
-    """
-    start = line.find("{'")
-    if start < 0 or not line.endswith("}"):
-        return None
-    metrics = numbers(python_dict(line[start:]) or {}, strings=True)
-    if "epoch" not in metrics:
-        return None
-    if "loss" not in metrics and not any(map(metric_keys.is_validation, metrics)):
-        return None
-    return metric_keys.readings(NO_STEP, metrics)[0]
-
-
-class TrlLog:
+class TrlLog(KnownLines):
     """Reads TRL's log; see `core.run.trainer.LogReader`."""
 
-    needles = ("{'", "%|")
-
     def __init__(self) -> None:
+        super().__init__(_LINES)
+        self.needles = (*self.needles, "%|")
         self._of = 0  # total steps, from the first bar
         self._held: Reading | None = None
 
@@ -240,9 +162,10 @@ class TrlLog:
         """The dict whose step this bar shows, or a previous dict that got no bar before the next one."""
         bar = _BAR.match(text)
         if bar is None:
-            reading = read_dict(text)
+            reading = super().line(text)
             if reading is None:
                 return None
+            (reading, *_) = metric_keys.readings(reading.step, reading.metrics)  # PPO's val/ratio is of the critic
             done, self._held = self._held, reading
             return done
         n, of = int(bar["n"]), int(bar["of"])

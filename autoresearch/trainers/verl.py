@@ -18,19 +18,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
-from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.diagnosis import fatal_lines
+from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat, Trainer
+from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.counted import counted
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import ray_job, shared_patterns
-from autoresearch.trainers.command_settings import hydra_words, with_hydra
+from autoresearch.trainers import ray_job
+from autoresearch.trainers.framework import (
+    FATAL_WITH_RAY,
+    HOLD_S,
+    LOADING,
+    SILENT_S,
+    CommandFramework,
+    error,
+    own_directory,
+    said,
+    warning,
+)
 
 _LOOP = "verl_loop"  # stored beside the recipe's keys: sft, sft_ray, apart, or missing for PPO on one pool
 _SFT = later(r"\b\w*sft_trainer(?P<ray>_ray)?\b")
@@ -48,74 +56,44 @@ _SUPPORTED = (
 )
 _RESUME_MODES = ("auto", "disable", "resume_path")
 
-HOLD_S = 120.0  # loading a shard, capturing a graph, a validation batch: each prints something this often
-
 _COMMAND = later(
     r"\bverl(?:\.(?:trainer|experimental|recipe)\b|/(?:trainer|experimental|recipe)/)(?![./]?main_(?:eval|generation))"
     r"|\bmain_ppo\b|\brecipe[./]\w{1,60}[./]main_"
 )
 
-_PROGRESS = SignalPattern(
-    SignalKind.PROGRESS,
-    r"%\|[^|\r\n]{0,640}\| *[1-9]\d{0,8}/\d{1,9} \["  # any tqdm bar that has moved
-    r"|% Completed \| *[1-9]"  # vLLM loads the shards of a checkpoint
-    r"|test_gen_batch meta info:"  # verl: a validation batch begins
-    r"|Training from scratch"
-    r"|(?:engine|manager|dataloader) initialized(?=[\r\n,]|\Z)"  # boot of the current default loop, on stderr
-    r"|\[ASYNC MAIN\] |\[FullyAsyncTrainer\] sample collected [1-9]",
-    HOLD_S,
-    (
-        *("%|", "% Completed |", "test_gen_batch meta info:", "Training from scratch"),
-        *(" initialized", "[ASYNC MAIN] ", "sample collected "),
-    ),
-)
-
-_READY = SignalPattern(
-    SignalKind.PROGRESS, "all initialize finished, ready to fit", shared_patterns.SILENT_S, ("all initialize finished",)
-)
-
-_FAULTS = SignalPattern(
-    SignalKind.ERROR,
-    r"(?P<text>\[ASYNC MAIN\] (?:Component|Training) failed[^\r\n]{0,160})",
-    needles=("[ASYNC MAIN] ",),
-)
-"""The fully asynchronous loop's own words, printed before it cancels the other half."""
-
-
-_OUTPUTS = {
-    "trainer.default_local_dir": "checkpoints",
-    "trainer.rollout_data_dir": "rollouts",
-    "trainer.validation_data_dir": "validation",
-}
-
-
 _ACTOR = "actor_rollout_ref.actor"
 
 
-@dataclass(frozen=True, slots=True)
-class Verl(Trainer):
+_LINES = (
+    *(step_line.STEP, step_line.VALIDATION, *FATAL_WITH_RAY),
+    said(SignalKind.ERROR, ("[ASYNC MAIN] Component failed", "[ASYNC MAIN] Training failed")),  # the other half is next
+    LOADING,
+    SignalPattern(
+        SignalKind.PROGRESS,
+        r"test_gen_batch meta info:"  # a validation batch begins
+        r"|Training from scratch"
+        r"|(?:engine|manager|dataloader) initialized(?=[\r\n,]|\Z)"  # boot of the current default loop, on stderr
+        r"|\[ASYNC MAIN\] |\[FullyAsyncTrainer\] sample collected [1-9]",
+        HOLD_S,
+        ("test_gen_batch meta info:", "Training from scratch", " initialized", "[ASYNC MAIN] ", "sample collected "),
+    ),
+    said(SignalKind.PROGRESS, ("all initialize finished, ready to fit",), SILENT_S),
+)
+
+
+class Verl(CommandFramework):
     """verl's console, JSONL logger and recipe (hydra YAML, nested or as dotted keys)."""
 
-    name: str = "verl"
-
-    def recognises(self, command: str) -> bool:
-        """Matches `python -m verl.trainer.main_ppo ...` and verl's other training scripts."""
-        return _COMMAND.search(command) is not None
-
-    def signals(self) -> tuple[SignalPattern, ...]:
-        """Steps, validations, NaN, fatal lines; boot and validation suspend the first-step limit for two minutes."""
-        return (
-            step_line.STEP,
-            step_line.VALIDATION,
-            step_line.NAN,
-            fatal_lines.TRACEBACK,
-            fatal_lines.OUT_OF_MEMORY,
-            fatal_lines.RAY_EXCEPTION,
-            fatal_lines.NCCL_TIMEOUT,
-            _FAULTS,
-            _PROGRESS,
-            _READY,
-        )
+    name = "verl"
+    command = _COMMAND
+    lines = _LINES
+    hydra = by_ray = True
+    seed_key = "data.seed"  # orders the prompts; sampling has its own actor_rollout_ref.rollout.seed, which is 42
+    outputs_named = (
+        Output("trainer.default_local_dir", "checkpoints"),
+        Output("trainer.rollout_data_dir", "rollouts"),
+        Output("trainer.validation_data_dir", "validation"),
+    )
 
     def objective(self, recipe: Recipe) -> Objective | None:
         """The mean training reward, as names of validation metrics depend on data that the recipe does not show.
@@ -160,16 +138,8 @@ class Verl(Trainer):
         return Recording(Source(SourceFormat.JSONL, path), {_PATH: path}, keys, self.arguments(keys))
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The recipe with the command's hydra overrides over it, plus its loop and where its Ray job runs."""
-        return {**with_hydra(recipe, command), **of_command(command), **ray_job.beside(command)}
-
-    def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
-        """hydra's `++a.b=c` for each key."""
-        return hydra_words(overrides)
-
-    def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """A Ray job that is not waited for, or has no submission id."""
-        return ray_job.lint(command)
+        """The recipe with the command's overrides over it, plus its loop and where its Ray job runs."""
+        return {**super().settings(recipe, command), **of_command(command)}
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
         """The marker file of a checkpoint under this experiment's name, unless resume_mode excludes it."""
@@ -180,31 +150,20 @@ class Verl(Trainer):
 
     def continuation(self, recipe: Recipe) -> Continuation | None:
         """The same checkpoint directory, from which `resume_mode: auto` takes the last one."""
-        folder = text_of(recipe, "trainer.default_local_dir")
-        if not folder.startswith("/") or "$" in folder:
-            return None
+        folder = own_directory(recipe, "trainer.default_local_dir")
         settings = {"trainer.default_local_dir": folder, "trainer.resume_mode": "auto"}
-        return Continuation(settings, f"{folder}/latest_checkpointed_iteration.txt")
+        return Continuation(settings, f"{folder}/latest_checkpointed_iteration.txt") if folder else None
 
     def gpus(self, recipe: Recipe) -> int | None:
         """GPUs of the trainer and of every separate resource pool."""
         return gpus(recipe) if _configured(recipe) or is_sft(recipe) else None
-
-    def read_line(self, line: str) -> Reading | None:
-        """Read a step line; one with both training and validation is a STEP with all its metrics."""
-        return step_line.read(line)
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """Settings that hide metrics, skip validation, or silently resume an older run."""
         return (*_lint_logger(recipe), *_lint_resume(recipe), *_lint_validation(recipe))
 
     def seed(self, recipe: Recipe) -> int | None:
-        """`data.seed`, which orders the prompts (sampling has its own actor_rollout_ref.rollout.seed, which is 42)."""
-        return None if is_sft(recipe) else whole_number(recipe, "data.seed")
-
-    @property
-    def seed_key(self) -> str:
-        return "data.seed"
+        return None if is_sft(recipe) else super().seed(recipe)
 
     def seed_key_in(self, recipe: Recipe) -> str:
         """Empty for SFT: nothing reads its trainer.seed, and its sampler always starts from 0."""
@@ -212,8 +171,7 @@ class Verl(Trainer):
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
         """Checkpoints, dumps, and the experiment's name, which all of them use by default."""
-        wanted = [Output(key, name) for key, name in _OUTPUTS.items() if text_of(recipe, key)]
-        return (*wanted, *([Output("trainer.experiment_name")] if _configured(recipe) else []))
+        return (*super().outputs(recipe), *([Output("trainer.experiment_name")] if _configured(recipe) else []))
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
         """The two settings that verl's examples tune first, around the recipe's values; the KL only if it is on."""
@@ -233,11 +191,11 @@ def _lint_logger(recipe: Recipe) -> Iterator[Finding]:
     if loggers and "console" not in loggers:
         message = "trainer.logger does not hold 'console', so no step will ever be seen in the log"
         hint = "add console: trainer.logger: [console, file]"
-        yield Finding(Severity.WARNING, "no_console_logger", message, hint)
+        yield warning("no_console_logger", message, hint)
     # verl itself reports this only after loading the models
     for name in (name for name in loggers if name not in _SUPPORTED and "$" not in name):
         message = f"trainer.logger names {name}, which verl does not know"
-        yield Finding(Severity.ERROR, "unknown_logger", message, f"it knows {', '.join(_SUPPORTED)}")
+        yield error("unknown_logger", message, f"it knows {', '.join(_SUPPORTED)}")
 
 
 def _configured(recipe: Recipe) -> bool:
@@ -249,22 +207,22 @@ def _lint_resume(recipe: Recipe) -> Iterator[Finding]:
     mode = text_of(recipe, "trainer.resume_mode") or "auto"
     if mode not in _RESUME_MODES:
         message = f"trainer.resume_mode is {mode}, which verl does not know"
-        yield Finding(Severity.ERROR, "unknown_resume_mode", message, f"write {', '.join(_RESUME_MODES)}")
+        yield error("unknown_resume_mode", message, f"write {', '.join(_RESUME_MODES)}")
     elif mode == "auto" and _configured(recipe):
         message = "trainer.resume_mode is auto: a checkpoint under the same experiment name is resumed silently"
         hint = "set trainer.resume_mode: disable, or give each hypothesis its own trainer.experiment_name"
-        yield Finding(Severity.WARNING, "silent_resume", message, hint)
+        yield warning("silent_resume", message, hint)
 
 
 def _lint_validation(recipe: Recipe) -> Iterator[Finding]:
     if true_at(recipe, "trainer.val_only"):
         message = "trainer.val_only is true: the run validates and ends without a training step"
-        yield Finding(Severity.WARNING, "only_validates", message, "take trainer.val_only out")
+        yield warning("only_validates", message, "take trainer.val_only out")
     steps, every = whole_number(recipe, "trainer.total_training_steps"), whole_number(recipe, "trainer.test_freq")
     if steps and every and every > steps:
         end = counted(steps, "step")
         message = f"trainer.test_freq is {every}, but training ends after {end}: only its end is validated"
-        yield Finding(Severity.WARNING, "never_validates", message, f"set trainer.test_freq to at most {steps}")
+        yield warning("never_validates", message, f"set trainer.test_freq to at most {steps}")
 
 
 def of_command(command: str) -> dict[str, object]:

@@ -27,8 +27,8 @@ from autoresearch.core.run.trainer import Circumstances, Recipe, SourceFormat
 from autoresearch.core.text.branch_and_run_names import SESSION
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.records import spec_file
-from autoresearch.runner.line_patterns import LinePattern, Scanner, group
 from autoresearch.trainers import ask, registry
+from tests.line_signals import told
 
 TRAINER = AgentJetSwarm()
 EVAL = (
@@ -37,33 +37,31 @@ EVAL = (
 )
 
 
-def seen(text: str) -> list[tuple[str, dict[str, str]]]:
-    """What the Runner's own scanner makes of a log: kinds and named groups."""
-    scanner = Scanner(LinePattern(s.kind, s.pattern, s.hold_s, s.needles) for s in TRAINER.signals())
-    found = scanner.scan(text.encode(), 0)
-    return [
-        (p.kind, {name: group(m, name).decode() for name in ("step", "kl", "kind", "text") if group(m, name)})
-        for p, m, _ in found
-    ]
+def seen(text: str) -> list[tuple[Any, ...]]:
+    """What the Runner makes of a log: kinds, and what each has of step, KL, kind and text."""
+    found = []
+    for one in told(TRAINER, text):
+        words = (one.step, one.kl, one.error_kind.decode(), one.text.decode())
+        found.append((one.kind, *(word for word in words if word not in (None, ""))))
+    return found
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("[swarm] step 3", [("step", {"step": "3"})]),
-        ("[swarm] step 3 kl 1e-05", [("step", {"step": "3", "kl": "1e-05"})]),
-        ("[swarm] step 3 kl nan\r", [("step", {"step": "3", "kl": "nan"})]),
-        ("[swarm] step 3 reward 0.625", [("step", {"step": "3"})]),
+        ("[swarm] step 3", [("step", 3)]),
+        ("[swarm] step 3 kl 1e-05", [("step", 3, 1e-05)]),
+        ("[swarm] step 3 reward 0.625", [("step", 3)]),
         ("[swarm] steps 3", []),
         ("he said [swarm] step 3", []),
-        ("[swarm] engine ENGINE.BOOTING for 30 s", [("progress", {})]),
-        ("[swarm] engine ENGINE.ROLLING global_step 3 completed 12/32 episodes", [("progress", {})]),
-        ("[swarm] the engine has booted, in 93 s", [("ready", {})]),
+        ("[swarm] engine ENGINE.BOOTING for 30 s", [("progress",)]),
+        ("[swarm] engine ENGINE.ROLLING global_step 3 completed 12/32 episodes", [("progress",)]),
+        ("[swarm] the engine has booted, in 93 s", [("ready",)]),
         ("[swarm] engine ENGINE.OFFLINE", []),
-        ("[swarm] error boot_failed: no verl", [("error", {"kind": "boot_failed", "text": "no verl"})]),
-        ("[swarm] nan: loss at step 3", [("nan", {"text": "loss at step 3"})]),
-        (EVAL.format(10, "AIME-2025", "21.67%"), [("validation", {})]),
-        ("EVAL AIME-2025 @ step 0:  33%|███ | 1255/3840 [20:20<23:47, 1.81it/s]", [("progress", {})]),
+        ("[swarm] error boot_failed: no verl", [("error", "boot_failed", "no verl")]),
+        ("[swarm] nan: loss at step 3", [("nan", "loss at step 3")]),
+        (EVAL.format(10, "AIME-2025", "21.67%"), [("validation",)]),
+        ("EVAL AIME-2025 @ step 0:  33%|███ | 1255/3840 [20:20<23:47, 1.81it/s]", [("progress",)]),
         ("[swarm] one episode worked: reward 1 in 3 s", []),
     ],
 )

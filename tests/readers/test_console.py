@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.trainer import Trainer
 from autoresearch.readers import chunks
-from autoresearch.readers.console import read_console, tail_lines
+from autoresearch.readers.console import MatchedLines, read_whole_log, tail_lines
 
 PATTERNS = (
     SignalPattern(SignalKind.STEP, r"step:(?P<step>\d+) ", needles=("step:",)),
-    SignalPattern(SignalKind.VALIDATION, r"val:\d+ "),
+    SignalPattern(SignalKind.VALIDATION, r"val:\d+ ", needles=("val:",)),
 )
 
 
@@ -26,8 +27,27 @@ def read_line(line: str) -> Reading | None:
     return Reading(kind, int(found[2]), {"x": float(found[3])})
 
 
+class Printing(Trainer):
+    """A trainer without a reader of its own, as a plug-in may be."""
+
+    name = "printing"
+
+    def recognises(self, command: str) -> bool:
+        return False
+
+    def signals(self) -> tuple[SignalPattern, ...]:
+        return PATTERNS
+
+    def read_line(self, line: str) -> Reading | None:
+        return read_line(line)
+
+
+def read_console(path: Path, offset: int = 0, *, ended: bool = False) -> list[Reading]:
+    return list(read_whole_log(path, MatchedLines(Printing()), offset, ended=ended))
+
+
 def read(path: Path, offset: int = 0) -> list[tuple[str, int, float]]:
-    found = read_console(path, read_line, PATTERNS, offset)
+    found = read_console(path, offset)
     return [(r.kind.value[0], r.step, r.metrics["x"]) for r in found]
 
 
@@ -75,18 +95,6 @@ def test_carriage_returns_only(tmp_path: Path) -> None:
     assert read(path) == [("s", 1, 1.0), ("s", 2, 2.0), ("s", 3, 3.0)]
 
 
-def test_lines_without_a_step_are_numbered(tmp_path: Path) -> None:
-    path = tmp_path / "run.log"
-    path.write_bytes(b"val:1 0\nstep:1 1\nstep:1 2\nval:1 3\n")
-
-    def unnumbered(line: str) -> Reading | None:
-        reading = read_line(line)
-        return Reading(reading.kind, -1, reading.metrics) if reading else None
-
-    found = list(read_console(path, unnumbered, PATTERNS))
-    assert [(r.kind.value[0], r.step) for r in found] == [("v", 0), ("s", 1), ("s", 2), ("v", 2)]
-
-
 def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     with path.open("wb") as file:
@@ -94,7 +102,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
             file.write(b"a line of no meaning at all, as most of them are\n" * 20_000)
             file.write(b"step:%d 0.5\n" % n)
     tracemalloc.start()
-    count = sum(1 for _ in read_console(path, read_line, PATTERNS))
+    count = sum(1 for _ in read_console(path))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert count == 24
@@ -120,4 +128,4 @@ def test_a_last_line_without_its_newline_counts_once_its_writer_ended(tmp_path: 
     log = tmp_path / "run.log"
     log.write_text("step:1 0.1\n[rank0]: step:2 0.4")
     for ended, steps in ((False, [1]), (True, [1, 2])):
-        assert [reading.step for reading in read_console(log, read_line, PATTERNS, ended=ended)] == steps
+        assert [reading.step for reading in read_console(log, ended=ended)] == steps

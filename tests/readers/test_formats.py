@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,7 @@ def read(path: Path, metrics: tuple[str, ...] = ()) -> SourceReadings:
 def heard(log: Path, run_dir: Path, seed: int, metric: str = "") -> Listener:
     """The Runner's listener at the end of a run whose log grew by random pieces."""
     run_dir.mkdir()
-    signals = [
-        {"kind": one.kind, "pattern": one.pattern, "needles": one.needles} for one in by_name("generic").signals()
-    ]
+    signals = [asdict(one) for one in by_name("generic").signals()]
     spec = Spec({"run": "r", "command": "x", "trainer": "generic", "objective": {"metric": metric}, "signals": signals})
     listener = Listener(str(run_dir), spec, EventLog(str(run_dir), ""))
     listener.learn()

@@ -23,6 +23,7 @@ from autoresearch.core.run.trainer import Circumstances, Output, Recipe, Source,
 from autoresearch.runner.text import logical_lines
 from autoresearch.trainers import ask
 from autoresearch.trainers.agentjet import AgentJet
+from tests.line_signals import told
 
 AJET = AgentJet()
 TEMPLATE = Path(__file__).parents[2] / "blueprints" / "recipes" / "agentjet.yaml"
@@ -316,10 +317,7 @@ PROGRESS = [
 
 
 def matched(kind: SignalKind, line: str) -> list[float]:
-    patterns = [s for s in AJET.signals() if s.kind is kind]
-    found = [s for s in patterns if re.search(s.pattern.encode("latin-1"), line.encode() + b"\n", re.MULTILINE)]
-    assert all(any(needle in line for needle in s.needles) for s in found)
-    return [s.hold_s for s in found]
+    return [one.hold_s for one in told(AJET, line, kind)]
 
 
 @pytest.mark.parametrize(("line", "found"), PROGRESS)
@@ -328,7 +326,7 @@ def test_boot_and_validation_hold_the_clock(line: str, found: bool) -> None:
 
 
 def test_an_announced_validation_may_be_silent_for_longer() -> None:
-    assert matched(SignalKind.PROGRESS, "Starting validate rollout") == [1800.0]
+    assert max(matched(SignalKind.PROGRESS, "Starting validate rollout")) == 1800.0
     assert matched(SignalKind.PROGRESS, "Completed validate rollout") == [120.0]
 
 

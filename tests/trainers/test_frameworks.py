@@ -1,46 +1,17 @@
-"""What holds for every framework: its sample wherever it is cut, its own lines and no others, its own command."""
+"""What holds for every framework: its own command, and its example."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 import yaml
 
 from autoresearch.core.blueprint.parser import parse_blueprint
-from autoresearch.core.metrics.signal import SignalKind
-from autoresearch.core.run.trainer import ReadsCommands, Source, SourceFormat, Trainer
-from autoresearch.readers.read import read_source
-from autoresearch.runner.line_patterns import LinePattern, Scanner, group
-from autoresearch.runner.log_follower import LogFollower
+from autoresearch.core.run.trainer import ReadsCommands
 from autoresearch.trainers import registry
 
-SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 BLUEPRINTS = Path(__file__).parents[2] / "blueprints"
-EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
-
-OWN = {  # sample: its trainer, the signals in it, and the first step that the Runner sees with its KL
-    "verl_np1.log": ("verl", {"step": 1, "validation": 1}, (b"1", b"0.000741")),
-    "verl_ok_np2_ray.log": ("verl", {"step": 3, "validation": 1}, (b"1", b"0.00074127")),
-    "verl_raise_np2_ray.log": ("verl", {"step": 1, "validation": 1}, (b"1", b"0.00074127")),
-    "verl_ray_260.log": ("verl", {"step": 3, "validation": 1}, (b"1", b"0.001")),
-    "verl_raise_ray_260.log": ("verl", {"step": 3, "validation": 1}, (b"1", b"0.001")),
-    "openrlhf_ray_260.log": ("openrlhf", {"step": 3, "validation": 1}, (b"1", b"0.001")),
-    "slime_ray_260.log": ("slime", {"step": 3, "validation": 1}, (b"0", b"0.000")),
-    "agentjet.log": ("agentjet", {"step": 1, "validation": 2}, (b"1", b"0.0009313225746154785")),
-    "nemo_grpo.log": ("nemo_rl", {"step": 2, "validation": 2}, (b"", b"")),
-    "trl_v4.log": ("trl", {"step": 1, "validation": 1}, (b"", b"0.0")),
-    "trl_v5_tqdm.log": ("trl", {"step": 6, "validation": 2}, (b"", b"0")),
-    "trl_v5_grpo.log": ("trl", {"step": 6, "validation": 3}, (b"", b"0")),
-    "trl_v5_beta0.log": ("trl", {"step": 6, "validation": 3}, (b"", b"")),
-    "trl_v5_no_bar.log": ("trl", {"step": 6, "validation": 3}, (b"", b"0")),
-    "openrlhf.log": ("openrlhf", {"step": 1, "validation": 1}, (b"1", b"0.000213")),
-    "slime.log": ("slime", {"step": 1, "validation": 1}, (b"0", b"0.0")),
-}
-
-FAMILIES = [{"verl", "agentjet"}]  # who prints the same lines
-
 COMMANDS = {
     "agentjet": [
         "python -m ajet.launcher --conf tests/bench/benchmark_math/benchmark_math.yaml --with-ray",
@@ -102,53 +73,6 @@ FOREIGN = [
 ]
 
 
-def scan(trainer: Trainer, chunk: bytes, start: int = 0) -> list[tuple[str, int]]:
-    events = []
-    for signal in (s for s in trainer.signals() if s.kind in EVENTS):
-        found = re.finditer(signal.pattern.encode("latin-1"), chunk, re.MULTILINE)
-        events += [(signal.kind.value, start + m.start()) for m in found]
-    return sorted(events)
-
-
-@pytest.mark.parametrize("name", OWN)
-def test_the_signals_of_a_sample(name: str) -> None:
-    kinds = [kind for kind, _ in scan(registry.by_name(OWN[name][0]), (SAMPLES / name).read_bytes())]
-    assert {kind: kinds.count(kind) for kind in kinds} == OWN[name][1]
-
-
-@pytest.mark.parametrize("name", OWN)
-def test_the_runner_sees_the_first_step(name: str) -> None:
-    trainer, _, wanted = OWN[name]
-    steps = [s for s in registry.by_name(trainer).signals() if s.kind is SignalKind.STEP]
-    scanner = Scanner(LinePattern(s.kind.value, s.pattern, s.hold_s, s.needles) for s in steps)
-    follower = LogFollower(str(SAMPLES / name))
-    seen = []
-    for chunk in follower.poll():
-        start = follower.offset - len(chunk)
-        seen += [(group(m, "step"), group(m, "kl")) for _, m, _ in scanner.scan(chunk, start)]
-    follower.close()
-    assert seen[0] == wanted
-
-
-@pytest.mark.parametrize("name", OWN)
-def test_it_does_not_matter_where_the_log_is_cut(name: str) -> None:
-    raw, trainer = (SAMPLES / name).read_bytes(), registry.by_name(OWN[name][0])
-    whole = scan(trainer, raw)
-    cuts = {max(raw.rfind(b"\n", 0, at), raw.rfind(b"\r", 0, at)) + 1 for at in range(0, len(raw) + 1, 7)}
-    for cut in cuts:
-        assert sorted(scan(trainer, raw[:cut]) + scan(trainer, raw[cut:], cut)) == whole, cut
-
-
-@pytest.mark.parametrize("name", [p.name for p in sorted(SAMPLES.glob("*.log")) if "tiny" not in p.name])
-@pytest.mark.parametrize("trainer", sorted({own[0] for own in OWN.values()}))
-def test_nobody_claims_the_lines_of_another(name: str, trainer: str) -> None:
-    known = registry.by_name(trainer)
-    own = OWN.get(name, ("",))[0]
-    mine = own == trainer or any({own, trainer} <= family for family in FAMILIES)
-    assert bool(scan(known, (SAMPLES / name).read_bytes())) == mine
-    assert bool(read_source(Source(SourceFormat.CONSOLE, name), SAMPLES, 0, known).readings) == mine
-
-
 @pytest.mark.parametrize(("name", "command"), [(name, c) for name, commands in COMMANDS.items() for c in commands])
 def test_the_framework_of_a_command(name: str, command: str) -> None:
     assert [t.name for t in registry.every() if t.recognises(command)] == [name]
@@ -189,11 +113,3 @@ def test_the_example_of_a_framework(name: str) -> None:
     assert (usual.metric, usual.direction) == (blueprint.notes.metric, blueprint.notes.direction)
     if (limit := trainer.time_limit(recipe)) is not None:
         assert limit < blueprint.max_time_s
-
-
-@pytest.mark.parametrize("trainer", registry.every(), ids=lambda t: t.name)
-def test_no_pattern_nests_possessive_repeats(trainer: Trainer) -> None:
-    """They miss matches in Python before 3.11.5."""
-    for signal in trainer.signals():
-        assert not re.search(r"\)[*+?}]\+|\)\{[\d,]+\}\+", signal.pattern)
-        assert signal.needles

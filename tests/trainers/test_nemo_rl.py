@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.readers.read import read_source
 from autoresearch.trainers.nemo_rl import NemoRl, metric_of
 from autoresearch.trainers.nemo_rl_lint import seconds
+from tests.line_signals import kinds_of
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 NEMO = NemoRl()
@@ -145,9 +145,7 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     ],
 )
 def test_signals(line: str, kind: str | None) -> None:
-    raw = line.encode() + b"\n"
-    kinds = {s.kind.value for s in NEMO.signals() if re.search(s.pattern.encode("latin-1"), raw, re.MULTILINE)}
-    assert kinds == ({kind} if kind else set())
+    assert kinds_of(NEMO, line) == ({kind} if kind else set())
 
 
 GRPO: Recipe = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,8 @@ import pytest
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.readers.read import read_source
-from autoresearch.trainers.openrlhf import OpenRlhf, read_event
+from autoresearch.trainers.openrlhf import OpenRlhf
+from tests.line_signals import told
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 OPEN = OpenRlhf()
@@ -44,27 +44,24 @@ def test_the_sample() -> None:
     ],
 )
 def test_lines(line: str, wanted: tuple[str, int, dict[str, float]] | None) -> None:
-    reading = read_event(line)
+    reading = OPEN.read_line(line)
     assert (reading and (reading.kind.value, reading.step, dict(reading.metrics))) == wanted
 
 
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        (LOGGED + "✨ Global step 1: {'policy_loss': 0.1, 'ppo_kl': 0.5, 'kl': 0.002}", {"step": b"0.002"}),
-        (LOGGED + "✨ Global step 1: {'policy_loss': 0.1, 'ppo_kl': 0.5}", {"step": b""}),
-        (LOGGED + "✨ Global step 2: {'policy_loss': nan, 'kl': 0.1}", {"step": b"0.1", "nan": b""}),
-        (ASYNC + "Eval at step 20: {'eval_aime_pass1': 0.5}", {"validation": b""}),
-        ("Train epoch [1/1]:  50%|#####     | 4/8 [00:10<00:10,  2.6s/it, act_loss=0.01]", {"progress": b""}),
+        (LOGGED + "✨ Global step 1: {'policy_loss': 0.1, 'ppo_kl': 0.5, 'kl': 0.002}", {"step": 0.002}),
+        (LOGGED + "✨ Global step 1: {'policy_loss': 0.1, 'ppo_kl': 0.5}", {"step": 0.5}),
+        (LOGGED + "✨ Global step 2: {'policy_loss': nan, 'kl': 0.1}", {"step": 0.1, "nan": None}),
+        (ASYNC + "Eval at step 20: {'eval_aime_pass1': 0.5}", {"validation": None}),
+        ("Train epoch [1/1]:  50%|#####     | 4/8 [00:10<00:10,  2.6s/it, act_loss=0.01]", {"progress": None}),
         (LOGGED + "Sample: ['Global step 3: {', 0.5]", {}),
         (LOGGED + "✨ Global step 0: {'policy_loss': 0.1}", {}),
     ],
 )
-def test_signals(line: str, wanted: dict[str, bytes]) -> None:
-    found = {}
-    for signal in OPEN.signals():
-        for m in re.finditer(signal.pattern.encode("latin-1"), line.encode() + b"\n", re.MULTILINE):
-            found[signal.kind.value] = (m["kl"] or b"") if "kl" in m.re.groupindex else b""
+def test_signals(line: str, wanted: dict[str, float | None]) -> None:
+    found = {one.kind: one.kl for one in told(OPEN, line)}
     assert found == wanted
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,8 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.readers.read import read_source
-from autoresearch.trainers.slime import Slime, read_event
+from autoresearch.trainers.slime import Slime
+from tests.line_signals import told
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 SLIME = Slime()
@@ -48,7 +48,7 @@ def test_the_sample() -> None:
     ],
 )
 def test_lines(line: str, kind: str, step: int, key: str, value: float) -> None:
-    reading = read_event(line)
+    reading = SLIME.read_line(line)
     assert reading is not None
     assert (reading.kind.value, reading.step, dict(reading.metrics)) == (kind, step, {key: value})
 
@@ -66,34 +66,30 @@ def test_lines(line: str, kind: str, step: int, key: str, value: float) -> None:
     ],
 )
 def test_near_misses(line: str) -> None:
-    assert read_event(line) is None
+    assert SLIME.read_line(line) is None
 
 
-def kinds(line: str) -> dict[str, bytes]:
-    found = {}
-    for signal in SLIME.signals():
-        for m in re.finditer(signal.pattern.encode("latin-1"), line.encode() + b"\n", re.MULTILINE):
-            found[signal.kind.value] = (m["kl"] or b"") if "kl" in m.re.groupindex else b""
-    return found
+def kinds(line: str) -> dict[str, float | None]:
+    return {one.kind: one.kl for one in told(SLIME, line)}
 
 
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        (AT + "step 0: {'train/loss': 0.1, 'train/kl_loss': 0.002, 'train/grad_norm': 0.1}", {"step": b"0.002"}),
-        (AT + "step 0: {'train/loss': 0.1, 'train/ppo_kl': 0.002}", {"step": b""}),  # without --use-kl-loss
-        (AT + "step 4: {'train/loss': 0.1, 'train/grad_norm': nan, 'train/step': 4}", {"step": b"", "nan": b""}),
-        (AT + "critic-step 0: {'train/critic-value_loss': 0.5}", {"progress": b""}),
-        (AT + "rollout 0: {'rollout/raw_reward': 0.1}", {"progress": b""}),
-        ("Rollout generation:  12%|█▏        | 15/128 [00:40<05:01, 2.6s/it]", {"progress": b""}),
-        (AT + "eval 0: {'eval/aime': 0.1}", {"validation": b""}),
-        ("Health check failed for rollout engine 3 (ray timeout). Killing actor", {"error": b""}),
-        ("Timeout while flushing cache.", {"error": b""}),
+        (AT + "step 0: {'train/loss': 0.1, 'train/kl_loss': 0.002, 'train/grad_norm': 0.1}", {"step": 0.002}),
+        (AT + "step 0: {'train/loss': 0.1, 'train/ppo_kl': 0.002}", {"step": 0.002}),  # without --use-kl-loss
+        (AT + "step 4: {'train/loss': 0.1, 'train/grad_norm': nan, 'train/step': 4}", {"step": None, "nan": None}),
+        (AT + "critic-step 0: {'train/critic-value_loss': 0.5}", {"progress": None}),
+        (AT + "rollout 0: {'rollout/raw_reward': 0.1}", {"progress": None}),
+        ("Rollout generation:  12%|█▏        | 15/128 [00:40<05:01, 2.6s/it]", {"progress": None}),
+        (AT + "eval 0: {'eval/aime': 0.1}", {"validation": None}),
+        ("Health check failed for rollout engine 3 (ray timeout). Killing actor", {"error": None}),
+        ("Timeout while flushing cache.", {"error": None}),
         ('[2026-04-15 08:01:37] INFO:     33.184.122.180:57752 - "GET /health HTTP/1.1" 200 OK', {}),
         ("{'train/info': nan}", {}),
     ],
 )
-def test_signals(line: str, wanted: dict[str, bytes]) -> None:
+def test_signals(line: str, wanted: dict[str, float | None]) -> None:
     assert kinds(line) == wanted
 
 

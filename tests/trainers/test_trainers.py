@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from typing import Any
 
 import pytest
@@ -76,55 +75,9 @@ def test_one_trainer_has_a_server_and_a_scaffold() -> None:
 
 
 @pytest.mark.parametrize("trainer", registry.every(), ids=lambda t: t.name)
-def test_every_pattern_compiles_as_the_runner_compiles_it(trainer: Trainer) -> None:
-    for signal in trainer.signals():
-        compiled = re.compile(signal.pattern.encode("latin-1"), re.MULTILINE)
-        assert set(compiled.groupindex) <= {"step", "kl", "text", "kind"}
-        assert not compiled.match(b"")
-        assert (signal.hold_s > 0) == (signal.kind is SignalKind.PROGRESS)
-
-
-@pytest.mark.parametrize("trainer", registry.every(), ids=lambda t: t.name)
 def test_an_unnamed_trainer_never_holds_the_clock(trainer: Trainer) -> None:
     holds = any(signal.kind is SignalKind.PROGRESS for signal in trainer.signals())
     assert holds == trainer.named
-
-
-PROGRESS = [
-    ("validate rollout:  12%|█▏        | 15/128 [00:40<05:01]", True),
-    ("EVAL AIME-2025 @ step 0:  33%|███ | 1255/3840 [20:20<23:47, 1.81it/s]", True),
-    ("(WorkerDict pid=3) Loading checkpoint shards:  50%|█████     | 2/4 [00:09<00:09,  4.7s/it]", True),
-    ("Loading safetensors checkpoint shards:  25% Completed | 1/4 [00:00<00:02,  1.2it/s]", True),
-    ("Loading safetensors checkpoint shards:   0% Completed | 0/4 [00:00<?, ?it/s]", False),
-    ("Training Progress:   0%|          | 0/200 [00:00<?, ?it/s]", False),
-    ("Training from scratch", True),
-    ("we train from scratch", False),
-    ("test_gen_batch meta info: {'eos_token_id': 1}", True),
-    ("GET /health HTTP/1.1 200 OK", False),
-    ("INFO 01-23 10:15:26 waiting for the engine", False),
-    ("accuracy rose by 5%| that is all", False),
-]
-
-
-@pytest.mark.parametrize(("line", "found"), PROGRESS)
-def test_progress_of_verl(line: str, found: bool) -> None:
-    patterns = [s.pattern.encode("latin-1") for s in VERL.signals() if s.kind is SignalKind.PROGRESS]
-    assert any(re.search(p, line.encode() + b"\n", re.MULTILINE) for p in patterns) is found
-
-
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ('config {"task": "countdown"}', True),
-        ("validating: 64/128 tasks", True),
-        ("validating: the config", False),
-        ('my config {"task": 1}', False),
-        ("FINAL {}", False),
-    ],
-)
-def test_progress_of_tinygrpo(line: str, found: bool) -> None:
-    patterns = [s.pattern.encode("latin-1") for s in TINY.signals() if s.kind is SignalKind.PROGRESS]
-    assert any(re.search(p, line.encode() + b"\n", re.MULTILINE) for p in patterns) is found
 
 
 NESTED: Recipe = {
@@ -217,8 +170,6 @@ def test_generic_lines(line: str, step: int, key: str, value: float) -> None:
     assert (reading.kind, reading.step) == (SignalKind.STEP, step)
     assert reading.metrics[key] == pytest.approx(value, nan_ok=True)
     assert not {"step", "global_step"} & set(reading.metrics)
-    patterns = [s.pattern.encode("latin-1") for s in GENERIC.signals() if s.kind is SignalKind.STEP]
-    assert any(re.search(p, line.encode() + b"\n", re.MULTILINE) for p in patterns)
 
 
 @pytest.mark.parametrize(
@@ -240,5 +191,3 @@ def test_generic_lines(line: str, step: int, key: str, value: float) -> None:
 )
 def test_generic_near_misses(line: str) -> None:
     assert GENERIC.read_line(line) is None
-    patterns = [s.pattern.encode("latin-1") for s in GENERIC.signals() if s.kind is SignalKind.STEP]
-    assert not any(re.search(p, line.encode() + b"\n", re.MULTILINE) for p in patterns)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,8 @@ import pytest
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.readers.read import read_best, read_source
-from autoresearch.trainers.trl import Trl, read_dict
+from autoresearch.trainers.trl import Trl
+from tests.line_signals import told
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 TRL = Trl()
@@ -93,12 +93,12 @@ def test_the_trainer_state_is_believed_and_agrees(tmp_path: Path) -> None:
     ],
 )
 def test_near_misses(line: str) -> None:
-    assert read_dict(line) is None
+    assert TRL.read_line(line) is None
 
 
 def test_odd_values() -> None:
     bar = "100%|#| 6/6 [00:01<00:00, 1it/s]"
-    reading = read_dict(bar + "{'loss': nan, 'grad_norm': 'inf', 'rewards/r': None, 'epoch': 1.0}")
+    reading = TRL.read_line(bar + "{'loss': nan, 'grad_norm': 'inf', 'rewards/r': None, 'epoch': 1.0}")
     assert reading is not None
     assert math.isnan(reading.metrics["loss"])
     assert math.isnan(reading.metrics["rewards/r"])
@@ -108,24 +108,21 @@ def test_odd_values() -> None:
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ("{'loss': '0.1', 'grad_norm': '1.3', 'kl': '0.002', 'epoch': '0.1'}", {"step": b"0.002"}),
-        ("{'loss': 0.1, 'grad_norm': 1.3, 'epoch': 0.1}", {"step": b""}),  # beta is 0
-        ("{'loss': nan, 'grad_norm': 1.3, 'epoch': 0.1}", {"step": b"", "nan": b""}),
-        ("{'loss': '0', 'grad_norm': 'nan', 'epoch': '0.1'}", {"step": b"", "nan": b""}),
-        ("{'eval_loss': '-0.06', 'eval_reward': '0.04', 'epoch': '0.09'}", {"validation": b""}),
-        (" 17%|█▋        | 1/6 [00:00<00:00, 11.30it/s]", {"progress": b""}),
+        ("{'loss': '0.1', 'grad_norm': '1.3', 'kl': '0.002', 'epoch': '0.1'}", {"step": 0.002}),
+        ("{'loss': 0.1, 'grad_norm': 1.3, 'epoch': 0.1}", {"step": None}),  # beta is 0
+        ("{'loss': nan, 'grad_norm': 1.3, 'epoch': 0.1}", {"step": None, "nan": None}),
+        ("{'loss': '0', 'grad_norm': 'nan', 'epoch': '0.1'}", {"step": None, "nan": None}),
+        ("{'eval_loss': '-0.06', 'eval_reward': '0.04', 'epoch': '0.09'}", {"validation": None}),
+        (" 17%|█▋        | 1/6 [00:00<00:00, 11.30it/s]", {"progress": None}),
         ("  0%|          | 0/6 [00:00<?, ?it/s]", {}),
-        ("The vLLM server can't be reached at http://h:8000 after 240.0 seconds.", {"error": b""}),
+        ("The vLLM server can't be reached at http://h:8000 after 240.0 seconds.", {"error": None}),
         ("Server is not up yet. Retrying in 2.0 seconds...", {}),
         ("{'train_runtime': '0.34', 'train_loss': '0.01', 'epoch': '0.1'}", {}),
         ("loss: 0.5 epoch: 1", {}),
     ],
 )
-def test_signals(line: str, wanted: dict[str, bytes]) -> None:
-    found = {}
-    for signal in TRL.signals():
-        for m in re.finditer(signal.pattern.encode("latin-1"), line.encode() + b"\n", re.MULTILINE):
-            found[signal.kind.value] = (m["kl"] or b"") if "kl" in m.re.groupindex else b""
+def test_signals(line: str, wanted: dict[str, float | None]) -> None:
+    found = {one.kind: one.kl for one in told(TRL, line)}
     assert found == wanted
 
 

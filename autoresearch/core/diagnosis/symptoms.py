@@ -20,8 +20,9 @@ from typing import Any
 from autoresearch.core.diagnosis.failure import FailureFamily
 from autoresearch.core.diagnosis.families import package_data
 from autoresearch.core.metrics.expression import Point
-from autoresearch.core.metrics.metric_keys import GRADIENT_KEYS, KL_KEYS, REWARD_KEYS
+from autoresearch.core.metrics.metric_keys import GRADIENT_KEYS, REWARD_KEYS
 from autoresearch.core.metrics.objective import Objective
+from autoresearch.runner.line_patterns import KL_KEYS
 
 LEAST = 6  # points that a series must have to be divided into parts
 VALIDATIONS = 4  # ... that a series of validations must have

@@ -11,19 +11,6 @@ from autoresearch.core.metrics.signal import Reading, SignalKind
 TRAINING_PREFIXES = ("actor/", "critic/", "train/")
 """Prefixes of metrics that only a training step has, in a verl line that may also be a validation."""
 
-KL_KEYS = (
-    "actor/kl_loss",
-    "train/kl_loss",
-    "kl_loss",
-    "actor/reward_kl_penalty",
-    "train/kl_penalty",
-    "kl",
-    "actor/ppo_kl",
-    "train/ppo_kl",
-    "ppo_kl",
-)
-"""Names of the KL, the distance to the reference first, the one to the sampling policy last."""
-
 REWARD_KEYS = (
     *("critic/rewards/mean", "critic/score/mean"),  # verl, AgentJet, tinygrpo
     "train/reward",  # NeMo-RL
@@ -86,11 +73,6 @@ def is_training(key: str) -> bool:
     if key.startswith(TRAINING_PREFIXES):
         return True
     return not key.startswith(("timing", "perf/")) and any(word in key for word in _TRAINING_WORDS)
-
-
-def kl_of(metrics: Mapping[str, float]) -> float | None:
-    """The KL among these metrics, by the order of `KL_KEYS`; None if there is none."""
-    return next((metrics[key] for key in KL_KEYS if key in metrics), None)
 
 
 def step_of(metrics: Mapping[str, float]) -> int | None:

@@ -27,12 +27,15 @@ class SignalPattern:
     `hold_s`: seconds for which a PROGRESS signal suspends the first-step clock.
     `needles`: every matching line contains at least one of these texts, in the same case; to save time, the regex is
     applied only to such lines. () applies it to every line.
+    `metrics`: a regex of names; the pairs behind the match are read, and it counts only if one of them has such a name.
+    The regex may begin at any place of a line without colours and labels of processes.
     """
 
     kind: SignalKind
     pattern: str
     hold_s: float = 0.0
     needles: tuple[str, ...] = ()
+    metrics: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import Any
 
 from autoresearch.core.diagnosis.failure import Failure, FailureFamily
 from autoresearch.core.diagnosis.families import table
-from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.text.durations import spoken
@@ -32,14 +31,6 @@ from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.secrets import mask_text
 from autoresearch.trainers import ask, registry
 
-LOOSE = SignalPattern(
-    SignalKind.STEP,
-    r"^(?:[^\r\n]{0,50}[^\r\nA-Za-z_])?(?:[Gg]lobal[ _])?(?:[Tt]ime)?"
-    r"(?:[Ss]teps?|[Ii]ter(?:ation)?s?|[Ee]poch|[Ee]pisodes?|[Uu]pdates?)[ :=#\[]{1,3}\d{1,9}\b[^\r\n]{0,200}?"
-    r"\b[A-Za-z_/]{2,40}[ :=|]{1,3}[-+]?\d{0,12}\.\d",
-    needles=("tep", "ter", "poch", "pisode", "pdate"),
-)
-"""Good enough to say that a trouble was overcome, not that a run has begun to train."""
 QUIET_S = 10.0  # output older than this at the end counts as silence
 _CUT = (Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.MAX_TIME)
 _SIGNALS = {
@@ -126,10 +117,10 @@ def explain_log(log: Path, trainer: Trainer | None, tail: int) -> Explanation:
 
 
 def words_of(log: Path, trainer: Trainer | None = None) -> LastWords:
-    """The failures and signals of a log; without a trainer, by the patterns of all of them and a loose step pattern."""
+    """The failures and signals of a log; without a trainer, by the patterns of all of them."""
     known = (trainer,) if trainer else registry.every()
     signals = [signal for one in known for signal in one.signals()]
-    return last_words(log, signals if trainer else [LOOSE, *signals], [h for one in known for h in ask.harmless(one)])
+    return last_words(log, signals, [h for one in known for h in ask.harmless(one)])
 
 
 def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | None) -> tuple[str, ...]:
