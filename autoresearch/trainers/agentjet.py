@@ -28,7 +28,7 @@ from autoresearch.core.run.trainer import Circumstances, Continuation, Output, R
 from autoresearch.trainers import agentjet_lint
 from autoresearch.trainers.agentjet_lint import COMMON, FLAGS, GPUS, NAME, TRAINING, VALIDATION
 from autoresearch.trainers.command_settings import with_flags
-from autoresearch.trainers.framework import FATAL_WITH_RAY, HOLD_S, LOADING, CommandFramework, said
+from autoresearch.trainers.framework import FATAL_WITH_RAY, HOLD_S, LOADING, CommandFramework, words_of
 
 PASS_RATE = "task_pass_rate@1"
 COMPANIONS = "saved_experiments/companion_logs/companion/*.pgid"
@@ -37,7 +37,7 @@ ANNOUNCED_S = 1800.0  # a validation may print nothing between its first and its
 
 _LINES = (
     *(step_line.STEP, step_line.VALIDATION, *FATAL_WITH_RAY, LOADING),
-    said(  # the launcher's own words, before or instead of a traceback
+    words_of(  # the launcher's own words, before or instead of a traceback
         SignalKind.ERROR,
         (
             *("Error running subprocess: Command '[", "GPU memory check failed: all GPUs must have"),
@@ -58,7 +58,7 @@ _LINES = (
         ),
     ),
     # a validation begins: `Starting ...`, or `start ...` in older trees
-    said(SignalKind.PROGRESS, ("tarting validate rollout", "tart validate rollout"), ANNOUNCED_S),
+    words_of(SignalKind.PROGRESS, ("tarting validate rollout", "tart validate rollout"), ANNOUNCED_S),
 )
 
 

@@ -29,7 +29,7 @@ LOADING = SignalPattern(
 )
 
 
-def said(kind: SignalKind, words: tuple[str, ...], hold_s: float = 0.0) -> SignalPattern:
+def words_of(kind: SignalKind, words: tuple[str, ...], hold_s: float = 0.0) -> SignalPattern:
     """Lines that hold one of these words; an error tells them with what follows."""
     either = "|".join(map(re.escape, words))
     text = rf"(?P<text>(?:{either})[^\r\n]{{0,160}})" if kind is SignalKind.ERROR else either
@@ -37,10 +37,12 @@ def said(kind: SignalKind, words: tuple[str, ...], hold_s: float = 0.0) -> Signa
 
 
 def warning(code: str, message: str, hint: str) -> Finding:
+    """A finding that only warns."""
     return Finding(Severity.WARNING, code, message, hint)
 
 
 def error(code: str, message: str, hint: str) -> Finding:
+    """A finding that refuses the run."""
     return Finding(Severity.ERROR, code, message, hint)
 
 

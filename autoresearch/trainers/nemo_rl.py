@@ -38,7 +38,7 @@ from autoresearch.trainers.framework import (
     SILENT_S,
     CommandFramework,
     own_directory,
-    said,
+    words_of,
 )
 from autoresearch.trainers.nemo_rl_log import NemoRlLog
 
@@ -74,7 +74,7 @@ _LINES = (
         "\U0001f4ca Validation Results(?: for `[^`\\r\\n]{1,200}` set)?:$",
         needles=(" Validation Results",),
     ),
-    said(  # the asynchronous loop's own words; after a warned stall the process hangs on
+    words_of(  # the asynchronous loop's own words; after a warned stall the process hangs on
         SignalKind.ERROR,
         (
             *("Error in async loop: ", "Error in async PPO loop: ", "WARNING: rollout stall -- "),
@@ -90,7 +90,7 @@ _LINES = (
         ("SETUP COMPLETE", "[run --rayjob]", "Loaded configuration from", "Using log directory", " Setting up "),
     ),
     # it says nothing more until it is done
-    said(SignalKind.PROGRESS, ("Running initial validation...", "Starting validation at step 0"), SILENT_S),
+    words_of(SignalKind.PROGRESS, ("Running initial validation...", "Starting validation at step 0"), SILENT_S),
 )
 
 

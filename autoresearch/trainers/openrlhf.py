@@ -34,8 +34,8 @@ from autoresearch.trainers.framework import (
     CommandFramework,
     error,
     own_directory,
-    said,
     warning,
+    words_of,
 )
 
 _GROUPED = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")  # estimators that compare a prompt's samples
@@ -74,7 +74,7 @@ _LINES = (
         needles=("Eval stage of ",),
         metrics="^eval_(?:gpt_)?loss",
     ),
-    said(SignalKind.ERROR, ("Job entrypoint command failed with exit code",)),
+    words_of(SignalKind.ERROR, ("Job entrypoint command failed with exit code",)),
     *(*FATAL_WITH_RAY, LOADING),
 )
 

@@ -37,8 +37,8 @@ from autoresearch.trainers.framework import (
     CommandFramework,
     error,
     own_directory,
-    said,
     warning,
+    words_of,
 )
 
 _COMMAND = later(
@@ -60,7 +60,7 @@ _LINES = (
     _dicts(SignalKind.STEP, "step", metrics="^train/"),  # of the actor; the critic's own has the same number
     _dicts(SignalKind.VALIDATION, "eval"),
     _dicts(SignalKind.PROGRESS, "rollout", "perf", "critic-step", "passrate", "multi_turn", hold_s=HOLD_S),
-    said(
+    words_of(
         SignalKind.ERROR,
         (
             *("Health check failed for rollout engine", "Timeout while flushing cache."),

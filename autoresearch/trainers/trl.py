@@ -24,7 +24,7 @@ from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, real_at, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers.framework import FATAL, LOADING, CommandFramework, own_directory, said, warning
+from autoresearch.trainers.framework import FATAL, LOADING, CommandFramework, own_directory, warning, words_of
 
 _BAR = later(r"\s*\d{1,3}%\|[^|]{0,640}\| *(?P<n>\d{1,9})/(?P<of>\d{1,9}) \[")  # Trainer's own bar has no description
 _KINDS = "grpo|rloo|sft|dpo|kto|reward"
@@ -47,7 +47,7 @@ _LINES = (
         SignalKind.STEP, rf"(?=\{{'eps': ){_CLOSED}", needles=("{'eps': ",), metrics="^objective/kl$"
     ),
     SignalPattern(SignalKind.VALIDATION, rf"(?=\{{'eval_){_CLOSED}", needles=("{'eval_",), metrics="^eval_"),
-    said(SignalKind.ERROR, ("The vLLM server can't be reached at ",)),
+    words_of(SignalKind.ERROR, ("The vLLM server can't be reached at ",)),
     *(*FATAL, fatal_lines.NCCL_TIMEOUT, LOADING),
 )
 

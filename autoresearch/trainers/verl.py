@@ -36,8 +36,8 @@ from autoresearch.trainers.framework import (
     CommandFramework,
     error,
     own_directory,
-    said,
     warning,
+    words_of,
 )
 
 _LOOP = "verl_loop"  # stored beside the recipe's keys: sft, sft_ray, apart, or missing for PPO on one pool
@@ -66,7 +66,7 @@ _ACTOR = "actor_rollout_ref.actor"
 
 _LINES = (
     *(step_line.STEP, step_line.VALIDATION, *FATAL_WITH_RAY),
-    said(SignalKind.ERROR, ("[ASYNC MAIN] Component failed", "[ASYNC MAIN] Training failed")),  # the other half is next
+    words_of(SignalKind.ERROR, ("[ASYNC MAIN] Component failed", "[ASYNC MAIN] Training failed")),
     LOADING,
     SignalPattern(
         SignalKind.PROGRESS,
@@ -77,7 +77,7 @@ _LINES = (
         HOLD_S,
         ("test_gen_batch meta info:", "Training from scratch", " initialized", "[ASYNC MAIN] ", "sample collected "),
     ),
-    said(SignalKind.PROGRESS, ("all initialize finished, ready to fit",), SILENT_S),
+    words_of(SignalKind.PROGRESS, ("all initialize finished, ready to fit",), SILENT_S),
 )
 
 
