@@ -24,9 +24,8 @@ from urllib.parse import quote, unquote
 from autoresearch.core.metrics import metric_keys
 from autoresearch.core.metrics.python_values import number, numbers
 from autoresearch.core.metrics.signal import Reading
+from autoresearch.readers.binary_records import BYTES, FIXED64, VARINT, fields_of, head_of, records
 from autoresearch.readers.chunks import lines
-from autoresearch.readers.log_blocks import head_of, records
-from autoresearch.readers.protobuf import BYTES, FIXED64, VARINT, fields_of
 from autoresearch.records.hostile import is_readable
 
 HEAD = b":SWL"

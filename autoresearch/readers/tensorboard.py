@@ -18,7 +18,7 @@ from pathlib import Path
 
 from autoresearch.core.metrics.metric_keys import readings as split
 from autoresearch.core.metrics.signal import Reading
-from autoresearch.readers.protobuf import BYTES, FIXED32, FIXED64, VARINT, fields_of
+from autoresearch.readers.binary_records import BYTES, FIXED32, FIXED64, VARINT, fields_of
 from autoresearch.records.hostile import open_readable
 
 _STEP, _SUMMARY = 2, 5  # of Event

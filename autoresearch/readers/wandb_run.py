@@ -1,6 +1,6 @@
 """W&B: read the history of a run, offline or not, from its files, without the wandb package.
 
-    wandb/{run,offline-run}-YYYYMMDD_HHMMSS-<id>/run-<id>.wandb       records (`readers.log_blocks`), head `:W&B`
+    wandb/{run,offline-run}-YYYYMMDD_HHMMSS-<id>/run-<id>.wandb       records (`readers.binary_records`), head `:W&B`
     .../files/wandb-history.jsonl                                     written by very old versions
     .../files/wandb-summary.json                                      the last value of each key
 
@@ -19,9 +19,8 @@ from pathlib import Path
 from autoresearch.core.metrics import metric_keys
 from autoresearch.core.metrics.python_values import numbers
 from autoresearch.core.metrics.signal import Reading
+from autoresearch.readers.binary_records import BYTES, VARINT, fields_of, head_of, records
 from autoresearch.readers.jsonl import read_jsonl
-from autoresearch.readers.log_blocks import head_of, records
-from autoresearch.readers.protobuf import BYTES, VARINT, fields_of
 
 HEAD = b":W&B"
 SUFFIX = ".wandb"

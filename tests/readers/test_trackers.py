@@ -21,7 +21,7 @@ import pytest
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.readers.log_blocks import HEAD, records
+from autoresearch.readers.binary_records import HEAD, records
 from autoresearch.readers.read import read_source
 from autoresearch.readers.swanlab_run import read_swanlab
 from autoresearch.readers.tensorboard import read_tensorboard

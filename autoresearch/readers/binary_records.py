@@ -1,4 +1,4 @@
-"""Log blocks: the container of W&B's and SwanLab's binary files, LevelDB's log format after a short header.
+"""Binary records: LevelDB's log format, in which W&B and SwanLab keep theirs after a short header, and protobuf.
 
 A header of 7 bytes, then blocks of 32 KiB (counted from the beginning of the file). A block holds fragments: CRC-32 (of
 the type and the content), length (uint16), type (1 whole, 2 first, 3 middle, 4 last part of a record), content; the
@@ -22,6 +22,8 @@ _BLOCK = 1 << 15
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _SEED = {kind: zlib.crc32(bytes([kind])) for kind in (_WHOLE, _FIRST, _MIDDLE, _LAST)}
 _LONGEST = 1 << 26  # a longer record holds no scalars
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types of protobuf
+Fields = list[tuple[int, int, int, int]]  # number, wire type, start and end of the content
 
 
 def head_of(path: Path) -> bytes:
@@ -72,3 +74,44 @@ def _fragments(block: bytes, at: int) -> Iterator[tuple[int, bytes]]:
             return
         yield kind, content
         at += HEAD + length
+
+
+def fields_of(data: bytes, at: int, end: int) -> Fields:
+    """The fields of one protobuf message, without its schema (protobuf.dev/programming-guides/encoding).
+
+    For a varint, its value replaces the start. IndexError if the message is torn.
+    """
+    found: Fields = []
+    while at < end:
+        key, at = _varint(data, at)
+        kind = key & 7
+        if kind == VARINT:
+            value, at = _varint(data, at)
+            found.append((key >> 3, kind, value, at))
+            continue
+        if kind == BYTES:
+            length, at = _varint(data, at)
+        elif kind in (FIXED32, FIXED64):
+            length = 4 if kind == FIXED32 else 8
+        else:
+            raise ValueError("a wire type that is no longer used")
+        if at + length > end:
+            raise IndexError("a field that ends behind its message")
+        found.append((key >> 3, kind, at, at + length))
+        at += length
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    if byte < 0x80:
+        return byte, at + 1
+    value, shift = byte & 0x7F, 7
+    while shift < 70:
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at + 1
+        shift += 7
+    raise ValueError("a number that does not end")
