@@ -35,6 +35,7 @@ _BEGIN, _STEER, _VERBS = "Start and watch", "Steer", "Commands"
 # In the order of the help pages.
 COMMANDS: dict[str, CommandEntry] = {name: CommandEntry(*entry) for name, *entry in (
     ("run", "run:run", _RUNS, "Run one blueprint: launched in tmux, watched, limited, measured, recorded."),
+    ("prove", "prove:prove", _RUNS, "Is a gain real? Fresh runs of two versions or two commands, until it is decided."),
     ("status", "status:status", _RUNS, "What a run, or every living run, is doing; records those that died."),
     ("wait", "status:wait", _RUNS, "Wait for news of a run or a campaign; returns early on it."),
     ("queue", "queue:queue", _RUNS, "One live screen of all runs at all targets; keys for logs, stop, attach."),
@@ -50,6 +51,7 @@ COMMANDS: dict[str, CommandEntry] = {name: CommandEntry(*entry) for name, *entry
     ("ledger export", "ledger:export", _VERBS, "A ledger as CSV, Parquet, or TensorBoard's event files."),
     ("compare", "results:compare", _RESULTS, "Compare two runs: metrics, recipe by key, code, environment, limits."),
     ("repro", "results:repro", _RESULTS, "Check a row's commit out again, ready to be run; --run launches it."),
+    ("audit", "prove:audit", _RESULTS, "How much of another loop's ledger noise alone would give, and what to prove."),
     ("campaign", "", _MANY, "Many hypotheses, one objective; `wait`, `note`, `report` take its name."),
     ("campaign start", "campaign:start", _BEGIN, "Start a campaign (`campaign FILE`, `campaign --count N` mean this)."),
     ("campaign status", "campaign_view:status", _BEGIN, "Where it stands; --full: everything needed to take over."),

@@ -21,6 +21,8 @@ from autoresearch.errors import AutoresearchError, ConflictError, UsageError
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
+    from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
+    from autoresearch.lab.parts import Parts
     from autoresearch.records.campaign_records import CampaignDir
 Set = Annotated[
     list[str] | None,
@@ -52,9 +54,7 @@ def start(
 
     `autoresearch config schema` lists the keys of a campaign file, which --set takes too: --set prune=median.
     """
-    from autoresearch.commands.notice_checks import warn_of_recipients
     from autoresearch.commands.project import campaign_file_here
-    from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaign_setup.preflight import preflight
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 
@@ -86,21 +86,32 @@ def start(
             return plan
     if campaign_file["after"]:
         return _begin_later(campaign_file, flags, set_ or ())
+    campaign_dir, attach = begun(proposed, parts)
+    if not detach:
+        return follow(campaign_dir)
+    if not attach:
+        return changed(campaign_dir, " runs already")
+    result = changed(campaign_dir, f" runs; attach: {attach}", {"attach": attach})
+    return CommandResult(result.payload, [*result.lines, f"ledger: {campaign_dir.ledger}"])
+
+
+def begun(proposed: ProposedCampaign, parts: Parts) -> tuple[CampaignDir, str]:
+    """Start a campaign, unless it lives: its directory, and how to attach to it ("" where it lived before)."""
+    from autoresearch.commands.notice_checks import warn_of_recipients
+    from autoresearch.lab.campaign_setup import start_campaign
+
     if not proposed.trainer_settings.steps_known:
         output.remark(f"first step: {proposed.first_step_rule}")
     if proposed.earlier:
         output.remark(proposed.earlier)
     if proposed.campaign_dir.controlled:  # its stop rules are as they were: `campaign set` changes them
-        return changed(proposed.campaign_dir, " runs already") if detach else follow(proposed.campaign_dir)
+        return proposed.campaign_dir, ""
     with _typed_again():
         campaign_dir = start_campaign.create(proposed, parts)
     attach = start_campaign.start_and_wait(campaign_dir, parts)
     warn_of_recipients(Path(proposed.spec.blueprint).parent, parts.environ)
-    if detach:
-        result = changed(campaign_dir, f" runs; attach: {attach}", {"attach": attach})
-        return CommandResult(result.payload, [*result.lines, f"ledger: {campaign_dir.ledger}"])
     output.remark(f"{proposed.spec.name} in {campaign_dir.path} runs in a session of its own; {attach}")
-    return follow(campaign_dir)
+    return campaign_dir, attach
 
 
 def _begin_later(campaign_file: CampaignFile, flags: Mapping[str, Any], pairs: Sequence[str]) -> CommandResult:

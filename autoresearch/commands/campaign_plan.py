@@ -22,9 +22,12 @@ _JSON_KEYS = {"agent": "researcher"}  # rows of the plan whose key for programs 
 
 
 def unless_agreed(
-    proposed: ProposedCampaign, findings: Any, begins: str, *, asking: bool, exit_code: int
+    proposed: ProposedCampaign, findings: Any, begins: str, *, asking: bool, exit_code: int, agree: str = "--yes"
 ) -> CommandResult | None:
-    """Show the plan and ask; None where a person agreed, else what is to be said: how to agree, and nothing changed."""
+    """Show the plan and ask; None where a person agreed, else what is to be said: how to agree, and nothing changed.
+
+    agree: the option that agrees, "" if the line without `--dry-run` does.
+    """
     from autoresearch.lab.disk.campaign_disk import planned_disk
 
     disk = planned_disk(proposed.spec, proposed.cost.runs, proposed.base.checkout, real_parts())
@@ -42,7 +45,7 @@ def unless_agreed(
         "cost": proposed.cost.to_json(),
         "disk": disk.to_json(),
         "remarks": [value for key, value in rows if key == "remark"],
-        "next": [output.typed.again("--yes", without=("--json", "--dry-run", "--yes"))],
+        "next": [output.typed.again(*filter(None, [agree]), without=("--json", "--dry-run", "--yes"))],
     }
     if exit_code:
         output.remark("nothing was started: --yes starts it, and --dry-run only plans")

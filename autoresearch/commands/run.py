@@ -30,6 +30,7 @@ from autoresearch.records.rundir import RunDir
 
 def run(
     blueprint: Annotated[str, typer.Argument(metavar="BLUEPRINT", show_default=False)] = "",
+    command: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND...]", show_default=False)] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return as soon as it runs.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; where there is no blueprint, write it.")] = False,
@@ -51,14 +52,23 @@ def run(
     fix_of: Annotated[str, typer.Option(metavar="RUN", help="A repaired rerun of RUN, on its branch.")] = "",
     note: Annotated[str, typer.Option(help="What was repaired; goes into the experiment log.")] = "",
 ) -> CommandResult:
-    """Run one blueprint in an ajet_* tmux session, watched, limited, measured and recorded."""
+    """Run one blueprint in an ajet_* tmux session, watched, limited, measured and recorded.
+
+    `run -- python train.py --lr 1e-3` runs a command as it stands; the blueprint that says the same is written.
+    """
     if fix_of and note == REPAIRED:
         raise UsageError(
             "nothing is repaired yet: --note says in your words what was",
             hint=f"`autoresearch explain {fix_of}` says what to try",
             fix=f"autoresearch explain {fix_of}",
         )
-    path = Path(blueprint) if blueprint else _offer()
+    if typed := typed_command([blueprint, *(command or ())]):
+        from autoresearch.lab.campaign_setup.typed_command import typed_blueprint
+
+        path = typed_blueprint(typed, Path.cwd())
+        blueprint = output.near(path)
+    else:
+        path = Path(blueprint) if blueprint else _offer()
     flags = {
         "first_step_timeout": first_step_timeout,
         "max_time": max_time,
@@ -87,10 +97,34 @@ def run(
     for line in started.remarks:
         output.remark(line)
     warn_of_recipients(path.absolute().parent, os.environ)
-    more = {"remarks": list(started.remarks)}
+    more: dict[str, Any] = {"remarks": list(started.remarks)}
+    if typed:
+        more["blueprint"] = str(path)
+        output.remark(f"to say more (limits, metric, files): edit {blueprint}, and run it by its name")
     if detach:
         return _detached(started.launched, more)
     return follow_to_end(started.launched, experiment.parts, more=more)
+
+
+def typed_command(words: Sequence[str]) -> str:
+    """The command behind `--`, as a shell line; "" where a blueprint was named, in whatever place.
+
+    Raises UsageError for words that nothing separates from the blueprint, and for options behind a shell line.
+    """
+    first, *more = words
+    behind = "--" in output.typed.words
+    if not more and (first.endswith(".md") or not behind):
+        return ""
+    if not behind:
+        fix = f"autoresearch run -- {shlex.join(words)}"
+        raise UsageError(f"one blueprint is run, and `{more[0]}` follows it; a command stands behind `--`", fix=fix)
+    if more and " " in first and not Path(first).exists():
+        raise UsageError(
+            f"`{first}` is a whole shell line, and more words follow it",
+            hint="options of `run` stand before `--`",
+            fix=f"autoresearch run {shlex.join(more)} -- {shlex.quote(first)}",
+        )
+    return shlex.join(words) if more else first
 
 
 def _offer() -> Path:

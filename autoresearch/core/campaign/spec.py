@@ -17,6 +17,7 @@ from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.errors import UsageError
 
+AT_LEAST = re.compile(r"\s*(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*%?\s*\Z")
 TARGET = re.compile(r"\s*(?:(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*)?(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
 
 BASELINE_RUNS = 5  # usually; fewer where they would be more than a fifth of all (`core/controller/cost.py`)
@@ -95,6 +96,8 @@ class CampaignSpec:
     retests: int = 6  # at most, further runs of a promising idea
     max_machine_retries: int = 2  # of each run that the machine ended
     confirm: bool = True
+    prove: bool = False  # its ideas are put to the proof, whatever their first runs show
+    at_least: str = ""  # the gain that a claim has to exceed: in the metric's unit, or `0.5%` of the baseline's mean
     parallel: int = 1  # slots of all targets together
     places: tuple[Target, ...] = (LOCAL,)  # each with its slots; 0 only for a single target: then `parallel` applies
     gpus_per_run: int = 0
@@ -156,6 +159,11 @@ class CampaignSpec:
         if not changes:
             raise UsageError("nothing would change", hint="such as count=40, deadline=10h or budget_usd=20")
         return changes
+
+    def least_gain(self, baseline: float) -> float:
+        """`at_least` in the metric's unit, where the baseline's mean is this."""
+        number, percent, _ = self.at_least.partition("%")
+        return (abs(baseline) / 100 if percent else 1.0) * float(number or 0)
 
     def branch(self, slug: str) -> str:
         """The branch name of a hypothesis."""

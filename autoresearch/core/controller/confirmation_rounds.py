@@ -33,6 +33,7 @@ from autoresearch.core.statistics.confirmation import (
     unfinished,
 )
 from autoresearch.core.statistics.noise import mean
+from autoresearch.core.statistics.noise import measured as measured_values
 from autoresearch.core.statistics.seeding import Randomness, SeedCheck, SeededRun
 
 MOST_ROUNDS = 2  # at the end of a campaign
@@ -145,7 +146,15 @@ def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> t
 
 def rounds_left(state: CampaignState) -> int:
     """How many rounds may still follow by themselves, until the campaign ends; one that is continued has them again."""
-    return MOST_ROUNDS - (len(state.rounds) - state.earlier_rounds)
+    return (1 if state.spec.prove else MOST_ROUNDS) - (len(state.rounds) - state.earlier_rounds)
+
+
+def to_be_proved(state: CampaignState) -> list[Idea]:
+    """The ideas that the next round tests if nobody names others: the best one, or all that a proof is about."""
+    if state.spec.prove:
+        return [idea for idea in state.ideas if idea.index > 1 and idea.values and not idea.confirmed]
+    best = state.best
+    return [best] if best and best.kept and best.index > 1 and not best.confirmed else []
 
 
 def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[Round | None, str]:
@@ -153,8 +162,8 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
 
     If the campaign does not allow a round for all of them, the best ones are tested.
     """
-    best, baseline = state.best, state.baseline
-    chosen = list(candidates) or ([best] if best and best.kept and best.index > 1 and not best.confirmed else [])
+    baseline = state.baseline
+    chosen = list(candidates) or to_be_proved(state)
     doubted = next((idea for idea in (chosen or state.doubtful) if state.distrusted(idea)), None)
     chosen = [idea for idea in chosen if not (idea.copies or unprovable(idea) or state.distrusted(idea))]
     if not chosen and doubted is not None:
@@ -199,16 +208,22 @@ class _Test:
         return next(size for size in self.ongoing.sizes if min(len(self.ours), len(self.theirs)) < size)
 
 
+def design_of(ongoing: Round) -> Design:
+    """The looks of a round, with their levels."""
+    alphas = levels(level(ongoing.number) / len(ongoing.candidates), ongoing.sizes)
+    return Design(ongoing.sizes, alphas, FUTILE[: len(ongoing.sizes) - 1])
+
+
 def _tests(state: CampaignState, ongoing: Round) -> list[_Test]:
     baseline = state.baseline
     assert baseline is not None
     theirs, found = baseline.fresh_values(ongoing.number), []
-    alphas = levels(level(ongoing.number) / len(ongoing.candidates), ongoing.sizes)
-    looks = Design(ongoing.sizes, alphas, FUTILE[: len(ongoing.sizes) - 1])
+    looks = design_of(ongoing)
+    least = state.spec.least_gain(mean(values)) if (values := measured_values(theirs)) else 0.0
     for idea in state.ideas:
         if idea.index in ongoing.candidates:
             ours = idea.fresh_values(ongoing.number)
-            result = confirm(state.spec.objective, looks, ours, theirs, baseline.past_values)
+            result = confirm(state.spec.objective, looks, ours, theirs, baseline.past_values, least)
             found.append(_Test(ongoing, idea, ours, theirs, result))
     return found
 

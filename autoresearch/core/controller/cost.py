@@ -66,7 +66,7 @@ def run_count(campaign_spec: CampaignSpec, ideas: int, attempted: int = 0) -> Ru
         baseline=baseline,
         first=first,
         retests=simulated.retests(ideas) - simulated.retests(min(ideas, attempted)),
-        confirming=simulated.kept(ideas) * fmean(sizes or [0.0]),
+        confirming=(1.0 if spec.prove else simulated.kept(ideas)) * fmean(sizes or [0.0]),
         most=baseline + first * (1 + spec.retests) + (repeats + _fresh_at_most(spec) if ideas > 1 else 0),
     )
 
@@ -104,6 +104,8 @@ def confirmation_to_come(state: CampaignState) -> float:
     spec, best, baseline = state.spec, state.best, state.baseline
     if not spec.confirm or state.unseeded or rounds_left(state) <= 0:
         return 0.0
+    if spec.prove:
+        return fresh_runs(EFFECT, spec.rules.confirm_runs)
     if best is None or baseline is None or best is baseline or best.confirmed or not best.kept:
         return 0.0
     noise = noise_of(idea.values for idea in state.ideas)

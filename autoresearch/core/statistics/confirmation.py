@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from itertools import zip_longest
 from statistics import NormalDist
 
 from autoresearch.core.campaign.claim import ClaimEstimate
@@ -36,6 +37,7 @@ from autoresearch.core.statistics.noise import measured, variance
 from autoresearch.core.statistics.student_t import share_p, t_cdf, t_quantile
 
 _NORMAL = NormalDist()
+_HIGHER = Objective("metric")
 _POINTS = 41  # of Simpson's rule between two boundaries: errors below 1e-5
 _FAR = 8.0  # standard deviations
 
@@ -177,6 +179,7 @@ COVERAGE = 0.9
 LOOKS = 3
 STEP = 2  # runs of each side between two looks
 FEWEST = 4  # runs of each side at the first look
+POWER_TESTS = 2000
 MOST = 40  # runs of each side that any design may need
 
 
@@ -238,8 +241,11 @@ def confirm(
     candidate: Sequence[float | None],
     baseline: Sequence[float | None],
     earlier: Sequence[float | None] = (),
+    least: float = 0.0,
 ) -> Confirmation | None:
     """Judge a candidate by its fresh runs and the baseline's, in the order in which they were begun; None: more to run.
+
+    `least`: the gain, in the metric's unit, that a claim has to exceed.
 
     A None is a run without the metric by its own fault; runs that the machine ended are left out and replaced.
     `earlier`: the baseline's runs of the search. It was not selected, so they count where failures are compared.
@@ -247,7 +253,7 @@ def confirm(
     for look, size in enumerate(looks.sizes):
         if min(len(candidate), len(baseline)) < size:
             return None
-        result = _look(objective, looks, look, candidate[:size], baseline[:size], earlier)
+        result = _look(objective, looks, look, candidate[:size], baseline[:size], earlier, least)
         if result is not None:
             return result
     raise AssertionError("the last look decides")
@@ -265,6 +271,7 @@ def _look(
     candidate: Sequence[float | None],
     baseline: Sequence[float | None],
     earlier: Sequence[float | None],
+    least: float,
 ) -> Confirmation | None:
     """The result at this look; None if the test goes on."""
     ours, theirs, counts = measured(candidate), measured(baseline), _counts(candidate, baseline)
@@ -278,15 +285,16 @@ def _look(
         known = f"{len(ours)} of {len(candidate)} fresh runs and {len(theirs)} of {len(baseline)} of the baseline"
         reason = f"not decided: {known} have the metric: too few to claim anything at {alpha:.2g}"
         return Confirmation(Claim.UNDECIDED, reason, counts, alpha=alpha)
-    p = p_value(objective, ours, theirs)
+    tested = [value - objective.change(least) for value in ours]  # that they are better by more than `least`
+    p = p_value(objective, tested, theirs)
     passed = p <= alpha and not fails
     if not (passed or last or p > looks.futile[look]):
         return None
     delta = gain(objective, ours, theirs)
-    middle, low, high = _gain(looks, look, delta, passed, ours, theirs)
+    middle, low, high = (least + end for end in _gain(looks, look, delta - least, passed, tested, theirs))
     too_many = p <= alpha and bool(fails)
     found = replace(counts, gain=middle, gain_low=low, gain_high=high, coverage=COVERAGE, fails_more=too_many)
-    why = fails if too_many else f"p = {p:.2g}, {alpha:.2g} needed"
+    why = fails if too_many else f"p = {p:.2g}, {alpha:.2g} needed" + (f", of more than {least:.3g}" if least else "")
     reason = f"{'confirmed' if passed else 'not confirmed'}: {found.words(objective)}; {why}"
     return Confirmation(Claim.CONFIRMED if passed else Claim.DEMOTED, reason, found, delta, p, alpha)
 
@@ -304,6 +312,25 @@ def fails_more(candidate: Sequence[float | None], baseline: Sequence[float | Non
         return ""
     counts = f"{ours} of {len(candidate)} runs have no metric, {theirs} of all {len(baseline)} of the baseline's"
     return f"it fails more often: {counts}"
+
+
+@lru_cache(maxsize=64)
+def power(looks: Design, effect: float) -> float:
+    """The chance that a test claims an idea whose true gain is `effect`, in sd of a run.
+
+    Of POWER_TESTS simulated ones with normal noise and no failures; equal arguments give equal numbers.
+    """
+    each = 2 * looks.sizes[-1]
+    draws = NormalDist().samples(POWER_TESTS * each, seed=0)
+    claimed = 0
+    for start in range(0, len(draws), each):
+        ours, theirs = draws[start : start + each // 2], draws[start + each // 2 : start + each]
+        for size, alpha, futile in zip_longest(looks.sizes, looks.levels, looks.futile, fillvalue=0.0):
+            p = p_value(_HIGHER, [effect + value for value in ours[: int(size)]], theirs[: int(size)])
+            claimed += p <= alpha
+            if p <= alpha or p > futile:
+                break
+    return claimed / POWER_TESTS
 
 
 def p_value(objective: Objective, ours: Sequence[float], theirs: Sequence[float]) -> float:

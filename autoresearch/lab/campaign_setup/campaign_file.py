@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.agents.agent import AgentSpec
-from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS, too_few_to_confirm
+from autoresearch.core.campaign.spec import AT_LEAST, LEAST_CONFIRM_RUNS, too_few_to_confirm
 from autoresearch.core.keys import unknown_key
 from autoresearch.core.run.json_record import from_record
 from autoresearch.errors import NotFoundError, UsageError
@@ -101,6 +101,8 @@ def _typed(flags: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, tuple[An
 
 def _refuse_contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> None:
     """UsageError for early stopping without a warm-up, and for a proof of the best idea that can never come."""
+    if values["at_least"] and not AT_LEAST.match(str(values["at_least"])):
+        raise UsageError(f"{sources['at_least']}: at_least is no gain: {values['at_least']!r}", hint="0.02, or 0.5%")
     if values["prune"] and values["warmup"] is None:
         raise UsageError(
             "early stopping needs a warm-up: the steps in which no run is ended for its curve",

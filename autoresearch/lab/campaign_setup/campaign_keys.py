@@ -43,6 +43,8 @@ _CAMPAIGN_KEYS = (
     Key("retests", _T.COUNT, 6, "further runs, at most, of an idea that looks better"),
     Key("max_machine_retries", _T.COUNT, 2, "tries again, at most, of a run that the machine ended"),
     Key("confirm", _T.SWITCH, True, "prove the best idea at the end with fresh seeds"),
+    Key("prove", _T.SWITCH, False, "put the queue's ideas to the proof, whatever their first runs show"),
+    Key("at_least", _T.TEXT, "", "the gain that a claim has to exceed: 0.02, or 0.5% of the baseline's mean"),
     Key("confirm_runs", _T.COUNT, CONFIRM_RUNS, "fresh runs of a round of that proof, at most; from 8 on", 1),
     Key("resolution", _T.AMOUNT, None, "where seeds do nothing: a gain must exceed it; else as the runs show"),
     Key("parallel", _T.COUNT, 1, "runs at a time", 1),

@@ -35,8 +35,8 @@ from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
 
 _AS_GIVEN = (
-    "retests", "max_machine_retries", "confirm", "resolution", "runs_per_gpu", "gpu_busy_mib", "min_steps", "prune",
-    "keep_gb",
+    "retests", "max_machine_retries", "confirm", "prove", "at_least", "resolution", "runs_per_gpu", "gpu_busy_mib",
+    "min_steps", "prune", "keep_gb",
 )  # fmt: skip
 """Fields of the spec that are keys of the campaign file, by the same name."""
 

@@ -50,6 +50,12 @@ def program_paths(command: str, directory: Path) -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
+def printed_metric(command: str, directory: Path) -> str:
+    """The number that the command's program prints and that is worth optimising; "" where several are as likely."""
+    found = metric_candidates(command, directory)
+    return found[0] if len(found) == 1 else ""
+
+
 def metric_candidates(command: str, directory: Path) -> list[str]:
     """The names of numbers that the command's program prints, and of which any may be the objective."""
     paths = program_paths(command, directory)

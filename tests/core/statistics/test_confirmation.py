@@ -21,6 +21,7 @@ from autoresearch.core.statistics.confirmation import (
     fewest_runs,
     level,
     p_value,
+    power,
 )
 from tests.bench.simulated import proof
 
@@ -66,6 +67,23 @@ def test_minimise_is_the_mirror_and_reads_as_lower() -> None:
     assert up.reason.startswith("confirmed: +3 against") and down.reason.startswith("confirmed: -3 against")
     worse = confirm(DOWN, ONE_LOOK, [*runs], [*BASE])
     assert worse is not None and worse.claim is DEMOTED and worse.estimate.gain == pytest.approx(-3, abs=0.001)
+
+
+@pytest.mark.parametrize(("objective", "sign"), [(UP, 1), (DOWN, -1)])
+def test_a_claim_may_have_to_exceed_a_gain(objective: Objective, sign: int) -> None:
+    runs, base = [sign * value for value in (11.0, 13.0, 15.0, 13.0)], [sign * value for value in BASE]
+    plain, small, large = (confirm(objective, ONE_LOOK, runs, base, (), least) for least in (0.0, 0.3, 2.0))
+    assert plain and small and large
+    assert (plain.claim, small.claim, large.claim) == (CONFIRMED, CONFIRMED, DEMOTED)
+    assert plain.delta == small.delta == large.delta == 3.0
+    assert small.p is not None and large.p is not None and small.p < large.p
+    assert large.estimate.gain == pytest.approx(3.0, abs=0.2) and "of more than 2" in large.reason
+
+
+def test_power_grows_with_the_gain_and_without_one_is_below_the_level() -> None:
+    chances = [power(plan(), gain) for gain in (0.0, 1.0, 1.5, 3.0)]
+    assert chances == sorted(chances) and chances[0] <= level(1) and chances[-1] > 0.99
+    assert power(plan(budget=8), 1.5) < chances[2], "half the runs see less"
 
 
 def test_the_sentence_has_the_numbers_and_names_what_is_missing() -> None:

@@ -1,0 +1,187 @@
+"""`autoresearch prove` and `audit`: is this gain real? And which of another loop's gains are worth the question?"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.campaign import Set, begun, follow
+from autoresearch.commands.campaign_plan import unless_agreed
+from autoresearch.commands.campaign_view import payload_of, state_of
+from autoresearch.commands.name_lookup import target_named
+from autoresearch.commands.output import CommandResult
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.errors import UsageError
+
+if TYPE_CHECKING:
+    from autoresearch.lab.campaign_setup.proof import Side
+    from autoresearch.records.campaign_records import CampaignDir
+
+WORTH, CLEAR = 1.0, 5.0  # sd of a difference of two runs: less is mostly noise, and more hardly ever is
+MOST_PROOFS = 5
+_USAGE = "autoresearch prove HEAD --against main -- python train.py"
+
+
+def prove(
+    words: Annotated[list[str] | None, typer.Argument(metavar="[REVISION] [-- COMMAND...]", show_default=False)] = None,
+    against: Annotated[str, typer.Option(metavar="REVISION", help="What it is compared with.")] = "",
+    metric: Annotated[str, typer.Option(help="The number that counts, if it is not found.")] = "",
+    at_least: Annotated[str, typer.Option(metavar="GAIN", help="It has to exceed this: 0.02, or 0.5%.")] = "",
+    budget: Annotated[str, typer.Option(metavar="DURATION", help="Time that it may take in all.")] = "",
+    launcher: Annotated[
+        str, typer.Option(metavar="TARGETS", help="Where: local:2, ssh:gpu1:4, slurm:8.", callback=target_named)
+    ] = "",
+    gpus: Annotated[str, typer.Option(help="The pool: none, all, N, 0,1 or UUIDs.")] = "",
+    set_: Set = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; change nothing.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Return as soon as it runs.")] = False,
+) -> CommandResult:
+    """Tell whether one version of the code, or one command, is better than another, by fresh runs of both.
+
+    `prove HEAD --against main -- uv run train.py`; `prove mine theirs`; `prove -- 'python a.py' 'python a.py --lr 1'`
+    (whether the second is better than the first). The same line again goes on where it was.
+    """
+    from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
+    from autoresearch.lab.campaign_setup.preflight import preflight
+    from autoresearch.lab.campaign_setup.proof import proof_file
+    from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
+
+    candidate, baseline, blueprint = _sides(list(words or ()), against)
+    parts, here = real_parts(), Path.cwd()
+    path = proof_file(candidate, baseline, here, metric, blueprint)
+    if candidate.revision and (earlier := _shown_before(path)):
+        output.remark(f"this was put to the proof before; for new runs, remove {output.near(path.parent)} first")
+        return _proof_result(earlier)
+    flags = {"deadline": budget, "at_least": at_least, "metric": metric, "launcher": launcher, "gpus": gpus}
+    campaign_file = read_campaign_file(str(path), flags, start=here, now=parts.clock(), pairs=set_ or ())
+    proposed = resolve_campaign(campaign_file, parts)
+    findings = preflight(proposed)
+    if dry_run and (plan := unless_agreed(proposed, findings, "", asking=False, exit_code=0, agree="")):
+        return plan
+    campaign_dir, _ = begun(proposed, parts)
+    if not detach:
+        follow(campaign_dir)
+    return _proof_result(campaign_dir)
+
+
+def _sides(words: list[str], against: str) -> tuple[Side, Side, Path | None]:
+    """The two sides, and the project's blueprint where no command was typed."""
+    from autoresearch.lab.campaign_setup.first_blueprint import training_command
+    from autoresearch.lab.campaign_setup.proof import Side
+    from autoresearch.lab.resolve.resolve_blueprint import read_blueprint
+
+    line = output.typed.words
+    behind = len(line) - line.index("--") - 1 if "--" in line else 0
+    revisions, command = words[: len(words) - behind], words[len(words) - behind :]
+    if not revisions and not against:
+        if len(command) != 2:
+            raise UsageError("what is to be compared? name two revisions, or two commands as one word each", fix=_USAGE)
+        return Side(command[1]), Side(command[0]), None
+    revisions += [against] if against else []
+    if len(revisions) != 2:
+        raise UsageError(f"{revisions[0]} is compared with nothing", hint="--against names the other one", fix=_USAGE)
+    blueprint, own = None, Path("experiment.md")
+    trained_by = command[0] if len(command) == 1 else shlex.join(command)
+    if not trained_by and own.is_file():
+        blueprint = own.absolute()
+        trained_by = read_blueprint(blueprint).blueprint.launch_command
+    trained_by = trained_by or training_command(Path.cwd())
+    if not trained_by:
+        raise UsageError("which command trains it? none was typed", fix=_USAGE)
+    return Side(trained_by, revisions[0]), Side(trained_by, revisions[1]), blueprint
+
+
+def _shown_before(path: Path) -> CampaignDir | None:
+    """The campaign of this file that came to a proof: its name holds both commits, so the code is the same."""
+    from autoresearch.lab.campaign_setup.campaign_registry import known
+    from autoresearch.lab.campaign_setup.proof import proof_of
+
+    for one in known(real_parts()):
+        if path.stem in one.name and Path(state_of(one.campaign_dir).spec.blueprint).parent == path.parent:
+            return one.campaign_dir if proof_of(state_of(one.campaign_dir)) else None
+    return None
+
+
+def _proof_result(campaign_dir: CampaignDir) -> CommandResult:
+    """What is shown so far."""
+    from autoresearch.lab.campaign_setup.proof import proof_of
+
+    state = state_of(campaign_dir)
+    found, payload = proof_of(state), payload_of(campaign_dir, state)
+    records = f"records: {output.near(campaign_dir.path)}"
+    if found:
+        return CommandResult(payload | asdict(found), [found.sentence, records], rings=found.sentence)
+    unfinished = ": ".join(filter(None, ("not decided yet", payload["state"], payload["reason"])))
+    return CommandResult(payload | {"proved": None, "sentence": unfinished}, [unfinished, records])
+
+
+def audit(
+    ledger: Annotated[str, typer.Argument(metavar="LEDGER [-- COMMAND...]", show_default=False)],
+    command: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    metric: Annotated[str, typer.Option(help="The column that counts, if the verdicts do not show it.")] = "",
+    direction: Annotated[str, typer.Option(help="maximize or minimize.")] = "",
+) -> CommandResult:
+    """Read the ledger of another loop: how much of it noise alone would give, and what is worth being proved.
+
+    Any TSV or CSV file with a row for each attempt and a column of verdicts. The words behind `--` train one attempt.
+    """
+    from autoresearch.core.statistics.ratchet import ratchet
+    from autoresearch.lab.results.ledger_audit import is_commit, read_ledger
+
+    if direction not in ("", "maximize", "minimize"):
+        raise UsageError(f"--direction is maximize or minimize, not {direction}")
+    read = read_ledger(Path(ledger), metric, direction)
+    found, objective = ratchet(read.objective, read.attempts), read.objective
+    trained_by = shlex.join(command or ()) or "COMMAND"
+    name = objective.metric.strip('"')
+    sizes = {step: found.size(step) for step in found.steps}
+    doubtful = [step for step, size in sizes.items() if size is None or WORTH <= size < CLEAR]
+    doubtful.sort(key=lambda step: -step.gain)
+    lines = [
+        f"{found.measured} attempts with {name} ({objective.better_words}), {found.kept} kept, of which "
+        f"{len(found.steps)} were the best so far",
+        f"if none changed anything, noise alone would make {found.by_noise:.1f} the best so far, and more than "
+        f"{found.by_noise_at_most} in 5 of 100 such loops: {'this is more' if found.more_than_noise else 'no more'}",
+        _noise_words(found.sd, replicated=found.replicated, command=trained_by),
+    ]
+    if 2 * read.agreeing < found.measured:
+        lines.append(f"its verdicts follow {name} in {read.agreeing} of {found.measured} only: name another --metric")
+    if found.sd is not None:
+        clear = sum(size is not None and size >= CLEAR for size in sizes.values())
+        within = len(sizes) - clear - len(doubtful)
+        lines.append(f"{clear} of them are clear, {len(doubtful)} worth proving, {within} within the noise")
+    proofs = []
+    for step in doubtful[:MOST_PROOFS]:
+        sized = "" if sizes[step] is None else f", {sizes[step]:.1f} sd of a difference"
+        lines.append(f"{step.attempt.name}: {objective.change(step.gain):+.4g}{sized}: {step.attempt.words[:80]}")
+        if is_commit(step.attempt.name) and is_commit(step.over.name) and step.attempt.name != step.over.name:
+            proofs.append(f"autoresearch prove {step.attempt.name} --against {step.over.name} -- {trained_by}")
+    payload = {
+        "metric": name,
+        "direction": str(objective.direction),
+        **{"attempts": len(read.attempts), "measured": found.measured, "kept": found.kept, "unread": read.unread},
+        **{"agreeing": read.agreeing, "best_so_far": len(found.steps), "by_noise": round(found.by_noise, 2)},
+        **{"by_noise_at_most": found.by_noise_at_most, "more_than_noise": found.more_than_noise},
+        **{"sd": found.sd, "sd_known": found.replicated},
+        "steps": [
+            {
+                **{"name": step.attempt.name, "over": step.over.name, "gain": step.gain, "size": found.size(step)},
+                **{"words": step.attempt.words, "worth_proving": step in doubtful},
+            }
+            for step in found.steps
+        ],
+        "next": proofs,
+    }
+    return CommandResult(payload, lines)
+
+
+def _noise_words(sd: float | None, *, replicated: bool, command: str) -> str:
+    if sd is None:
+        return f"how much a run varies cannot be told from it; two more runs of the first attempt would: {command}"
+    how = "by its repeated attempts" if replicated else "assumed: as near as attempts on the same code lie"
+    return f"one run varies by {sd:.2g} (sd, {how})"

@@ -1,0 +1,160 @@
+"""Is a gain real? Two versions of code, or two commands, as a campaign whose one idea is put to the proof.
+
+The campaign, its blueprint and the idea are written among the records, where the same words find them again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.blueprint.fields import fields_like
+from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.controller.confirmation_rounds import design_of
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.statistics.confirmation import power
+from autoresearch.core.text.branch_and_run_names import slugify
+from autoresearch.errors import UsageError
+from autoresearch.git_repo.checkout import Checkout, NoCheckout, locate
+from autoresearch.git_repo.comparison import diff
+from autoresearch.git_repo.git import GitFailed
+from autoresearch.lab.campaign_setup.first_blueprint import first_blueprint, printed_metric
+from autoresearch.lab.campaign_setup.typed_command import TYPED, short_name
+from autoresearch.lab.render import render_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint
+from autoresearch.lab.yaml_files import dump
+
+SEEN = 1.5  # sd of a run: the gain whose chance to be seen is told where nothing was shown
+BASELINE_RUNS = 3  # they show whether the seed does anything; the proof has runs of its own
+MOST_DIFF = 64 * 2**20
+_NAME = 30  # characters before the digest
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two: a commit of the repository ("" is the working tree), and the command that trains it."""
+
+    command: str
+    revision: str = ""
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return self.revision or short_name(self.command)
+
+
+def proof_file(
+    candidate: Side, baseline: Side, directory: Path, metric: str = "", blueprint: Path | None = None
+) -> Path:
+    """Write the campaign that tells whether one side is better than the other; one that is there is the same.
+
+    blueprint: of the project, for all that the command does not say. Raises UsageError.
+    """
+    checkout = locate(directory)
+    if isinstance(checkout, NoCheckout):
+        raise UsageError(f"a proof needs a git repository: {checkout}", hint=checkout.remedy, code="no_repository")
+    commits = [_commit(checkout, side) for side in (candidate, baseline)] if candidate.revision else []
+    like = blueprint.read_text(encoding="utf-8", errors="replace") if blueprint else ""
+    told = json.dumps([commits, candidate.command, baseline.command, str(directory), metric, like])
+    name = f"{slugify(f'prove-{candidate.name}')[:_NAME].strip('-')}-{hashlib.sha256(told.encode()).hexdigest()[:6]}"
+    folder = checkout.root / TYPED / name
+    folder.mkdir(parents=True, exist_ok=True)
+    entry: dict[str, Any] = {"slug": _slug(candidate.name), "sentence": candidate.name, "parent": "baseline"}
+    if commits:
+        change = diff(checkout, commits[1], commits[0], max_bytes=MOST_DIFF)
+        if not change:
+            raise UsageError(f"{candidate.name} and {baseline.name} have the same code: there is nothing to prove")
+        (folder / "change.diff").write_text(change, encoding="utf-8", errors="surrogateescape")
+        entry["patches"] = ["change.diff"]
+    else:
+        _write(candidate.command, directory, folder / "candidate.md", metric, blueprint)
+        entry["blueprint"] = "candidate.md"
+    _write(baseline.command, directory, folder / "baseline.md", metric, blueprint)
+    campaign = {
+        "blueprint": "baseline.md",
+        **({"base": commits[1]} if commits else {}),
+        **{"proposer": "queue", "count": 2, "baseline": BASELINE_RUNS, "retests": 0, "prove": True},
+        "queue": [entry],
+    }
+    path = folder / f"{name}.yaml"
+    path.write_text(dump(campaign), encoding="utf-8")
+    return path
+
+
+def _commit(checkout: Checkout, side: Side) -> str:
+    try:
+        return checkout.commit(side.revision or "HEAD")
+    except GitFailed:
+        raise UsageError(f"{side.name} is no commit of {checkout.root}", hint="`git branch -a` lists them") from None
+
+
+def _slug(name: str) -> str:
+    slug = slugify(name)
+    return f"{slug}-idea" if slug in ("baseline", "best") else slug
+
+
+def _write(command: str, directory: Path, path: Path, metric: str, like: Path | None) -> None:
+    """Write a blueprint of this command; `like`: with all else as that one has it."""
+    title = path.parent.name if path.stem == "baseline" else f"{path.parent.name} {path.stem}"
+    purpose = f"One side of a proof, see {path.parent.name}.yaml: `{command}`"
+    base = base_of(path)
+    if like is not None:
+        own = read_blueprint(like).blueprint
+        fields = fields_like(own, launch_command=command, title=title, purpose=purpose, slug="", result_dir="")
+    else:
+        found = metric or printed_metric(command, directory)
+        fields = replace(first_blueprint(directory, command, found, purpose, path), title=title)
+        fields = replace(fields, codebase_dir=os.path.relpath(directory, base))
+    fields = replace(fields, result_dir=os.path.relpath(directory / fields.default_result_dir(), base))
+    path.write_text(render_blueprint(fields), encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What came of it. `proved` None: the runs could not tell. Differences have the metric's own sign."""
+
+    proved: bool | None
+    sentence: str
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    coverage: float | None = None  # of the interval
+    runs: int = 0  # fresh ones of both sides
+    power: float | None = None  # chance to have seen a gain of SEEN sd of a run
+
+
+def proof_of(state: CampaignState) -> Proof | None:
+    """What a campaign of `proof_file` has shown; None as long as it goes on."""
+    idea = next((one for one in state.ideas if one.index > 1), None)
+    if idea is None or idea.claim is None:
+        return None
+    claim, objective = idea.claim, state.spec.objective
+    if idea.confirmed == "deterministic":
+        return Proof(True, f"proved: {objective.metric}: {claim.reason}", difference=claim.gain)
+    looks = design_of(state.rounds[-1]) if state.rounds else None
+    chance = power(looks, SEEN) if looks else None
+    runs = sum(filter(None, (claim.n, claim.n_baseline, claim.failed, claim.failed_baseline)))
+    proved = {"confirmed": True, "demoted": False, "unconfirmed": False}.get(idea.confirmed)
+    interval = _ends(objective, idea)
+    difference = None if claim.gain is None else objective.change(claim.gain)
+    words = claim.words(objective).replace("against the baseline ", "")
+    if proved:
+        sentence = f"proved: {objective.metric} {words}"
+    elif proved is False and not claim.fails_more:
+        sentence = f"not shown: {objective.metric} {words}"
+        if chance is not None:
+            sentence += f"; a gain of {SEEN:g} sd would have been seen in {100 * chance:.0f} of 100 cases"
+    else:
+        sentence = f"not shown: {claim.reason.removeprefix('not confirmed: ').removeprefix('not decided: ')}"
+    return Proof(proved, sentence, difference, interval, claim.coverage, runs, chance)
+
+
+def _ends(objective: Objective, idea: Idea) -> tuple[float, float] | None:
+    claim = idea.claim
+    if claim is None or claim.gain_low is None or claim.gain_high is None:
+        return None
+    low, high = sorted((objective.change(claim.gain_low), objective.change(claim.gain_high)))
+    return low, high

@@ -1,0 +1,52 @@
+"""The blueprint of a command that somebody typed: what it leaves open is found as `init` finds it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from autoresearch.core.blueprint.lint import RECORDS
+from autoresearch.core.text.branch_and_run_names import first_free, slugify
+from autoresearch.errors import UsageError
+from autoresearch.lab.campaign_setup.first_blueprint import first_blueprint, printed_metric
+from autoresearch.lab.render import render_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint
+
+TYPED = f"{RECORDS}/typed"  # in the repository, beside the records
+_STARTERS = re.compile(r"\A(?:(?:uv run|python3?(?:\.\d+)?|bash|sh)\s+(?:-\w+\s+)?)+")
+_SUFFIX = re.compile(r"\.(?:py|sh)\b")
+
+
+def typed_blueprint(command: str, directory: Path, metric: str = "") -> Path:
+    """Write the blueprint that runs a command in this directory as it stands; the one of an earlier time is kept.
+
+    metric: the objective; "" is the number that the program's text shows to be one. Raises UsageError for no command.
+    """
+    if not command.strip():
+        raise UsageError("there is no command behind `--`", fix="autoresearch run -- python train.py")
+    root = next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), directory)
+    folder = root / TYPED
+    name = first_free(slugify(short_name(command)), lambda one: _other(folder / one, command))
+    path = folder / f"{name}.md"
+    if path.exists():
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    base = base_of(path)
+    fields = first_blueprint(directory, command, metric or printed_metric(command, directory), "", path)
+    fields = replace(fields, codebase_dir=os.path.relpath(directory, base))
+    fields = replace(fields, result_dir=os.path.relpath(directory / fields.default_result_dir(), base))
+    path.write_text(render_blueprint(fields), encoding="utf-8")
+    return path
+
+
+def short_name(command: str) -> str:
+    """A command without the interpreter before its program: `train --lr 0.1`."""
+    return _SUFFIX.sub("", _STARTERS.sub("", command))
+
+
+def _other(stem: Path, command: str) -> bool:
+    """Whether a blueprint of this name is there that runs another command."""
+    path = stem.with_name(f"{stem.name}.md")
+    return path.exists() and read_blueprint(path).blueprint.launch_command != command

@@ -1,0 +1,98 @@
+"""`prove`: two versions, or two commands, by fresh runs of both; what it says, and what the same line does again."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.system
+
+SCRIPT = """
+import argparse, os, random
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=0.1)
+lr = parser.parse_args().lr
+draws = random.Random(int(os.environ["AUTORESEARCH_SEED"]))
+for step in (1, 2, 3):
+    print(f"step {step} val_acc {0.5 + lr + draws.gauss(0, 0.01):.4f}", flush=True)
+"""
+
+
+@pytest.fixture
+def project(bench: Any) -> Any:
+    (bench.repo / "train.py").write_text(SCRIPT)
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "a script")
+    bench.git("checkout", "-qb", "mine")
+    (bench.repo / "train.py").write_text(SCRIPT.replace("0.5 + lr", "lr + 0.5"))
+    bench.git("commit", "-qam", "nothing that counts")
+    return bench
+
+
+def proof(bench: Any, *words: str) -> tuple[dict[str, Any], str]:
+    """What `prove --json WORDS` answers, and what it says beside that."""
+    code, out, err = bench.here("prove", "--json", *words)
+    assert code == 0, out + err
+    return dict(json.loads(out)), err
+
+
+def test_a_better_command_is_proved(project: Any) -> None:
+    words = ("--", "python train.py", "python train.py --lr 0.2")
+    plan, _ = proof(project, "--dry-run", *words)
+    assert plan["state"] == "planned" and plan["next"][0].endswith("'python train.py --lr 0.2'")
+    found, _ = proof(project, *words)
+    assert found["proved"] is True and found["state"] == "ended", found
+    low, high = found["interval"]
+    assert low < found["difference"] < high and 0.05 < low < 0.1 < high < 0.15
+    assert 8 <= found["runs"] <= 16 and found["sentence"].startswith("proved: val_acc +0.")
+    small, _ = proof(project, "--at-least", "50%", *words)
+    assert small["proved"] is False and small["runs"] == 8 and small["difference"] > 0.05, "it ends early"
+
+
+def test_the_same_code_in_other_words_is_not(project: Any) -> None:
+    words = ("mine", "--against", "mine~1", "--", "python", "train.py")
+    found, _ = proof(project, *words)
+    assert found["proved"] is False and abs(found["difference"]) < 0.02, found
+    assert "a gain of 1.5 sd would have been seen in 80 of 100 cases" in found["sentence"]
+    assert project.git("status", "--porcelain") == "" and project.git("branch", "--show-current") == "mine"
+    again, said = proof(project, *words)
+    assert "before" in said and again["sentence"] == found["sentence"] and again["campaign"] == found["campaign"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "what is to be compared?"),
+        (("--", "python train.py"), "what is to be compared?"),
+        (("HEAD",), "HEAD is compared with nothing"),
+        (("HEAD", "mine", "--", "python", "train.py"), "HEAD and mine have the same code"),
+        (("nobody", "mine"), "nobody is no commit"),
+        (("mine", "mine~1", "--at-least", "much"), "at_least is no gain: 'much'"),
+    ],
+)
+def test_what_cannot_be_compared(project: Any, words: tuple[str, ...], told: str) -> None:
+    code, _, err = project.here("prove", *words)
+    assert code == 2 and told in err, err
+
+
+def test_audit_says_what_noise_gives_and_what_to_prove(bench: Any) -> None:
+    draws, best, rows = random.Random(4), 9.0, ["commit\tval_loss\tstatus\tdescription"]
+    for number in range(40):
+        value = 1.0 + draws.gauss(0, 0.01) - (0.05 if number == 20 else 0)
+        kept = value < best
+        best = min(best, value)
+        rows.append(f"{number:07x}\t{value:.5f}\t{'keep' if kept else 'discard'}\tidea {number}")
+    (bench.repo / "results.tsv").write_text("\n".join(rows))
+    code, out, err = bench.here("audit", "--json", "results.tsv", "--", "uv", "run", "train.py")
+    assert code == 0, err
+    found = json.loads(out)
+    assert (found["metric"], found["direction"], found["measured"]) == ("val_loss", "minimize", 40)
+    assert found["by_noise"] == 3.28 and found["more_than_noise"] is False and found["sd_known"] is False
+    assert found["sd"] == pytest.approx(0.01, rel=0.5)
+    assert [step["name"] for step in found["steps"] if step["worth_proving"]] == ["0000014"], found["steps"]
+    (line,) = found["next"]
+    assert line.startswith("autoresearch prove 0000014 --against ") and line.endswith(" -- uv run train.py")
+    assert bench.here("audit", "nowhere.tsv")[0] == 4

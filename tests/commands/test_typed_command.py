@@ -1,0 +1,81 @@
+"""`run -- COMMAND`: a command as it stands, without a file; the blueprint that says the same is written and kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.errors import UsageError
+
+pytestmark = pytest.mark.system
+
+SCRIPT = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=0.1)
+lr = parser.parse_args().lr
+for step in (1, 2, 3):
+    print(f"step {step} loss {1 / step:.3f} val_acc {lr + step / 100:.4f}", flush=True)
+"""
+
+
+def typed(bench: Any, *words: str, code: int = 0) -> tuple[dict[str, Any], str]:
+    """What `run --json -- WORDS` answers, and what it says beside that."""
+    found, out, err = bench.here("run", "--json", "--", *words)
+    assert found == code, out + err
+    return dict(json.loads(out)), err
+
+
+def project(bench: Any) -> Path:
+    (bench.repo / "train.py").write_text(SCRIPT)
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "a script")
+    return Path(bench.repo)
+
+
+def test_a_command_runs_as_it_stands_and_its_blueprint_says_the_same(bench: Any) -> None:
+    repo = project(bench)
+    done, said = typed(bench, "python", "train.py", "--lr", "0.3")
+    assert (done["ending"], done["verdict"], done["metrics"]["val_acc"]) == ("finished", "keep", 0.33)
+    path = repo / "reports/auto_research/typed/train-lr-0-3.md"
+    assert done["blueprint"] == str(path) and f"edit {path.relative_to(repo)}" in said
+    assert bench.git("status", "--porcelain") == "", "what was written is among the records"
+    path.write_text(path.read_text().replace("24 hours", "2 hours"))
+    again, _ = typed(bench, "python", "train.py", "--lr", "0.3")
+    assert again["run"] != done["run"] and "2 hours" in path.read_text(), "what somebody edited is kept"
+    other, _ = typed(bench, "python train.py --lr 0.3 | cat")
+    assert other["metrics"]["val_acc"] == 0.33 and other["blueprint"] != done["blueprint"]
+    assert len(list(path.parent.iterdir())) == 2
+
+
+def test_from_a_directory_below_and_outside_of_git(bench: Any, tmp_path: Path) -> None:
+    (project(bench) / "sub").mkdir()
+    (bench.repo / "train.py").rename(bench.repo / "sub/train.py")
+    bench.repo = bench.repo / "sub"
+    done, _ = typed(bench, "python", "train.py")
+    assert done["metrics"]["val_acc"] == 0.13 and Path(done["result_dir"]).is_relative_to(bench.repo)
+    assert Path(done["blueprint"]).parent == bench.repo.parent / "reports/auto_research/typed"
+    bench.repo = tmp_path / "plain"
+    bench.repo.mkdir()
+    (bench.repo / "train.py").write_text(SCRIPT)
+    done, _ = typed(bench, "python", "train.py")
+    assert done["metrics"]["val_acc"] == 0.13 and Path(done["blueprint"]).is_relative_to(bench.repo)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("exp.md", "train.py"), ("`train.py` follows it", "autoresearch run -- exp.md train.py")),
+        (("--", "python train.py", "--detach"), ("whole shell line", "autoresearch run --detach -- 'python train.py'")),
+        (("--", " "), ("no command behind `--`", "autoresearch run -- python train.py")),
+        (("--", "exp.md"), ("there is no blueprint exp.md", "")),
+    ],
+)
+def test_what_is_no_command(bench: Any, words: tuple[str, ...], told: tuple[str, str]) -> None:
+    code, _, err = bench.here("run", *words)
+    assert code == UsageError.exit_code or "no blueprint" in told[0]
+    assert all(text in err for text in told), err
+    assert not (bench.repo / "reports").exists()
