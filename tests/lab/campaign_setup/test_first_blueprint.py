@@ -99,6 +99,11 @@ def test_a_script_without_flags_is_varied_by_patches(tmp_path: Path, name: str, 
     ]
 
 
+def test_the_value_that_stands_there_is_no_idea(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("BATCH_SIZE = 32\nprint('score', 1.0)\n")
+    assert made(tmp_path)[1].varies == ("batch-size-16", "batch-size-64")
+
+
 @pytest.mark.system
 def test_trl_in_a_script_of_ones_own(tmp_path: Path) -> None:
     root = tmp_path / "trl"
