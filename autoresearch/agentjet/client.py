@@ -45,7 +45,6 @@ _CRASHED = re.compile(r"Traceback \(most recent call last\):|.{1,80}\| (?:Unexpe
 _WELL = "Final validation metrics"
 _KEPT = 2000  # lines of the server's log that may explain its end
 _NEAR = 400  # lines: a traceback farther before the end belongs to some request, and was survived
-_NAN = ("loss", "grad_norm", "kl", "entropy")
 _MOST = 200  # different exceptions that are counted
 _EXCEPTION = later(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failed|Timeout)\b(?::\s.*)?\Z")
 _RETRIED = later(r"\] Error executing episode: (?P<error>.*?)(?:\. Retrying\.\.\.)?\Z")

@@ -36,12 +36,12 @@ def told(line: str, signal: object = step_line.STEP) -> list[LineSignal]:
         ("[FullyAsyncTrainer] step:2 - actor/a:1", 2, {"actor/a": 1.0}),
         (f"{BAR}step:2 - actor/a:1.25", 2, {"actor/a": 1.25}),
         (f"{BAR}{RAY}step:2 - actor/a:1", 2, {"actor/a": 1.0}),
-        ("0: step:2 - actor/a:1", 2, {"actor/a": 1.0}),
         ("2026-01-02 03:04:05.678 | INFO     | verl.trainer:fit:12 - step:2 - actor/a:1", 2, {"actor/a": 1.0}),
         ("WARNING: 'lr' is deprecated step:2 - actor/a:1", 2, {"actor/a": 1.0}),
         (f"step:3 - actor/lr:1 - actor/kl_loss:0.1{BAR}", 3, {"actor/lr": 1.0, "actor/kl_loss": 0.1}),
         ("step:3 - actor/x:np.float64(0.1)(TaskRunner pid=7) x: 5", 3, {"actor/x": 0.1}),
         ("step:2 - timing_s/gen:1 step:3 - actor/lr:1", 3, {"actor/lr": 1.0}),
+        ("step:2 - actor/lr:2 step:3 - actor/lr:1", 3, {"actor/lr": 1.0}),
         ("step:1 - data with space:1 - actor/lr:1e-06", 1, {"data with space": 1.0, "actor/lr": 1e-06}),
     ],
 )
