@@ -22,8 +22,8 @@ from autoresearch.core.blueprint.fields import BlueprintFields
 from autoresearch.core.run.scaffold import ScaffoldOptions, Templates
 from autoresearch.core.run.swarm import Swarm, is_url
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.core.text.regex import later
+from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
 COLLECTOR = "get_training_dataset_item_list.py"

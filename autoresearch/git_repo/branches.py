@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable
 
-from autoresearch.core.text.branch_and_run_names import first_free
+from autoresearch.core.text.session_and_branch_names import first_free
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import GitFailed

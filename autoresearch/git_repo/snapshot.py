@@ -17,7 +17,7 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout, locate, private_index
 from autoresearch.git_repo.commits import commit_tree
 from autoresearch.git_repo.git import LIST, Git, GitFailed, directory_locked, path_in_tree
-from autoresearch.git_repo.survey import MAX_BYTES, Exclusions, LeftOut, Pin, Survey, look
+from autoresearch.git_repo.snapshot_contents import MAX_BYTES, Exclusions, LeftOut, Pin, Survey, look
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import write_atomically
 

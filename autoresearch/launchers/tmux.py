@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.text import branch_and_run_names as naming
+from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import host_sandbox_check, program
 from autoresearch.launchers.tmux_session import (

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from autoresearch.core.text.branch_and_run_names import RUN_ID
+from autoresearch.core.text.session_and_branch_names import RUN_ID
 from autoresearch.records.appending import sync_directory
 from autoresearch.records.hostile import lies_in
 

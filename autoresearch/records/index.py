@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from autoresearch.core.run.json_record import from_record
-from autoresearch.core.text.branch_and_run_names import RUN_ID
+from autoresearch.core.text.session_and_branch_names import RUN_ID
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records import lines
 from autoresearch.records.appending import append_line

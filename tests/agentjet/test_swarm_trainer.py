@@ -24,7 +24,7 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.targets import LOCAL, parse_pool
 from autoresearch.core.run.trainer import Circumstances, Recipe, SourceFormat
-from autoresearch.core.text.branch_and_run_names import SESSION
+from autoresearch.core.text.session_and_branch_names import SESSION
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.records import spec_file
 from autoresearch.trainers import ask, registry

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from autoresearch.core.campaign.overrides import changed, fingerprint, flatten, plain, sentence, slug, unused
-from autoresearch.core.text.branch_and_run_names import SLUG_MAX, slugify
+from autoresearch.core.text.session_and_branch_names import SLUG_MAX, slugify
 
 BASE = {"lr": 3e-4, "group_size": 8, "actor": {"optim": {"lr": 1e-3}}, "norm": True, "task": "sort"}
 

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 from autoresearch.core.campaign import overrides
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.text.branch_and_run_names import SLUG_MAX
 from autoresearch.core.text.regex import later
+from autoresearch.core.text.session_and_branch_names import SLUG_MAX
 
 # The schema is in a form that every agent accepts. Codex passes it on as OpenAI's strict structured output, where every
 # object must have `additionalProperties: false` and require all of its properties, and where free maps are not allowed:

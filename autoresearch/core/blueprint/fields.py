@@ -13,8 +13,8 @@ from autoresearch.core.blueprint.model import RESULT_ROOT, Blueprint, Notes
 from autoresearch.core.blueprint.note_keys import BY_NAME, LIST_KEYS
 from autoresearch.core.blueprint.notes import NoteValue, notes_of
 from autoresearch.core.run.limits import MAX_TIME_S
-from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.core.text.durations import parse_duration, problem
+from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import UsageError
 
 

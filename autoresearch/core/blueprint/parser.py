@@ -18,7 +18,7 @@ from autoresearch.core.blueprint.placeholders import unreplaced
 from autoresearch.core.blueprint.time_limits import read_time_limits
 from autoresearch.core.blueprint.values import SectionValue, read_values
 from autoresearch.core.run.limits import FIRST_STEP_S, MAX_TIME_S
-from autoresearch.core.text.branch_and_run_names import SLUG_LEAST, slugify
+from autoresearch.core.text.session_and_branch_names import SLUG_LEAST, slugify
 from autoresearch.errors import BlueprintError
 
 _GENERIC_TITLE = re.compile(

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from autoresearch.core.run.json_record import from_record
-from autoresearch.core.text.branch_and_run_names import SLUG_MAX, first_free, slugify
+from autoresearch.core.text.session_and_branch_names import SLUG_MAX, first_free, slugify
 
 BASELINE = "baseline"
 BEST = "best"

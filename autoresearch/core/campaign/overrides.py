@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from autoresearch.core.text.branch_and_run_names import SLUG_MAX, first_free, slugify
+from autoresearch.core.text.session_and_branch_names import SLUG_MAX, first_free, slugify
 
 _MISREAD = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+\Z")
 _TEXT_MAX = 40

@@ -12,7 +12,7 @@ from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun, measu
 from autoresearch.core.run.ending import CAMPAIGN_STOPPED, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import copies
-from autoresearch.core.text.branch_and_run_names import slugify
+from autoresearch.core.text.session_and_branch_names import slugify
 
 FRESH_SEEDS = 1000  # confirmations use seeds that played no part in the selection
 CHECKED = 3  # runs of the baseline: two of one seed, one of another

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.campaign.usual_space import on_one_line, usual_space
-from autoresearch.core.text.branch_and_run_names import slugify
+from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.lab.campaign_setup.first_blueprint import program_paths
 from autoresearch.lab.campaign_setup.proposer_spec import space_line
 from autoresearch.lab.json_schemas import first_line

@@ -17,7 +17,7 @@ from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.confirmation_rounds import design_of
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.confirmation import power
-from autoresearch.core.text.branch_and_run_names import slugify
+from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import UsageError
 from autoresearch.git_repo.checkout import Checkout, NoCheckout, locate
 from autoresearch.git_repo.comparison import diff

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign.spec import CampaignPhase
-from autoresearch.core.text import branch_and_run_names as naming
+from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.snapshot import exclude, pattern_for
 from autoresearch.lab.campaign_setup import campaign_registry

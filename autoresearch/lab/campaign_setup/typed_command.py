@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.lint import RECORDS
-from autoresearch.core.text.branch_and_run_names import first_free, slugify
+from autoresearch.core.text.session_and_branch_names import first_free, slugify
 from autoresearch.errors import UsageError
 from autoresearch.lab.campaign_setup.first_blueprint import first_blueprint, printed_metric
 from autoresearch.lab.render import render_blueprint

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
-from autoresearch.core.text.branch_and_run_names import slugify
+from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
 from autoresearch.lab.campaign_report import progress

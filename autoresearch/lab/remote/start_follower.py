@@ -11,7 +11,7 @@ from pathlib import Path
 
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import Target
-from autoresearch.core.text.branch_and_run_names import session_name
+from autoresearch.core.text.session_and_branch_names import session_name
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs import detached

@@ -13,7 +13,7 @@ from pathlib import Path
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.text import branch_and_run_names as naming
+from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.remote_files import remote_code

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.text import branch_and_run_names as naming
+from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.git_repo import branches
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.remote_files import remote_code

@@ -15,7 +15,7 @@ from pathlib import Path
 from autoresearch.core.blueprint.fields import BlueprintFields, fields_like, moved
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import ReadsCommands
-from autoresearch.core.text.branch_and_run_names import slugify
+from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import BlueprintError
 from autoresearch.git_repo.commits import Change, commit_hypothesis
 from autoresearch.lab.parts import Parts

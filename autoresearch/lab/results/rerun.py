@@ -6,7 +6,7 @@ import shlex
 import time
 from pathlib import Path
 
-from autoresearch.core.text.branch_and_run_names import branch_name, campaign_name
+from autoresearch.core.text.session_and_branch_names import branch_name, campaign_name
 from autoresearch.errors import UsageError
 from autoresearch.git_repo import branches
 from autoresearch.git_repo.snapshot import exclude, pattern_for

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from autoresearch.core.text import branch_and_run_names as naming
+from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.errors import ConflictError
 
 NASTY = (
