@@ -104,8 +104,7 @@ _VALUE = (
     r"(?:(?:np\.\w{1,12}|tensor)\()?([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?))"
     r"(?![a-z0-9_.:])"
 )
-_DASHED = re.compile(rf" - ([^\s:]+):{_VALUE}")
-_DASHED_NAMES = re.compile(  # the same with colons and blanks in the names
+_DASHED = re.compile(  # names may hold colons and blanks
     rf" - ([^\s:]+(?:(?: (?!- )|:(?!{_VALUE.replace('([', '(?:[', 1)}))[^\s:]*){{0,40}}):{_VALUE}"
 )
 _LITERALS = frozenset(["true", "false", "none", "null"])
@@ -229,10 +228,7 @@ def metrics_of(text: str) -> dict[str, float]:
     if text.startswith(" - "):
         if (pairs := _dashed(text)) is not None:
             return pairs
-        found = _DASHED.findall(text)
-        if len(found) != text.count(" - "):
-            found = _DASHED_NAMES.findall(text)
-        return {name: float(number) for name, number in found}
+        return {name: float(number) for name, number in _DASHED.findall(text)}
     line = parse(text)
     if line is None:
         return {}
