@@ -113,7 +113,7 @@ def typed_command(words: Sequence[str]) -> str:
     """
     first, *more = words
     behind = "--" in output.typed.words
-    if not more and (first.endswith(".md") or not behind):
+    if not more and (not behind or first.endswith(".md") or first.startswith("-")):  # no program is called so
         return ""
     if not behind:
         fix = f"autoresearch run -- {shlex.join(words)}"

@@ -49,7 +49,8 @@ def test_the_runners_keys_lie_at_the_top(rundir: RunDir, spec: RunSpec) -> None:
         "first_step_since_output": False,
     }
     pattern = r"boot (?P<step>\d+) \xe9"
-    assert record["signals"] == [{"kind": "progress", "pattern": pattern, "hold_s": 5.0, "needles": ["boot "]}]
+    signal = {"kind": "progress", "pattern": pattern, "hold_s": 5.0, "needles": ["boot "], "metrics": ""}
+    assert record["signals"] == [signal]
     for name in (
         "command",
         "cwd",

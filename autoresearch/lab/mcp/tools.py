@@ -100,7 +100,7 @@ class CommandTemplate:
         return tuple(hole["name"] for hole in self.holes if hole["must"])
 
     def argv(self, arguments: Mapping[str, Any]) -> list[str]:
-        """The command line, without the program; values stand after `=` or behind `--`."""
+        """The command line, without the program; no `--` without need, as `run` takes what follows it for a command."""
         flags: list[str] = []
         last: list[str] = []
         for hole in self.holes:
@@ -110,7 +110,7 @@ class CommandTemplate:
             elif value is not None:
                 each = value if isinstance(value, list) else [value]
                 (flags if hole["flag"] else last).extend(f"{hole['flag']}{one}{hole['unit']}" for one in each)
-        return [*self.words, "--json", *flags, *(["--", *last] if last else [])]
+        return [*self.words, "--json", *flags, *(["--"] if any(one.startswith("-") for one in last) else []), *last]
 
 
 @dataclass(frozen=True, slots=True)

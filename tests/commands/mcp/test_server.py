@@ -87,6 +87,8 @@ def test_an_error_is_the_command_s_own(bench: Any, client: Any) -> None:
         ("status", {"run": "gone"}, ("status", "gone"), 4),
         ("run", {"blueprint": "gone/it.md"}, ("run", "gone/it.md"), 4),
         ("run", {"blueprint": "--help"}, ("run", "--", "--help"), 4),
+        ("run", {"blueprint": "touch owned"}, ("run", "touch owned"), 4),
+        ("run", {"blueprint": "-c touch owned"}, ("run", "--", "-c touch owned"), 4),
         ("run", {"blueprint": "bad.md"}, ("run", "bad.md"), 3),
         ("campaign", {"verb": "report", "campaign": "-x"}, ("report", "--", "-x"), 4),
         ("logs", {"grep": "("}, ("logs", "--grep", "("), 4),
