@@ -11,11 +11,13 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.campaign import Set, begun, follow
+from autoresearch.commands.campaign_control import resume
 from autoresearch.commands.campaign_plan import unless_agreed
 from autoresearch.commands.campaign_view import payload_of, state_of
 from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,13 +50,19 @@ def prove(
     """
     from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
     from autoresearch.lab.campaign_setup.preflight import preflight
-    from autoresearch.lab.campaign_setup.proof import proof_file
+    from autoresearch.lab.campaign_setup.proof import proof_file, proof_of
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 
     candidate, baseline, blueprint = _sides(list(words or ()), against)
     parts, here = real_parts(), Path.cwd()
     path = proof_file(candidate, baseline, here, metric, blueprint)
-    if candidate.revision and (earlier := _shown_before(path)):
+    if (earlier := _latest_of(path)) and (state := state_of(earlier)).phase is not CampaignPhase.ENDED:
+        if not dry_run:
+            resume(str(earlier.path), detach=True)
+        if not (dry_run or detach):
+            follow(earlier)
+        return _proof_result(earlier)
+    if earlier and candidate.revision and proof_of(state):  # the name holds both commits, so the code is the same
         output.remark(f"this was put to the proof before; for new runs, remove {output.near(path.parent)} first")
         return _proof_result(earlier)
     flags = {"deadline": budget, "at_least": at_least, "metric": metric, "launcher": launcher, "gpus": gpus}
@@ -96,14 +104,13 @@ def _sides(words: list[str], against: str) -> tuple[Side, Side, Path | None]:
     return Side(trained_by, revisions[0]), Side(trained_by, revisions[1]), blueprint
 
 
-def _shown_before(path: Path) -> CampaignDir | None:
-    """The campaign of this file that came to a proof: its name holds both commits, so the code is the same."""
+def _latest_of(path: Path) -> CampaignDir | None:
+    """The newest campaign of this file."""
     from autoresearch.lab.campaign_setup.campaign_registry import known
-    from autoresearch.lab.campaign_setup.proof import proof_of
 
     for one in known(real_parts()):
         if path.stem in one.name and Path(state_of(one.campaign_dir).spec.blueprint).parent == path.parent:
-            return one.campaign_dir if proof_of(state_of(one.campaign_dir)) else None
+            return one.campaign_dir
     return None
 
 

@@ -109,10 +109,12 @@ def run(
 def typed_command(words: Sequence[str]) -> str:
     """The command behind `--`, as a shell line; "" where a blueprint was named, in whatever place.
 
-    Raises UsageError for words that nothing separates from the blueprint, and for options behind a shell line.
+    Raises UsageError for no command, words that nothing separates from the blueprint, and options behind a shell line.
     """
     first, *more = words
     behind = "--" in output.typed.words
+    if behind and not "".join(words).strip():
+        raise UsageError("there is no command behind `--`", fix="autoresearch run -- python train.py")
     if not more and (not behind or first.endswith(".md") or first.startswith("-")):  # no program is called so
         return ""
     if not behind:

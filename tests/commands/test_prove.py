@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from autoresearch.records.campaign_records import CampaignDir
 
 pytestmark = pytest.mark.system
 
@@ -62,6 +67,19 @@ def test_the_same_code_in_other_words_is_not(project: Any) -> None:
     assert "before" in said and again["sentence"] == found["sentence"] and again["campaign"] == found["campaign"]
 
 
+def test_after_a_crash_of_the_controller_the_same_line_goes_on(project: Any) -> None:
+    """Also in the confirmation round, when no idea is left to be tried."""
+    slow = project.repo / "slow.py"
+    slow.write_text(SCRIPT + "import time\ntime.sleep(0.5)\n")
+    words = ("--", "python slow.py", "python slow.py --lr 0.2")
+    begun, _ = proof(project, "--detach", *words)
+    campaign_dir = CampaignDir(Path(begun["directory"]))
+    project.until(lambda: campaign_dir.ledger.is_file() and campaign_dir.ledger.read_text().count("\n") > 4)
+    os.kill(json.loads(campaign_dir.controller.read_bytes())["pid"], signal.SIGKILL)
+    found, _ = proof(project, *words)
+    assert found["proved"] is True and found["campaign"] == begun["campaign"], found
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -96,3 +114,17 @@ def test_audit_says_what_noise_gives_and_what_to_prove(bench: Any) -> None:
     (line,) = found["next"]
     assert line.startswith("autoresearch prove 0000014 --against ") and line.endswith(" -- uv run train.py")
     assert bench.here("audit", "nowhere.tsv")[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "results.tsv is empty"),
+        ("name\tloss\na\t1\n", "`keep` or `discard`"),
+        ("name\tloss\tstatus\na\t1\tkeep\n", "has one attempt with a verdict"),
+    ],
+)
+def test_what_cannot_be_audited(bench: Any, text: str, told: str) -> None:
+    (bench.repo / "results.tsv").write_text(text)
+    code, _, err = bench.here("audit", "results.tsv")
+    assert code == 2 and told in err, err

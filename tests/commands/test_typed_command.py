@@ -70,6 +70,7 @@ def test_from_a_directory_below_and_outside_of_git(bench: Any, tmp_path: Path) -
     [
         (("exp.md", "train.py"), ("`train.py` follows it", "autoresearch run -- exp.md train.py")),
         (("--", "python train.py", "--detach"), ("whole shell line", "autoresearch run --detach -- 'python train.py'")),
+        (("--",), ("no command behind `--`", "autoresearch run -- python train.py")),
         (("--", " "), ("no command behind `--`", "autoresearch run -- python train.py")),
         (("--", "exp.md"), ("there is no blueprint exp.md", "")),
     ],

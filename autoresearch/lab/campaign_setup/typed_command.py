@@ -9,7 +9,6 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.lint import RECORDS
 from autoresearch.core.text.session_and_branch_names import first_free, slugify
-from autoresearch.errors import UsageError
 from autoresearch.lab.campaign_setup.first_blueprint import first_blueprint, printed_metric
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint
@@ -22,10 +21,8 @@ _SUFFIX = re.compile(r"\.(?:py|sh)\b")
 def typed_blueprint(command: str, directory: Path, metric: str = "") -> Path:
     """Write the blueprint that runs a command in this directory as it stands; the one of an earlier time is kept.
 
-    metric: the objective; "" is the number that the program's text shows to be one. Raises UsageError for no command.
+    metric: the objective; "" is the number that the program's text shows to be one.
     """
-    if not command.strip():
-        raise UsageError("there is no command behind `--`", fix="autoresearch run -- python train.py")
     root = next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), directory)
     folder = root / TYPED
     name = first_free(slugify(short_name(command)), lambda one: _other(folder / one, command))

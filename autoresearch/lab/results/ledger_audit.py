@@ -43,7 +43,7 @@ class ForeignLedger:
 def read_ledger(path: Path, metric: str = "", direction: str = "") -> ForeignLedger:
     """Read a TSV or CSV file. `metric`, `direction`: where they are known.
 
-    Raises NotFoundError, and UsageError for a file in which nothing was kept or whose metric cannot be judged_rows.
+    Raises NotFoundError, and UsageError for a file in which nothing was kept or whose metric cannot be told.
     """
     try:
         with path.open("rb") as file:
@@ -51,16 +51,24 @@ def read_ledger(path: Path, metric: str = "", direction: str = "") -> ForeignLed
     except OSError as error:
         raise NotFoundError(f"{path} cannot be read: {error.strerror}") from error
     head, *rows = _table(text)
+    if not head:
+        raise UsageError(f"{path} is empty")
     width = len(head)
     whole = [row for row in rows if len(row) == width]
     verdicts = _verdicts(head, whole)
     if verdicts is None:
         names = ", ".join(head[:12])
-        raise UsageError(f"{path} has no column that says what was kept; its columns are {names}", code="no_verdicts")
+        raise UsageError(
+            f"{path} has no column that says what was kept; its columns are {names}",
+            hint="a column whose cells begin with `keep` or `discard`, or words like them, is looked for",
+            code="no_verdicts",
+        )
     kept = [_verdict(row[verdicts]) for row in whole]
     judged_rows = [(row, keeps) for row, keeps in zip(whole, kept, strict=True) if keeps is not None]
     if not any(keeps for _, keeps in judged_rows):
         raise UsageError(f"nothing was kept in {path}: there is no gain to look at", code="nothing_kept")
+    if len(judged_rows) == 1:
+        raise UsageError(f"{path} has one attempt with a verdict: there is no gain to look at", code="nothing_kept")
     columns = [at for at, name in enumerate(head) if (name == metric if metric else at > 0)]  # the first one is a name
     if metric and not columns:
         raise UsageError(f"{path} has no column {metric}", hint=f"its columns are {', '.join(head)}")
