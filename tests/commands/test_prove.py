@@ -114,17 +114,3 @@ def test_audit_says_what_noise_gives_and_what_to_prove(bench: Any) -> None:
     (line,) = found["next"]
     assert line.startswith("autoresearch prove 0000014 --against ") and line.endswith(" -- uv run train.py")
     assert bench.here("audit", "nowhere.tsv")[0] == 4
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("", "results.tsv is empty"),
-        ("name\tloss\na\t1\n", "`keep` or `discard`"),
-        ("name\tloss\tstatus\na\t1\tkeep\n", "has one attempt with a verdict"),
-    ],
-)
-def test_what_cannot_be_audited(bench: Any, text: str, told: str) -> None:
-    (bench.repo / "results.tsv").write_text(text)
-    code, _, err = bench.here("audit", "results.tsv")
-    assert code == 2 and told in err, err

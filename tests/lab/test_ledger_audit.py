@@ -63,7 +63,9 @@ def test_the_metric_is_what_the_verdicts_follow(
     ("text", "told"),
     [
         ("a\tb\n1\t2\n", "no column that says what was kept"),
-        ("", "no column that says what was kept"),
+        ("", "results.tsv is empty"),
+        (",,\n", "results.tsv is empty"),
+        ("commit\tloss\tstatus\nx1\t0.5\tkeep\n", "one attempt with a verdict"),
         ("commit\tloss\tstatus\nx1\t0.5\tdiscard\nx2\t0.4\tcrash\n", "nothing was kept"),
         ("commit\tstatus\nx1\tkeep\nx2\tdiscard\n", "no column of"),
     ],
