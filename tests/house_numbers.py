@@ -13,7 +13,6 @@ from autoresearch.cli import COMMANDS
 from autoresearch.commands.output import with_json
 from tests.test_house import (
     PACKAGE,
-    ROOT,
     Source,
     lines_of_rooms,
     no_import_cycle,
@@ -21,6 +20,7 @@ from tests.test_house import (
     one_class_one_meaning,
     one_parameter_one_class,
     read_budgets,
+    read_sources,
     targets,
 )
 
@@ -36,12 +36,6 @@ def commands_and_options() -> tuple[int, int]:
             given = [*getattr(parameter.annotation, "__metadata__", ()), parameter.default]
             options += any(isinstance(one, OptionInfo) and not one.hidden for one in given)
     return len(shown), options
-
-
-def read_sources(folder: str) -> list[Source]:
-    """All Python files below a folder of the repository."""
-    paths = sorted((ROOT / folder).rglob("*.py"))
-    return [Source(path.relative_to(ROOT).as_posix(), path.read_text()) for path in paths]
 
 
 def share_of_imports(sources: list[Source]) -> float:
@@ -84,7 +78,7 @@ def main() -> None:
     imports = sorted(len({m for m, _ in targets(s, modules)} - {s.module}) for s in sources)
     folders = Counter(source.path.rpartition("/")[0].removeprefix(f"{PACKAGE}/") for source in sources)
     lines = sum(len(source.text.splitlines()) for source in sources)
-    classes = sum(isinstance(node, ast.ClassDef) for source in sources for node in ast.walk(source.tree))
+    classes = sum(len(source.nodes.classes) for source in sources)
     commands, options = commands_and_options()
     print(f"files {len(sources)}, lines {lines}, classes {classes}")
     print(f"imports: {share_of_imports(sources):.0%} of the code")

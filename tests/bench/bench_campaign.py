@@ -5,7 +5,7 @@ ending what was left behind, the exit record; reading the metric, judging it amo
 run's documents; asking every stop rule again; the word to the next Runner, which waits with branch, worktree and
 session made while the last run trained. Two campaigns take turns: one that is young, and one with thousands of
 ideas, rows and branches behind it (made by hand: journal, ledger, index, refs). The published way, measured in
-turn, is that of `bench_turnaround`: the same repository of 10,000 files, and none of the above.
+turn, commits, appends a row and types the next command into a shell, in the same repository of 10,000 files.
 
 The trainer is a bash script, so that no interpreter's start is measured. It ends when the bench says so, once the
 next run is ready, some time after everything has become quiet.
@@ -31,10 +31,10 @@ from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 from autoresearch.records import tsv
 from autoresearch.records.campaign_records import CampaignDir
+from tests.bench import published
 from tests.bench.bench_snapshot import FILES, fill
-from tests.bench.bench_turnaround import _theirs
 from tests.bench.result import Result
-from tests.bench.yard import World, private_tmux, until
+from tests.bench.yard import Tmux, World, private_tmux, until
 
 YOUNG, OLD = (10, 10), (5_000, 10_000)  # ideas (each has a branch), rows
 RUN_S, IDEAS = 300.0, 24  # of the simulated campaign
@@ -66,7 +66,7 @@ def run(repeats: int = 5) -> list[Result]:
         theirs = World.make(place / "published", fill)
         young, old = Night.make(place / "young", repeats, *YOUNG), Night.make(place / "old", repeats, *OLD)
         bare: list[float] = []
-        published: list[float] = []
+        gaps: list[float] = []
         with private_tmux(place) as tmux:
             young.begin()
             old.begin()
@@ -74,18 +74,18 @@ def run(repeats: int = 5) -> list[Result]:
                 for night in (young, old) if turn % 2 else (old, young):
                     night.turn()
                 bare.append(_bare())
-                published.append(1000 * _theirs(place, theirs, tmux, turn, (turn + 0.5) / repeats))
+                gaps.append(1000 * _theirs(place, theirs, tmux, turn, (turn + 0.5) / repeats))
             for night in (young, old):
                 night.finish()
-    return [*_gaps(young, old, bare, published), *(_share(night) for night in (young, old))]
+    return [*_gaps(young, old, bare, gaps), *(_share(night) for night in (young, old))]
 
 
-def _gaps(young: Night, old: Night, bare: list[float], published: list[float]) -> list[Result]:
+def _gaps(young: Night, old: Night, bare: list[float], theirs: list[float]) -> list[Result]:
     what = "campaign: trainer exits: first instruction of the next trainer"
     python, other = "`python -S -c pass`", "GitPython, send-keys, 2 s poll"
     return [
         *(Result(f"{what} ({night.name})", python, night.gaps, bare, 10.0) for night in (young, old)),
-        *(Result(f"{what} ({n.name}; {FILES} files)", other, n.gaps, published, 0.06) for n in (young, old)),
+        *(Result(f"{what} ({n.name}; {FILES} files)", other, n.gaps, theirs, 0.06) for n in (young, old)),
         Result(f"{what}, {old.name}", young.name, old.gaps, young.gaps, 1.5),
     ]
 
@@ -101,6 +101,33 @@ def _share(night: Night) -> Result:
     note = f"{night.lead_s:.1f} s to the first run and {night.tail_s:.1f} s from the last included"
     what = f"campaign of {IDEAS} runs of 5 min: share of its time in which a trainer runs ({night.name})"
     return Result(what, "", shares, [], 99.0, unit="%", at_least=True, note=note)
+
+
+def _command(place: Path, stamps: Path, seconds: float) -> str:
+    return f"{place}/trainer {place}/train.sh {stamps} {seconds:.2f}"
+
+
+def _theirs(place: Path, world: World, tmux: Tmux, turn: int, phase: float) -> float:
+    first, second = place / f"theirs{turn}.1", place / f"theirs{turn}.2"
+    ledger = place / "results.tsv"
+    length = published.POLL_S * (1 + phase)  # it ends somewhere between the second poll and the third
+    published.start(tmux.socket, f"turn{turn}", _command(place, first, length))
+    (world.repo / "train.py").write_text(f"# {turn}\n")  # the next hypothesis: one file differs
+    until(lambda: not published.pane_is_idle(tmux.socket, f"turn{turn}"))
+    published.poll_until_idle(tmux.socket, f"turn{turn}")
+    published.append_row(ledger, turn, "keep", 0.5)
+    published.keep_code(world.repo, f"next{turn}")
+    published.start(tmux.socket, f"next{turn}", _command(place, second, 0.1))
+    gap = _gap(first, second)
+    until(lambda: published.pane_is_idle(tmux.socket, f"next{turn}"))
+    return gap
+
+
+def _gap(first: Path, second: Path) -> float:
+    until(lambda: second.exists() and second.read_text().endswith("\n"))
+    last = next(line for line in first.read_text().splitlines() if line.startswith("last"))
+    begun = next(line for line in second.read_text().splitlines() if line.startswith("first"))
+    return float(begun.split()[1]) - float(last.split()[1])
 
 
 def _bare() -> float:

@@ -215,9 +215,7 @@ def table() -> None:
     for count in range(2, IDEAS + 1):
         cells = [str(count)]
         for name, theirs in chance.items():
-            signs = [
-                _sign(t.scores[count - 1] - c.scores[count - 1]) for t, c in zip(tpe[name], theirs, strict=True)
-            ]
+            signs = [_sign(t.scores[count - 1] - c.scores[count - 1]) for t, c in zip(tpe[name], theirs, strict=True)]
             pairs = ", ".join(str(signs.count(sign)) for sign in (1, 0, -1))
             cells += [_shown(theirs, count), _shown(tpe[name], count), pairs]
         print("| " + " | ".join(cells) + " |")
