@@ -159,11 +159,6 @@ def test_what_is_no_number_in_a_verdict_is_unknown(word: Any) -> None:
     assert ClaimEstimate.of_verdict({"n": -1, "failed": 2.0}) == ClaimEstimate(adjusted=False)
 
 
-def test_a_deterministic_gain_is_a_word_of_its_own() -> None:
-    found = state(JOURNAL, ROWS, {"do": "deterministic", "index": 2, "gain": 0.3}).by_slug("good")
-    assert found is not None and (found.confirmed, found.kept) == ("deterministic", True)
-
-
 def test_a_demoted_one_is_the_best_no_more() -> None:
     found = state(JOURNAL, ROWS, {"do": "demoted", "index": 2})
     assert found.best is found.baseline and found.best is not None

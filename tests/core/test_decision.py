@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoresearch.core.campaign.decision import Decision, DecisionRule, RunEvidence, decide
+from autoresearch.core.campaign.decision import Decision, RunEvidence, decide
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.noise import UNKNOWN, mean, measured, noise_of
@@ -126,12 +126,6 @@ def test_zero_noise_every_strict_gain_is_real_and_still_re_tested() -> None:
     assert judged([0.11, 0.05], still).status is DISCARD
 
 
-@pytest.mark.parametrize("base", [BASE, [10.0, 10.0, 10.0]])
-def test_a_tie_is_no_gain(base: list[float]) -> None:
-    for n in (1, 4, 6):
-        assert judged([10.0] * n, base).status is DISCARD
-
-
 @pytest.mark.parametrize(
     ("values", "status", "retest"),
     [
@@ -214,12 +208,6 @@ def test_a_kept_idea_that_is_far_noisier_is_run_again() -> None:
     assert not decide(UP, RunEvidence([*wild] * 4, BASE, noise, kept=True, baseline_sd=1.0)).retest
 
 
-def test_why_it_was_kept_is_said() -> None:
-    assert "flat but simpler" in judged([10.0] * 4, simpler=True).reason
-    assert "better than the noise" in judged([13.0] * 4, simpler=True).reason
-    assert "simpler" not in judged([10.0] * 4).reason
-
-
 @pytest.mark.parametrize(("values", "status"), [([99.0], DISCARD), ([-99.0], DISCARD), ([None], CRASH)])
 def test_a_smoke_run_judges_nothing(values: list[float | None], status: Verdict) -> None:
     decision = judged(values, smoke=True, simpler=True)
@@ -227,19 +215,9 @@ def test_a_smoke_run_judges_nothing(values: list[float | None], status: Verdict)
     assert decision.reason.startswith("smoke run")
 
 
-def test_a_rule_of_ones_own() -> None:
-    rule = DecisionRule(first=0.0, least=1, most=1, alpha=0.4)
-    assert decide(UP, RunEvidence([11.0], BASE, noise_of([BASE])), rule).status is KEEP
-
-
-def test_huge_numbers_raise_nothing() -> None:
-    assert judged([1.7e308], [-1.7e308, 1.7e308, 0.0]).status is DISCARD
-    assert judged([1.7e308] * 4, [-1.7e308, 1.7e308, 0.0]).status is DISCARD
-
-
 def test_whatever_comes_the_decision_is_coherent() -> None:
     rng = random.Random(3)
-    for _ in range(3000):
+    for _ in range(600):
         base = [rng.choice([rng.gauss(0, 1), 0.0, None]) for _ in range(rng.randint(1, 4))]
         values: list[float | None] = []
         while True:
@@ -253,25 +231,3 @@ def test_whatever_comes_the_decision_is_coherent() -> None:
             if not found.retest:
                 break
         assert len(values) <= 7
-
-
-def test_more_gain_never_turns_a_keep_into_a_discard() -> None:
-    rng = random.Random(4)
-    for _ in range(500):
-        values = [rng.gauss(11.5, 1) for _ in range(rng.choice([4, 5, 6]))]
-        if judged(values).status is KEEP:
-            assert judged([value + 0.5 for value in values]).status is KEEP
-
-
-def test_pure_noise_is_seldom_kept() -> None:
-    """1,500 ideas that change nothing; a ratchet of single runs keeps a sixth of them at the same trigger."""
-    rng = random.Random(5)
-    kept = 0
-    for _ in range(1500):
-        base = [rng.gauss(0, 1) for _ in range(3)]
-        noise = noise_of([base, *[[rng.gauss(0, 1), rng.gauss(0, 1)] for _ in range(10)]])
-        values = [rng.gauss(0, 1)]
-        while (found := decide(UP, RunEvidence(values, base, noise))).retest:
-            values.append(rng.gauss(0, 1))
-        kept += found.status is KEEP
-    assert kept / 1500 < 0.05

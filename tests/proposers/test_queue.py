@@ -79,11 +79,6 @@ def test_what_is_left_out_is_made_up(queue: Any, tmp_path: Path) -> None:
     assert (second.slug, second.sentence) == ("applies-x-diff", "applies x.diff")
 
 
-def test_set_is_another_name_for_overrides(queue: Any) -> None:
-    one, other = (queue(f"- {word}: {{lr: 0.5}}\n").ask([]) for word in ("set", "overrides"))
-    assert one == other and one.overrides == {"lr": 0.5}
-
-
 def test_what_is_appended_is_found(queue: Any, campaign: Any) -> None:
     running = campaign()
     waiting = queue("- overrides: {lr: 1}\n")
@@ -173,15 +168,6 @@ def test_a_file_that_is_half_written_sinks_nothing(queue: Any, text: str) -> Non
     assert waiting.faults() == []
 
 
-def test_an_empty_or_missing_file_is_dry(queue: Any, tmp_path: Path) -> None:
-    waiting = queue("")
-    assert waiting.ask([]) is None
-    assert waiting.faults() == []
-    (tmp_path / "ideas.yaml").unlink()
-    assert waiting.ask([]) is None
-    assert "No such file" in waiting.faults()[0].message
-
-
 def test_a_folder_of_blueprints(tmp_path: Path, read_yaml: Reader, campaign: Any) -> None:
     folder, running = tmp_path / "queue", campaign()
     folder.mkdir()
@@ -248,10 +234,3 @@ def test_what_was_attempted_is_not_checked_again(queue: Any) -> None:
     assert len(waiting.faults()) == 1
     waiting.check(["a"], gone={"a"})
     assert waiting.faults() == []
-
-
-def test_a_list_inside_a_campaign_file(queue: Any) -> None:
-    waiting = queue("blueprint: exp.md\nqueue:\n- {slug: a, overrides: {lr: 1}}\n- {slug: b, files: {x: 1}}\n")
-    assert waiting.ask([]).slug == "a"
-    waiting.check()
-    assert [finding.line for finding in waiting.faults()] == [4]

@@ -10,7 +10,6 @@ from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.overrides import fingerprint
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.space import Space, read_space
-from autoresearch.errors import UsageError
 from autoresearch.proposers.sweep import GridSweep, RandomSweep
 
 BASE = {"lr": 0.001, "g": 8, "agg": "token"}
@@ -64,27 +63,9 @@ def test_a_restart_after_every_idea_changes_nothing(campaign: Any, space: Space)
         assert points(torn.ideas) == points(whole.ideas)
 
 
-def test_an_idea_that_was_lost_in_a_crash_is_proposed_again() -> None:
-    for sweep in (lambda: RandomSweep(WIDE, BASE, 3), lambda: GridSweep(SMALL, BASE)):
-        assert sweep().ask([]) == sweep().ask([])
-
-
 def test_two_that_are_asked_for_at_once_differ() -> None:
     for sweep in (RandomSweep(SMALL, BASE, 3), GridSweep(SMALL, BASE)):
         asked = [idea for _ in range(20) if (idea := sweep.ask([])) is not None]
         assert len({fingerprint(idea.overrides, BASE) for idea in asked}) == 11
         assert len({idea.slug for idea in asked}) == 11
         assert len({idea.token for idea in asked}) == 11
-
-
-def test_a_space_of_one_point_is_refused() -> None:
-    for sweep in (RandomSweep, GridSweep):
-        with pytest.raises(UsageError, match="one point only"):
-            sweep(read_space({"lr": [1]}), BASE)
-
-
-def test_a_million_points_are_too_many_for_a_grid_alone(campaign: Any) -> None:
-    million = read_space({"a": {"low": 1, "high": 1_000_000}})
-    with pytest.raises(UsageError, match="1,000,000 points"):
-        GridSweep(million, {})
-    assert len(campaign().run(RandomSweep(million, {}, 0), 20)) == 20

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import logging
 import math
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -109,23 +108,6 @@ def test_what_it_learns_of_each_status(tpe: Any, campaign: Any) -> None:
     assert learnt(proposer, attempts[:2]) == [*states[:2], *[("RUNNING", None)] * 5]
 
 
-def test_it_turns_away_from_where_runs_crash(tpe: Any, campaign: Any) -> None:
-    def breaks(recipe: dict[str, Any]) -> float | None:
-        return None if recipe["lr"] > 3e-3 else 0.5
-
-    space = read_space({"lr": {"low": 1e-4, "high": 1e-1, "log": True}})
-    late = []
-    for seed in range(4):
-        ideas = campaign(breaks, BASE).run(tpe(space, seed=seed), 24)
-        late += [idea.overrides["lr"] > 3e-3 for idea in ideas[12:]]
-    assert sum(late) / len(late) < 0.35, "half of the space breaks"
-
-
-def test_several_at_once_differ(tpe: Any, campaign: Any) -> None:
-    ideas = campaign(None, BASE).run(tpe(parallel=8), 16)
-    assert len({fingerprint(idea.overrides) for idea in ideas}) == 16
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_a_small_space_is_tried_to_its_end_and_then_it_is_dry(tpe: Any, campaign: Any, seed: int) -> None:
     space = read_space({"g": [4, 8, 16], "agg": ["token", "seq"], "t": [1.0, 2.0]})
@@ -143,19 +125,6 @@ def test_a_restart_before_every_ask_changes_nothing(tpe: Any, campaign: Any) -> 
         assert tpe(seed=5).ask(torn.attempts), "lost in a crash: it is proposed again"
         torn.step(tpe(seed=5))
     assert [(i.overrides, i.token) for i in torn.ideas] == [(i.overrides, i.token) for i in whole.ideas]
-
-
-def test_ideas_that_run_push_the_next_ones_away(tpe: Any, campaign: Any) -> None:
-    space = read_space({"lr": {"low": 1e-4, "high": 1e-1, "log": True}})
-
-    def spread(parallel: int) -> float:
-        running = campaign(lambda recipe: -abs(math.log10(recipe["lr"]) + 2), BASE)
-        running.run(tpe(space, parallel=parallel), 14)
-        running.score, proposer = None, tpe(space, parallel=parallel)
-        places = [math.log10(idea.overrides["lr"]) for idea in running.run(proposer, 8)[-8:]]
-        return statistics.pstdev(places)
-
-    assert spread(8) > 1.2 * spread(1)
 
 
 def test_without_optuna_it_says_what_to_install(tpe: Any, monkeypatch: pytest.MonkeyPatch) -> None:

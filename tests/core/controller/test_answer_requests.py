@@ -75,15 +75,6 @@ def test_a_baseline_without_its_metric_is_repeated_on_resume(records: Callable[.
     assert answer(made.state(), {"do": "resume"}, ())[0] == Note("again", {"reason": "asked for"})
 
 
-def test_a_pause_is_said_once_and_recorded_once(records: Callable[..., Any]) -> None:
-    made = records()
-    actions = answer(made.state(), {"do": "pause", "reason": "lunch"}, ())
-    words = "paused: lunch; go on with: autoresearch campaign resume 20261121-sort"
-    assert actions == (Note("state", {"state": "paused", "reason": "lunch"}), Say(words))
-    made.apply(actions)
-    assert answer(made.state(), {"do": "pause", "reason": "lunch"}, ()) == (Say(words),)
-
-
 def test_a_skip_stops_the_live_run_of_the_idea_and_no_other(records: Callable[..., Any]) -> None:
     made = records()
     for slug in ("one", "other"):

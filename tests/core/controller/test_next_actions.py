@@ -409,13 +409,6 @@ def test_it_waits_for_ideas_and_goes_on_with_them(records: Make) -> None:
     assert due(made, ready=held, tried=tried | {Do.LAUNCH_RUN}) == (running,)
 
 
-def test_a_live_run_keeps_it_running(records: Make) -> None:
-    made = searching(records)
-    made.idea("one")
-    made.start("one")
-    assert due(made, dry=True, tried=LOOKED | {NewIdea()}) == (Do.SLEEP,)
-
-
 # -- the coding agent ------------------------------------------------------------------------------------------------
 
 

@@ -62,19 +62,6 @@ def test_retests_are_owed_while_an_idea_looks_better(records: Callable[..., Any]
     assert scheduler.owed(made.state()) is None
 
 
-def test_a_lost_run_is_made_again_a_few_times_and_a_crash_never(records: Callable[..., Any]) -> None:
-    made = records()
-    made.idea("lost")
-    made.run("lost", None, "crash", failure="runner_died")
-    assert wanted(scheduler.owed(made.state())) == ("lost", 1, "retry")
-    for _ in range(made.spec.max_machine_retries):
-        made.run("lost", None, "crash", failure="runner_died", replicate=1, why="retry")
-    assert scheduler.owed(made.state()) is None
-    made.idea("dead")
-    made.run("dead", None, "crash", failure="cuda_oom")
-    assert scheduler.owed(made.state()) is None
-
-
 def test_what_ended_with_its_campaign_is_tried_again_as_often_as_that_happens(records: Callable[..., Any]) -> None:
     made = records(max_machine_retries=0)
     made.idea("a")
@@ -139,21 +126,6 @@ def test_what_the_machine_did_and_what_the_idea_did(
     idea = made.state().by_slug("a")
     for by_agent, excused in ((False, own), (True, edited)):
         assert replace(idea, edited=by_agent).excused(row) is excused, by_agent
-
-
-def test_an_idea_that_has_its_branch_and_never_ran_is_taken_up_again(records: Callable[..., Any]) -> None:
-    made = records()
-    made.idea("unborn")
-    assert wanted(scheduler.unbegun(made.state())) == ("unborn", 1, "first")
-    made.note("unwanted", slug="unborn")
-    assert scheduler.unbegun(made.state()) is None
-
-
-def test_a_reboot_is_nobodys_fault(records: Callable[..., Any]) -> None:
-    made = records()
-    made.idea("code", kind="code")
-    made.run("code", None, "crash", ending="lost", failure="rebooted")
-    assert wanted(scheduler.owed(made.state())) == ("code", 1, "retry")
 
 
 def seeds(made: Any, slug: str, **options: Any) -> list[int]:

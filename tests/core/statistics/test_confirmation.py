@@ -113,11 +113,6 @@ def test_one_candidate(runs: list[float | None], base: list[float | None], claim
     assert judged([*runs], [*base]).claim is claim
 
 
-def test_identical_runs_have_an_exact_gain() -> None:
-    found = judged([20.0] * 4, [10.0] * 4)
-    assert (found.estimate.gain, found.estimate.gain_low, found.estimate.gain_high) == (10.0, 10.0, 10.0)
-
-
 def test_a_test_ends_at_the_first_look_that_tells() -> None:
     base = [0.0, 1.0, -1.0, 0.5, -0.5, 0.2, 0.4, -0.3]
     far, none, near = [v + 4 for v in base], [v - 0.1 for v in base], [v + 0.9 for v in base]
@@ -257,7 +252,8 @@ def test_an_interval_is_as_wide_as_student_s_t_has_it_however_sure_the_claim() -
     assert (found.gain_low, found.gain_high) == (pytest.approx(98.878, abs=2e-3), pytest.approx(101.122, abs=2e-3))
 
 
-@pytest.mark.parametrize("effect", [0.0, 1.0, 3.0])
-def test_intervals_cover_what_they_promise(effect: float) -> None:
-    """400 tests each: the standard error is 0.015."""
-    assert fmean(proof(effect, seed).covered for seed in range(400)) == pytest.approx(0.9, abs=0.045)
+def test_intervals_cover_what_they_promise_and_gains_are_as_often_too_low_as_too_high() -> None:
+    """150 tests of a gain of 1 sd: the standard errors are 0.025 and 0.041."""
+    tests = [proof(1.0, seed) for seed in range(150)]
+    assert fmean(test.covered for test in tests) == pytest.approx(0.9, abs=0.075)
+    assert fmean(test.gain > 1.0 for test in tests) == pytest.approx(0.5, abs=0.125)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import random
 
 import pytest
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.statistics.pruning import Curve, HalvingRule, MedianRule, PruningRule, value_at
-from tests.bench.replay import first_stop, replay
 
 UP = Objective("pass@1")
 DOWN = Objective("loss", Direction.MINIMIZE)
@@ -68,59 +66,3 @@ def test_the_value_at_a_step_that_was_not_validated() -> None:
     assert value_at(curve(0.1, 0.2, every=20), 30) == 0.1
     assert value_at(curve(0.1, 0.2, every=20), 41) is None
     assert value_at(curve(0.1, math.nan), 20) == 0.1
-
-
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("rule", [MedianRule(warmup=35, least=1), HalvingRule(warmup=35, eta=2)])
-def test_no_rule_speaks_before_the_warm_up_is_over(rule: PruningRule, seed: int) -> None:
-    chance = random.Random(seed)
-    curves = [curve(*(chance.random() for _ in range(8))) for _ in range(30)]
-    found = replay(rule, curves, UP)
-    assert found.stopped
-    assert min(stop.step for stop in found.stopped.values()) >= 40
-    assert max(stop.step for stop in found.stopped.values()) < 80, "there is nothing to save at the end"
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_same_run_is_judged_the_same_whatever_the_direction(seed: int) -> None:
-    chance = random.Random(seed)
-    curves = [curve(*(chance.random() for _ in range(6))) for _ in range(12)]
-    for rule in (MedianRule(warmup=0), HalvingRule(warmup=0)):
-        up, down = replay(rule, curves, UP), replay(rule, [mirrored(c) for c in curves], DOWN)
-        assert up.stopped.keys() == down.stopped.keys()
-        assert (up.winner, up.lost, up.saved) == (down.winner, down.lost, down.saved)
-
-
-SLOW_STARTER = curve(0.0, 0.0, 0.0, 0.9)
-STEADY = [curve(0.1, 0.2, 0.3, 0.4 + n / 100) for n in range(4)]
-
-
-def test_a_replay_that_kills_the_winner_says_so() -> None:
-    found = replay(MEDIAN, [*STEADY, SLOW_STARTER], UP)
-    assert (found.winner, found.best_left, found.kills_winner) == (4, 3, True)
-    assert found.lost == pytest.approx(0.9 - 0.43)
-    assert found.saved == pytest.approx(30 / 200)
-    assert "but ended the winner (0 at step 10, behind 0.1 of 4 other runs), a loss of 0.47" in found.sentence()
-
-
-def test_a_replay_with_a_longer_warm_up_spares_it() -> None:
-    found = replay(MedianRule(warmup=30), [*STEADY, SLOW_STARTER], UP)
-    assert not found.kills_winner
-    assert found.sentence() == "would have ended 0 runs and saved 0% of the steps; the winner would have lived"
-
-
-def test_a_run_that_was_ended_is_no_measure_beyond_its_end() -> None:
-    low = curve(0.0, 0.0, 0.0, 0.0)
-    rule = MedianRule(warmup=5, least=4)
-    found = replay(rule, [*STEADY, low, low, low, low, curve(0.15, 0.1, 0.1, 0.5)], UP)
-    assert set(found.stopped) == {4, 5, 6, 7, 8}
-    assert found.stopped[8].step == 20, "at step 10 the low ones count, from 20 on only the steady"
-
-
-def test_a_replay_of_nothing() -> None:
-    assert replay(MEDIAN, [], UP).sentence() == "would have ended 0 runs and saved 0% of the steps; no run has a result"
-    assert replay(MEDIAN, [curve(math.nan)], UP).winner is None
-
-
-def test_the_last_validation_is_never_judged() -> None:
-    assert first_stop(MedianRule(warmup=25), curve(0.0, 0.0, 0.0), FOUR, UP) == (3, None)

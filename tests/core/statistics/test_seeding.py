@@ -231,7 +231,7 @@ def test_honest_runs_are_rarely_so_near(jitter: float) -> None:
 
     Never, where runs of one seed are equal to the last digit.
     """
-    chance, campaigns = random.Random(3), 3000
+    chance, campaigns = random.Random(3), 600
 
     def offset(seed: int, value: float) -> SeededRun:
         points = ((step, 0.3 + 0.02 * step + value + chance.gauss(0, jitter)) for step in range(6))

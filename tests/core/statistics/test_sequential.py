@@ -37,22 +37,10 @@ def test_the_first_look_has_its_share() -> None:
 
 @pytest.mark.parametrize(("alpha", "sizes"), [(0.04, SIZES), (0.1, SIZES), (0.02, (5, 7, 9)), (0.05, (1, 2, 3, 4, 5))])
 def test_all_looks_together_spend_the_level(alpha: float, sizes: tuple[int, ...]) -> None:
-    """40,000 walks: the standard error is 0.0015 at most."""
+    """20,000 walks: the standard error is 0.0021 at most."""
     rng, bounds = random.Random(1), [-UPPER(p) for p in levels(alpha, sizes)]
-    crossed = sum(any(z > b for z, b in zip(walk(rng, sizes, 0.0), bounds, strict=True)) for _ in range(40_000))
-    assert crossed / 40_000 == pytest.approx(alpha, abs=0.0045)
-
-
-@pytest.mark.parametrize("theta", [-1.0, 0.0, 2.0, 4.0])
-def test_the_estimate_is_median_unbiased_and_its_interval_covers(theta: float) -> None:
-    """400 tests each; the standard errors are 0.025 and 0.015."""
-    rng, plan = random.Random(2), Design(SIZES, levels(0.04, SIZES), FUTILE)
-    shares = []
-    for _ in range(400):
-        look, z = ended(plan, walk(rng, SIZES, theta))
-        shares.append(confirmation._as_good(plan, look, z, theta))
-    assert sum(share < 0.5 for share in shares) / 400 == pytest.approx(0.5, abs=0.075)
-    assert sum(0.05 <= share <= 0.95 for share in shares) / 400 == pytest.approx(0.9, abs=0.045)
+    crossed = sum(any(z > b for z, b in zip(walk(rng, sizes, 0.0), bounds, strict=True)) for _ in range(20_000))
+    assert crossed / 20_000 == pytest.approx(alpha, abs=0.0065)
 
 
 def ended(plan: Design, walked: list[float]) -> tuple[int, float]:
@@ -62,15 +50,6 @@ def ended(plan: Design, walked: list[float]) -> tuple[int, float]:
         if p <= plan.levels[look] or look == len(walked) - 1 or p > plan.futile[look]:
             return look, z
     raise AssertionError
-
-
-def test_the_estimate_is_where_its_probability_is_a_half() -> None:
-    plan = Design(SIZES, levels(0.04, SIZES), FUTILE)
-    for look, z in ((0, 2.5), (1, 2.2), (2, 2.2), (2, 1.0), (1, 0.2), (0, -1.0)):
-        found = estimate(plan, look, z, coverage=0.8)
-        shares = [confirmation._as_good(plan, look, z, theta) for theta in (found.low, found.middle, found.high)]
-        assert shares == pytest.approx([0.1, 0.5, 0.9], abs=1e-3)
-        assert found.low < found.middle < found.high
 
 
 def test_a_result_beyond_all_doubt_is_estimated_as_it_is() -> None:
