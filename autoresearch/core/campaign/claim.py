@@ -57,16 +57,23 @@ class ClaimEstimate:
         """
         if self.gain is None:
             return ""
-        known = [self._interval(objective) if self.adjusted else "difference of the means, not adjusted", self._runs()]
-        about = "; ".join(text for text in known if text)
+        about = "; ".join(filter(None, (self._interval_words(objective), self._runs())))
         return f"{objective.change(self.gain):+.3g} against the baseline{f' ({about})' if about else ''}"
 
-    def _interval(self, objective: Objective) -> str:
+    def interval(self, objective: Objective) -> tuple[float, float] | None:
+        """The ends of the gain's interval with the metric's own sign, the lower one first; None without one."""
         if self.gain_low is None or self.gain_high is None:
-            return ""
+            return None
         low, high = sorted((objective.change(self.gain_low), objective.change(self.gain_high)))
+        return low, high
+
+    def _interval_words(self, objective: Objective) -> str:
+        if not self.adjusted:
+            return "difference of the means, not adjusted"
+        if (ends := self.interval(objective)) is None:
+            return ""
         cover = "" if self.coverage is None else f"{100 * self.coverage:.3g} % "
-        return f"{cover}interval {low:+.3g} to {high:+.3g}"
+        return f"{cover}interval {ends[0]:+.3g} to {ends[1]:+.3g}"
 
     def _runs(self) -> str:
         if not self.n or self.n_baseline is None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Verdict
-from autoresearch.core.statistics.noise import UNKNOWN, Noise, mean, measured, spread_of, survivors
+from autoresearch.core.statistics.noise import UNKNOWN, Noise, mean, measured, noise_in, survivors
 from autoresearch.core.statistics.student_t import share_p, t_quantile
 
 
@@ -141,7 +141,7 @@ def compared(
 
 def _variance(values: Sequence[float], noise: Noise, rule: DecisionRule) -> float:
     """The variance of a single run of an idea, shrunk towards the noise."""
-    own = spread_of(values)
+    own = noise_in(values)
     return (rule.prior * noise.variance + own.squares) / (rule.prior + own.df)
 
 
@@ -211,10 +211,10 @@ def _loses(evidence: RunEvidence, lost: tuple[int, int], surviving: int, rule: D
 
 def _repeat(evidence: RunEvidence, ours: Sequence[float], rule: DecisionRule) -> int:
     """Whether a kept idea needs another run, as it is far noisier than the baseline: 1 or 0."""
-    sd, own = evidence.baseline_sd, spread_of(ours)
+    sd, own = evidence.baseline_sd, noise_in(ours)
     if not sd or not own.df or len(evidence.values) >= min(rule.repeats, 2 * rule.most):
         return 0
-    noisier = own.squares / own.df > rule.noisier * sd * sd
+    noisier = own.variance > rule.noisier * sd * sd
     return int(noisier and _variance(ours, evidence.noise.plus(ours), rule) / len(ours) > (rule.precise * sd) ** 2)
 
 

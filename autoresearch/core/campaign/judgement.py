@@ -22,18 +22,15 @@ from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.run.ending import PENDING, Verdict
 from autoresearch.core.statistics.noise import (
-    UNKNOWN,
     Noise,
-    Spread,
     collapsed,
     mean,
     measured,
+    noise_in,
     noise_of,
     pooled,
     robust_sd,
-    spread_of,
     survivors,
-    total,
 )
 from autoresearch.core.statistics.seeding import last_digit
 from autoresearch.core.statistics.student_t import t_quantile
@@ -98,7 +95,7 @@ def decision_of(
         robust_sd=sd,
         fallen=best_fallen(state),
         kept=idea is state.best and idea.status == Verdict.KEEP,
-        baseline_sd=pooled([spread_of(own)]).sd if len(own) >= LEAST_BASELINE else None,
+        baseline_sd=noise_in(own).sd if len(own) >= LEAST_BASELINE else None,
     )
     rule = replace(rule_of(state), least=1, most=1) if copied else rule_of(state)
     return decide(objective, evidence, rule)
@@ -201,17 +198,16 @@ def noise_without(state: CampaignState, idea: Idea) -> Noise:
     It is the total minus its own, as there are thousands of others.
     """
 
-    def of(any_idea: Idea) -> Spread:
+    def of(any_idea: Idea) -> Noise:
         values = search_values(state, any_idea)
-        return any_idea.spread if len(values) == len(any_idea.values) else spread_of(values)
+        return any_idea.noise if len(values) == len(any_idea.values) else noise_in(values)
 
-    every = state.memo("spread", lambda: total(map(of, state.ideas)))
+    every = state.memo("noise", lambda: pooled(map(of, state.ideas)))
     own = of(idea)
     squares = every.squares - own.squares
     if not squares >= 1e-3 * own.squares:  # nearly all is its own, or not finite: digits would be lost
         return pooled(of(other) for other in state.ideas if other is not idea)
-    df = every.df - own.df
-    return Noise(squares / df, df) if df else UNKNOWN
+    return Noise(squares, every.df - own.df)
 
 
 def rule_of(state: CampaignState) -> DecisionRule:

@@ -80,9 +80,8 @@ def shown_value(state: CampaignState, idea: Idea) -> ShownValue:
         base = baseline_value(state.baseline) if state.baseline else None
         change = objective.change(estimate.gain)
         value = base + change if estimate.value is None and base is not None else estimate.value  # in older records
-        if value is not None and estimate.gain_low is not None and estimate.gain_high is not None:
-            ends = (estimate.gain_low - estimate.gain, estimate.gain_high - estimate.gain)
-            low, high = sorted(value + objective.change(end) for end in ends)
+        if value is not None and (ends := estimate.interval(objective)) is not None:
+            low, high = (value + end - change for end in ends)
     runs, proof = runs_of(state, idea), _proof(state, idea, basis)
     behind = runs_of(state, idea, fresh=True) if basis is Basis.BASELINE else runs
     words = _words(state, idea, basis, claim, value, behind, proof)

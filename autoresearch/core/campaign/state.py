@@ -19,7 +19,7 @@ from autoresearch.core.run.ending import COPY, DEVICES, EXCUSED, UNPROVEN, Endin
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import noise
-from autoresearch.core.statistics.noise import Spread, mean, spread_of
+from autoresearch.core.statistics.noise import Noise, mean, noise_in
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.core.statistics.seeding import Randomness, SeedCheck
 
@@ -107,9 +107,9 @@ class Idea:
         return mean(self.values) if self.values else None
 
     @cached_property
-    def spread(self) -> Spread:
-        """The spread of its replicates, an estimate of the noise."""
-        return spread_of(self.values)
+    def noise(self) -> Noise:
+        """The noise that its replicates show."""
+        return noise_in(self.values)
 
     @cached_property
     def status(self) -> str:

@@ -28,19 +28,24 @@ from autoresearch.core.metrics.objective import Direction, Objective
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Variance of one run around the mean of its idea, in the metric's unit squared.
+    """How runs scatter around the mean of their idea, in the metric's unit squared: of one idea, or of several.
 
     With no idea replicated there is no estimate: `df` is 0, `sd` is None, and nothing can be kept.
     An `sd` of 0 is an estimate: every replicate so far gave the same number (a trainer that ignores its seed,
     or a coarse metric).
     """
 
-    variance: float = 0.0
+    squares: float = 0.0  # deviations from the mean of the idea, squared and summed
     df: int = 0  # degrees of freedom: replicates minus one, summed over the ideas
 
     @property
     def known(self) -> bool:
         return self.df > 0
+
+    @property
+    def variance(self) -> float:
+        """Variance of a single run; 0 without replicates."""
+        return self.squares / self.df if self.df else 0.0
 
     @property
     def sd(self) -> float | None:
@@ -49,10 +54,7 @@ class Noise:
 
     def plus(self, values: Iterable[float | None]) -> Noise:
         """This estimate pooled with the replicates of one more idea; runs without a metric are ignored."""
-        finite = measured(values)
-        df = self.df + max(len(finite) - 1, 0)
-        squares = self.variance * self.df + _squares(finite)
-        return Noise(squares / df, df) if df else UNKNOWN
+        return pooled((self, noise_in(values)))
 
     @property
     def wording(self) -> str:
@@ -64,39 +66,25 @@ UNKNOWN = Noise()
 """The estimate before any idea has replicates."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """The spread of one idea's replicates: squared deviations from their mean, summed, and degrees of freedom."""
-
-    squares: float = 0.0
-    df: int = 0
-
-
-def spread_of(values: Iterable[float | None]) -> Spread:
-    """The spread of one idea's runs; runs without a metric are ignored."""
+def noise_in(values: Iterable[float | None]) -> Noise:
+    """The noise that one idea's runs show; runs without a metric are ignored."""
     finite = measured(values)
-    return Spread(_squares(finite), max(len(finite) - 1, 0))
+    return Noise(_squares(finite), max(len(finite) - 1, 0))
 
 
-def total(spreads: Iterable[Spread]) -> Spread:
-    """The sum over several ideas, without rounding errors."""
-    telling = [spread for spread in spreads if spread.df]
+def pooled(noises: Iterable[Noise]) -> Noise:
+    """The noise that several ideas show together, without rounding errors."""
+    telling = [noise for noise in noises if noise.known]
     try:
-        squares = math.fsum(spread.squares for spread in telling)
+        squares = math.fsum(noise.squares for noise in telling)
     except OverflowError:
         squares = math.inf
-    return Spread(squares, sum(spread.df for spread in telling))
-
-
-def pooled(spreads: Iterable[Spread]) -> Noise:
-    """The noise estimated from several ideas together."""
-    spread = total(spreads)
-    return Noise(spread.squares / spread.df, spread.df) if spread.df else UNKNOWN
+    return Noise(squares, sum(noise.df for noise in telling))
 
 
 def noise_of(ideas: Iterable[Iterable[float | None]]) -> Noise:
     """The pooled noise of ideas, each given as the metric of its runs (the baseline is one of them)."""
-    return pooled(spread_of(values) for values in ideas)
+    return pooled(map(noise_in, ideas))
 
 
 def measured(values: Iterable[float | None]) -> list[float]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.statistics.noise import variance
+from autoresearch.core.statistics.noise import noise_of
 
 NEAR = 2.22  # sd of a normal distribution, by the lower quartile of the differences of two draws
 LEAST_PAIRS = 10
@@ -99,11 +99,7 @@ def _replicated_sd(loop_rows: Sequence[LoopRow]) -> float | None:
     for one in loop_rows:
         if one.value is not None:
             runs.setdefault((one.name, one.words), []).append(one.value)
-    several = [values for values in runs.values() if len(set(values)) > 1]
-    freedom = sum(len(values) - 1 for values in several)
-    if not freedom:
-        return None
-    return math.sqrt(math.fsum(variance(values) * (len(values) - 1) for values in several) / freedom)
+    return noise_of(values for values in runs.values() if len(set(values)) > 1).sd
 
 
 def _sd_nearby(loop_rows: Sequence[LoopRow]) -> float | None:

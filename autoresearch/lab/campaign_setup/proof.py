@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.blueprint.fields import fields_like
-from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.confirmation_rounds import design_of
-from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.confirmation import power
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import UsageError
@@ -138,7 +137,6 @@ def proof_of(state: CampaignState) -> Proof | None:
     chance = power(looks, SEEN) if looks else None
     runs = sum(filter(None, (claim.n, claim.n_baseline, claim.failed, claim.failed_baseline)))
     proved = {"confirmed": True, "demoted": False, "unconfirmed": False}.get(idea.confirmed)
-    interval = _ends(objective, idea)
     difference = None if claim.gain is None else objective.change(claim.gain)
     words = claim.words(objective).replace("against the baseline ", "")
     if proved:
@@ -149,12 +147,4 @@ def proof_of(state: CampaignState) -> Proof | None:
             sentence += f"; a gain of {SEEN:g} sd would have been seen in {100 * chance:.0f} of 100 cases"
     else:
         sentence = f"not shown: {claim.reason.removeprefix('not confirmed: ').removeprefix('not decided: ')}"
-    return Proof(proved, sentence, difference, interval, claim.coverage, runs, chance)
-
-
-def _ends(objective: Objective, idea: Idea) -> tuple[float, float] | None:
-    claim = idea.claim
-    if claim is None or claim.gain_low is None or claim.gain_high is None:
-        return None
-    low, high = sorted((objective.change(claim.gain_low), objective.change(claim.gain_high)))
-    return low, high
+    return Proof(proved, sentence, difference, claim.interval(objective), claim.coverage, runs, chance)
