@@ -67,6 +67,9 @@ class Adapter:
     name = ""
     traits = Traits()
     secrets: tuple[str, ...] = ()  # variables that it logs in with, or patterns of them
+    home_paths: tuple[tuple[str, str, str], ...] = ()  # of its own files: variable, else below HOME; and below either
+    exits: tuple[tuple[int, TurnFault], ...] = ()  # exit codes that say what is wrong
+    variables: tuple[tuple[str, str], ...] = ()  # to set in its environment
 
     def __init__(self, chosen: Chosen) -> None:
         self.chosen = chosen
@@ -80,18 +83,15 @@ class Adapter:
         return ["--model", self.chosen.model] if self.chosen.model else []
 
     def environment(self, turn: Turn) -> Mapping[str, str]:
-        return {}
+        return dict(self.variables)
 
     def needs(self) -> tuple[str, ...]:
         return (*self.secrets, *self.chosen.keep)
 
     def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
-        return ()
-
-
-def home(environ: Mapping[str, str]) -> PurePath:
-    """The user's home directory."""
-    return PurePath(environ.get("HOME", "/"))
+        home = PurePath(environ.get("HOME", "/"))
+        every = ((environ.get(variable) or home / usual, below) for variable, usual, below in self.home_paths)
+        return tuple(dict.fromkeys(PurePath(place) / below for place, below in every))
 
 
 @dataclass(slots=True)

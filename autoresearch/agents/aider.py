@@ -8,10 +8,8 @@ question is asked in its `ask` mode, which changes no file. It keeps no session.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from pathlib import PurePath
 
-from autoresearch.agents.adapter import Adapter, AgentOutput, home
+from autoresearch.agents.adapter import Adapter, AgentOutput
 from autoresearch.agents.events import added, money, plain
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn
 from autoresearch.core.text.regex import later
@@ -45,6 +43,8 @@ class Aider(Adapter):
     name = "aider"
     traits = Traits(money=True, leavings=(".aider*",))
     secrets = ("OPENAI_*", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY", "AIDER_*")
+    home_paths = (("", ".aider", ""),)
+    variables = (("COLUMNS", "10000"),)  # it folds what it prints, JSON too
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         argv = [self.program(), "--message-file", str(turn.prompt_file), *_FLAGS]
@@ -53,12 +53,6 @@ class Aider(Adapter):
         argv += [] if turn.role.writes else ["--chat-mode", "ask"]
         argv += self.model
         return (*argv, *self.chosen.extra)
-
-    def environment(self, turn: Turn) -> Mapping[str, str]:
-        return {"COLUMNS": "10000"}  # it folds what it prints, JSON too
-
-    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
-        return (home(environ) / ".aider",)
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         out = plain(spoken.out[-(1 << 20) :].decode("utf-8", "replace"))

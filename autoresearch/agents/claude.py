@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.adapter import Adapter, AgentOutput, home
-from autoresearch.agents.events import added, count, events, inside, listed, money, words
+from autoresearch.agents.adapter import Adapter, AgentOutput
+from autoresearch.agents.events import added, count, events, inside, listed, money, wish, words
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
 
 _LOOKING = "Read,Glob,Grep"
@@ -29,6 +28,13 @@ class Claude(Adapter):
     name = "claude"
     traits = Traits(schema=True, resumes=True, money=True)
     secrets = ("ANTHROPIC_*", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_*", "CLAUDE_CONFIG_DIR")
+    home_paths = (("CLAUDE_CONFIG_DIR", ".claude", ""), ("CLAUDE_CONFIG_DIR", ".claude.json", ""))
+    variables = (
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+        ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),  # they are killed with the turn, and reported as a success
+        ("CLAUDE_CODE_MAX_RETRIES", "3"),  # its own ten take minutes of the turn; the lab has more patience
+        ("DISABLE_AUTOUPDATER", "1"),
+    )
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         # not its plan mode: that bids the model to write a plan into a file, above all that it was told
@@ -41,19 +47,6 @@ class Claude(Adapter):
         argv += ["--json-schema", json.dumps(turn.schema)] if turn.schema is not None else []
         argv += ["--resume", turn.session] if turn.session else []
         return (*argv, *self.chosen.extra)
-
-    def environment(self, turn: Turn) -> Mapping[str, str]:
-        return {
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",  # they are killed with the turn, and reported as a success
-            "CLAUDE_CODE_MAX_RETRIES": "3",  # its own ten take minutes of the turn; the lab has more patience
-            "DISABLE_AUTOUPDATER": "1",
-        }
-
-    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
-        if place := environ.get("CLAUDE_CONFIG_DIR"):
-            return (PurePath(place),)
-        return (home(environ) / ".claude", home(environ) / ".claude.json")
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         heard = AgentOutput()
@@ -80,7 +73,7 @@ def _result(event: Mapping[str, Any], agent_output: AgentOutput) -> None:
     agent_output.usd = money(event.get("total_cost_usd"))
     agent_output.tokens_in, agent_output.tokens_out = _tokens(event)
     agent_output.fault = _FAULTS.get(subtype)
-    agent_output.denied = [denial(each) for each in listed(event, "permission_denials")]
+    agent_output.denied = [wish(each, "tool_input") for each in listed(event, "permission_denials")]
     if event.get("is_error") or subtype != "success":
         agent_output.error = "; ".join(map(words, listed(event, "errors"))) or text or subtype or "it failed"
     else:
@@ -97,10 +90,3 @@ def _tokens(event: Mapping[str, Any]) -> tuple[int | None, int | None]:
         added(*(count(usage.get(key)) for key in _READ)) if read is None else read,
         count(usage.get("output_tokens")) if written is None else written,
     )
-
-
-def denial(each: object) -> str:
-    """One entry of `permission_denials`, in words: the tool and what it was to touch."""
-    wanted = inside(each, "tool_input")
-    told = next((words(wanted[key]) for key in ("file_path", "command", "path") if words(wanted.get(key))), "")
-    return f"{words(inside(each).get('tool_name'))} {told}".strip()

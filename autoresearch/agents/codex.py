@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.adapter import Adapter, AgentOutput, charge, home, own_name
+from autoresearch.agents.adapter import Adapter, AgentOutput, charge, own_name
 from autoresearch.agents.events import count, events, inside, listed, words
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn
 
@@ -27,6 +26,7 @@ class Codex(Adapter):
     name = "codex"
     traits = Traits(schema=True, resumes=True, sandbox=True)
     secrets = ("OPENAI_*", "CODEX_*")
+    home_paths = (("CODEX_HOME", ".codex", ""),)
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         thread = own_name(turn.session)
@@ -41,9 +41,6 @@ class Codex(Adapter):
         if self.chosen.outside:
             return "danger-full-access"  # ours is around it, and sandboxes do not nest
         return "workspace-write" if turn.role.writes else "read-only"
-
-    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
-        return (PurePath(environ.get("CODEX_HOME") or home(environ) / ".codex"),)
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         heard = AgentOutput()

@@ -54,6 +54,13 @@ def words(value: object) -> str:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
+def wish(call: object, arguments: str) -> str:
+    """A call of a tool in words: the tool, and what it was to touch, which stands under the key `arguments`."""
+    given = inside(call, arguments)
+    touched = next((words(given[key]) for key in ("file_path", "command", "path") if words(given.get(key))), "")
+    return f"{words(inside(call).get('tool_name'))} {touched}".strip()
+
+
 def count(value: object) -> int | None:
     """A count that can be one (tokens, turns, an HTTP status); None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None

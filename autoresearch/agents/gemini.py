@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Any
 
 from autoresearch.agents.adapter import Adapter, AgentOutput, complaints
-from autoresearch.agents.events import count, events, inside, words
+from autoresearch.agents.events import count, events, inside, wish, words
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
 
-_EXITS = {41: TurnFault.LOGIN, 53: TurnFault.TURNS}
 _STATUS = {status % 256: status for status in (401, 403, 429, 500, 502, 503, 504)}
 _TRIED = re.compile(r"^Attempt \d+ failed[^\n]{0,600}(?:\nSuggested retry[^\n]{0,200})?", re.MULTILINE)
 _REFUSED = ("denied", "not allowed", "plan mode", "policy", "outside", "not found in registry", "must be within")
@@ -28,6 +26,8 @@ class Gemini(Adapter):
     name = "gemini"
     traits = Traits(resumes=True)
     secrets = ("GEMINI_API_KEY", "GOOGLE_*")
+    home_paths = (("GEMINI_CLI_HOME", "", ".gemini"),)
+    exits = ((41, TurnFault.LOGIN), (53, TurnFault.TURNS))
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         # without a person, the default mode offers no tool that edits; its plan mode bids it to go on in phases
@@ -36,9 +36,6 @@ class Gemini(Adapter):
         argv += self.model
         argv += ["--resume", turn.session] if turn.session else []
         return (*argv, *self.chosen.extra)
-
-    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
-        return (PurePath(environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "/")) / ".gemini",)
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         heard, wanted = AgentOutput(), dict[str, str]()
@@ -50,7 +47,7 @@ class Gemini(Adapter):
                     heard.text += words(event.get("content"))
                 case "tool_use":
                     heard.acts, heard.text = heard.acts + 1, ""
-                    wanted[words(event.get("tool_id"))] = _wish(event)
+                    wanted[words(event.get("tool_id"))] = wish(event, "parameters")
                 case "tool_result":
                     _refusal(event, wanted, heard)
                 case "error":
@@ -60,15 +57,9 @@ class Gemini(Adapter):
         if not heard.acts and not heard.text and (tried := _TRIED.findall(complaints(spoken.err))):
             heard.trouble = tried[-1]  # it waits out quotas and outages by itself, for longer than a turn may take
         if spoken.returncode:
-            heard.fault = _EXITS.get(spoken.returncode, heard.fault)
+            heard.fault = dict(self.exits).get(spoken.returncode, heard.fault)
             heard.status = _STATUS.get(spoken.returncode)
         return heard.answer(turn, spoken)
-
-
-def _wish(event: Mapping[str, Any]) -> str:
-    given = inside(event, "parameters")
-    told = next((words(given[key]) for key in ("file_path", "command", "path") if words(given.get(key))), "")
-    return f"{words(event.get('tool_name'))} {told}".strip()
 
 
 def _refusal(event: Mapping[str, Any], kinds: Mapping[str, str], agent_output: AgentOutput) -> None:

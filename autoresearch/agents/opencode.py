@@ -10,10 +10,9 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.adapter import Adapter, AgentOutput, complaints, home
+from autoresearch.agents.adapter import Adapter, AgentOutput, complaints
 from autoresearch.agents.events import added, count, events, inside, money, words
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
 
@@ -24,12 +23,6 @@ _LOGGED = re.compile(
     r'timestamp=(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z) level=ERROR [^\n]{0,400}?message="stream error"'
     r'[^\n]{0,400}? small=(?P<small>\w+) [^\n]{0,400}?error\.error="(?P<error>[^"\n]{0,2000})'
 )
-_HOMES = {
-    "XDG_CONFIG_HOME": ".config",
-    "XDG_DATA_HOME": ".local/share",
-    "XDG_STATE_HOME": ".local/state",
-    "XDG_CACHE_HOME": ".cache",
-}
 
 
 class OpenCode(Adapter):
@@ -38,6 +31,12 @@ class OpenCode(Adapter):
     name = "opencode"
     traits = Traits(resumes=True, money=True)
     secrets = ("OPENCODE_*", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
+    home_paths = (
+        ("XDG_CONFIG_HOME", ".config", "opencode"),
+        ("XDG_DATA_HOME", ".local/share", "opencode"),
+        ("XDG_STATE_HOME", ".local/state", "opencode"),
+        ("XDG_CACHE_HOME", ".cache", "opencode"),
+    )
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         argv = [self.program(), "run", "--format", "json", "--print-logs", "--log-level", "WARN"]
@@ -48,10 +47,6 @@ class OpenCode(Adapter):
     def environment(self, turn: Turn) -> Mapping[str, str]:
         permission = _WORKING if turn.role.writes else _LOOKING
         return {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_PERMISSION": json.dumps(permission)}
-
-    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
-        roots = (PurePath(environ.get(name) or home(environ) / place) for name, place in _HOMES.items())
-        return tuple(root / "opencode" for root in roots)
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         heard, reason, at = AgentOutput(), "", 0

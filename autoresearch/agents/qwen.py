@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.adapter import Adapter, AgentOutput, charge, home, own_name
-from autoresearch.agents.claude import denial
-from autoresearch.agents.events import count, events, inside, listed, words
+from autoresearch.agents.adapter import Adapter, AgentOutput, charge, own_name
+from autoresearch.agents.events import count, events, inside, listed, wish, words
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
 
-_EXITS = {41: TurnFault.LOGIN, 53: TurnFault.TURNS}
 _UNHEEDED = "structured_output"  # the tool that the model did not call: its words may hold the JSON all the same
 _NO_ANSWER = 408  # HTTP's request timeout
 
@@ -28,6 +25,8 @@ class Qwen(Adapter):
     name = "qwen"
     traits = Traits(schema=True, resumes=True)
     secrets = ("OPENAI_*", "DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY", "QWEN_*")
+    home_paths = (("QWEN_HOME", ".qwen", ""),)
+    exits = ((41, TurnFault.LOGIN), (53, TurnFault.TURNS))
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         # without a person, the default mode offers no tool that edits; its plan mode bids it to present a plan
@@ -38,9 +37,6 @@ class Qwen(Adapter):
         argv += ["--json-schema", f"@{turn.schema_file}"] if turn.schema is not None else []
         argv += ["--resume", own_name(turn.session)] if turn.session else []
         return (*argv, *self.chosen.extra)
-
-    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
-        return (PurePath(environ.get("QWEN_HOME") or home(environ) / ".qwen"),)
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         heard = AgentOutput()
@@ -56,7 +52,7 @@ class Qwen(Adapter):
         if heard.session and not heard.steps and not heard.error:  # it retries quotas and errors without a word
             heard.trouble, heard.status = "its model did not answer, or only with errors", _NO_ANSWER
         if spoken.returncode:
-            heard.fault = _EXITS.get(spoken.returncode, heard.fault)
+            heard.fault = dict(self.exits).get(spoken.returncode, heard.fault)
         charge(turn, heard)
         return heard.answer(turn, spoken)
 
@@ -77,7 +73,7 @@ def _result(event: Mapping[str, Any], agent_output: AgentOutput) -> None:
         count(usage.get("output_tokens")),
     )
     agent_output.data = inside(event, "structured_result") or inside(event, "structured_output") or None
-    agent_output.denied = [denial(each) for each in listed(event, "permission_denials")]
+    agent_output.denied = [wish(each, "tool_input") for each in listed(event, "permission_denials")]
     agent_output.text = text or agent_output.text
     if event.get("is_error") or event.get("subtype") != "success":
         agent_output.error = (

@@ -59,8 +59,3 @@ def others(agent: Agent, chosen: Chosen) -> list[Agent]:
     """Every other agent that has a program of its own, plug-ins included."""
     ours = [researcher(name, chosen) for name in NAMES if name not in (agent.name, "command")]
     return [*ours, *(make(chosen) for name, make in PLUGINS.usable().items() if name != agent.name)]
-
-
-def describe() -> dict[str, str]:
-    """Every agent that has a program of its own, with that program's name; whether it is installed is not looked at."""
-    return {name: researcher(name, Chosen()).program() for name in NAMES if name != "command"}

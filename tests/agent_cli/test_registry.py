@@ -7,53 +7,52 @@ from pathlib import PurePath
 
 import pytest
 
-from autoresearch.agents.registry import NAMES, describe, researcher
+from autoresearch.agents.registry import NAMES, researcher
 from autoresearch.core.agents.agent import Chosen, TurnRole
 from autoresearch.errors import UsageError
 
-AGENTS = NAMES
 PROMPT = "a word that is nowhere else: xylophone"
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_a_prompt_is_never_an_argument(name: str, make, ask) -> None:
-    for role in TurnRole:
-        assert not any("xylophone" in word for word in make(name).argv(ask(role, PROMPT, schema=True)))
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_what_was_chosen_is_in_the_command_line(name: str, make, ask) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_what_every_agent_promises(name: str, make, ask) -> None:
+    """The prompt is no argument; what was chosen is one; asking differs from editing; homes are below the home."""
     agent = make(name, program="/opt/bin/it", model="m-1", extra=("--more", "x"), keep=("MY_PROXY_KEY",))
-    argv = agent.argv(ask(TurnRole.EDIT))
-    assert argv[0] == agent.program() == "/opt/bin/it"
-    assert argv[-2:] == ("--more", "x")
-    assert name == "command" or any("m-1" in word for word in argv)
-    assert "MY_PROXY_KEY" in agent.needs()
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_a_session_goes_on_where_that_is_promised(name: str, make, ask) -> None:
-    agent = make(name)
-    assert agent.name == name
+    asked = {role: agent.argv(ask(role, PROMPT, schema=True)) for role in TurnRole}
+    assert not any("xylophone" in word for argv in asked.values() for word in argv)
+    for argv in asked.values():
+        assert argv[0] == agent.program() == "/opt/bin/it" and argv[-2:] == ("--more", "x")
+        assert name == "command" or any("m-1" in word for word in argv)
+        assert not any(word.endswith(("resume", "--session")) for word in argv)
+    assert agent.name == name and "MY_PROXY_KEY" in agent.needs()
     assert any("ab-12" in word for word in agent.argv(ask(TurnRole.EDIT, session="ab-12"))) is agent.traits.resumes
-    assert not any(word.endswith(("resume", "--session")) for word in agent.argv(ask(TurnRole.EDIT)))
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_asking_and_editing_are_told_apart(name: str, make, ask) -> None:
-    argv = {role: make(name).argv(ask(role)) for role in TurnRole}
     if name != "command":
-        assert argv[TurnRole.EDIT] == argv[TurnRole.FIX]
-        assert argv[TurnRole.PROPOSE] == argv[TurnRole.REVIEW] == argv[TurnRole.SUMMARISE]
-    environment = {role: make(name).environment(ask(role)) for role in (TurnRole.EDIT, TurnRole.PROPOSE)}
-    assert (argv[TurnRole.EDIT], environment[TurnRole.EDIT]) != (argv[TurnRole.PROPOSE], environment[TurnRole.PROPOSE])
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_its_homes_are_below_the_home_that_it_has(name: str, make) -> None:
-    for home in make(name).homes({"HOME": "/home/me"}):
+        assert asked[TurnRole.EDIT] == asked[TurnRole.FIX]
+        assert asked[TurnRole.PROPOSE] == asked[TurnRole.REVIEW] == asked[TurnRole.SUMMARISE]
+    environment = {role: agent.environment(ask(role)) for role in (TurnRole.EDIT, TurnRole.PROPOSE)}
+    assert (asked[TurnRole.EDIT], environment[TurnRole.EDIT]) != (
+        asked[TurnRole.PROPOSE],
+        environment[TurnRole.PROPOSE],
+    )
+    for home in agent.homes({"HOME": "/home/me"}):
         assert home.is_absolute() and PurePath("/home/me") in home.parents
-    make(name).homes({})
+    agent.homes({})
+
+
+def test_where_each_keeps_its_files(make) -> None:
+    environ = {
+        **{"HOME": "/home/me", "CODEX_HOME": "/c", "XDG_DATA_HOME": "/d"},
+        **{"GEMINI_CLI_HOME": "/g", "CLAUDE_CONFIG_DIR": "/l", "QWEN_HOME": "/q"},
+    }
+    found = {name: [str(home) for home in make(name).homes(environ)] for name in NAMES}
+    assert found == {
+        **{"claude": ["/l"], "codex": ["/c"], "gemini": ["/g/.gemini"], "qwen": ["/q"], "command": []},
+        **{"aider": ["/home/me/.aider"]},
+        "opencode": [
+            f"{place}/opencode" for place in ("/home/me/.config", "/d", "/home/me/.local/state", "/home/me/.cache")
+        ],
+    }
+    assert [str(home) for home in make("claude").homes({"HOME": "/h"})] == ["/h/.claude", "/h/.claude.json"]
 
 
 def test_unknown_names_say_which_one_was_meant(make) -> None:
@@ -63,10 +62,6 @@ def test_unknown_names_say_which_one_was_meant(make) -> None:
     with pytest.raises(UsageError) as raised:
         make("zzz")
     assert all(name in raised.value.hint for name in NAMES)
-
-
-def test_what_can_be_looked_for() -> None:
-    assert describe() == {name: name for name in NAMES if name != "command"}
 
 
 def test_each_is_told_apart_by_its_traits(make) -> None:

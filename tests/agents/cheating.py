@@ -23,7 +23,7 @@ from typing import Any
 from unittest import mock
 
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.lab.agent_work.turn import bytes_below
+from autoresearch.lab.disk.usage import disk_usage
 from autoresearch.records.campaign_records import CampaignDir
 from tests.agents.cheats import FAKE, Act, Way, acts
 from tests.waiting import PATIENCE_S
@@ -260,7 +260,7 @@ class World:
         if self.confined:
             texts = {path: path.read_text(errors="replace") for path in self.records() if path.is_file()}
             yield from (f"it wrote into {path.name}" for path, text in texts.items() if act.mark in text)
-        if act.way is Way.DISK and bytes_below(self.root) + bytes_below(self.home) > 2 * WRITTEN:
+        if act.way is Way.DISK and disk_usage([self.root, self.home]).bytes > 2 * WRITTEN:
             yield "the disk is full"
 
     def records(self) -> list[Path]:

@@ -112,17 +112,20 @@ class Made:
         return row
 
     def _commit(self, slug: str, above: str, hypothesis: Hypothesis) -> str:
-        self.git("checkout", "-q", "--detach", above)
-        (self.root / "recipe.yaml").write_text(RECIPE.format(lr=hypothesis.overrides.get("lr", 0.1), seed=0, out="out"))
-        (self.root / f"{slug}.py").write_text(f"print('{slug} </script><b>')\n")
-        (self.root / ".autoresearch").mkdir(exist_ok=True)
-        (self.root / ".autoresearch/blueprint.md").write_text(f"# {slug}\n")
-        self.git("add", "-A")
-        self.git("commit", "-qm", slug)
-        self.git("branch", self.spec.branch(slug))
-        commit = self.git("rev-parse", "HEAD")
-        self.git("checkout", "-q", "main")
-        return commit
+        """The branch of an idea, by one process and without a checkout."""
+        branch = self.spec.branch(slug)
+        files = {
+            "recipe.yaml": RECIPE.format(lr=hypothesis.overrides.get("lr", 0.1), seed=0, out="out"),
+            f"{slug}.py": f"print('{slug} </script><b>')\n",
+            ".autoresearch/blueprint.md": f"# {slug}\n",
+        }
+        lines = [f"commit refs/heads/{branch}", "committer T <t@example.invalid> 1790000000 +0000", "data 0"]
+        lines.append(f"from {above}")
+        for path, text in files.items():
+            lines += [f"M 100644 inline {path}", f"data {len(text.encode())}", text]
+        stream = "\n".join(lines).encode() + b"\n"
+        subprocess.run(["git", "fast-import", "--quiet"], cwd=self.root, env=os.environ, input=stream, check=True)
+        return self.git("rev-parse", branch)
 
     def _rundir(self, row: LedgerRow, slug: str) -> None:
         place = RunDir(Path(row.run_dir))

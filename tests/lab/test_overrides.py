@@ -79,7 +79,7 @@ def test_settings_of_a_script_that_nobody_knows(command: str, key: str, value: o
 
 
 def test_all_that_a_launch_could_vary() -> None:
-    script = "export BS=${BS:-8}\nWD=0.1\npython t.py --lr $LR --wd $WD --bs ${BS} \"$@\"\n"
+    script = 'export BS=${BS:-8}\nWD=0.1\npython t.py --lr $LR --wd $WD --bs ${BS} "$@"\n'
     command = "CUDA_VISIBLE_DEVICES=0 LR=0.5 bash run.sh"
     launch = LaunchSettings(GENERIC, {"model": {"width": 3}}, command, {"run.sh": script}, {"--momentum": 0.9})
     found = launch.settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from autoresearch.core.agents.agent import TurnFault, TurnRole
@@ -10,7 +10,6 @@ from autoresearch.core.agents.proposals import KINDS, SCHEMA, KnownIdeas, valida
 from autoresearch.core.campaign.duplicates import Earlier, all_earlier, resolved, twin, vetoed
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.overrides import unused
-from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import brief
 from autoresearch.lab.agent_work.question import TurnContext, UnansweredError, UnusableError
@@ -30,29 +29,13 @@ class ProposeResult:
     message: str = ""  # one clause about the fault
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What a proposal must not repeat. `values`: the recipe of the best idea, on which most are built."""
-
-    state: CampaignState
-    waiting: Sequence[Hypothesis] = ()
-    vetoes: Collection[str] = ()
-    values: Mapping[str, object] | None = None
-
-    @property
-    def taken(self) -> set[str]:
-        """Names that no further idea can have."""
-        names = {idea.slug for idea in self.state.ideas} | {h.slug for h, _ in self.state.skipped}
-        return names | {h.slug for h in self.waiting}
-
-
 def propose(
     propose_context: ProposeContext, want: int, turn_context: TurnContext, kinds: Collection[str] = KINDS
 ) -> ProposeResult:
-    """Ask for `want` hypotheses of these kinds, with all that is known of the campaign."""
+    """Ask for `want` hypotheses of these kinds. Valid new ones are taken, even if others are not."""
+    state, best = propose_context.state, propose_context.state.best
     chosen = [kind for kind in KINDS if kind in kinds]
-    state = propose_context.state
-    known = KnownIdeas(
+    known_ideas = KnownIdeas(
         objective=state.spec.objective,
         metrics=propose_context.metrics,
         parents={idea.slug for idea in state.ideas if idea.commit and not state.distrusted(idea)},
@@ -61,35 +44,36 @@ def propose(
         closed=propose_context.closed,
         fits=propose_context.fits,
     )
-    past = Past(state, propose_context.waiting, propose_context.vetoes, propose_context.recipe or None)
-    return ask_for(brief(propose_context, want, chosen), want, turn_context, known, past)
-
-
-def ask_for(prompt: str, want: int, turn_context: TurnContext, known_ideas: KnownIdeas, past: Past) -> ProposeResult:
-    """The same with a prompt that is there. Valid new ones are taken, even if others are not."""
+    names = {idea.slug for idea in state.ideas}
+    names |= {one.slug for one in (*(skipped for skipped, _ in state.skipped), *propose_context.waiting)}
     taken: list[Hypothesis] = []
     refused: list[tuple[Hypothesis, str]] = []
-    had = all_earlier(past.state, past.waiting)
+    had = all_earlier(state, propose_context.waiting)
 
     def read(data: object, turn: str) -> None:
         checked = validate(data, replace(known_ideas, turn=turn))
         problems = list(checked.problems)
         for one in map(_masked, checked.hypotheses):
-            parent = resolved(past.state, one.parent)
-            best = past.state.best
-            values = past.values if best and parent == best.slug else None
-            why = vetoed(one, past.vetoes) or twin(one, parent, had, values) or (EXTRA if len(taken) >= want else "")
+            parent = resolved(state, one.parent)
+            values = propose_context.recipe or None if best and parent == best.slug else None
+            why = (
+                vetoed(one, propose_context.vetoes)
+                or twin(one, parent, had, values)
+                or (EXTRA if len(taken) >= want else "")
+            )
             if why:
                 refused.append((one, why))
                 problems.append(f"{one.slug}: refused, because {why}")
                 continue
-            named = replace(one, slug=unused(one.slug, past.taken | {h.slug for h in taken}))
+            named = replace(one, slug=unused(one.slug, names))
+            names.add(named.slug)
             taken.append(named)
             had.append(Earlier(named, parent, "proposed in the same answer"))
         if not taken:
             raise UnusableError(*problems)
 
     try:
+        prompt = brief(propose_context, want, chosen)
         turn_context.answer(TurnRole.PROPOSE, prompt, SCHEMA, read, tries=TRIES)
     except UnansweredError as failed:
         return ProposeResult((), tuple(refused), failed.fault, failed.why)

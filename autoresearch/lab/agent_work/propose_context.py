@@ -82,12 +82,10 @@ def gather(
     builder: CommitBuilder,
     protected: Callable[[str], str] = lambda key: "",
     closed: Callable[[str], str] = lambda path: "",
-    queued: Sequence[Hypothesis] = (),
 ) -> ProposeContext:
-    """Read what there is. `protected`, `closed`: `Protection.why_key`, `Protection.why`. `queued`: by people."""
+    """Read what there is. `protected`, `closed`: `Protection.why_key`, `Protection.why`."""
     best = state.best
     lines = tuple(idea_lines(state))
-    waiting = [*queued, *(one.hypothesis for one in state.research.proposed.values())]
     return ProposeContext(
         state=state,
         stand=stand,
@@ -100,7 +98,7 @@ def gather(
         protected=protected,
         closed=closed,
         fits=lambda overrides, parent: _misfit(state, builder, overrides, parent),
-        waiting=waiting,
+        waiting=[one.hypothesis for one in state.research.proposed.values()],
         refused=[*state.skipped, *state.research.refused],
         notes=[*state.spec.research.notes, *state.research.notes],
         vetoes=sorted({*state.unwanted, *state.research.vetoes}),

@@ -39,6 +39,7 @@ from autoresearch.lab.agent_work.turn_dir import (
 )
 from autoresearch.lab.agent_work.turn_environment import TurnEnvironment as TurnEnvironment
 from autoresearch.lab.agent_work.turn_environment import surroundings
+from autoresearch.lab.disk.usage import disk_usage
 from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.runs.record_lost import SWEEP_S, VARIABLE, sweep
 from autoresearch.records.failpoint import failpoint
@@ -108,7 +109,7 @@ class OutputCapture:
         self.flooded = self.flooded or len(kept) < len(data)
 
 
-ENTRY_BYTES = 4096  # what one name counts at least: empty files fill a disk, too
+ENTRY_BYTES = 4096  # what a name counts beside its content: empty files fill a disk, too
 SLOWEST_S = 10.0  # between two walks; many are cheap, and one of a million files takes seconds
 SHARE = 10  # of the time, at most 1/SHARE is spent walking
 LOOK_S = 0.1  # between two looks at its processes, its clock and the disk
@@ -390,10 +391,10 @@ class Growth:
 
     def _walk(self) -> int:
         began = time.monotonic()
-        total = sum(bytes_below(root) for root in self._roots)
+        usage = disk_usage(self._roots)
         self._walked = time.monotonic()
         self._took = self._walked - began
-        return total
+        return usage.bytes + ENTRY_BYTES * usage.entries
 
     def _free_bytes(self) -> dict[int, int]:
         found = {}
@@ -404,21 +405,6 @@ class Growth:
             except OSError:
                 continue
         return found
-
-
-def bytes_below(root: Path) -> int:
-    """What the files below take on the disk, links not followed; what cannot be read counts nothing."""
-    total, todo = 0, [os.fspath(root)]
-    while todo:
-        try:
-            with os.scandir(todo.pop()) as entries:
-                for entry in entries:
-                    total += max(ENTRY_BYTES, entry.stat(follow_symlinks=False).st_blocks * 512)
-                    if entry.is_dir(follow_symlinks=False):
-                        todo.append(entry.path)
-        except OSError:
-            continue
-    return total
 
 
 def _outermost(directories: Iterable[Path]) -> list[Path]:

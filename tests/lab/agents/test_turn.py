@@ -5,11 +5,11 @@ The agents are small programs in Python. `-m real`: the same within bubblewrap, 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pwd
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -29,7 +29,7 @@ from autoresearch.git_repo.patches import IsolatedWorktree
 from autoresearch.git_repo.worktrees import slot
 from autoresearch.lab.agent_work import sandbox
 from autoresearch.lab.agent_work.sandbox import Level
-from autoresearch.lab.agent_work.turn import lost_turns, run_turn
+from autoresearch.lab.agent_work.turn import Growth, lost_turns, run_turn
 from autoresearch.lab.agent_work.turn_dir import TurnDir, anew, next_directory, read_result, spent
 from autoresearch.lab.agent_work.turn_environment import TurnEnvironment, guard_in
 from autoresearch.lab.runs.record_lost import VARIABLE
@@ -186,13 +186,10 @@ def test_an_answer_and_what_is_kept_of_it(turn_context: TurnContext) -> None:
 
 @pytest.mark.system
 def test_a_long_prompt_arrives_whole(turn_context: TurnContext) -> None:
-    prompt = "äöü {} '\"\\ \n" * 25_000
+    data = "äöü {} '\"\\ \n" * 25_000
     code = "import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())"
-    import hashlib
-
-    data = prompt.encode()
-    assert len(data) > 300 << 10
-    assert turn_context.ask(code, turn_context.turn(prompt=prompt)).text == hashlib.sha256(data).hexdigest()
+    told = turn_context.ask(code, turn_context.turn(prompt=data)).text
+    assert told == hashlib.sha256(data.encode()).hexdigest()
 
 
 @pytest.mark.system
@@ -201,7 +198,7 @@ def test_a_long_prompt_arrives_whole(turn_context: TurnContext) -> None:
     [
         ("pass", TurnFault.SILENT, ""),
         ("import sys; sys.exit('no such model')", TurnFault.ENDED, "no such model"),
-        ("import os, signal; print('half a', flush=True); os.kill(os.getpid(), 9)", TurnFault.ENDED, "signal 9"),
+        ("import os; open('train.py', 'w').write('half'); os.kill(os.getpid(), 9)", TurnFault.ENDED, "signal 9"),
         ("import os; os.write(2, b'/bin/claude: not found\\n'); os._exit(127)", TurnFault.NOT_INSTALLED, "not found"),
         (
             "import os; os.write(2, b'Permission denied\\n'); os._exit(126)",
@@ -214,15 +211,8 @@ def test_how_it_may_end(turn_context: TurnContext, code: str, fault: TurnFault, 
     answer = turn_context.ask(code)
     assert answer.fault is fault and said in answer.message
     assert turn_context.result()["fault"] == fault
-
-
-@pytest.mark.system
-def test_killed_in_the_middle_of_an_edit(turn_context: TurnContext) -> None:
-    """What it wrote stays: the truth is the diff, and somebody else's to look at."""
-    code = "import os; open('train.py', 'w').write('half'); os.kill(os.getpid(), 9)"
-    assert turn_context.ask(code).fault is TurnFault.ENDED
-    assert (turn_context.cwd / "train.py").read_text() == "half"
-    assert turn_context.result()["returncode"] == -signal.SIGKILL
+    if "train.py" in code:  # what it wrote stays: the truth is the diff, and somebody else's to look at
+        assert (turn_context.cwd / "train.py").read_text() == "half"
 
 
 def test_a_missing_program_is_said_with_how_to_get_it(turn_context: TurnContext) -> None:
@@ -240,12 +230,8 @@ def test_a_program_that_cannot_be_run(turn_context: TurnContext) -> None:
         program.chmod(mode)
         answer = turn_context.ask(Scripted(command=(str(program),)))
         assert answer.fault is TurnFault.NOT_INSTALLED and name in answer.message
-
-
-@pytest.mark.system
-def test_a_command_line_that_is_too_long(turn_context: TurnContext) -> None:
     answer = turn_context.ask(Scripted(command=(sys.executable, "-c", "pass", "x" * (140 << 10))))
-    assert answer.fault is TurnFault.ENDED and "longer" in answer.message
+    assert answer.fault is TurnFault.ENDED and "command line is longer" in answer.message
 
 
 @pytest.mark.system
@@ -324,11 +310,21 @@ def test_a_disk_is_not_filled(turn_context: TurnContext, where: str, what: str) 
     assert answer.fault is TurnFault.FLOOD and "it wrote more than it may (1 MiB)" in answer.message
 
 
-@pytest.mark.system
-def test_a_large_worktree_is_no_growth(turn_context: TurnContext) -> None:
-    for n in range(50):
-        (turn_context.cwd / f"{n}.bin").write_bytes(b"x" * (1 << 16))
-    assert turn_context.ask("import time; time.sleep(0.5); print('ok')", written_bytes=1 << 20).fault is None
+def test_growth_is_what_was_added(tmp_path: Path, eventually: Eventually) -> None:
+    """A directory within another counts once; what was there before does not, nor what a sparse file takes nothing."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/old").write_bytes(b"x" * (4 << 20))
+    growth = Growth((tmp_path, tmp_path / "in", tmp_path / "missing"), 1 << 20)
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+    (tmp_path / "in/new").write_bytes(b"x" * (600 << 10))
+    growth._walked = 0.0  # it is time to walk again
+    assert not growth.exceeded()
+    (tmp_path / "in/newer").write_bytes(b"x" * (600 << 10))
+    eventually(growth.exceeded)
+    numbers = os.statvfs(tmp_path)
+    assert Growth((tmp_path,), 1 << 60).most <= numbers.f_bavail * numbers.f_frsize * 0.6, "half of what is free"
+    assert not Growth((tmp_path / "missing",), 1000).exceeded()
 
 
 @pytest.mark.system

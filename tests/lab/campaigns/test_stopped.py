@@ -18,9 +18,7 @@ pytestmark = pytest.mark.system
 
 @pytest.mark.parametrize("why", ["retest", "confirm"])
 @pytest.mark.parametrize(("mode", "failure"), [("", ""), ("drain", ""), ("stop", "campaign_stopped")])
-def test_it_is_no_crash_and_takes_nothing_back(
-    campaign: Callable[..., Any], mode: str, failure: str, why: str
-) -> None:
+def test_it_is_no_crash_and_takes_nothing_back(campaign: Callable[..., Any], mode: str, failure: str, why: str) -> None:
     made = campaign()
     made.idea("good")
     made.run("good", 0.99, "keep")

@@ -1,4 +1,4 @@
-"""A propose turn: what is taken, what is refused and why, and how often a researcher is asked again."""
+"""A propose turn: what is taken, what is refused and why, and how often an agent is asked again."""
 
 from __future__ import annotations
 
@@ -12,27 +12,16 @@ from typing import Any
 import pytest
 
 from autoresearch.core.agents.agent import Answer, Turn, TurnFault, TurnRole
-from autoresearch.core.agents.proposals import KnownIdeas
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.lab.agent_work.propose import EXTRA, Past, ProposeResult, ask_for
+from autoresearch.lab.agent_work.propose import EXTRA, ProposeResult, propose
+from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.question import TurnContext
 
 pytestmark = pytest.mark.system
 
 METRIC = "task_pass_rate@1"
-
-
-class Scripted:
-    """A researcher that says what it was told to say, one answer after the other."""
-
-    def __init__(self, *answers: Answer) -> None:
-        self.answers = list(answers)
-        self.turns: list[Turn] = []
-
-    def __call__(self, turn: Turn) -> Answer:
-        self.turns.append(turn)
-        return self.answers[len(self.turns) - 1]
+WAITING = [Hypothesis("queued", "x", parent="baseline", overrides={"lr": 0.4})]
+TITLE = "Add a bonus reward for short answers that are correct"
 
 
 def idea(slug: str = "wide", value: str = "0.4", **changes: Any) -> dict[str, Any]:
@@ -56,139 +45,120 @@ def says(*items: dict[str, Any], **more: Any) -> Answer:
 
 
 def asked(
-    state: Any, *answers: Answer, want: int = 2, resumes: bool = True, **past: Any
-) -> tuple[ProposeResult, Scripted]:
-    ask = Scripted(*answers)
+    matter: ProposeContext, *answers: Answer, resumes: bool = True, **changes: Any
+) -> tuple[ProposeResult, list[Turn]]:
+    """Ask an agent that gives these answers, one after the other, for two ideas; and the turns that it was asked in."""
+    turns: list[Turn] = []
+
+    def ask(turn: Turn) -> Answer:
+        turns.append(turn)
+        return answers[len(turns) - 1]
+
     names = (PurePosixPath(f"/c/turns/{n:04}-propose") for n in count(7))
     turn_context = TurnContext(ask, PurePosixPath("/tree"), lambda role: next(names), resumes=resumes)
-    known = KnownIdeas(Objective(METRIC, Direction.MAXIMIZE), parents={i.slug for i in state.ideas})
-    return ask_for("THE PROMPT", want, turn_context, known, Past(state, **past)), ask
+    return propose(replace(matter, **changes), 2, turn_context), turns
 
 
-def test_what_is_new_is_taken(lived: Any) -> None:
-    found, ask = asked(lived.state(), says(idea(), idea("wider", "0.5"), idea("widest", "0.6"), session="s1"))
-    assert [h.slug for h in found.hypotheses] == ["wide", "wider"]
-    assert [(h.slug, why) for h, why in found.refused] == [("widest", EXTRA)]
-    assert found.fault is None
-    (turn,) = ask.turns
-    assert (turn.role, turn.prompt, turn.session) == (TurnRole.PROPOSE, "THE PROMPT", "")
-    assert turn.schema is not None and turn.directory == PurePosixPath("/c/turns/0007-propose")
+@pytest.fixture
+def matter(lived: Any, matter_of: Callable[..., ProposeContext]) -> ProposeContext:
+    return matter_of(lived)
 
 
-def test_words_around_the_json_do_no_harm(lived: Any) -> None:
-    text = f"Sure!\n```json\n{json.dumps({'hypotheses': [idea()]})}\n```\nAnything else?"
-    found, _ = asked(lived.state(), Answer(text=text))
-    assert [h.slug for h in found.hypotheses] == ["wide"]
-
-
-def test_a_name_that_is_taken_gets_a_number(lived: Any) -> None:
-    found, _ = asked(lived.state(), says(idea("better"), idea("lucky", "0.7")))
-    assert [h.slug for h in found.hypotheses] == ["better", "lucky-2"]
-
-
-def test_twins_are_refused_with_what_became_of_them(lived: Any) -> None:
-    answer = says(idea("again", "0.05"), idea("new", "0.9"), idea("new-too", "9e-1"))
-    found, _ = asked(lived.state(), answer)
-    assert [h.slug for h in found.hypotheses] == ["new"]
-    assert [why for _, why in found.refused] == [
-        "it sets the same values as lr-down on the same parent (baseline), which was discard at 0.42",
-        "it sets the same values as new on the same parent (baseline), which was proposed in the same answer",
-    ]
-
-
-def test_a_discarded_one_may_be_tried_on_another_parent(lived: Any) -> None:
-    found, _ = asked(lived.state(), says(idea("again", "0.05", parent="lr-up")))
-    assert [h.slug for h in found.hypotheses] == ["again-2"]  # a skipped one has the name
-
-
-def test_what_waits_and_what_nobody_wants_is_refused(lived: Any) -> None:
-    waiting = Hypothesis("queued", "x", parent="baseline", overrides={"lr": 0.4})
+def test_what_is_taken_and_what_is_refused(matter: ProposeContext) -> None:
+    same = "it sets the same values as {} on the same parent (baseline), which was {}"
+    for items, taken, whys in (
+        ([idea(), idea("wider", "0.5"), idea("widest", "0.6")], ["wide", "wider"], [EXTRA]),
+        ([idea("better"), idea("lucky", "0.7")], ["better", "lucky-2"], []),
+        ([idea("again", "0.05", parent="lr-up")], ["again-2"], []),  # another parent; a skipped one has the name
+        (
+            [idea("again", "0.05"), idea("new", "0.9"), idea("new-too", "9e-1")],
+            ["new"],
+            [same.format("lr-down", "discard at 0.42"), same.format("new", "proposed in the same answer")],
+        ),
+        ([idea(f"i{n}", str(n + 1)) for n in range(1000)], ["i0", "i1"], [EXTRA] * 48),
+    ):
+        found, _ = asked(matter, says(*items))
+        assert ([h.slug for h in found.hypotheses], [why for _, why in found.refused]) == (taken, whys)
+        assert found.fault is None
     found, _ = asked(
-        lived.state(),
+        matter,
         says(idea(), idea("unwanted", "0.5"), idea("fine", "0.6")),
-        waiting=[waiting],
+        waiting=WAITING,
         vetoes={"unwanted"},
     )
     assert [h.slug for h in found.hypotheses] == ["fine"]
-    assert [why for _, why in found.refused] == [
-        "it sets the same values as queued on the same parent (baseline), which was waiting to be begun",
-        "a person vetoed unwanted",
-    ]
+    whys = [same.format("queued", "waiting to be begun"), "a person vetoed unwanted"]
+    assert [why for _, why in found.refused] == whys
 
 
-def test_it_is_asked_again_with_what_is_wrong_in_the_same_session(lived: Any) -> None:
-    first = Answer(text="I would raise the learning rate.", session="s1")
-    second = says(idea("Wide!"), session="s2")
-    found, ask = asked(lived.state(), first, second, says(idea()))
-    assert [h.slug for h in found.hypotheses] == ["wide"]
-    assert [t.session for t in ask.turns] == ["", "s1", "s2"]
-    assert [t.directory.name for t in ask.turns] == ["0007-propose", "0008-propose", "0009-propose"]
-    assert "there is no JSON object in the answer" in ask.turns[1].prompt
-    assert "hypotheses[0].slug: is `Wide!`" in ask.turns[2].prompt and "THE PROMPT" not in ask.turns[2].prompt
-    assert found.hypotheses[0].token == "0009-propose#1"
-
-
-def test_one_without_a_memory_is_shown_its_answer(lived: Any) -> None:
-    found, ask = asked(lived.state(), Answer(text="Prose\x1b[31m. <<<end>>>"), says(idea()), resumes=False)
-    assert found.hypotheses
-    again = ask.turns[1].prompt
-    assert again.startswith("THE PROMPT") and "Prose. <<<end>>>" in again and "there is no JSON object" in again
-
-
-def test_after_two_more_answers_the_turn_has_failed(lived: Any) -> None:
-    found, ask = asked(lived.state(), *[Answer(text='{"hypotheses": [')] * 4)
-    assert len(ask.turns) == 3
-    assert (found.fault, found.hypotheses) == (TurnFault.ANSWER, ())
-    assert found.message.startswith("its JSON breaks off")
-
-
-def test_where_all_are_duplicates_it_is_told_and_asked_again(lived: Any) -> None:
-    found, ask = asked(lived.state(), *[says(idea("again", "0.05"))] * 3)
-    assert found.fault is TurnFault.ANSWER and len(found.refused) == 3
-    assert "again: refused, because it sets the same values as lr-down" in ask.turns[1].prompt
-
-
-def test_a_fault_ends_it_at_once(lived: Any) -> None:
-    quota = Answer(fault=TurnFault.QUOTA, message="limit of sk-abcdefghij0123456789abcd\nreached")
-    found, ask = asked(lived.state(), quota)
-    assert len(ask.turns) == 1
-    assert (found.fault, found.message) == (TurnFault.QUOTA, "limit of *** reached")
-
-
-def test_what_was_said_before_a_fault_counts(lived: Any) -> None:
-    found, _ = asked(lived.state(), replace(says(idea()), fault=TurnFault.TURNS))
-    assert found.fault is None and len(found.hypotheses) == 1
-
-
-def test_silence_is_asked_again(lived: Any) -> None:
-    found, ask = asked(lived.state(), Answer(fault=TurnFault.SILENT), says(idea()))
-    assert found.hypotheses and len(ask.turns) == 2
-
-
-def test_a_thousand_ideas(lived: Any) -> None:
-    found, _ = asked(lived.state(), says(*[idea(f"i{n}", str(n + 1)) for n in range(1000)]))
-    assert len(found.hypotheses) == 2 and len(found.refused) == 48
-
-
-def test_secrets_in_its_words_are_masked(lived: Any) -> None:
-    found, _ = asked(lived.state(), says(idea(rationale="Use HF_TOKEN=hf_abcdefghijklmnopqrstuvwx for the data")))
+def test_a_question_and_its_answer_in_words(matter: ProposeContext) -> None:
+    text = f"Sure!\n```json\n{json.dumps({'hypotheses': [idea()]})}\n```\nAnything else?"
+    found, (turn,) = asked(matter, Answer(text=text))
+    assert [h.slug for h in found.hypotheses] == ["wide"] and found.hypotheses[0].token == "0007-propose#1"
+    assert (turn.role, turn.session) == (TurnRole.PROPOSE, "") and "Give 2 hypotheses" in turn.prompt
+    assert turn.schema is not None and turn.directory == PurePosixPath("/c/turns/0007-propose")
+    found, _ = asked(matter, says(idea(rationale="Use HF_TOKEN=hf_abcdefghijklmnopqrstuvwx for the data")))
     assert "hf_abc" not in found.hypotheses[0].rationale + found.hypotheses[0].sentence
 
 
-def test_code_under_the_same_title_is_a_twin(campaign: Callable[..., Any]) -> None:
+def test_it_is_asked_again_with_what_is_wrong(matter: ProposeContext) -> None:
+    """In the same session; one without a memory gets everything again, with its answer, in a fence."""
+    prose = Answer(text="I would raise it.\x1b[31m <<<end>>>", session="s1")
+    found, turns = asked(matter, prose, says(idea("Wide!"), session="s2"), says(idea()))
+    assert [h.slug for h in found.hypotheses] == ["wide"]
+    assert [t.session for t in turns] == ["", "s1", "s2"]
+    assert [t.directory.name for t in turns] == ["0007-propose", "0008-propose", "0009-propose"]
+    assert "there is no JSON object in the answer" in turns[1].prompt
+    assert "hypotheses[0].slug: is `Wide!`" in turns[2].prompt and turns[0].prompt not in turns[2].prompt
+    assert found.hypotheses[0].token == "0009-propose#1"
+    found, turns = asked(matter, prose, says(idea()), resumes=False)
+    again = turns[1].prompt
+    assert found.hypotheses and again.startswith(turns[0].prompt)
+    assert "raise it. <<<end>>>" in again and "there is no JSON object" in again
+    found, turns = asked(matter, Answer(fault=TurnFault.SILENT), says(idea()))
+    assert found.hypotheses and len(turns) == 2
+
+
+def test_when_a_turn_has_failed(matter: ProposeContext) -> None:
+    """After two more answers, and at once where no answer is to be had; what was said before a fault counts."""
+    found, turns = asked(matter, *[Answer(text='{"hypotheses": [')] * 4)
+    assert (len(turns), found.fault, found.hypotheses) == (3, TurnFault.ANSWER, ())
+    assert found.message.startswith("its JSON breaks off")
+    found, turns = asked(matter, *[says(idea("again", "0.05"))] * 3)
+    assert found.fault is TurnFault.ANSWER and len(found.refused) == 3
+    assert "again: refused, because it sets the same values as lr-down" in turns[1].prompt
+    quota = Answer(fault=TurnFault.QUOTA, message="limit of sk-abcdefghij0123456789abcd\nreached")
+    found, turns = asked(matter, quota)
+    assert (len(turns), found.fault, found.message) == (1, TurnFault.QUOTA, "limit of *** reached")
+    found, _ = asked(matter, replace(says(idea()), fault=TurnFault.TURNS))
+    assert found.fault is None and len(found.hypotheses) == 1
+
+
+def test_the_recipe_says_which_keys_there_are_and_protection_which_are_closed(matter: ProposeContext) -> None:
+    cheat = idea("cheat", overrides=[{"key": "seed", "value": "7"}])
+    code = idea("test", kind="code", overrides=[], files=["tests/a.py"])
+    typo = idea("typo", overrides=[{"key": "hiden", "value": "128"}])
+    good = idea("wider", overrides=[{"key": "hidden", "value": "128"}])
+    answers = says(typo, cheat, idea("same", "0.3", parent="best"), code), says(good)
+    closed = {"protected": lambda key: "a seed" * (key == "seed"), "closed": lambda path: "a test" * ("tests" in path)}
+    found, turns = asked(matter, *answers, **closed)
+    assert [h.slug for h in found.hypotheses] == ["wider"]
+    again = turns[1].prompt
+    assert "hypotheses[0].overrides: hiden is no key of the recipe" in again and "did you mean hidden?" in again
+    assert "hypotheses[1].overrides[0].key: seed is protected: a seed" in again
+    assert "same: refused, because it changes nothing: best has these values already" in again
+    assert "hypotheses[3].files[0]: `tests/a.py` is protected: a test" in again
+
+
+def test_code_under_the_same_title_is_a_twin(
+    campaign: Callable[..., Any], matter_of: Callable[..., ProposeContext]
+) -> None:
     made = campaign()
-    made.idea("bonus", "Add a bonus reward for short answers that are correct", files={"reward.py": "x"})
+    made.idea("bonus", TITLE, files={"reward.py": "x"})
     made.run("bonus", 0.4, "discard")
-    again = idea(
-        "short-bonus",
-        kind="code",
-        overrides=[],
-        files=["reward.py"],
-        title="Add a bonus reward for short answers that are correct",
-        rationale="Responses get long.",
-    )
-    other = {**again, "slug": "penalty", "title": "Remove the bonus reward for short answers that are correct"}
-    found, _ = asked(made.state(), says(again, other))
+    again = idea("short-bonus", kind="code", overrides=[], files=["reward.py"], title=TITLE, rationale="They get long.")
+    other = {**again, "slug": "penalty", "title": TITLE.replace("Add a", "Remove the")}
+    found, _ = asked(matter_of(made), says(again, other))
     assert [h.slug for h in found.hypotheses] == ["penalty"]
     why = "it has the title of bonus on the same parent (baseline), which was discard at 0.4"
     assert found.refused[0][1] == why

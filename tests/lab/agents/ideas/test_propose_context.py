@@ -5,17 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from itertools import count
-from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
 
-from autoresearch.core.agents.agent import Answer, Turn
-from autoresearch.lab.agent_work.propose import propose
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import brief
-from autoresearch.lab.agent_work.question import TurnContext
 
 pytestmark = pytest.mark.system
 
@@ -84,50 +79,3 @@ def test_a_campaign_without_a_run(campaign: Callable[..., Any], matter_of: Build
     made.place.ledger.unlink()
     text = brief(matter_of(made), 2)
     assert "The noise is not known yet." in text and "Give 2 hypotheses" in text
-
-
-def test_a_turn_from_end_to_end(lived: Any, matter_of: Build) -> None:
-    """The recipe itself says which keys there are, and protection which of them are closed."""
-
-    def idea(slug: str, key: str, value: str, **changes: Any) -> dict[str, Any]:
-        return {
-            "slug": slug,
-            "title": f"Set {key}",
-            "rationale": "The curve asks for it.",
-            "expected_effect": {"metric": "task_pass_rate@1", "direction": "up", "size": "+0.01"},
-            "kind": "config",
-            "overrides": [{"key": key, "value": value}],
-            "files": [],
-            "risk": "none",
-            "parent": "best",
-            "simpler": False,
-        } | changes
-
-    answers = [
-        [
-            *(idea("typo", "hiden", "128"), idea("cheat", "seed", "7"), idea("same", "lr", "0.3")),
-            idea("test", "x", "1", kind="code", overrides=[], files=["tests/a.py"]),
-        ],
-        [idea("wider", "hidden", "128")],
-    ]
-    turns: list[Turn] = []
-
-    def ask(turn: Turn) -> Answer:
-        turns.append(turn)
-        return Answer(data={"hypotheses": answers[len(turns) - 1]})
-
-    names = count(1)
-    matter = matter_of(
-        lived,
-        protected=lambda key: "a seed" if key == "seed" else "",
-        closed=lambda path: "a test" if path.startswith("tests/") else "",
-    )
-    found = propose(
-        matter, 2, TurnContext(ask, PurePosixPath("/t"), lambda role: PurePosixPath(f"/d/{next(names)}-{role}"))
-    )
-    assert [h.slug for h in found.hypotheses] == ["wider"] and len(turns) == 2
-    again = turns[1].prompt
-    assert "hypotheses[0].overrides: hiden is no key of the recipe" in again and "did you mean hidden?" in again
-    assert "hypotheses[1].overrides[0].key: seed is protected: a seed" in again
-    assert "same: refused, because it changes nothing: best has these values already" in again
-    assert "hypotheses[3].files[0]: `tests/a.py` is protected: a test" in again
