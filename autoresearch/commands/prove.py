@@ -55,7 +55,7 @@ def prove(
 
     candidate, baseline, blueprint = _sides(list(words or ()), against)
     parts, here = real_parts(), Path.cwd()
-    path = proof_file(candidate, baseline, here, metric, blueprint)
+    path = proof_file(candidate, baseline, here, metric, blueprint, at_least, budget)
     if (earlier := _latest_of(path)) and (state := state_of(earlier)).phase is not CampaignPhase.ENDED:
         if not dry_run:
             resume(str(earlier.path), detach=True)

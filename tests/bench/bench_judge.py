@@ -1,6 +1,7 @@
 """What the judge finds and claims, in simulated campaigns: ours, the rule before it, the greedy ratchet of single runs.
 
     python -m tests.bench judge [--ideas 24] [--campaigns 400] [--noise normal] [--effect 2] [--json]
+    python -m tests.bench judge --prove        the level and the power of one proof, by the runs that it may take
     python -m tests.bench judge --all          every noise, the frontier of rules, and the numbers of docs/judge.md
 
 `simulated` says how: the product's own state, scheduler, decisions and rounds, with drawn results. All three get the
@@ -65,6 +66,7 @@ LOST: Mapping[str, World] = {
     "30 % of all runs fail by their own fault": World(failing=0.3),
 }
 EFFECTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
+BUDGETS = (8, 16, 40, 80)
 RULES: Mapping[str, DecisionRule] = {
     "the rule": DecisionRule(),
     "fewer re-tests": DecisionRule(first=1.05, again=1.25),
@@ -174,9 +176,9 @@ class Proofs:
     covered: float  # percent of the intervals that hold the true gain
 
 
-def proofs(effect: float, number: int, pool: ProcessPoolExecutor) -> Proofs:
+def proofs(effect: float, budget: int, number: int, pool: ProcessPoolExecutor) -> Proofs:
     """So many of them."""
-    found = list(pool.map(partial(proof, effect), range(SEED, SEED + number), chunksize=20))
+    found = list(pool.map(partial(proof, effect, budget=budget), range(SEED, SEED + number), chunksize=20))
     sure = [one for one in found if one.claimed]
     mean = statistics.fmean
     return Proofs(
@@ -207,7 +209,7 @@ def tables(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Work out what is asked for, printing each row as it comes."""
     first = "no idea works"
     worlds = {arguments.noise: WORLDS[arguments.noise], first: EMPTY[first]}
-    worlds = {**WORLDS, **LOST, **EMPTY} if arguments.all else worlds
+    worlds = {**WORLDS, **LOST, **EMPTY} if arguments.all else {} if arguments.prove else worlds
     found: dict[str, dict[str, Any]] = {}
 
     def show(words: str) -> None:
@@ -215,8 +217,9 @@ def tables(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
             print(words, flush=True)
 
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        show(f"{arguments.ideas} ideas, one in ten better by {arguments.effect:g} sd; {arguments.campaigns} campaigns")
-        show(HEAD)
+        if worlds:
+            words = f"{arguments.ideas} ideas, one in ten better by {arguments.effect:g} sd"
+            show(f"{words}; {arguments.campaigns} campaigns\n{HEAD}")
         for name, world in worlds.items():
             world = replace(world, ideas=arguments.ideas, effect=arguments.effect)
             found[name] = compared(world, arguments.campaigns, pool)
@@ -230,10 +233,11 @@ def tables(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
                 outcomes = played(partial(with_rule, rule), world, arguments.campaigns, pool)
                 found["rules"][name] = summary(outcomes, ratchet, arguments.ideas)
                 show(line(f"normal, {name}", found["rules"][name]))
-            show("one confirmation: true gain, claimed, runs, excess, excess where claimed (and unadjusted), covered")
-            found["confirmation"] = {}
+        for budget in BUDGETS if arguments.all or arguments.prove else ():
+            show(f"one proof in at most {budget} fresh runs: true gain, claimed, runs, excess, where claimed, covered")
+            of = found[f"{budget} fresh runs"] = {}
             for effect in EFFECTS:
-                one = found["confirmation"][f"{effect:g}"] = proofs(effect, 5 * arguments.campaigns, pool)
+                one = of[f"{effect:g}"] = proofs(effect, budget, 5 * arguments.campaigns, pool)
                 three = one.excess, one.excess_claimed, one.plain
                 excess = " ".join("-" if x is None else f"{x:+.2f}" for x in three)
                 show(f"{effect:4g} sd {one.claimed:6.1f} % {one.runs:5.1f} {excess} {one.covered:6.1f} %")
@@ -248,6 +252,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--noise", choices=list(WORLDS), default="normal")
     parser.add_argument("--effect", type=float, default=2.0, help="of an idea that works, in sd of a run")
     parser.add_argument("--all", action="store_true", help="every noise, and what docs/judge.md quotes")
+    parser.add_argument("--prove", action="store_true", help="the level and the power of one proof, by its runs")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args(argv)
     began = time.monotonic()

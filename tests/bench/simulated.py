@@ -298,9 +298,9 @@ class Proof:
     covered: bool  # whether the interval holds the true gain
 
 
-def proof(effect: float, seed: int) -> Proof:
-    """Put an idea to the proof, with the usual budget of fresh runs."""
-    rng, looks = random.Random(f"proof {seed}"), design(budget=SPEC.rules.confirm_runs)
+def proof(effect: float, seed: int, budget: int = SPEC.rules.confirm_runs) -> Proof:
+    """Put an idea to the proof, with so many fresh runs at most."""
+    rng, looks = random.Random(f"proof {seed}"), design(budget=budget)
     assert looks is not None
     sides = [[rng.gauss(level, 1) for _ in range(looks.sizes[-1])] for level in (effect, 0.0)]
     found = confirm(SPEC.objective, looks, sides[0], sides[1])

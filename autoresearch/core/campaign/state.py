@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -190,6 +190,12 @@ class Round:
     number: int  # from 1
     candidates: tuple[int, ...]  # indices of ideas
     sizes: tuple[int, ...]  # fresh runs of each candidate, and of the baseline, at the looks
+    planned: int = 0  # the last of them as it was planned, if the deadline came before it
+
+    def cut_at(self, size: int) -> Round:
+        """The same round with its last look here."""
+        earlier = (one for one in self.sizes if one < size)
+        return replace(self, sizes=(*earlier, size), planned=self.sizes[-1])
 
 
 @dataclass(slots=True)
@@ -461,6 +467,8 @@ def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:
         case "confirming":
             sizes = line.get("sizes") or [line["each"]]  # before there were looks
             state.rounds.append(Round(line["round"], tuple(line["candidates"]), tuple(sizes)))
+        case "cut_round":
+            state.rounds[-1] = state.rounds[-1].cut_at(line["size"])
         case "confirmed_round":
             state.settled_rounds.add(int(line["round"]))
         case "told":

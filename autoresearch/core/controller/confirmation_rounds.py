@@ -21,15 +21,15 @@ from autoresearch.core.run.ending import TAMPERED, UNPROVEN, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import seeding
 from autoresearch.core.statistics.confirmation import (
-    FUTILE,
+    FEWEST,
     Claim,
     Confirmation,
     Design,
     confirm,
     design,
+    design_at,
     fewest_runs,
     level,
-    levels,
     unfinished,
 )
 from autoresearch.core.statistics.noise import mean
@@ -210,8 +210,7 @@ class _Test:
 
 def design_of(ongoing: Round) -> Design:
     """The looks of a round, with their levels."""
-    alphas = levels(level(ongoing.number) / len(ongoing.candidates), ongoing.sizes)
-    return Design(ongoing.sizes, alphas, FUTILE[: len(ongoing.sizes) - 1])
+    return design_at(level(ongoing.number) / len(ongoing.candidates), ongoing.sizes, ongoing.planned)
 
 
 def _tests(state: CampaignState, ongoing: Round) -> list[_Test]:
@@ -267,6 +266,16 @@ def round_is_over(state: CampaignState) -> bool:
     if ongoing is None or owed_to_round(state) is not None or any(_live(idea, ongoing) for idea in state.ideas):
         return False
     return baseline is None or not scheduler.waits(baseline)
+
+
+def cut_round(state: CampaignState) -> tuple[ControllerAction, ...]:
+    """End the open round with the runs that it has, as no time is left; () if they are too few to claim anything."""
+    assert state.open_round is not None
+    undecided = [test for test in _tests(state, state.open_round) if test.result is None]
+    size = min((min(len(test.ours), len(test.theirs)) for test in undecided), default=0)
+    if size < FEWEST:
+        return ()
+    return Note("cut_round", {"size": size}), Say(f"no time is left: {size} fresh runs of each side decide")
 
 
 def judge_round(state: CampaignState, curves: Curves) -> tuple[ControllerAction, ...]:

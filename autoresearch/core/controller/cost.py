@@ -75,7 +75,8 @@ def _fresh_at_most(campaign_spec: CampaignSpec) -> int:
     """The most runs that confirmation may add: of the rounds at the end, and to see whether seeds do anything."""
     if not campaign_spec.confirm:
         return 0
-    found = (design(number, 1, campaign_spec.rules.confirm_runs) for number in range(1, MOST_ROUNDS + 1))
+    rounds = 1 if campaign_spec.prove else MOST_ROUNDS
+    found = (design(number, 1, campaign_spec.rules.confirm_runs) for number in range(1, rounds + 1))
     return sum(2 * looks.sizes[-1] for looks in found if looks) + max(0, CHECKED - campaign_spec.replicates)
 
 

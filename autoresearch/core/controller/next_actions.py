@@ -178,7 +178,7 @@ def _end(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]
         owed = confirmation_rounds.owed_to_round(state)
         if owed is None or may_begin(state, machine.now, owed):
             return ()
-        return (Say(TOO_LATE), *_finish(state, machine))
+        return confirmation_rounds.cut_round(state) or (Say(TOO_LATE), *_finish(state, machine))
     if not stand_at(state, machine.now).met:
         return _wait_if_dry(state, machine)
     owed = scheduler.owed(state)

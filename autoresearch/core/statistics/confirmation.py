@@ -93,13 +93,16 @@ class _Motion:
 
 
 @lru_cache(maxsize=256)
-def levels(alpha: float, sizes: tuple[int, ...]) -> tuple[float, ...]:
-    """The one-sided p-value that each look has to reach, so that together they spend `alpha`."""
+def levels(alpha: float, sizes: tuple[int, ...], planned: int = 0) -> tuple[float, ...]:
+    """The one-sided p-value that each look has to reach, so that together they spend `alpha`.
+
+    planned: the size of the last look in a test that time ended before it. What is left is spent where it ended.
+    """
     found: list[float] = []
     motion = _Motion()
     for size in sizes:
-        t = size / sizes[-1]
-        own = alpha * (t - motion.t)
+        t = size / (planned or sizes[-1])
+        own = alpha * ((t if size < sizes[-1] else 1.0) - motion.t)
         bound = _root(lambda b: motion.beyond(b, t) - own, -_FAR, _FAR)  # noqa: B023 - called at once
         found.append(_NORMAL.cdf(-bound / math.sqrt(t)))
         motion.go_on(-_FAR * math.sqrt(t), bound, t)
@@ -172,12 +175,11 @@ ALPHA = 0.05
 FAILING = 0.5
 """The exact test's p-value at or below which a candidate fails more often than the baseline. Far above the usual 0.05:
 with 8 runs that would let nearly everything pass, also ideas whose worst runs never yield a number."""
-FUTILE = (0.5, 0.25)
-"""p-values at the first and second look above which a test ends without a claim."""
+FUTILE_SLOPE = 4 * _NORMAL.inv_cdf(0.75)
+"""How fast the z-value below which a test ends without a claim rises with the time: p = 0.5 half way, 0.25 at 3/4."""
 COVERAGE = 0.9
 """Of the interval of a gain."""
-LOOKS = 3
-STEP = 2  # runs of each side between two looks
+STEP = 2  # runs of each side between two looks, or half of those so far
 FEWEST = 4  # runs of each side at the first look
 POWER_TESTS = 2000
 MOST = 40  # runs of each side that any design may need
@@ -216,17 +218,29 @@ def level(round_number: int, alpha: float = ALPHA) -> float:
 def design(round_number: int = 1, candidates: int = 1, budget: int | None = None) -> Design | None:
     """The looks of a round that tests so many candidates against one baseline; None if the budget allows none.
 
-    `budget`: fresh runs of all sides together. The first look is the smallest at which a claim is possible; if the
-    budget does not allow all looks, there are fewer, and each has more of the level.
+    `budget`: fresh runs of all sides together. The first look is the smallest at which a claim is possible, and each of
+    the following ones has half as many runs again, until the budget is spent.
     """
     alpha = level(round_number) / candidates
-    most = MOST if budget is None else budget // (candidates + 1)
+    most = MOST if budget is None else min(MOST, budget // (candidates + 1))
     for first in range(FEWEST, most + 1):
-        sizes = tuple(range(first, min(first + STEP * (LOOKS - 1), most) + 1, STEP))
-        found = levels(alpha, sizes)
-        if _sharpest(first, first) <= found[0]:
-            return Design(sizes, found, FUTILE[: len(sizes) - 1])
+        looks = design_at(alpha, _sizes(first, most))
+        if _sharpest(first, first) <= looks.levels[0]:
+            return looks
     return None
+
+
+def _sizes(first: int, most: int) -> tuple[int, ...]:
+    found = [first]
+    while (following := min(found[-1] + max(STEP, found[-1] // 2), most)) >= found[-1] + STEP:
+        found.append(following)
+    return tuple(found)
+
+
+def design_at(alpha: float, sizes: tuple[int, ...], planned: int = 0) -> Design:
+    """The test with looks at these sizes that spends `alpha`; `planned`: as for `levels`."""
+    futile = (_NORMAL.cdf(-FUTILE_SLOPE * (size / (planned or sizes[-1]) - 0.5)) for size in sizes[:-1])
+    return Design(sizes, levels(alpha, sizes, planned), tuple(futile))
 
 
 def fewest_runs(round_number: int = 1, candidates: int = 1) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.blueprint.fields import fields_like
+from autoresearch.core.campaign.spec import CONFIRM_RUNS
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.confirmation_rounds import design_of
 from autoresearch.core.statistics.confirmation import power
@@ -27,7 +28,9 @@ from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint
 from autoresearch.lab.yaml_files import dump
 
-SEEN = 1.5  # sd of a run: the gain whose chance to be seen is told where nothing was shown
+SEEN = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # sd of a run: the least of these gains that is likely to be seen is told
+LIKELY = 0.7
+RUNS_IN_BUDGET, RUNS_TO_EXCEED = 80, 40  # fresh runs at most
 BASELINE_RUNS = 3  # they show whether the seed does anything; the proof has runs of its own
 MOST_DIFF = 64 * 2**20
 _NAME = 30  # characters before the digest
@@ -47,18 +50,27 @@ class Side:
 
 
 def proof_file(
-    candidate: Side, baseline: Side, directory: Path, metric: str = "", blueprint: Path | None = None
+    candidate: Side,
+    baseline: Side,
+    directory: Path,
+    metric: str = "",
+    blueprint: Path | None = None,
+    at_least: str = "",
+    budget: str = "",
 ) -> Path:
     """Write the campaign that tells whether one side is better than the other; one that is there is the same.
 
-    blueprint: of the project, for all that the command does not say. Raises UsageError.
+    blueprint: of the project, for all that the command does not say. Where a time or a gain is named, more runs are
+    allowed, so that the time is used, and a gain just above that one is seen. Raises UsageError.
     """
     checkout = locate(directory)
     if isinstance(checkout, NoCheckout):
         raise UsageError(f"a proof needs a git repository: {checkout}", hint=checkout.remedy, code="no_repository")
     commits = [_commit(checkout, side) for side in (candidate, baseline)] if candidate.revision else []
     like = blueprint.read_text(encoding="utf-8", errors="replace") if blueprint else ""
-    told = json.dumps([commits, candidate.command, baseline.command, str(directory), metric, like])
+    bounds = {"at_least": at_least} if at_least else {}
+    fresh = RUNS_IN_BUDGET if budget else RUNS_TO_EXCEED if at_least else CONFIRM_RUNS
+    told = json.dumps([commits, candidate.command, baseline.command, str(directory), metric, like, bounds, fresh])
     name = f"{slugify(f'prove-{candidate.name}')[:_NAME].strip('-')}-{hashlib.sha256(told.encode()).hexdigest()[:6]}"
     folder = checkout.root / TYPED / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -77,6 +89,7 @@ def proof_file(
         "blueprint": "baseline.md",
         **({"base": commits[1]} if commits else {}),
         **{"proposer": "queue", "count": 2, "baseline": BASELINE_RUNS, "retests": 0, "prove": True},
+        **{"confirm_runs": fresh, **bounds},
         "queue": [entry],
     }
     path = folder / f"{name}.yaml"
@@ -122,7 +135,8 @@ class Proof:
     interval: tuple[float, float] | None = None
     coverage: float | None = None  # of the interval
     runs: int = 0  # fresh ones of both sides
-    power: float | None = None  # chance to have seen a gain of SEEN sd of a run
+    power: float | None = None  # chance to have seen a gain of `power_of` sd of a run (more than `at_least`)
+    power_of: float | None = None
 
 
 def proof_of(state: CampaignState) -> Proof | None:
@@ -134,7 +148,8 @@ def proof_of(state: CampaignState) -> Proof | None:
     if idea.confirmed == "deterministic":
         return Proof(True, f"proved: {objective.metric}: {claim.reason}", difference=claim.gain)
     looks = design_of(state.rounds[-1]) if state.rounds else None
-    chance = power(looks, SEEN) if looks else None
+    seen = next((gain for gain in SEEN if power(looks, gain) >= LIKELY), SEEN[-1]) if looks else None
+    chance = power(looks, seen) if looks and seen else None
     runs = sum(filter(None, (claim.n, claim.n_baseline, claim.failed, claim.failed_baseline)))
     proved = {"confirmed": True, "demoted": False, "unconfirmed": False}.get(idea.confirmed)
     difference = None if claim.gain is None else objective.change(claim.gain)
@@ -144,7 +159,8 @@ def proof_of(state: CampaignState) -> Proof | None:
     elif proved is False and not claim.fails_more:
         sentence = f"not shown: {objective.metric} {words}"
         if chance is not None:
-            sentence += f"; a gain of {SEEN:g} sd would have been seen in {100 * chance:.0f} of 100 cases"
+            more = f"{seen:g} sd more than {state.spec.at_least}" if state.spec.at_least else f"{seen:g} sd"
+            sentence += f"; a gain of {more} would have been seen in {100 * chance:.0f} of 100 cases"
     else:
         sentence = f"not shown: {claim.reason.removeprefix('not confirmed: ').removeprefix('not decided: ')}"
-    return Proof(proved, sentence, difference, claim.interval(objective), claim.coverage, runs, chance)
+    return Proof(proved, sentence, difference, claim.interval(objective), claim.coverage, runs, chance, seen)

@@ -364,6 +364,14 @@ def test_a_proof_needs_time(records: Make) -> None:
     made.apply(due(made))  # the round begins in time, but its runs take too long
     said, end = due(made, now=late)
     assert said == Say("not confirmed: too little time is left") and isinstance(end, Finish)
+    for n in range(5):
+        for slug in ("baseline", "good"):
+            made.run(slug, 0.5 + n / 10, why="confirm", round_number=1)
+    assert requested(due(made))[2] == "confirm", "the look after 4 runs decided nothing"
+    cut, _ = due(made, now=late)
+    assert cut == Note("cut_round", {"size": 5})
+    made.apply((cut,))
+    assert due(made, now=late) == (Do.JUDGE_ROUND,) and made.state().open_round.sizes == (4, 5)
 
 
 def test_a_proof_is_begun_with_what_fits_before_the_deadline(records: Make) -> None:

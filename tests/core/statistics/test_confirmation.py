@@ -83,7 +83,7 @@ def test_a_claim_may_have_to_exceed_a_gain(objective: Objective, sign: int) -> N
 def test_power_grows_with_the_gain_and_without_one_is_below_the_level() -> None:
     chances = [power(plan(), gain) for gain in (0.0, 1.0, 1.5, 3.0)]
     assert chances == sorted(chances) and chances[0] <= level(1) and chances[-1] > 0.99
-    assert power(plan(budget=8), 1.5) < chances[2], "half the runs see less"
+    assert power(plan(budget=8), 1.5) < chances[2] < power(plan(budget=40), 1.5), "more runs see more"
 
 
 def test_the_sentence_has_the_numbers_and_names_what_is_missing() -> None:
@@ -189,6 +189,7 @@ def test_every_round_of_a_long_campaign_fits_the_usual_budget(round_number: int)
     ("candidates", "budget", "sizes"),
     [
         *[(1, 16, (4, 6, 8)), (1, 12, (4, 6)), (1, 8, (4,)), (1, 7, None)],
+        *[(1, 40, (5, 7, 10, 15, 20)), (1, 999, (5, 7, 10, 15, 22, 33, 40))],
         *[(2, 14, (4,)), (2, 21, (5, 7)), (2, 27, (5, 7, 9)), (3, 16, None)],
     ],
 )
