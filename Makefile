@@ -7,7 +7,7 @@ NEW    := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
             $$p -c "$(NEW)" >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-.PHONY: demo wheel test test-all test-real test-gpu check house bench docs screenshots setup tmux tools trl ray aider skills-ref mcp notebook agents clean always
+.PHONY: demo wheel test test-all test-real test-gpu check style house bench docs screenshots setup tmux tools trl ray aider skills-ref mcp notebook agents clean always
 
 setup: $(STAMP) tmux
 
@@ -65,10 +65,12 @@ trl ray aider skills-ref mcp notebook: setup
 agents: tools
 	@sh tests/install_agents.sh
 
-check: setup
+check: style test
+
+# what `check` says of types and style
+style: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest
 
 # circles, names, folders, imports, commands: docs/house.md says what they are for
 house: setup

@@ -127,7 +127,6 @@ def test_nothing_of_the_terminal_ends_it(crashes: Any) -> None:
     assert crashes.said().count(" took ") == 2
 
 
-@pytest.mark.smoke
 def test_kill_9_of_a_runner_and_of_a_trainer(crashes: Any) -> None:
     """A lost run is repeated and counts once; a trainer that was killed is a crash."""
     crashes.recipe(mode="hold")
@@ -161,7 +160,6 @@ def test_kill_9_of_a_runner_and_of_a_trainer(crashes: Any) -> None:
 # ------------------------------------------------------------------------------- several at once
 
 
-@pytest.mark.smoke
 def test_two_that_start_at_once(crashes: Any) -> None:
     """One wins, the other says so with its exit code; a campaign under another prefix is in nobody's way."""
     other = dataclasses.replace(crashes, name="other")

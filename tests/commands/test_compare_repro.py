@@ -46,7 +46,6 @@ def pair(bench: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return one(bench, "first", "0.1"), one(bench, "second", "0.3")
 
 
-@pytest.mark.smoke
 def test_two_runs_are_compared_and_one_is_made_again(bench: Any, pair: Any) -> None:
     first, second = pair
     found = bench.ask("compare", first["run"], second["run"])

@@ -107,7 +107,7 @@ def test_ci_runs_targets_of_make() -> None:
     parts = re.search(r"parts=\(([a-z -]+)\)", (ROOT / ".ci/run").read_text())
     matrix = parse_any((ROOT / ".github/workflows/ci.yml").read_bytes(), "ci.yml")["jobs"]["part"]["strategy"]["matrix"]
     jobs = {*matrix["part"], *(one["part"] for one in matrix["include"])}
-    assert parts and jobs == set(parts[1].split()) and jobs <= MAKE
+    assert parts and jobs - {"check"} == set(parts[1].split()) and jobs <= MAKE  # `check`: on another Python
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)

@@ -47,7 +47,6 @@ def no_proxy(bench: Any) -> Iterator[None]:
     yield
 
 
-@pytest.mark.smoke
 def test_the_end_of_a_run_is_told_with_its_number_and_the_token_is_nowhere(bench: Any, hook: Any) -> None:
     """The token comes from the environment of `run`; the collector is started by the Runner, which has another one."""
     settings(bench, hook.url.replace(TOKEN, "${HOOK_PATH}"))

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shlex
-import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,28 +15,13 @@ from unittest import mock
 
 import pytest
 
-REPO = Path(__file__).parents[2]
-
 pytestmark = pytest.mark.system
 SAMPLES = Path(__file__).parents[1] / "samples/launch_scripts"
 
-NEMO = [
-    "index",
-    "branch",
-    "parent_commit",
-    "commit",
-    "recipe",
-    "metric_name",
-    "metric_value",
-    "memory_gb",
-    "elapsed_min",
-    "launcher",
-    "job_id",
-    "command",
-    "log_path",
-    "status",
-    "description",
-]
+NEMO = (
+    *("index", "branch", "parent_commit", "commit", "recipe", "metric_name", "metric_value", "memory_gb"),
+    *("elapsed_min", "launcher", "job_id", "command", "log_path", "status", "description"),
+)
 
 
 def rows(ledger: str) -> list[dict[str, str]]:
@@ -49,70 +34,79 @@ def flag(result_dir: str) -> dict[str, Any]:
 
 
 @pytest.mark.smoke
-def test_a_run_ends_with_its_records(bench: Any) -> None:
-    payload = bench.ask("run", bench.blueprint("ok"))
-    assert {
-        "run",
-        "state",
-        "ending",
-        "returncode",
-        "verdict",
-        "metrics",
-        "branch",
-        "result_dir",
-        "log_path",
-        "ledger",
-        "next",
-    } <= set(payload)
-    assert (payload["state"], payload["ending"], payload["returncode"], payload["verdict"]) == (
-        "ended",
-        "finished",
-        0,
-        "keep",
-    )
-    assert payload["metrics"]["task_pass_rate@1"] == 0.5
-    result_dir = Path(payload["result_dir"])
-    log = (result_dir / "experiment_log.md").read_text()
-    assert "python trainer.py ok" in log and "first step" in log and "verdict: keep" in log
-    assert log.index("python trainer.py ok") < log.index("first step")
-    results = (result_dir / "results.md").read_text()
-    for words in (
-        "See what ok does.",
-        "## Validation",
-        "## Training",
-        "critic/rewards/mean",
-        "task_pass_rate@1",
-    ):
-        assert words in results
-    assert flag(payload["result_dir"])["ending"] == "finished"
-    (row,) = rows(payload["ledger"])
-    assert list(row)[:15] == NEMO
-    assert (row["status"], row["metric_value"], row["run_id"]) == ("keep", "0.5", payload["run"])
-    assert float(row["memory_gb"]) > 0
-    assert Path(payload["log_path"]).read_text().startswith("hello from the trainer")
-    assert Path(payload["ledger"]).parts[-4:-2] == ("reports", "auto_research")
-
-
-@pytest.mark.smoke
-def test_the_branch_holds_exactly_the_code_that_ran(bench: Any) -> None:
+def test_a_run_ends_with_its_records_and_changes_nothing_else(bench: Any) -> None:
+    """The code that ran on a branch, documents, flag, row; prepare, cleanup and secrets; git as it was."""
     (bench.repo / "trainer.py").write_text((bench.repo / "trainer.py").read_text() + "\n# uncommitted\n")
     (bench.repo / "new_module.py").write_text("x = 1\n")
     (bench.repo / ".env").write_text("SECRET=1\n")
-    blueprint = bench.blueprint("ok")
-    before = (bench.git("status", "--porcelain"), bench.git("rev-parse", "HEAD"), bench.git("stash", "list"))
-    index = (bench.repo / ".git" / "index").read_bytes()
-    payload = bench.ask("run", blueprint)
-    assert (bench.repo / ".git" / "index").read_bytes() == index
-    assert (
-        bench.git("status", "--porcelain"),
-        bench.git("rev-parse", "HEAD"),
-        bench.git("stash", "list"),
-    ) == before
+    notes = "- env: FLAVOUR=sweet\n- requires_env: MY_API_KEY\n"
+    notes += f"- prepare: echo made > {bench.root}/prepared\n- cleanup: cp {bench.root}/prepared {bench.root}/cleaned\n"
+    inside = str(bench.repo / "auto_agent" / "exp_results" / "x")
+    blueprint = bench.blueprint("ok", notes=notes, command="env && python trainer.py ok", result_dir=inside)
+    bench.git("add", "exp.md")
+
+    def of_git() -> list[object]:
+        index = (bench.repo / ".git" / "index").read_bytes()
+        return [index, *(bench.git(*words) for words in (("status", "--porcelain"), ("rev-parse", "HEAD")))]
+
+    before = of_git()
+    refused = bench.ask("run", blueprint, check=3)
+    assert "MY_API_KEY" in refused["error"]["message"]
+    payload = bench.ask("run", blueprint, MY_API_KEY="sk-very-secret-0123456789abcdef")
+    assert of_git() == before
+    told = {key: payload[key] for key in ("state", "ending", "returncode", "verdict")}
+    assert told == {"state": "ended", "ending": "finished", "returncode": 0, "verdict": "keep"}
+    assert payload["metrics"]["task_pass_rate@1"] == 0.5
+
     names = bench.git("ls-tree", "-r", "--name-only", payload["branch"]).split("\n")
     assert sorted(names) == ["exp.md", "new_module.py", "trainer.py"]
     assert bench.git("show", f"{payload['branch']}:trainer.py").endswith("# uncommitted")
     assert payload["branch"].startswith("autoresearch/") and payload["branch"].endswith("/try-ok")
-    assert ".env" in (Path(payload["result_dir"]) / "experiment_log.md").read_text()
+
+    log = (Path(payload["result_dir"]) / "experiment_log.md").read_text()
+    assert log.index("python trainer.py ok") < log.index("first step") < log.index("verdict: keep") and ".env" in log
+    results = Path(payload["results"]).read_text()
+    for words in ("See what ok does.", "## Validation", "## Training", "critic/rewards/mean", "task_pass_rate@1"):
+        assert words in results
+    assert flag(payload["result_dir"])["ending"] == "finished"
+    (row,) = rows(payload["ledger"])
+    assert tuple(row)[:15] == NEMO and float(row["memory_gb"]) > 0
+    assert (row["status"], row["metric_value"], row["run_id"]) == ("keep", "0.5", payload["run"])
+    assert Path(payload["ledger"]).parts[-4:-2] == ("reports", "auto_research")
+
+    printed, run_dir = Path(payload["log_path"]).read_text(), Path(payload["run_dir"])
+    assert "hello from the trainer" in printed and "echo made" in printed
+    assert (bench.root / "cleaned").read_text() == "made\n"
+    assert "FLAVOUR=sweet" in printed and "sk-very-secret" in printed  # the trainer does get it
+    assert not (run_dir / "environment").exists() and "FLAVOUR" in (run_dir / "spec.json").read_text()
+    for record in (run_dir / "spec.json", Path(payload["results"]), Path(payload["ledger"])):
+        assert "sk-very-secret" not in record.read_text()
+    assert "sk-very-secret" not in bench.here("logs", payload["run"], "--grep", "MY_API_KEY")[1]
+
+
+@pytest.mark.smoke
+def test_a_run_is_begun_once_and_outlives_the_terminal(bench: Any) -> None:
+    """Ctrl-C and the death of tmux's server leave it alone, and the same command again finds it."""
+    blueprint = bench.blueprint("long")
+    process = bench.spawn("run", blueprint)
+    run = bench.until(lambda: bench.ask("status")["runs"])[0]["run"]
+    bench.until(lambda: bench.ask("status", run)["step"])
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=240) == 130
+    again = bench.ask("run", blueprint, "--detach")
+    assert (again["run"], again["already_running"]) == (run, True)
+    bench.tmux("kill-server")  # the private one of this test
+    before = bench.ask("status", run)["step"]
+    bench.until(lambda: bench.ask("status", run)["step"] > before)
+    assert bench.ask("stop", run, "--reason", "enough")["ending"] == "stopped"
+    assert [row["run_id"] for row in rows(again["ledger"])] == [run]
+
+
+def test_two_commands_on_one_blueprint_at_once_make_one_run(bench: Any) -> None:
+    blueprint = bench.blueprint("long")
+    both = [bench.spawn("run", blueprint, "--detach", "--json", stdout=subprocess.PIPE) for _ in range(2)]
+    assert len({bench.answer(process)["run"] for process in both}) == 1
+    bench.ask("stop", "last", "--reason", "enough")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +135,6 @@ def test_every_ending_is_told_apart(
     bench.until(lambda: not bench.carriers())  # the Runner's own collector may just be finding nothing to do
 
 
-@pytest.mark.smoke
 def test_a_crash_is_explained(bench: Any) -> None:
     payload = bench.ask("run", bench.blueprint("oom"), check=10)
     results = (Path(payload["result_dir"]) / "results.md").read_text()
@@ -163,47 +156,18 @@ def test_no_metric_is_not_a_success(bench: Any) -> None:
     assert (payload["ending"], payload["verdict"]) == ("finished", "crash")
 
 
-@pytest.mark.smoke
-def test_dry_run_changes_nothing(bench: Any) -> None:
-    blueprint = bench.blueprint("ok")
-
-    def picture() -> dict[str, bytes]:
-        return {str(p): p.read_bytes() for p in bench.root.rglob("*") if p.is_file()}
-
-    before = picture()
-    payload = bench.ask("run", blueprint, "--dry-run")
-    assert payload["branch"] and payload["session"].startswith("ajet_try_ok_")
-    assert picture() == before
-    said = bench.here("run", blueprint, "--dry-run")[1]
-    assert "python trainer.py ok" in said and "first step 5m00s" in said
-
-
-def test_a_dry_run_says_how_the_same_is_run_for_real(bench: Any) -> None:
+def test_a_dry_run_changes_nothing_and_says_how_the_same_is_run_for_real(bench: Any) -> None:
     blueprint = bench.blueprint("ok", name="my exp.md")
+    before = bench.picture()
     words = ("run", blueprint.name, "--launcher", "local:2", "--max-time", "9m", "--dry-run")
     typed = ["autoresearch", "run", str(blueprint), "--launcher", "local:2", "--max-time", "9m"]
-    (line,) = bench.ask(*words)["next"]
-    assert shlex.split(line) == [*typed, "--detach", "--json"]
-    assert bench.here(*words)[1].splitlines()[-1] == f"next: {shlex.join(typed)}"
-
-
-@pytest.mark.smoke
-def test_the_same_command_again_returns_the_running_one(bench: Any) -> None:
-    blueprint = bench.blueprint("long")
-    first = bench.ask("run", blueprint, "--detach")
-    again = bench.ask("run", blueprint, "--detach")
-    assert again["run"] == first["run"] and again["already_running"] and not first["already_running"]
-    bench.ask("stop", first["run"], "--reason", "enough")
-    assert len(rows(first["ledger"])) == 1
-
-
-@pytest.mark.smoke
-def test_two_commands_on_one_blueprint_at_once_make_one_run(bench: Any) -> None:
-    blueprint = bench.blueprint("long")
-    both = [bench.spawn("run", blueprint, "--detach", "--json", stdout=subprocess.PIPE) for _ in range(2)]
-    payloads = [bench.answer(p) for p in both]
-    assert len({p["run"] for p in payloads}) == 1
-    bench.ask("stop", "last", "--reason", "enough")
+    planned = bench.ask(*words)
+    assert shlex.split(planned["next"][0]) == [*typed, "--detach", "--json"]
+    assert planned["branch"] and planned["session"].startswith("ajet_try_ok_")
+    shown = bench.here(*words)[1]
+    assert shown.splitlines()[-1] == f"next: {shlex.join(typed)}"
+    assert "python trainer.py ok" in shown and "first step 5m00s" in shown
+    assert bench.picture() == before
 
 
 def test_a_second_run_moves_the_first_ones_records_aside(bench: Any) -> None:
@@ -219,12 +183,18 @@ def test_a_second_run_moves_the_first_ones_records_aside(bench: Any) -> None:
     assert flag(second["result_dir"])["run"] == second["run"]
 
 
-def test_a_result_directory_that_is_in_use_is_a_conflict(bench: Any) -> None:
-    first = bench.ask("run", bench.blueprint("long", name="one.md"), "--detach")
-    other = bench.blueprint("ok", name="two.md", title="Another")
-    refused = bench.ask("run", other, check=5)
-    assert first["run"] in refused["error"]["message"]
-    bench.ask("stop", first["run"], "--reason", "enough")
+def test_two_runs_never_write_into_each_other(bench: Any) -> None:
+    """Each has a directory of its own; into that of one that lives, no other is started."""
+    paths = [bench.blueprint("long", name=f"b{n}.md", result_dir=str(bench.root / f"r{n}")) for n in range(2)]
+    payloads = [bench.ask("run", path, "--detach") for path in paths]
+    assert len({p["run_dir"] for p in payloads}) == len({p["session"] for p in payloads}) == 2
+    other = bench.blueprint("ok", name="other.md", title="Another", result_dir=payloads[0]["result_dir"])
+    assert payloads[0]["run"] in bench.ask("run", other, check=5)["error"]["message"]
+    for payload in payloads:
+        bench.ask("stop", payload["run"], "--reason", "enough")
+    ledger = rows(payloads[0]["ledger"])
+    assert sorted(r["run_id"] for r in ledger) == sorted(p["run"] for p in payloads)
+    assert sorted(r["index"] for r in ledger) == ["1", "2"]
 
 
 def test_a_repaired_rerun_stays_on_the_branch_and_index(bench: Any) -> None:
@@ -254,54 +224,7 @@ def test_without_a_repository_it_says_so_and_goes_on(bench: Any) -> None:
     assert "no snapshot of the code was kept" in said
 
 
-@pytest.mark.smoke
-def test_what_we_write_stays_out_of_git_status(bench: Any) -> None:
-    blueprint = bench.blueprint("ok", result_dir=str(bench.repo / "auto_agent" / "exp_results" / "x"))
-    bench.git("add", "exp.md")
-    before = bench.git("status", "--porcelain")
-    bench.ask("run", blueprint)
-    assert bench.git("status", "--porcelain") == before
-
-
-@pytest.mark.smoke
-def test_prepare_and_cleanup_run_under_the_runner(bench: Any) -> None:
-    notes = "- prepare: echo made > prepared.txt\n- cleanup: cp prepared.txt cleaned.txt\n"
-    payload = bench.ask("run", bench.blueprint("rc3", notes=notes), check=10)
-    assert (bench.repo / "prepared.txt").read_text() == "made\n"
-    assert (bench.repo / "cleaned.txt").read_text() == "made\n"
-    assert "echo made" in Path(payload["log_path"]).read_text()
-
-
-@pytest.mark.smoke
-def test_environment_is_passed_and_masked(bench: Any) -> None:
-    notes = "- env: FLAVOUR=sweet\n- requires_env: MY_API_KEY\n"
-    blueprint = bench.blueprint("ok", notes=notes, command="env && python trainer.py ok")
-    refused = bench.ask("run", blueprint, check=3)
-    assert "MY_API_KEY" in refused["error"]["message"]
-    payload = bench.ask("run", blueprint, MY_API_KEY="sk-very-secret-0123456789abcdef")
-    log = Path(payload["log_path"]).read_text()
-    assert "FLAVOUR=sweet" in log and "sk-very-secret" in log  # the trainer does get it
-    run_dir = Path(payload["run_dir"])
-    assert not (run_dir / "environment").exists()
-    for record in (run_dir / "spec.json", Path(payload["results"]), Path(payload["ledger"])):
-        assert "sk-very-secret" not in record.read_text()
-    assert "FLAVOUR" in (run_dir / "spec.json").read_text()
-    assert "sk-very-secret" not in bench.here("logs", payload["run"], "--grep", "MY_API_KEY")[1]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "with space",
-        "qu'ote\"s",
-        "semi;colon",
-        "$(touch pwned)",
-        "new\nline",
-        "ünïcødé",
-        "dot.colon:",
-        "x" * 300,
-    ],
-)
+@pytest.mark.parametrize("name", ["a qu'ote\"s; semi$(touch pwned)\nline ünïcødé dot.colon:", "x" * 300])
 def test_names_are_never_interpreted(bench: Any, name: str) -> None:
     result_dir = bench.root / ("results " + name.replace("\n", " ")[:100])
     title = name.replace("\n", " ")
@@ -312,19 +235,6 @@ def test_names_are_never_interpreted(bench: Any, name: str) -> None:
     assert payload["session"].isascii() and len(payload["session"]) <= 65
 
 
-def test_two_runs_never_write_into_each_other(bench: Any) -> None:
-    payloads = [
-        bench.ask("run", bench.blueprint("long", name=f"b{n}.md", result_dir=str(bench.root / f"r{n}")), "--detach")
-        for n in range(2)
-    ]
-    assert len({p["run_dir"] for p in payloads}) == len({p["session"] for p in payloads}) == 2
-    for payload in payloads:
-        bench.ask("stop", payload["run"], "--reason", "enough")
-    ledger = rows(payloads[0]["ledger"])
-    assert sorted(r["run_id"] for r in ledger) == sorted(p["run"] for p in payloads)
-    assert sorted(r["index"] for r in ledger) == ["1", "2"]
-
-
 def test_the_pane_is_readable_after_the_end_until_close(bench: Any) -> None:
     payload = bench.ask("run", bench.blueprint("ok"))
     # the records may be there before the Runner has shown the last lines
@@ -333,19 +243,6 @@ def test_the_pane_is_readable_after_the_end_until_close(bench: Any) -> None:
     assert bench.ask("stop", payload["run"])["closed"] is True
     assert bench.tmux("has-session", "-t", f"={payload['session']}").returncode != 0
     assert bench.ask("stop", payload["run"])["closed"] is False
-
-
-@pytest.mark.smoke
-def test_ctrl_c_leaves_the_run_alone(bench: Any) -> None:
-    import signal
-
-    process = bench.spawn("run", bench.blueprint("long"))
-    run = bench.until(lambda: bench.ask("status")["runs"])[0]["run"]
-    bench.until(lambda: bench.ask("status", run)["step"])
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=240) == 130
-    assert bench.ask("status", run)["state"] == "running"
-    bench.ask("stop", run, "--reason", "enough")
 
 
 @pytest.mark.parametrize(
@@ -432,18 +329,6 @@ def test_lines_to_type_next_hold_for_a_path_with_spaces(bench: Any) -> None:
     told = [*bench.ask("blueprint", "check", blueprint)["next"], *done["next"], *bench.ask("explain", "last")["next"]]
     lines = [shlex.split(line) for line in told if "my exp.md" in line]
     assert len(lines) == 3 and all(str(blueprint) in words for words in lines)
-
-
-@pytest.mark.smoke
-@pytest.mark.waits
-def test_the_demo(bench: Any) -> None:
-    """The README's first command, on a training that is a tenth as long."""
-    shutil.copytree(REPO / "blueprints", bench.repo / "blueprints")
-    recipe = bench.repo / "blueprints/recipes/quickstart.yaml"
-    recipe.write_text(recipe.read_text().replace("total_steps: 450", "total_steps: 45"))
-    done = bench.ask("run", "blueprints/quickstart.md")
-    assert (done["ending"], done["verdict"]) == ("finished", "keep") and 0 < done["metrics"]["task_pass_rate@1"] < 1
-    assert (bench.repo / "auto_agent/exp_results/quickstart/results.md").exists()
 
 
 def test_a_plan_says_what_was_read_from_a_launch_script(bench: Any) -> None:

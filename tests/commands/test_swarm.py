@@ -79,7 +79,6 @@ def ended(bench: Any, payload: dict[str, Any], ending: str) -> dict[str, Any]:
     return dict(flag)
 
 
-@pytest.mark.smoke
 def test_a_good_run_has_two_sessions_that_end_together(bench: Any, swarm: Blueprint) -> None:
     begun = bench.ask("run", swarm("steps=3 evals", debug=""), "--detach")
     both = [begun["session"], f"{begun['session']}_srv"]

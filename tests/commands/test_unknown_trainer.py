@@ -61,7 +61,6 @@ def test_a_new_blueprint_leaves_the_first_step_to_the_default(bench: Any) -> Non
     assert "limits_crossed" not in [finding["code"] for finding in checked["findings"]]
 
 
-@pytest.mark.smoke
 def test_it_lives_as_long_as_it_prints_and_nothing_was_measured(bench: Any) -> None:
     path = bench.unknown("import time\nfor n in range(30):\n    print('all well', n)\n    time.sleep(0.2)\n")
     code, out, err = bench.here("run", path, "--json", AUTORESEARCH_FIRST_STEP_TIMEOUT="4s")

@@ -58,7 +58,6 @@ def test_the_next_line_keeps_the_patience_that_was_asked_for(bench: Bench) -> No
     bench.ask("stop", run, "--reason", "seen enough")
 
 
-@pytest.mark.smoke
 def test_an_end_that_is_not_yet_recorded_is_waited_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = bench.ask("run", bench.blueprint("long"), "--detach")
     bench.ask("wait", begun["run"], "--for", "240s", "--since", 0)

@@ -390,14 +390,7 @@ CASES: list[Callable[[Repo], Expect]] = [
 ]
 
 
-SMOKE = (every_kind_of_change,)
-
-
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, marks=pytest.mark.smoke) if case in SMOKE else case for case in CASES],
-    ids=lambda case: case.__name__,
-)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_the_commit_holds_what_runs_and_git_is_untouched(case: Callable[[Repo], Expect], repo: Repo) -> None:
     expect = case(repo)
     disk, before = repo.disk(), repo.private()

@@ -78,7 +78,7 @@ def test_programs_of_a_text() -> None:
     assert [one.path for one in programs(text)] == ["train.py", "pkg/main.py", "pkg/main/__main__.py"]
 
 
-@pytest.mark.smoke
+@pytest.mark.system
 def test_help_is_asked_without_a_gpu_and_what_hangs_or_fails_names_nothing(tmp_path: Path) -> None:
     (tmp_path / "t.py").write_text(ARGPARSE.replace("DEFAULT", "os.environ['CUDA_VISIBLE_DEVICES']") + "p.parse_args()")
     (tmp_path / "u.py").write_text("import os\n" + (tmp_path / "t.py").read_text())

@@ -7,7 +7,7 @@ import pytest
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.proposers.plots import MOST_TRIALS, STEP, Tried, figures
 
-pytestmark = pytest.mark.smoke  # matplotlib, which Optuna imports, may ask for fonts
+pytestmark = pytest.mark.system  # matplotlib, which Optuna imports, may ask for fonts
 LOSS = Objective("loss", Direction.MINIMIZE)
 
 

@@ -48,7 +48,6 @@ while time.monotonic() < until:
 """
 
 
-@pytest.mark.smoke
 def test_one_that_is_faster_than_any_look_is_ended(yard: Any, until: Any) -> None:
     """As on a loaded machine: while /proc is read, the only process left forks and exits."""
     (yard.root / "rabbit.py").write_text(RABBIT)
@@ -96,7 +95,6 @@ def test_but_not_when_the_run_is_stopped(yard: Any, living: Any, until: Any) -> 
     assert live.marked() == []
 
 
-@pytest.mark.smoke
 def test_a_run_of_another_id_is_spared(yard: Any, living: Any, until: Any) -> None:
     other = f"other-{time.monotonic_ns()}"
     nested = f"AUTORESEARCH_RUN_ID={other} setsid bash -c 'touch up; sleep 1000; true {other}' > /dev/null 2>&1 &"

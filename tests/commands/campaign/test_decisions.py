@@ -14,7 +14,6 @@ def statuses(state: Any) -> dict[str, list[str]]:
     return {idea.slug: [row.status for row in idea.rows] for idea in state.ideas}
 
 
-@pytest.mark.smoke
 def test_every_kind_of_idea(camp: Any) -> None:
     """One queue with all that only shows when it is tried: each is recorded, and the campaign goes on."""
     repo = camp.bench.repo

@@ -66,7 +66,6 @@ def test_by_budget_and_each_run_has_a_gpu_of_its_own(camp: Any) -> None:
     assert {camp.told(row, "GPU") for row in found.rows} == {"0", "1"}
 
 
-@pytest.mark.smoke
 def test_the_embedded_trainer(camp: Any) -> None:
     """Real GRPO at a tiny recipe, three ideas of the trainer's own space."""
     recipe = {"task": "sort", "sft_steps": 5, "hidden": 8, "total_steps": 2, "batch_size": 2, "group_size": 4}

@@ -31,7 +31,6 @@ def keys(camp: Any) -> list[str]:
     return sorted(key.partition(":")[0] for key, _ in settled(camp.place.path))
 
 
-@pytest.mark.smoke
 def test_the_end_is_told_once(camp: Any, hook: Any) -> None:
     tell(camp, hook.url)
     camp.start(**FAST)

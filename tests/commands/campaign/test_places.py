@@ -89,7 +89,6 @@ def _events(run_dir: str) -> str:
     return path.read_text() if path.exists() else ""
 
 
-@pytest.mark.smoke
 def test_a_controller_that_is_killed_finds_its_jobs_again(camp: Any, pretend_slurm: Any) -> None:
     camp.recipe(mode="hold")
     camp.bench.git("commit", "-qam", "hold")

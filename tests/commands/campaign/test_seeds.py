@@ -51,7 +51,6 @@ def verdicts(camp: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("jitter", [0.0, 2e-5])
 def test_a_script_that_seeds_itself_confirms_nothing(camp: Any, jitter: float) -> None:
     """Every copy of a worthless idea ends at the same other number: no spread of copies says that this is luck."""

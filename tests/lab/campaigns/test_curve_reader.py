@@ -18,7 +18,7 @@ from autoresearch.lab.results.measure import RunFiles
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.system
 
 
 def read(reader: CurveReader, made: Any) -> Any:
