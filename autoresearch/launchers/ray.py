@@ -6,7 +6,6 @@ needs by actors and placement groups as usual. `ray stop` is never called: it en
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
 import io
@@ -29,7 +28,6 @@ from autoresearch.core.run.job_launcher import (
     Job,
     JobState,
     Observation,
-    ProgramOutput,
     Reach,
     Unreachable,
     Want,
@@ -39,7 +37,7 @@ from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import UsageError
 from autoresearch.launchers.ray_api import MARK, OVER, HttpAnswer, RayApi, free, job_path, node_of
 from autoresearch.launchers.sent_program import program
-from autoresearch.launchers.shared import SharedFiles
+from autoresearch.launchers.shared import ANSWER_S, AgentReach, SharedFiles, said_by
 from autoresearch.runner import remote_agent
 from autoresearch.runner.basics import parse_object
 from autoresearch.runner.remote_requests import PIECE
@@ -150,8 +148,8 @@ class RayLauncher:
             "runtime_env": {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(wait_s), MARK: native}},
         }
         if self.unshared:
-            body["runtime_env"]["working_dir"] = self.unshared.package(job.argv, job.cwd, job.environment)
-            body["entrypoint"] = BOOT + "become"
+            body["runtime_env"]["working_dir"] = self.unshared.package((), job.argv, job.cwd, **job.environment)
+            body["entrypoint"] = BOOT
         wanted = {"entrypoint_num_gpus": "driver_gpus", "entrypoint_num_cpus": "driver_cpus"}
         body |= {key: float(n) for key, option in wanted.items() if (n := self.target.options.get(option))}
         if resources := self.target.options.get("driver_resources"):
@@ -238,41 +236,29 @@ def observation(job: Mapping[str, Any]) -> Observation:
 LOGS_S = 2.0  # between two requests of a job's log ...
 LOGS_SHARE = 20.0  # ... and at least so many times the duration of such a request
 PACKAGE = 64 << 20  # bytes that may wait: a head takes 100 MB at once
-BOOT = 'exec "$(readlink /proc/$PPID/exe)" -S -E -s boot.py '  # the parent's interpreter
+BOOT = 'exec "$(readlink /proc/$PPID/exe)" -S -E -s boot.py'  # the parent's interpreter
+# The agent does what the package asks for; then the job becomes a Runner, or prints the last answer.
 _BOOT = """
-import base64, json, os, subprocess, sys
-what = json.load(open("boot.json"))
-for number, (directory, name, mode) in enumerate(what["files"]):
-    path, here = os.path.join(directory, name), "file-%d" % number
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(here, "rb") as file:
-        data = file.read()
-    fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with open(fd, "wb") as file:
-        file.write(data)
-    os.rename(path + ".new", path)
-    os.unlink(here)
-if sys.argv[1] == "become":
-    os.chdir(what["cwd"] or "/")
-    os.execvpe(what["argv"][0], what["argv"], {**os.environ, **what["env"]})
-said = {"code": 127, "out": b"", "err": b""}
-try:
-    with open("stdin", "rb") as given:
-        done = subprocess.run(what["argv"], stdin=given, capture_output=True, cwd=what["cwd"] or None)
-    said = {"code": done.returncode, "out": done.stdout[:1 << 24], "err": done.stderr[:1 << 16]}
-except FileNotFoundError as error:
-    said["err"] = str(error).encode()
-text = {k: v if k == "code" else base64.b64encode(v).decode() for k, v in said.items()}
-sys.stdout.write("\\x1e" + json.dumps({"said": text}) + "\\n")
+what = agent.unpack(json.load(open("boot.json")))
+for request in what["requests"]:
+    answer = agent.perform(request)
+    if "error" in answer:
+        break
+else:
+    if what["argv"]:
+        agent.os.chdir(what["cwd"] or "/")
+        agent.os.execvpe(what["argv"][0], what["argv"], {**agent.os.environ, **what["env"]})
+sys.stdout.write("\\x1e" + json.dumps(agent.pack(answer)) + "\\n")
+sys.exit("error" in answer)
 """
 
 
-class RayReach:
-    """`core.run.job_launcher.Reach` by jobs and their logs.
+class RayReach(AgentReach):
+    """A reach by jobs and their logs.
 
-    Written files wait for the next program or job, and go with it as a package of `working_dir` (PUT /api/packages in
+    Written files wait for the next call or job, and go with it as a package of `working_dir` (PUT /api/packages in
     ray/dashboard/modules/job/job_head.py, names as in ray/_private/runtime_env/packaging.py, of Ray 2.60, b7f4259e). A
-    program is a small job that prints its answer to its log: it takes seconds, so few are run. The Runner's files
+    call is a small job that prints its answer to its log: it takes seconds, so few are made. The Runner's files
     return in its own job's log, see `core.run.log_stream`; `GET .../logs` returns the whole log each time, so it is
     requested rarely.
     """
@@ -284,7 +270,7 @@ class RayReach:
         self.clock = clock
         self.natives: dict[str, str] = {}  # run -> its job, once submitted
         self._directories: dict[str, str] = {}  # remote directory -> run
-        self._waiting: dict[tuple[str, str], tuple[bytes, int]] = {}  # (directory, name) -> data, mode
+        self._waiting: dict[tuple[str, str], dict[str, Any]] = {}  # (directory, name) -> arguments of the agent's put
         self._stops: dict[str, Mapping[str, Any]] = {}  # by run: the request that was turned into a signal
         self._logs: dict[str, tuple[float, JobLog]] = {}  # by run: time of the next request, content
 
@@ -293,7 +279,8 @@ class RayReach:
         ours = [want for want in wants if want.run in self.natives]
         self._directories |= {want.directory: want.run for want in ours}
         found = {want.run: self._directory_state(want) for want in ours}
-        return found | self._look_there([want for want in wants if want not in ours])
+        there = [want for want in wants if want not in ours]
+        return found | (super().look(there) if there else {})
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
         """See `Reach`: written with the next program or job. A stop request becomes a stop of the Ray job at once."""
@@ -305,37 +292,36 @@ class RayReach:
         for name, data in files.items():
             if name == "spec.json":  # the Runner tells everything in its log
                 data = json.dumps({**json.loads(data), "told": True}).encode()
-            self._waiting[directory, name] = data, 0o600 if name in private else 0o644
-        if sum(len(data) for data, _ in self._waiting.values()) > PACKAGE:
-            self.run(["true"])
+            self._waiting[directory, name] = {"files": {name: data}, "private": [name] if name in private else []}
+        if sum(len(data) for one in self._waiting.values() for data in one["files"].values()) > PACKAGE:
+            self.call("look", wants=[])
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
-        """See `Reach`. The time that Ray needs to start the program does not count."""
-        body = {"entrypoint": BOOT + "say", "runtime_env": {"working_dir": self.package(argv, cwd, {}, stdin)}}
-        body["metadata"] = {"autoresearch": "a program"}
+    def call(self, op: str, *, within_s: float = ANSWER_S, **arguments: Any) -> Any:
+        """See `AgentReach`. The time that Ray needs to start the job does not count."""
+        package = self.package([{"op": op, "with": arguments}])
+        body = {"entrypoint": BOOT, "runtime_env": {"working_dir": package}, "metadata": {"autoresearch": op}}
         job = str(self.api.get("/api/jobs/", dict, body).get("submission_id"))
         try:
-            self._wait(job, argv[0], timeout_s)
+            self._wait(job, op, within_s)
             logs = self._log_of(job)
         finally:
             self.api.ask("DELETE", job_path(job))
         self._waiting.clear()
         for line in logs.split(b"\x1e")[1:]:
             with contextlib.suppress(ValueError, KeyError, TypeError):
-                said = json.loads(line.split(b"\n")[0])["said"]
-                return ProgramOutput(int(said["code"]), base64.b64decode(said["out"]), base64.b64decode(said["err"]))
-        raise Unreachable("a program of ours left no answer in Ray's log of it")
+                return said_by(remote_agent.unpack(json.loads(line.split(b"\n")[0])), self.api.url)
+        raise Unreachable("a job of ours left no answer in Ray's log of it")
 
-    def package(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], stdin: bytes = b"") -> str:
-        """Upload a program and the waiting files, which still wait; returns the URI for `working_dir`."""
-        files = [(directory, name, mode) for (directory, name), (_, mode) in self._waiting.items()]
+    def package(
+        self, requests: Sequence[Mapping[str, Any]] = (), argv: Sequence[str] = (), cwd: str = "", **env: str
+    ) -> str:
+        """Upload the waiting files, which still wait, and what to do then; returns the URI for `working_dir`."""
+        puts = [{"op": "put", "with": {"directory": place, **one}} for (place, _), one in self._waiting.items()]
+        what = {"requests": [*puts, *requests], "argv": [*argv], "cwd": cwd, "env": env}
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("boot.py", _BOOT)
-            archive.writestr("boot.json", json.dumps({"argv": [*argv], "cwd": cwd, "env": {**env}, "files": files}))
-            archive.writestr("stdin", stdin)
-            for number, (data, _) in enumerate(self._waiting.values()):
-                archive.writestr(f"file-{number}", data)
+            archive.writestr("boot.py", program(_BOOT))
+            archive.writestr("boot.json", json.dumps(remote_agent.pack(what)))
         data = packed.getvalue()
         # the time makes the name unique: a node does not unpack the same package twice
         name = f"_ray_pkg_{hashlib.sha256(data + repr(time.time_ns()).encode()).hexdigest()[:16]}.zip"
@@ -352,9 +338,6 @@ class RayReach:
     def clock_offset(self) -> float:
         """See `Reach`: the head's clock, from its answers."""
         return self.api.offset_s
-
-    def close(self) -> None:
-        """See `Reach`."""
 
     def _log_of(self, native: str) -> bytes:
         """All that a job printed; b"" for an unknown job."""
@@ -373,20 +356,7 @@ class RayReach:
             return replace(seen, exit={**seen.exit, **{key: asked[key] for key in ("cause", "reason")}})
         return seen
 
-    def _look_there(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
-        """Look by a program. A Runner that is seen this way has another job: a free lock proves nothing."""
-        if not wants:
-            return {}
-        asked = [{"run": w.run, "directory": w.directory, "offsets": dict(w.offsets)} for w in wants]
-        text = program("sys.stdout.write(json.dumps(agent.pack(agent.look(WANTS))))", WANTS=asked)
-        said = self.run(["python3", "-S", "-E", "-s", "-"], stdin=text)
-        try:
-            found = remote_agent.unpack(json.loads(said.text))
-        except ValueError:
-            raise Unreachable(f"Ray at {self.api.url} did not look at files: {said.complaint}") from None
-        return {run: DirectoryState(**{**seen, "alive": None}) for run, seen in found.items()}
-
-    def _wait(self, job: str, program_name: str, timeout_s: float) -> None:
+    def _wait(self, job: str, op: str, timeout_s: float) -> None:
         started: float | None = None
         while (said := self.api.job(job) or {}).get("status") not in OVER:
             now = self.clock()
@@ -394,5 +364,5 @@ class RayReach:
                 started = now if started is None else started
             if (started is not None and now - started > timeout_s) or (said.get("status") is None):
                 self.api.ask("POST", f"{job_path(job)}/stop")
-                raise Unreachable(f"{program_name} gave no answer within {timeout_s:.0f} s")
+                raise Unreachable(f"Ray at {self.api.url}: `{op}` gave no answer within {timeout_s:.0f} s")
             time.sleep(0.2)

@@ -1,51 +1,56 @@
-"""A target with shared paths: its files are local, its programs are started here (sbatch, curl ...)."""
+"""Files and programs of a target, by the remote file agent (`runner/remote_agent.py`), wherever that runs.
+
+`AgentReach` says what each call of a `Reach` asks of it. With shared paths it runs in this process: a target's files
+are local, its programs are started here (sbatch, curl ...).
+"""
 
 from __future__ import annotations
 
-import subprocess
+import errno
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from typing import Any
 
 from autoresearch.core.run.job_launcher import DirectoryState, ProgramOutput, Unreachable, Want
-from autoresearch.runner import remote_requests
+from autoresearch.runner import remote_agent
+from autoresearch.runner.remote_agent import MOST_SAID as MOST_SAID
 
-MOST_SAID = 1 << 20
+ANSWER_S = 30.0
 
 
-class SharedFiles:
-    """`core.run.job_launcher.Reach` of this machine. `environ`: for programs; None: the current environment."""
+class AgentReach:
+    """`core.run.job_launcher.Reach` by the operations of the agent. A subclass says how it is asked."""
 
     shared = True
+    where = ""  # the beginning of a sentence about the target: `gpu1: `
 
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
-        self.environ = environ
+    def call(self, op: str, *, within_s: float = ANSWER_S, **arguments: Any) -> Any:
+        """The answer of one of `remote_agent.OPERATIONS`. Raises Unreachable, OSError (of the target)."""
+        raise NotImplementedError
+
+    def alive(self, seen: Mapping[str, Any]) -> bool | None:
+        """What the lock of a run directory proves: held, that its Runner lives; free, nothing.
+
+        flock may not work across a network file system.
+        """
+        return seen.get("alive") or None
 
     def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
-        """See `Reach`. A free lock proves nothing: flock may not work across a network file system."""
-        found = {want.run: DirectoryState(**remote_requests.look(want.directory, want.offsets)) for want in wants}
-        return {run: seen if seen.alive else replace(seen, alive=None) for run, seen in found.items()}
+        """See `Reach`."""
+        asked = [{"run": w.run, "directory": w.directory, "offsets": dict(w.offsets)} for w in wants]
+        found = self.call("look", wants=asked)
+        return {run: DirectoryState(**{**seen, "alive": self.alive(seen)}) for run, seen in found.items()}
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
-        """See `Reach`; raises OSError if the disk is full."""
-        remote_requests.put(directory, files, private)
+        """See `Reach`; raises OSError if it cannot be written there (a full disk)."""
+        self.call("put", directory=directory, files=dict(files), private=list(private))
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
         """See `Reach`."""
-        try:
-            said = subprocess.run(
-                list(argv),
-                input=stdin,
-                capture_output=True,
-                timeout=timeout_s,
-                check=False,
-                cwd=cwd or None,
-                env=dict(self.environ) if self.environ is not None else None,
-            )
-        except FileNotFoundError as error:
-            return ProgramOutput(127, b"", str(error).encode())
-        except subprocess.TimeoutExpired as error:
-            raise Unreachable(f"{argv[0]} gave no answer within {timeout_s:.0f} s", code="no_answer") from error
-        return ProgramOutput(said.returncode, said.stdout[:MOST_SAID], said.stderr[:MOST_SAID])
+        words = {"argv": list(argv), "stdin": stdin, "timeout_s": timeout_s, "cwd": cwd}
+        said = self.call("run", within_s=timeout_s + ANSWER_S, **words)
+        if said.get("late"):
+            raise Unreachable(f"{self.where}{argv[0]} gave no answer within {timeout_s:.0f} s", code="no_answer")
+        return ProgramOutput(said["returncode"], said["out"], said["err"])
 
     def clock_offset(self) -> float:
         """See `Reach`: other nodes' clocks show only in their files."""
@@ -53,3 +58,23 @@ class SharedFiles:
 
     def close(self) -> None:
         """See `Reach`."""
+
+
+class SharedFiles(AgentReach):
+    """The reach of this machine. `environ`: for programs; None: the current environment."""
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self.environ = environ
+
+    def call(self, op: str, *, within_s: float = ANSWER_S, **arguments: Any) -> Any:
+        """See `AgentReach`."""
+        if op == "run":
+            arguments["env"] = None if self.environ is None else dict(self.environ)
+        return remote_agent.OPERATIONS[op](**arguments)
+
+
+def said_by(answer: Mapping[str, Any], host: str) -> Any:
+    """What an agent elsewhere answered; raises the OSError that it met there."""
+    if error := answer.get("error"):
+        raise OSError(error["errno"] or errno.EIO, error["what"], f"{host}:{error['path']}")
+    return answer["said"]

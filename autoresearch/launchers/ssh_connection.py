@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import errno
 import json
 import os
 import re
@@ -20,16 +19,17 @@ import subprocess
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from autoresearch.core.metrics.python_values import truth
-from autoresearch.core.run.job_launcher import DirectoryState, ProgramOutput, Unreachable, Want
+from autoresearch.core.run.job_launcher import Unreachable
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.launchers.sent_program import program
+from autoresearch.launchers.shared import ANSWER_S, AgentReach, said_by
 from autoresearch.runner import remote_agent
 
 CONNECTION = {
@@ -45,7 +45,6 @@ CONNECTION = {
     "setup": "shell words that are run first there, such as `. /etc/profile`",
 }
 STANDS = "ajet-stands"  # what the other end of a forward prints
-ANSWER_S = 30.0
 FLOWS_S = 10.0  # an answer that is on its way may take longer, as long as some of it comes this often
 PAUSES_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # after so many failures in a row; the last one repeats
 MOST_NOISE = 4096
@@ -110,8 +109,8 @@ def _seconds(target: Target, option: str, default: float) -> float:
     return value
 
 
-class SshReach:
-    """`Reach` of a host.
+class SshReach(AgentReach):
+    """The reach of a host.
 
     `runs_here`: Runners are started on that very host, so that a free lock proves its Runner dead; otherwise (a login
     node of a cluster) it proves nothing.
@@ -136,30 +135,11 @@ class SshReach:
         self._why = Unreachable("nobody was asked yet")
         self._offset_s = 0.0
 
-    # -- core.run.job_launcher.Reach -----------------------------------------------------------------------------------
-
-    def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
-        """See `Reach`. A free lock proves something only on the Runner's own host."""
-        asked = [{"run": w.run, "directory": w.directory, "offsets": dict(w.offsets)} for w in wants]
-        found: dict[str, DirectoryState] = {}
-        for run, seen in self.call("look", wants=asked).items():
-            runner = seen.get("runner") or {}
-            elsewhere = not self.runs_here or (runner and not self.is_host_of(runner))
-            alive = seen.get("alive")
-            found[run] = DirectoryState(**{**seen, "alive": None if elsewhere and not alive else alive})
-        return found
-
-    def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
-        """See `Reach`; raises OSError if it cannot be written remotely (a full disk)."""
-        self.call("put", directory=directory, files=dict(files), private=list(private))
-
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
-        """See `Reach`."""
-        words = {"argv": list(argv), "stdin": stdin, "timeout_s": timeout_s, "cwd": cwd}
-        said = self.call("run", within_s=timeout_s + ANSWER_S, again=False, **words)
-        if said.get("late"):
-            raise Unreachable(f"{self.words.host}: {argv[0]} gave no answer within {timeout_s:.0f} s")
-        return ProgramOutput(said["returncode"], said["out"], said["err"])
+    def alive(self, seen: Mapping[str, Any]) -> bool | None:
+        """A free lock proves something only on the Runner's own host."""
+        runner = seen.get("runner") or {}
+        proves = self.runs_here and (not runner or self.is_host_of(runner))
+        return seen.get("alive") if proves else super().alive(seen)
 
     def clock_offset(self) -> float:
         """See `Reach`."""
@@ -171,7 +151,10 @@ class SshReach:
             self._channel.close()
             self._channel = None
 
-    # -- more than a Reach ----------------------------------------------------------------------------------------
+    @property
+    def where(self) -> str:  # type: ignore[override]
+        """See `AgentReach`."""
+        return f"{self.words.host}: "
 
     @property
     def words(self) -> SshWords:
@@ -195,17 +178,16 @@ class SshReach:
         """The remote host's identity, see `remote_agent.hello`. Connects if needed."""
         return self._connected().hello
 
-    def call(self, op: str, *, within_s: float = ANSWER_S, again: bool = True, **arguments: Any) -> Any:
-        """One call of `runner.remote_agent.OPERATIONS`. Raises Unreachable, OSError (of the remote host).
+    def call(self, op: str, *, within_s: float = ANSWER_S, **arguments: Any) -> Any:
+        """See `AgentReach`. If the connection turns out to be dead, it is made again at once and the call is repeated.
 
-        again: if the connection turns out to be dead, reconnect at once and repeat the call. Every operation but `run`
-        may be repeated.
+        `run` alone may not be repeated.
         """
         fresh = self._channel is None
         try:
             return self._ask(op, arguments, within_s)
         except Unreachable as silent:
-            if fresh or not again or silent.code == "timeout":
+            if fresh or op == "run" or silent.code == "timeout":
                 raise
         return self._ask(op, arguments, within_s)
 
@@ -299,10 +281,7 @@ class Channel:
         answer = self._exchange(json.dumps(request).encode() + b"\n", self.last_id, timeout_s)
         if (trip_s := time.monotonic() - begun) <= self.best_trip_s:
             self.best_trip_s, self.offset_s = trip_s, float(answer["wall"]) - (wall + trip_s / 2)
-        if "error" in answer:
-            error = answer["error"]
-            raise OSError(error["errno"] or errno.EIO, error["what"], f"{self.words.host}:{error['path']}")
-        return answer["said"]
+        return said_by(answer, self.words.host)
 
     def _exchange(self, data: bytes, number: int, timeout_s: float) -> dict[str, Any]:
         """Send, and read until the answer of this number is complete."""

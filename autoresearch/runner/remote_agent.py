@@ -71,16 +71,20 @@ def serve(token: str, source: BinaryIO, sink: BinaryIO) -> None:
         if not line.endswith(b"\n"):
             return
         request = unpack(json.loads(line))
-        answer: dict[str, Any] = {"id": request["id"]}
-        try:
-            answer["said"] = OPERATIONS[request["op"]](**request["with"])
-        except OSError as error:
-            answer["error"] = {"errno": error.errno, "what": error.strerror or str(error), "path": str(error.filename)}
-        except (ValueError, KeyError, TypeError) as error:
-            answer["error"] = {"errno": None, "what": repr(error), "path": ""}
+        answer = {"id": request["id"], **perform(request)}
         for child in [child for child in _children if child.poll() is not None]:
             _children.remove(child)
         _answer(token, sink, answer)
+
+
+def perform(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Do what {op, with: its arguments} asks for: {said}, or {error: {errno, what, path}}."""
+    try:
+        return {"said": OPERATIONS[request["op"]](**request["with"])}
+    except OSError as error:
+        return {"error": {"errno": error.errno, "what": error.strerror or str(error), "path": str(error.filename)}}
+    except (ValueError, KeyError, TypeError) as error:
+        return {"error": {"errno": None, "what": repr(error), "path": ""}}
 
 
 def _answer(token: str, sink: BinaryIO, answer: dict[str, Any]) -> None:
@@ -124,7 +128,9 @@ def look(wants: list[Mapping[str, Any]]) -> dict[str, Any]:
     return seen
 
 
-def run(argv: list[str], stdin: bytes, timeout_s: float, cwd: str) -> dict[str, Any]:
+def run(
+    argv: list[str], stdin: bytes, timeout_s: float, cwd: str, env: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Run a short program: {returncode, out, err}, or {late: True} if it timed out and its process group was killed."""
     try:
         child = subprocess.Popen(
@@ -133,6 +139,7 @@ def run(argv: list[str], stdin: bytes, timeout_s: float, cwd: str) -> dict[str, 
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=cwd or None,
+            env=env,
             start_new_session=True,
         )
     except (FileNotFoundError, PermissionError) as error:
