@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import email.utils
-import http.client
 import json
 import shlex
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from autoresearch.core.run.job_launcher import Handle, Unreachable
-from autoresearch.runner.end_ray_job import headers_of, is_here, url_of
+from autoresearch.runner.end_ray_job import ask, url_of
 
 ANSWER_S = 30.0  # a submit alone waits 10 s for an agent
 OVER = ("SUCCEEDED", "FAILED", "STOPPED")
@@ -55,7 +52,6 @@ class RayApi:
         self.url = url_of(address, environ)
         self.environ = environ
         self.offset_s = 0.0  # the head's wall clock minus the local one, from the Date header: to a second
-        self._opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here(self.url) else []))
 
     def job(self, native: str) -> dict[str, Any] | None:
         """The head's record of one job; None for no such job."""
@@ -77,22 +73,17 @@ class RayApi:
 
     def ask(self, method: str, path: str, body: object = None, *, data: bytes | None = None) -> HttpAnswer:
         """One request; `body` is sent as JSON, `data` as it is."""
-        headers = headers_of(self.environ)  # each time: a token may be renewed
+        kind = "application/octet-stream" if data is not None else ""
         if body is not None:
-            data, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
-        elif data is not None:
-            headers["Content-Type"] = "application/octet-stream"
-        request = urllib.request.Request(self.url + path, data, headers, method=method)
+            data, kind = json.dumps(body).encode(), "application/json"
         try:
-            with self._opener.open(request, timeout=ANSWER_S) as answer:
-                self._note_date(answer.headers.get("Date"))
-                return self._answer(answer.status, answer.read())
-        except urllib.error.HTTPError as error:
-            with error:
-                return self._answer(error.code, error.read())
-        except (OSError, http.client.HTTPException) as error:
+            status, raw, headers = ask(method, self.url + path, self.environ, data, kind=kind, within_s=ANSWER_S)
+        except OSError as error:
             why = getattr(error, "reason", None) or error
             raise Unreachable(f"Ray at {self.url} gives no answer: {why}") from error
+        if status < 300:
+            self._note_date(headers.get("Date"))
+        return self._answer(status, raw)
 
     def get(self, path: str, kind: type, body: object = None) -> Any:
         """The body of the answer to a request that must succeed, of the given type; with a `body`, it is a POST."""

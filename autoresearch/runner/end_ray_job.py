@@ -70,60 +70,65 @@ def _token(environ: Mapping[str, str]) -> str:
         return ""
 
 
-class RaySubmission:
-    """One job, accessed through Ray's Jobs API."""
-
-    def __init__(self, url: str, job: str, headers: Mapping[str, str]) -> None:
-        self.url = f"{url}/api/jobs/{urllib.parse.quote(job, safe='')}"
-        self.headers = dict(headers)
-        self.opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here(url) else []))
-
-    def status(self) -> str:
-        """PENDING, RUNNING, or one of OVER; "" if there is no such job. Raises OSError."""
+def ask(
+    method: str, url: str, environ: Mapping[str, str], data: bytes | None = None, *, kind: str = "", within_s: float
+) -> tuple[int, bytes, Mapping[str, str]]:
+    """The status, body and headers that a head answers, whatever the status; `kind`: of the data. Raises OSError."""
+    headers = headers_of(environ)  # each time: a token may be renewed
+    if kind:
+        headers["Content-Type"] = kind
+    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here(url) else []))
+    try:
         try:
-            return str(self._ask("GET", self.url).get("status", "")).upper()
+            answer = opener.open(urllib.request.Request(url, data, headers, method=method), timeout=within_s)
         except urllib.error.HTTPError as error:
-            if error.code == 404:
-                return ""
-            raise
-
-    def stop(self) -> None:
-        """Request that the job be stopped. Raises OSError."""
-        self._ask("POST", f"{self.url}/stop")
-
-    def _ask(self, method: str, url: str) -> dict[str, object]:
-        request = urllib.request.Request(url, method=method, headers=self.headers)
-        try:
-            with self.opener.open(request, timeout=ANSWER_S) as answer:
-                found = json.loads(answer.read())
-        except ValueError:
-            raise OSError(f"{url} is no Jobs API: it answers with something else than JSON") from None
-        except http.client.HTTPException as error:  # a truncated answer
-            raise OSError(f"{url} gives no whole answer: {error!r}") from None
-        return found if isinstance(found, dict) else {}
+            answer = error
+        with answer:
+            return answer.status, answer.read(), answer.headers
+    except http.client.HTTPException as error:  # a truncated answer
+        raise OSError(f"{url} gives no whole answer: {error!r}") from None
 
 
-def end(submission: RaySubmission, patience_s: float = PATIENCE_S) -> str:
+def end(job_url: str, environ: Mapping[str, str], patience_s: float = PATIENCE_S) -> str:
     """Stop a job and wait at most `patience_s` until it is over; returns its last status. Raises OSError."""
-    status = submission.status()
+    status = _status(job_url, environ)
     if status == "" or status in OVER:
         return status
-    submission.stop()
+    _record("POST", f"{job_url}/stop", environ)
     until = time.monotonic() + patience_s
     while status not in OVER and time.monotonic() < until:
         time.sleep(0.2)
         try:
-            status = submission.status() or "STOPPED"
+            status = _status(job_url, environ) or "STOPPED"
         except OSError:  # a transient failure says nothing about the job
             continue
     return status
+
+
+def _status(job_url: str, environ: Mapping[str, str]) -> str:
+    """PENDING, RUNNING, or one of OVER; "" if there is no such job. Raises OSError."""
+    return str(_record("GET", job_url, environ).get("status", "")).upper()
+
+
+def _record(method: str, url: str, environ: Mapping[str, str]) -> dict[str, object]:
+    """What is answered about a job; {} for no such job. Raises OSError."""
+    status, body, _ = ask(method, url, environ, within_s=ANSWER_S)
+    if status == 404:
+        return {}
+    if status >= 300:
+        raise OSError(f"HTTP {status}")
+    try:
+        found = json.loads(body)
+    except ValueError:
+        raise OSError(f"{url} is no Jobs API: it answers with something else than JSON") from None
+    return found if isinstance(found, dict) else {}
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Print the outcome in one line; returns the exit status."""
     url, name = url_of(argv[1], environ), argv[2]
     try:
-        status = end(RaySubmission(url, name, headers_of(environ)))
+        status = end(f"{url}/api/jobs/{urllib.parse.quote(name, safe='')}", environ)
     except (OSError, ValueError) as error:
         print(f"the Ray job {name} could not be ended at {url}: {error}", flush=True)
         return 1
