@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import ModuleType
@@ -124,23 +125,37 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
+def _is_variable(name: Any) -> bool:
+    return re.fullmatch(r"[A-Za-z_]\w*", str(name)) is not None
+
+
 def _are_roots(value: Any) -> bool:
     return isinstance(value, Mapping) and all(str(path).startswith("/") for pair in value.items() for path in pair)
 
 
-# What options of all targets may hold: a check, and what is said of a value that fails it.
+# What options may hold, of whichever target: a check, and what is said of a value that fails it.
+_DURATIONS = ("pending_limit", "poll", "time", "margin", "idle", "pre_running_deadline", "ttl")
 _WHOLE = (lambda value: type(value) is int and value >= 0, "is no whole number of at least 0")
 _NUMBER = (_is_number, "is no number of at least 0")
+_SECONDS = (lambda value: _is_number(value) and 0 < float(value) < 3600, "is no number of seconds")
+_COUNT = (lambda value: str(value).isdecimal(), "is no whole number")
+_LIST = (lambda value: isinstance(value, list | tuple), "is no list")
+_BLOCK = (lambda value: isinstance(value, Mapping), "is no block of NAME: value")
 _PORT = (lambda value: str(value).isdecimal() and 0 < int(str(value)) < 65536, "is no port: 1 to 65535")
 _TEXTS = (
     lambda value: bool(value) and all(map(_is_text, value if isinstance(value, list) else [value])),
     "is no pattern",
 )
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(("python", "host", "user", "root", "venv", "interpreter"), (_is_text, "is no text")),
+    **dict.fromkeys(("python", "user", "root", "venv", "interpreter"), (_is_text, "is no text")),
     **dict.fromkeys(("address", "partition"), (_is_text, "is no text")),
-    **dict.fromkeys(("min_free_gb", "collect_max_gb", "connect_timeout", "keepalive"), _NUMBER),
-    **dict.fromkeys(("driver_gpus", "driver_cpus"), _NUMBER),
+    **dict.fromkeys(("min_free_gb", "collect_max_gb", "driver_gpus", "driver_cpus"), _NUMBER),
+    **dict.fromkeys(("connect_timeout", "keepalive"), _SECONDS),
+    **dict.fromkeys(("signal", "workers"), _COUNT),
+    **dict.fromkeys(("extra", "tolerations"), _LIST),
+    **dict.fromkeys(("labels", "annotations", "node_selector", "driver_resources"), _BLOCK),
+    "environment": (lambda value: _BLOCK[0](value) and all(map(_is_variable, value)), _BLOCK[1]),
+    "host": (lambda value: _is_text(value) and not value.startswith("-"), "is no host"),
     "gpus_per_run": _WHOLE,
     "port": _PORT,
     "collect": _TEXTS,
@@ -151,7 +166,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def _why_wrong(name: str, value: Any) -> str:
-    if name in ("pending_limit", "poll"):
+    if name in _DURATIONS:
         return _why_no_duration(value)
     fits, why = _CHECKS.get(name, (lambda _: True, ""))
     return "" if fits(value) else f"{value!r} {why}"

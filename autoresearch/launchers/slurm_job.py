@@ -9,15 +9,13 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
 
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import Declined, Job, JobState, Observation, ProgramOutput, Unreachable
 from autoresearch.core.run.targets import Target
 from autoresearch.core.text.durations import parse_duration
-from autoresearch.errors import UsageError
 
 OUTPUT = "slurm.out"
 STARTED = "slurm.started"  # written just before the Runner starts: earlier time is not the run's
@@ -94,37 +92,23 @@ class SlurmOptions:
 
     @classmethod
     def of(cls, target: Target) -> SlurmOptions:
-        """Raises UsageError for an option that makes no sense."""
+        """`launchers.registry` has checked what the options hold."""
         given = target.options
 
-        def wrong(option: str, why: str) -> NoReturn:
-            raise UsageError(f"launchers.{target.name}.{option}: {given.get(option)!r} {why}")
-
         def seconds(option: str, default: str) -> float:
-            try:
-                return parse_duration(target.text(option, default))
-            except ValueError as error:
-                wrong(option, str(error))
+            return parse_duration(target.text(option, default))
 
-        extra, setup, variables = given.get("extra") or (), given.get("setup") or "", given.get("environment") or {}
-        if not _is_list(extra):
-            wrong("extra", "is no list of words")
-        if not isinstance(variables, Mapping) or not all(
-            re.fullmatch(r"[A-Za-z_]\w*", str(name)) for name in variables
-        ):
-            wrong("environment", "is no block of NAME: value")
-        if not target.text("signal", "0").isdecimal():
-            wrong("signal", "is no number of seconds")
+        setup, variables = given.get("setup") or "", given.get("environment") or {}
         flags = ((f"--{name.replace('_', '-')}", given.get(name)) for name in _FLAGS)
         return cls(
             cluster=(f"--clusters={target.text('cluster')}",) if target.text("cluster") else (),
             resources=tuple(
                 flag if value is True else f"{flag}={value}" for flag, value in flags if value not in (None, False, "")
             ),
-            extra=tuple(map(str, extra)),
+            extra=tuple(map(str, given.get("extra") or ())),
             names_gpus=any(target.text(name) for name in ("gres", "gpus_per_node")),
             environment={str(name): str(value) for name, value in variables.items()},
-            setup="\n".join(map(str, setup)) if _is_list(setup) else str(setup),
+            setup=setup if isinstance(setup, str) else "\n".join(map(str, setup)),
             script=target.text("script"),
             dependency=target.text("dependency"),
             signal_s=int(target.text("signal", "120")),
@@ -168,10 +152,6 @@ class SlurmOptions:
             started=STARTED,
             argv=shlex.join(job.argv),
         )
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def _exports(variables: Mapping[str, str]) -> str:

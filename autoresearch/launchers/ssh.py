@@ -223,7 +223,7 @@ class HeldReach(SshReach):
             wanted = forwards_of(target)
         except ValueError as error:
             raise UsageError(f"launchers.{target.name}: {error}") from error
-        self.forwards = Forwards(wanted, environ, lambda: self.words)
+        self.forwards = Forwards(wanted, environ, self.words)
 
     def close(self) -> None:
         """See `Reach`."""
@@ -326,7 +326,7 @@ class Forwards:
         self,
         forwards: Sequence[Forward],
         environ: Mapping[str, str],
-        ssh_words: Callable[[], SshWords],
+        ssh_words: SshWords,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.forwards = tuple(forwards)
@@ -377,7 +377,7 @@ class Forwards:
             return
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as its process
         self._process = subprocess.Popen(
-            self.words().forwarding(*(word for forward in self.forwards for word in forward.words)),
+            self.words.forwarding(*(word for forward in self.forwards for word in forward.words)),
             stdin=subprocess.PIPE,
             stdout=self._output,
             stderr=self._output,
@@ -396,11 +396,11 @@ class Forwards:
         said = self._printed()
         self._let_go()
         if taken := re.search(r"remote port forwarding failed for listen port (\d+)", said):
-            self._fail(f"port {taken[1]} is taken on {self.words().host}", collides=True)
+            self._fail(f"port {taken[1]} is taken on {self.words.host}", collides=True)
         elif "Address already in use" in said:
             self._fail("a port of the forwards is taken here", collides=True)
         else:
-            self._fail(f"forwards: {meaning(self.words(), code, said, '').reason}")
+            self._fail(f"forwards: {meaning(self.words, code, said, '').reason}")
 
     def _let_go(self) -> None:
         """Close the files of the ended ssh."""

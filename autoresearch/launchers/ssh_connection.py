@@ -71,8 +71,8 @@ class SshWords:
 
     @classmethod
     def of(cls, target: Target) -> SshWords:
-        """The command lines for a target. Raises ValueError for invalid options."""
-        connect_s, keepalive_s = _seconds(target, "connect_timeout", 10.0), _seconds(target, "keepalive", 5.0)
+        """The command lines for a target; `launchers.registry` has checked its options."""
+        connect_s, keepalive_s = float(target.text("connect_timeout", "10")), float(target.text("keepalive", "5"))
         more = target.options.get("ssh_options") or []
         options = [f"-o{option}" for option in ([more] if isinstance(more, str) else more)]
         for option, flag in (("config", "-F"), ("port", "-p"), ("user", "-l"), ("identity", "-i"), ("jump", "-J")):
@@ -81,10 +81,7 @@ class SshWords:
         given = {"ConnectTimeout": round(connect_s), "ServerAliveInterval": round(keepalive_s)}
         options += [f"-o{name}={max(1, value)}" for name, value in given.items()]
         options += ["-oServerAliveCountMax=3", "-oLogLevel=INFO", "-oPermitLocalCommand=no", "-oRemoteCommand=none"]
-        host = target.text("host", target.name)
-        if host.startswith("-"):
-            raise ValueError(f"{host!r} is no host")
-        return cls(host, ("-oBatchMode=yes", *options), connect_s)
+        return cls(target.text("host", target.name), ("-oBatchMode=yes", *options), connect_s)
 
     def command(self, remote: str) -> list[str]:
         """Run a remote shell command. Forwards of the user's configuration are not for each of our connections."""
@@ -97,16 +94,6 @@ class SshWords:
         """
         own = ("-oControlMaster=no", "-oControlPath=none", "-oExitOnForwardFailure=yes")
         return ["ssh", *self.options, *own, "-T", *forwards, "--", self.host, f"echo {STANDS}; exec cat"]
-
-
-def _seconds(target: Target, option: str, default: float) -> float:
-    try:
-        value = float(target.text(option, str(default)))
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 3600:
-        raise ValueError(f"{option}: {target.text(option)!r} is no number of seconds")
-    return value
 
 
 class SshReach(AgentReach):
@@ -128,6 +115,8 @@ class SshReach(AgentReach):
         self.environ = environ
         self.runs_here = runs_here
         self.clock = clock
+        self.words = SshWords.of(target)
+        self.where = f"{self.words.host}: "
         self.shared = bool(truth(target.text("shared")))
         self._channel: Channel | None = None
         self._failures = 0
@@ -150,20 +139,6 @@ class SshReach(AgentReach):
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-
-    @property
-    def where(self) -> str:  # type: ignore[override]
-        """See `AgentReach`."""
-        return f"{self.words.host}: "
-
-    @property
-    def words(self) -> SshWords:
-        """ssh's command lines. Raises EnvironmentUnusable for invalid options."""
-        try:
-            return SshWords.of(self.target)
-        except ValueError as error:
-            message = f"launchers.{self.target.name}: {error}"
-            raise EnvironmentUnusable(message, code="ssh_options", hint="see `ssh -G HOST`") from error
 
     def is_host_of(self, identity: Mapping[str, Any]) -> bool:
         """Whether a process with this `host` and `boot_id` runs, or ran, on the host that answers now.

@@ -17,8 +17,8 @@ import pytest
 
 from autoresearch.core.run.job_launcher import Declined, JobState, Unreachable, Want
 from autoresearch.core.run.targets import Kind, Target
-from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.launchers import registry, ssh_connection
+from autoresearch.errors import UsageError
+from autoresearch.launchers import ssh_connection
 from autoresearch.launchers.ssh import Forward, SshLauncher, forwards_of, taken_port
 from autoresearch.launchers.ssh_connection import PAUSES_S, SshReach, SshWords, command_line, meaning
 from autoresearch.runner import remote_agent
@@ -128,19 +128,6 @@ def test_a_host_that_goes_on_talking_is_noise(fake_ssh: Any) -> None:
 def test_without_ssh_the_code_says_so(tmp_path: Path) -> None:
     launcher = SshLauncher(Target("far", Kind.SSH, 0, {"host": "far"}), {"PATH": str(tmp_path)})
     assert [found.code for found in launcher.preflight()] == ["no_ssh"]
-
-
-@pytest.mark.parametrize("options", [{"connect_timeout": "soon"}, {"keepalive": -1}, {"host": "-oProxyCommand=x"}])
-def test_options_that_make_no_sense_are_told(fake_ssh: Any, options: dict[str, Any]) -> None:
-    assert [found.code for found in fake_ssh.launcher(**options).preflight()] == ["ssh_options"]
-    with pytest.raises(EnvironmentUnusable, match=r"launchers\.far"):
-        fake_ssh.launcher(**options).reach.run(["true"])
-
-
-def test_an_unknown_option_has_a_near_miss() -> None:
-    with pytest.raises(UsageError, match="no such option") as told:
-        registry.launcher_of(Target("far", Kind.SSH, 0, {"forward": "1:a:1"}), {})
-    assert "forwards" in (told.value.hint or "")
 
 
 @pytest.mark.system
