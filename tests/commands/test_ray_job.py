@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import os
 import signal
 import sys
 import textwrap
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +21,7 @@ assert words[:2] == ["job", "submit"], words
 own, entry = words[2:words.index("--")], words[words.index("--") + 1:]
 name, url = own[own.index("--submission-id") + 1], own[own.index("--address") + 1]
 urllib.request.urlopen(urllib.request.Request(url + "/api/jobs/", method="POST", data=json.dumps(
-    {{"submission_id": name, "entrypoint": " ".join(entry)}}).encode())).read()
+    {{"submission_id": name, "entrypoint": "sleep 600"}}).encode())).read()
 prefix = "(PPOTrainer pid=7) INFO 03-02 10:12:12 ppo_trainer.py:547] "
 for step in (1, 2):
     metrics = {{"policy_loss": 0.1, "kl": 0.0, "reward": step / 10}}
@@ -33,37 +30,6 @@ if entry[-1] == "hold":
     time.sleep(600)
 sys.exit(3)
 """
-
-
-@pytest.fixture
-def jobs() -> Iterator[dict[str, Any]]:
-    """A head's jobs: submission id -> status; "url" is where it listens."""
-    found: dict[str, Any] = {}
-
-    class Head(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            name = self.path.split("/")[3] or json.loads(body)["submission_id"]
-            found[name] = "STOPPED" if self.path.endswith("/stop") else "RUNNING"
-            self.do_GET()
-
-        def do_GET(self) -> None:
-            body = json.dumps({"status": found.get(self.path.split("/")[3], "")}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Head) as server:
-        found["url"] = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield found
-        server.shutdown()
-        thread.join()
 
 
 def blueprint(bench: Any, url: str, mode: str) -> Path:
@@ -78,36 +44,36 @@ def blueprint(bench: Any, url: str, mode: str) -> Path:
     return Path(path)
 
 
-def test_a_client_that_dies_leaves_no_job_behind(bench: Any, jobs: dict[str, Any]) -> None:
-    path = blueprint(bench, jobs["url"], "fail")
+def test_a_client_that_dies_leaves_no_job_behind(bench: Any, fake_ray: Any) -> None:
+    path = blueprint(bench, fake_ray.address, "fail")
     planned = bench.ask("run", path, "--dry-run")
     assert f"submit --submission-id {planned['session']} --address" in planned["command_line"]
-    assert planned["cleanup"][0].endswith(f"end_ray_job.py {jobs['url']} {planned['session']}")
-    assert list(jobs) == ["url"]
+    assert planned["cleanup"][0].endswith(f"end_ray_job.py {fake_ray.address} {planned['session']}")
+    assert not fake_ray.jobs
 
     done = bench.ask("run", path, check=None)
     bench.settled(done, "crashed")
     spec = json.loads((Path(done["run_dir"]) / "spec.json").read_text())
-    assert jobs[spec["session"]] == "STOPPED"
+    assert fake_ray.jobs[spec["session"]].status == "STOPPED"
     assert f"--submission-id {spec['session']}" in spec["command"]
     record = json.loads((Path(done["run_dir"]) / "exit.json").read_text())
     assert [one["returncode"] for one in record["cleanup"]] == [0]
     assert not any("submission-id" in line for line in done.get("remarks", []))
 
 
-def test_a_run_that_is_stopped_ends_its_job(bench: Any, jobs: dict[str, Any]) -> None:
-    begun = bench.ask("run", blueprint(bench, jobs["url"], "hold"), "--detach")
+def test_a_run_that_is_stopped_ends_its_job(bench: Any, fake_ray: Any) -> None:
+    begun = bench.ask("run", blueprint(bench, fake_ray.address, "hold"), "--detach")
     bench.event(begun["run_dir"], "first_step")
-    assert jobs[begun["session"]] == "RUNNING"
+    assert fake_ray.jobs[begun["session"]].status == "RUNNING"
     bench.ask("stop", begun["run"], check=None)
-    bench.until(lambda: jobs[begun["session"]] == "STOPPED")
+    bench.until(lambda: fake_ray.jobs[begun["session"]].status == "STOPPED")
     bench.until(lambda: not bench.carriers())
 
 
-def test_a_run_that_is_lost_ends_its_job_when_it_is_found(bench: Any, jobs: dict[str, Any]) -> None:
-    begun = bench.ask("run", blueprint(bench, jobs["url"], "hold"), "--detach")
+def test_a_run_that_is_lost_ends_its_job_when_it_is_found(bench: Any, fake_ray: Any) -> None:
+    begun = bench.ask("run", blueprint(bench, fake_ray.address, "hold"), "--detach")
     bench.event(begun["run_dir"], "first_step")
     os.kill(bench.runner(begun["run_dir"])["pid"], signal.SIGKILL)
     bench.until(lambda: bench.ask("status", begun["run"])["state"] == "ended")
-    assert jobs[begun["session"]] == "STOPPED"
+    assert fake_ray.jobs[begun["session"]].status == "STOPPED"
     bench.until(lambda: not bench.carriers())

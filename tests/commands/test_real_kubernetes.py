@@ -193,21 +193,6 @@ def test_nobody_answers_for_a_while(lab: Lab) -> None:
     assert lab.row(run)["ending"] == "finished" and len(lab.cluster.started) == 1
 
 
-@pytest.mark.parametrize("where", ["follower.submitting", "follower.submitted"])
-def test_one_job_whenever_the_follower_dies(lab: Lab, where: str) -> None:
-    path = lab.bench.blueprint("ok", result_dir=str(lab.bench.root / "results"))
-    words = ("run", path, "--launcher", "k8s", "--yes", "--detach")
-    lab.bench.tmux("new-session", "-d", "-s", "first", "sleep", "600")  # else the server keeps the failpoint for all
-    run = lab.bench.ask(*words, AUTORESEARCH_FAILPOINT=f"{where}:kill", check=None)
-
-    def looked() -> bool:  # whoever looks has it followed again
-        lab.bench.ask("status", run["run"])
-        return (Path(run["run_dir"]) / "collected.json").exists()
-
-    lab.bench.until(looked)
-    assert lab.row(run)["ending"] == "finished" and len(lab.cluster.started) == 1
-
-
 def test_what_is_wrong_with_a_place_is_told_before_anything_is_written(lab: Lab) -> None:
     """A missing kubectl, namespace, claim, volume, context or right, an unknown field: exit 6, no row, no branch."""
 

@@ -95,18 +95,6 @@ def test_an_exit_code_and_a_stubborn_trainer(bench: Any, cluster: Any) -> None:
     assert record(stubborn)["reason"] == "enough"
 
 
-def test_a_follower_that_is_killed_between_submit_and_note(bench: Any, cluster: Any) -> None:
-    """Exactly one job is found again."""
-    started = begin(bench, bench.blueprint("long"), AUTORESEARCH_FAILPOINT="follower.submitted:kill")
-    bench.tmux("set-environment", "-gu", "AUTORESEARCH_FAILPOINT")  # the server was started with it
-    name = f"ajet_{started['run']}"
-    bench.until(lambda: name in cluster.jobs(), PATIENCE_S)
-    bench.until(lambda: bench.ask("status", started["run"])["state"] == "running", PATIENCE_S)
-    assert [job for job in cluster.jobs() if started["run"] in job] == [name]
-    bench.ask("stop", started["run"], "--reason", "seen")
-    collected(bench, started, "stopped")
-
-
 def test_what_nobody_has_room_for(bench: Any, cluster: Any) -> None:
     """The pending limit ends it; Ray's own stop would wait with the job, so what would start it is ended as well."""
     cluster.ask("/api/jobs/", {"entrypoint": "sleep 600", "submission_id": "hog", "entrypoint_num_gpus": 8})

@@ -96,20 +96,6 @@ def test_a_run_on_slurm_is_a_run(lab: Lab) -> None:
     assert [name for _, name, _ in lab.cluster.jobs()].count(run["session"]) == 1
 
 
-def test_a_failed_trainer_crashed(lab: Lab) -> None:
-    run = lab.run("rc3")
-    record = lab.ended(run)
-    assert (record["ending"], record["returncode"]) == ("crashed", 3)
-
-
-def test_stop_ends_it_by_its_runner(lab: Lab) -> None:
-    run = lab.run("tree")
-    lab.stepped(run)
-    lab.bench.ask("stop", run["run"], "--reason", "enough")
-    record = lab.ended(run)
-    assert (record["ending"], record["cause"]) == ("stopped", "stop_request")
-
-
 def test_scancel_is_told_as_what_it_was(lab: Lab) -> None:
     run = lab.run("tree")
     lab.stepped(run)
@@ -117,15 +103,6 @@ def test_scancel_is_told_as_what_it_was(lab: Lab) -> None:
     record = lab.ended(run)
     assert (record["ending"], record["cause"]) == ("stopped", "cancelled"), record
     assert "cancelled in Slurm" in record["reason"] and lab.row(run)["ending"] == "stopped"
-
-
-def test_scancel_in_the_queue(lab: Lab) -> None:
-    lab.options(extra=["--hold"])
-    run = lab.run("long")
-    lab.cluster.say("scancel", lab.job(run))
-    record = lab.ended(run)
-    assert (record["ending"], record["cause"]) == ("stopped", "cancelled"), record
-    assert not (Path(run["run_dir"]) / "far" / "runner.json").exists()
 
 
 def test_the_queue_has_a_limit_of_its_own(lab: Lab) -> None:
@@ -136,17 +113,6 @@ def test_the_queue_has_a_limit_of_its_own(lab: Lab) -> None:
     assert (record["ending"], record["cause"]) == ("launch_failed", "pending_limit"), record
     assert "JobHeldUser" in record["reason"]
     lab.bench.until(lambda: not lab.cluster.jobs("PENDING", "RUNNING"))
-
-
-def test_one_allocation_for_a_tight_loop(lab: Lab) -> None:
-    lab.options(interactive=True, idle="1h", cpus_per_task=2)  # it is cancelled with the lab
-    first = lab.run("ok")
-    assert lab.ended(first)["ending"] == "finished"
-    second = lab.run("rc3")
-    record = lab.ended(second)
-    assert (record["ending"], record.get("returncode")) == ("crashed", 3), record
-    assert lab.job(first).split("+")[0] == lab.job(second).split("+")[0], "the second did not wait in the queue"
-    assert lab.row(first)["ending"] == "finished" and lab.row(second)["ending"] == "crashed"
 
 
 def test_preemption_is_no_fault_of_the_idea(lab: Lab) -> None:
@@ -176,28 +142,6 @@ def test_a_wrong_partition_leaves_no_trace(lab: Lab) -> None:
     assert said["error"]["code"] == "slurm_refused_partition" and "partition" in said["error"]["hint"]
     assert lab.bench.picture(".git") == before
     assert not lab.bench.git("branch", "--list", "autoresearch/*") and not lab.bench.ask("status")["runs"]
-
-
-def test_resources_that_no_node_has(lab: Lab) -> None:
-    lab.options(nodes=9)
-    said = lab.bench.ask("run", lab.bench.blueprint(), "--yes", "--detach", check=6)
-    assert said["error"]["code"] == "slurm_refused_resources"
-
-
-def test_slurm_is_not_installed(lab: Lab) -> None:
-    said = lab.bench.ask("run", lab.bench.blueprint(), "--yes", "--detach", check=6, PATH="/nonexistent:" + tools(lab))
-    assert said["error"]["code"] == "no_sbatch"
-
-
-def tools(lab: Lab) -> str:
-    """A directory with what else is needed."""
-    import shutil
-
-    place = lab.bench.root / "bin"
-    place.mkdir()
-    for name in ("git", "tmux", "bash", "sh", "env", "tail", "test"):
-        (place / name).symlink_to(str(shutil.which(name)))
-    return str(place)
 
 
 def test_a_controller_that_is_down_costs_nothing(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
@@ -265,15 +209,6 @@ def test_one_job_whenever_the_follower_dies(lab: Lab, where: str) -> None:
     assert [name for _, name, _ in lab.cluster.jobs()].count(run["session"]) == 1
     lab.bench.ask("stop", run["run"], "--reason", "enough")
     assert lab.ended(run)["ending"] == "stopped"
-
-
-def test_a_run_directory_that_is_not_shared(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
-    (lab.bench.repo / "reports").mkdir()
-    cluster = slurm_cluster(blind=str(lab.bench.repo / "reports"))
-    lab.bench.env |= cluster.env
-    run = lab.run("ok")
-    record = lab.ended(run)
-    assert (record["ending"], record["cause"]) == ("launch_failed", "not_shared"), record
 
 
 def test_a_cluster_behind_a_login_node_that_sees_none_of_our_files(

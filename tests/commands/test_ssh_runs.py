@@ -108,15 +108,6 @@ def test_a_host_that_is_gone_is_unreachable_and_its_run_ends_as_it_ended(bench: 
     assert done["returncode"] == 137
 
 
-def test_a_runner_that_is_killed_is_lost_and_not_started_again(bench: Any, far: Any) -> None:
-    begun = bench.ask("run", bench.blueprint("long"), "--launcher", "far", "--detach")
-    bench.until(lambda: "step:2 " in Path(begun["run_dir"], "run.log").read_text())
-    record = json.loads(Path(begun["run_dir"], "far", "runner.json").read_bytes())
-    os.kill(record["pid"], signal.SIGKILL)
-    done = over(bench, begun, "lost")
-    assert done["cause"] == "runner_died" and events(begun["run_dir"], "started") == 1
-
-
 @pytest.mark.parametrize(
     ("lines", "code"), [((), "refused"), (("PubkeyAuthentication no", "PasswordAuthentication yes"), "asks_password")]
 )

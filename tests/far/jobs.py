@@ -77,6 +77,7 @@ class LocalJobs:
         self.directory = directory
         (directory / "jobs").mkdir(parents=True, exist_ok=True)
         self.reach = Files(self)
+        self.environ: Mapping[str, str] = os.environ  # of its Runners
         self.ahead_s = 0.0  # how far the clock of its Runners is ahead
 
     # -- what a test does to it -----------------------------------------------------------------------------------
@@ -192,7 +193,7 @@ class LocalJobs:
 
     def _start(self, native: str, record: Mapping[str, Any], environment: dict[str, str]) -> None:
         place = self.directory / "jobs"
-        environ = {**os.environ, "AUTORESEARCH_RUN_ID": record["run"], **environment}
+        environ = {**self.environ, "AUTORESEARCH_RUN_ID": record["run"], **environment}
         environ.pop("AUTORESEARCH_FAILPOINT", None)
         with (place / f"{native}.out").open("ab") as out:
             argv = _ahead(record["argv"], self.ahead_s) if self.ahead_s else record["argv"]

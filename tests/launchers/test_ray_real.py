@@ -58,16 +58,6 @@ def test_who_may_not_ask_is_told_so(guarded: Head, token: str) -> None:
     assert not [name for name in guarded.jobs() if "never" in name]
 
 
-def test_a_name_that_is_taken_is_the_same_job(guarded: Head) -> None:
-    one = launcher(guarded)
-    first = one.submit(job("twice"))
-    assert one.submit(job("twice")) == first
-    assert [name for name in guarded.jobs() if "twice" in name] == ["ajet_twice"]
-    assert TOKEN not in str(guarded.ask("/api/jobs/"))
-    one.stop(first, hard=True)
-    one.forget(first)
-
-
 def test_what_no_node_has(guarded: Head) -> None:
     place = Target("ray", Kind.RAY, 1, {"address": guarded.address, "driver_gpus": 9})
     (finding,) = RayLauncher(place, {**os.environ, "RAY_AUTH_TOKEN": TOKEN}).preflight()

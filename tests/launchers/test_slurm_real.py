@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -117,20 +116,6 @@ def test_an_allocation_is_shared_kept_and_let_go(desk: Desk, slurm: Any, seen: A
     assert seen(launcher, third, JobState.OVER).word == "COMPLETED"
 
 
-def test_an_allocation_that_is_going_takes_no_more_runs(desk: Desk, slurm: Any, seen: Any, eventually: Any) -> None:
-    """Its run takes its time, up to Slurm's KillWait: it is COMPLETING (which test_slurm.py says for certain)."""
-    launcher = desk.launcher(interactive=True, idle="3s")
-    waits = f"trap '' TERM; touch {desk.root}/begun; until [ -e {desk.root}/go ]; do sleep 0.1; done"
-    first = launcher.submit(job_of(desk, waits))
-    eventually((desk.root / "begun").exists)
-    holder = first.native.split("+")[0]
-    slurm.say("scancel", holder)
-    second = launcher.submit(job_of(desk, "true"))
-    assert second.native.split("+")[0] != holder
-    (desk.root / "go").touch()
-    assert seen(launcher, second, JobState.OVER).word == "COMPLETED"
-
-
 def test_an_allocation_that_is_cancelled_tells_its_runs(desk: Desk, slurm: Any, seen: Any) -> None:
     launcher = desk.launcher(interactive=True, nodelist="n4", cpus_per_task=8)
     runs, waits = (launcher.submit(job_of(desk, "sleep 600")) for _ in range(2))
@@ -163,14 +148,6 @@ def test_a_job_carries_the_run_and_its_limits(desk: Desk, slurm: Any, seen: Any,
     assert seen(launcher, handle, JobState.OVER).cause == "cancelled"
 
 
-def test_what_the_submitter_is_in_itself_is_not_passed_on(desk: Desk, slurm: Any, monkeypatch: Any) -> None:
-    given = {"SLURM_NTASKS": "64", "SBATCH_PARTITION": "nope", "RANK": "3", "CUDA_VISIBLE_DEVICES": "5"}
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    handle = desk.launcher().submit(desk.job("true"))
-    assert "Partition=batch" in slurm.say("scontrol", "show", "job", "-o", handle.native)
-
-
 @pytest.mark.parametrize("extra", [[], ["--comment=of the site"]])
 def test_a_submit_that_may_have_got_through_is_found_again(desk: Desk, slurm: Any, extra: list[str]) -> None:
     launcher, job = desk.launcher(extra=extra), desk.job("sleep 600")
@@ -189,30 +166,10 @@ def test_of_two_jobs_of_one_run_the_younger_one_waits_and_is_cancelled(desk: Des
     assert seen(launcher, second, JobState.OVER).word == "CANCELLED"
 
 
-def test_a_finished_job_is_found_again(desk: Desk, seen: Any) -> None:
-    launcher, job = desk.launcher(), desk.job("exit 3")
-    first = launcher.submit(job)
-    over = seen(launcher, first, JobState.OVER)
-    assert (over.word, over.ending, over.returncode) == ("FAILED", None, 3)
-    assert launcher.submit(replace(job, again=True)).native == first.native
-
-
 def test_its_last_words_say_why_it_failed(desk: Desk, seen: Any) -> None:
     launcher = desk.launcher(setup="echo 'module: command not found' >&2; exit 9")
     over = seen(launcher, launcher.submit(desk.job("true")), JobState.OVER)
     assert "exit code 9" in over.reason and "module: command not found" in over.reason
-
-
-def test_term_reaches_the_runner_alone(desk: Desk, seen: Any, eventually: Any) -> None:
-    told = desk.root / "told"
-    launcher = desk.launcher()
-    job = desk.job(f"trap 'echo term >> {told}; exit 0' TERM; touch {told}; while :; do sleep 0.1; done")
-    handle = launcher.submit(job)
-    eventually(told.exists)
-    launcher.stop(handle, hard=False)
-    assert seen(launcher, handle, JobState.OVER).word == "COMPLETED"
-    assert told.read_text() == "term\n"
-    launcher.stop(handle, hard=True)  # of a job that is over: nothing
 
 
 REFUSED = [
@@ -273,12 +230,6 @@ def test_an_impossible_job_is_hopeless_after_a_while(desk: Desk, seen: Any, even
     assert seen(launcher, handle, JobState.PENDING).hopeless
 
 
-def test_nobody_knows_a_job_that_never_was(desk: Desk, slurm: Any) -> None:
-    launcher = desk.launcher()
-    assert launcher.poll([Handle("r", "987654")]) == {}
-    assert launcher._accounts is False, "sacct said that there is no accounting, and is not asked again"
-
-
 def test_a_job_killed_with_its_runner_is_told(desk: Desk, seen: Any, eventually: Any) -> None:
     pid = desk.root / "pid"
     launcher = desk.launcher()
@@ -287,21 +238,6 @@ def test_a_job_killed_with_its_runner_is_told(desk: Desk, seen: Any, eventually:
     os.kill(int(pid.read_text()), signal.SIGKILL)
     over = seen(launcher, handle, JobState.OVER)
     assert (over.word, over.ending) == ("FAILED", None) and "signal 9" in over.reason
-
-
-def test_setup_and_the_scheduler_reach_the_trainer_by_its_environment_file(
-    desk: Desk, eventually: Any, seen: Any
-) -> None:
-    launcher = desk.launcher(setup=["export MODULE='two\nlines'", "PATH=/opt/x:$PATH"], environment={"A": "b c"})
-    job = desk.job("true", gpus=1)
-    file = Path(job.directory) / "environment"
-    file.write_bytes(b"KEEP=1\0PATH=/usr/bin\0SLURM_NTASKS=64\0CUDA_VISIBLE_DEVICES=7\0LAST=x")
-    seen(launcher, launcher.submit(job), JobState.OVER)
-    told = dict(pair.split("=", 1) for pair in file.read_text().split("\0") if pair)
-    assert (told["KEEP"], told["LAST"], told["A"], told["MODULE"]) == ("1", "x", "b c", "two\nlines")
-    assert told["PATH"].startswith("/opt/x:") and told["CUDA_VISIBLE_DEVICES"] == "0"
-    assert told["SLURM_JOB_NAME"] == job.name and told.get("SLURM_NTASKS") != "64"
-    assert file.stat().st_mode & 0o077 == 0
 
 
 def test_a_silent_controller_is_unreachable_never_a_refusal(
@@ -333,9 +269,3 @@ def test_a_node_that_does_not_see_the_run_directory(slurm_cluster: Any, tmp_path
     over = seen(launcher, launcher.submit(desk.job("true")), JobState.OVER)
     assert (over.ending, over.cause) == (Ending.LAUNCH_FAILED, "not_shared")
     assert "does not see the run directory" in over.reason
-
-
-def test_python_is_what_runs_the_script(desk: Desk, seen: Any) -> None:
-    launcher = desk.launcher()
-    over = seen(launcher, launcher.submit(desk.job("", argv=(sys.executable, "-c", "pass"))), JobState.OVER)
-    assert (over.word, over.ending) == ("COMPLETED", None)

@@ -84,22 +84,6 @@ def answers(launcher: Any, handle: Any) -> bool:
         return False
 
 
-def test_an_sshd_that_is_gone_for_a_while_is_a_state_of_its_own(
-    sshd: Any, ssh_job: Any, tmp_path: Path, eventually: Eventually
-) -> None:
-    launcher, place = sshd.launcher(), tmp_path / "run-1"
-    handle = launcher.submit(ssh_job(place, COUNTING))
-    sshd.cut()
-    sshd.stop()
-    with pytest.raises(Unreachable) as told:
-        for _ in range(2):  # what is noticed first is the cut connection
-            launcher.poll([handle])
-    assert told.value.code in ("refused", "connection_lost")
-    sshd.start()
-    eventually(lambda: answers(launcher, handle))
-    launcher.stop(handle, hard=True)
-
-
 def test_a_link_that_is_down_is_noticed_and_costs_nothing(
     far_link: Any, ssh_job: Any, tmp_path: Path, eventually: Eventually
 ) -> None:

@@ -1,7 +1,7 @@
 """A server that answers as Ray 2.60's head does: recorded answers, and entrypoints that really run on this machine.
 
 Faults: `silent` answers nothing, `no_agent` takes no job, `token` wants one, `lose_answers` does what was asked and
-says nothing, `hold` leaves new jobs pending.
+says nothing, `hold` leaves new jobs pending, `hiccups` are answers that come half, or busy.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class FakeRay:
     no_agent: bool = False
     token: str = ""
     lose_answers: bool = False
+    hiccups: list[str] = field(default_factory=list)  # for the next GETs, the last first: busy, half
     hold: bool = False
     jobs: dict[str, Entry] = field(default_factory=dict)
     packages: dict[str, bytes] = field(default_factory=dict)
@@ -221,8 +222,9 @@ def _answers(ray: FakeRay) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 return
             raw = (said if isinstance(said, str) else json.dumps(said)).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(raw)))
+            hiccup = ray.hiccups.pop() if ray.hiccups and self.command == "GET" else ""
+            self.send_response(503 if hiccup == "busy" else status)
+            self.send_header("Content-Length", str(len(raw) + 9 * (hiccup == "half")))
             self.end_headers()
             self.wfile.write(raw)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -19,10 +18,7 @@ import pytest
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.job_launcher import (
     DirectoryState,
-    Handle,
     Job,
-    JobState,
-    Observation,
     ProgramOutput,
     Unreachable,
     Want,
@@ -81,37 +77,6 @@ class OtherHost(SharedFiles):
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
         self._call(f"run {argv[0]}")
         return super().run(argv, stdin=stdin, timeout_s=timeout_s, cwd=cwd)
-
-
-class Started:
-    """`core.run.job_launcher.JobLauncher` that starts a process over there; one that is over is known by its pid."""
-
-    kind = Kind.SSH
-
-    def __init__(self, reach: OtherHost) -> None:
-        self.reach = reach
-        self.jobs: list[Job] = []
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-
-    def preflight(self) -> list[Any]:
-        return []
-
-    def submit(self, job: Job) -> Handle:
-        self.jobs.append(job)
-        env = {**(self.reach.environ or {}), **job.environment, "AUTORESEARCH_TEST": os.environ["AUTORESEARCH_TEST"]}
-        process = subprocess.Popen(list(job.argv), cwd="/", env=env, stdin=subprocess.DEVNULL)
-        self.processes[job.run] = process
-        return Handle(job.run, str(process.pid))
-
-    def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
-        over = {h.run for h in handles if self.processes[h.run].poll() is not None}
-        return {h.run: Observation(JobState.OVER if h.run in over else JobState.RUNNING) for h in handles}
-
-    def stop(self, handle: Handle, *, hard: bool) -> None:
-        self.processes[handle.run].send_signal(signal.SIGKILL if hard else signal.SIGTERM)
-
-    def forget(self, handle: Handle) -> None:
-        self.processes[handle.run].wait()
 
 
 @dataclass
@@ -235,8 +200,11 @@ def yard(tmp_path: Path) -> Yard:
 
 
 @pytest.fixture
-def started(yard: Yard) -> Started:
-    return Started(yard.reach)
+def started(yard: Yard, local_jobs: Any) -> Any:
+    """A launcher whose Runners are processes over there."""
+    local_jobs.reach = yard.reach
+    local_jobs.environ = {**(yard.reach.environ or {}), "AUTORESEARCH_TEST": os.environ["AUTORESEARCH_TEST"]}
+    return local_jobs
 
 
 @pytest.fixture
