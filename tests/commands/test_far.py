@@ -105,27 +105,82 @@ def far(bench: Any, local_jobs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_elsewhere_too_a_trainer_that_nobody_knows_lives_as_long_as_it_prints(far: FarBench) -> None:
-    text = "import sys, time\nfor n in range(30):\n    print('all well', n)\n    time.sleep(0.2)\n"
-    for more, ending, status in (("", "finished", "keep"), ("time.sleep(600)\n", "first_step_timeout", "crash")):
-        path = far.bench.unknown(text + more)
-        flags = ("--launcher", "slurm", "--detach")
-        row = far.recorded(far.bench.ask("run", path, *flags, AUTORESEARCH_FIRST_STEP_TIMEOUT="4s"))
-        assert (row["ending"], row["status"], row["metric_value"]) == (ending, status, "")
-        assert float(row["elapsed_min"]) * 60 > 4.0
+    text = "import sys, time\nfor n in range(30):\n    print('all well', n)\n    time.sleep(0.2)\ntime.sleep(600)\n"
+    flags = ("--launcher", "slurm", "--detach")
+    row = far.recorded(far.bench.ask("run", far.bench.unknown(text), *flags, AUTORESEARCH_FIRST_STEP_TIMEOUT="4s"))
+    assert (row["ending"], row["status"], row["metric_value"]) == ("first_step_timeout", "crash", "")
+    assert float(row["elapsed_min"]) * 60 > 6.0
 
 
-def test_a_run_elsewhere_from_order_to_row(far: FarBench) -> None:
-    payload = far.run("ok")
-    row = far.recorded(payload)
+def test_a_run_elsewhere_from_order_to_row_and_made_again_there_and_here(far: FarBench) -> None:
+    first = far.run("ok")
+    row = far.recorded(first)
     assert (row["ending"], row["job_id"], row["metric_value"]) == ("finished", "1", "0.5")
     assert row["launcher"].startswith("slurm")
-    said = far.bench.ask("status", payload["run"])
-    assert said["ending"] == "finished"
-    assert "hello from the trainer" in "\n".join(far.bench.ask("logs", payload["run"])["lines"])
-    flag = json.loads((Path(payload["result_dir"]) / "finish.flag").read_text())
-    assert flag["ending"] == "finished"
-    end = json.loads(far.dir(payload).exit_record.read_text())
+    assert far.bench.ask("status", first["run"])["ending"] == "finished"
+    assert "hello from the trainer" in "\n".join(far.bench.ask("logs", first["run"])["lines"])
+    assert json.loads((Path(first["result_dir"]) / "finish.flag").read_text())["ending"] == "finished"
+    end = json.loads(far.dir(first).exit_record.read_text())
     assert (end["job"], end["node"]) == ("1", "here") and end["queue_s"] < 60
+    far.bench.until(lambda: not [p for p in far.bench.reaper.find() if p.command.startswith("tail ")])
+    assert first["session"] in far.bench.tmux("list-sessions").stdout, "its pane stays readable"
+    far.bench.git("add", "-A")
+    again = far.bench.ask("repro", first["run"], "--run", "--launcher", "slurm")
+    row = far.recorded(again)
+    assert (row["launcher"], row["job_id"], row["ending"]) == ("slurm", "2", "finished")
+    here = far.bench.ask("repro", first["run"], "--run")
+    assert any("it ran at slurm" in text for text in here["caveats"])
+    assert (far.recorded(here)["launcher"], len(far.jobs.records())) == ("tmux", 2)
+    apart = far.bench.ask("compare", first["run"], here["run"])
+    assert apart["environment"]["launcher"] == ["slurm", "tmux"]
+
+
+def test_a_run_elsewhere_outlives_its_session_tmux_its_follower_and_the_link(far: FarBench) -> None:
+    payload = far.run("long")
+    far.bench.event(payload["run_dir"], "first_step")
+    for place in ("slurm", "local"):  # it is not started again
+        words = ("run", "exp.md", "--launcher", place, "--detach")
+        code, out, _ = far.bench.here(*words)
+        assert code == 0 and f"{payload['run']} is already running at slurm" in out
+        assert far.bench.ask(*words)["place"] == "slurm"
+
+    name = far.bench.ask("status", payload["run"])["session"]
+    assert far.bench.ask("attach", payload["run"])["session"] == name
+    far.bench.until(lambda: "hello from the trainer" in far.bench.tmux("capture-pane", "-p", "-t", f"={name}:").stdout)
+    far.bench.tmux("kill-session", "-t", f"={name}")
+    assert far.jobs.lives("1") and far.state(payload) == "running"
+    assert far.bench.ask("attach", payload["run"])["session"] == name
+    assert name in far.bench.tmux("list-sessions").stdout
+
+    for look in (["status"], ["status", payload["run"]], ["wait", payload["run"], "--for", "0s"]):
+        far.bench.end_followers(signal.SIGKILL)
+        far.bench.here(*look)
+        assert far.followed(payload), look
+    far.bench.until(lambda: len(far.bench.followers()) == 1)  # for a moment a child of one looks like it
+
+    server = [p for p in far.bench.reaper.find() if p.is_tmux_server]
+    os.kill(server[0].pid, signal.SIGKILL)
+    far.bench.until(lambda: not server[0].lives())
+    far.bench.here("status")
+    assert far.followed(payload) and far.jobs.lives("1")
+
+    seq = far.bench.ask("wait", payload["run"], "--for", "0s")["seq"]
+    far.silent()
+    said = far.bench.ask("wait", payload["run"], "--for", "100s", "--since", seq)
+    assert (said["event"], said["state"], said["reason"]) == ("unreachable", "unreachable", "the link is down")
+    assert abs(said["unreachable_since"] - time.time()) < 300
+    text = far.bench.here("status", payload["run"])[1]
+    assert "no answer since" in text and "the link is down (wait for it)" in text
+    told = far.bench.ask("explain", payload["run"])
+    assert told["process"] == "unreachable"
+    assert "does not answer; it may still be running: the link is down" in told["how"]
+    for _ in range(2):
+        asked = far.bench.ask("stop", payload["run"], "--reason", "enough")
+        assert asked["state"] == "unreachable" and asked["place"] == "slurm"
+    assert "does not answer" in far.bench.here("stop", payload["run"], "--reason", "enough")[1]
+    assert far.jobs.lives("1"), "nobody ended it"
+    far.answers(payload)
+    assert far.recorded(payload)["ending"] == "stopped" and len(far.jobs.records()) == 1
 
 
 def test_waiting_in_a_queue_is_told_and_is_no_time_of_the_run(far: FarBench) -> None:
@@ -145,29 +200,6 @@ def test_waiting_in_a_queue_is_told_and_is_no_time_of_the_run(far: FarBench) -> 
     assert far.recorded(payload)["ending"] == "stopped"
 
 
-def test_unreachable_is_told_and_a_stop_is_passed_on(far: FarBench) -> None:
-    payload = far.run("long")
-    far.bench.event(payload["run_dir"], "first_step")
-    seq = far.bench.ask("wait", payload["run"], "--for", "0s")["seq"]
-    far.silent()
-    said = far.bench.ask("wait", payload["run"], "--for", "100s", "--since", seq)
-    assert (said["event"], said["state"], said["reason"]) == ("unreachable", "unreachable", "the link is down")
-    assert abs(said["unreachable_since"] - time.time()) < 300
-    text = far.bench.here("status", payload["run"])[1]
-    assert "no answer since" in text and "the link is down (wait for it)" in text
-    told = far.bench.ask("explain", payload["run"])
-    assert told["process"] == "unreachable"
-    assert "does not answer; it may still be running: the link is down" in told["how"]
-    for _ in range(2):
-        asked = far.bench.ask("stop", payload["run"], "--reason", "enough")
-        assert asked["state"] == "unreachable" and asked["place"] == "slurm"
-    assert "does not answer" in far.bench.here("stop", payload["run"], "--reason", "enough")[1]
-    assert far.jobs.lives("1"), "nobody ended it"
-    far.answers(payload)
-    row = far.recorded(payload)
-    assert row["ending"] == "stopped"
-
-
 def test_a_place_that_is_silent_now_is_told_of_before_a_run_goes_there(far: FarBench) -> None:
     far.silent()
     blueprint = far.bench.blueprint("ok")
@@ -178,16 +210,6 @@ def test_a_place_that_is_silent_now_is_told_of_before_a_run_goes_there(far: FarB
     far.bench.ask("stop", "last", "--reason", "enough", "--no-wait")
     (far.jobs.directory / "silent").unlink()
     far.bench.until(lambda: far.bench.ask("wait", "last", "--for", "1s", check=None)["state"] == "ended")
-
-
-def test_a_run_that_lives_elsewhere_is_not_started_again_and_its_place_is_named(far: FarBench) -> None:
-    payload = far.run("long")
-    for place in ("slurm", "local"):
-        words = ("run", "exp.md", "--launcher", place, "--detach")
-        code, out, _ = far.bench.here(*words)
-        assert code == 0 and f"{payload['run']} is already running at slurm" in out
-        assert far.bench.ask(*words)["place"] == "slurm"
-    assert far.bench.ask("stop", "last", "--reason", "seen", check=None)["ending"] == "stopped"
 
 
 def test_a_new_login_reaches_the_follower_that_nobody_answers(far: FarBench) -> None:
@@ -222,19 +244,6 @@ def test_what_is_typed_to_run_it_again_names_its_place(far: FarBench) -> None:
         assert f" --launcher slurm --fix-of {payload['run']} " in looked["next"][-1]
 
 
-def test_a_killed_follower_is_started_by_whoever_looks(far: FarBench) -> None:
-    payload = far.run("long")
-    far.bench.event(payload["run_dir"], "first_step")
-    for look in (["status"], ["status", payload["run"]], ["wait", payload["run"], "--for", "0s"]):
-        far.bench.end_followers(signal.SIGKILL)
-        far.bench.here(*look)
-        assert far.followed(payload), look
-    far.bench.until(lambda: len(far.bench.followers()) == 1)  # for a moment a child of one looks like it
-    assert far.state(payload) == "running"
-    assert far.bench.ask("stop", payload["run"], "--reason", "seen", check=None)["ending"] == "stopped"
-    assert len(far.jobs.records()) == 1
-
-
 def test_killed_where_it_was_just_ordered(far: FarBench) -> None:
     blueprint = far.bench.blueprint("ok")
     words = ["run", blueprint, "--launcher", "slurm", "--detach"]
@@ -263,36 +272,6 @@ def test_two_commands_at_once_start_one_follower(far: FarBench) -> None:
         far.bench.ask("stop", payload["run"], "--reason", "seen", check=None)
 
 
-def test_the_end_of_tmux_ends_no_run(far: FarBench) -> None:
-    payload = far.run("long")
-    far.bench.event(payload["run_dir"], "first_step")
-    server = [p for p in far.bench.reaper.find() if p.is_tmux_server]
-    os.kill(server[0].pid, signal.SIGKILL)
-    far.bench.until(lambda: not server[0].lives())
-    far.bench.here("status")
-    assert far.followed(payload) and far.jobs.lives("1")
-    stopped = far.bench.ask("stop", payload["run"], "--reason", "seen", check=None)
-    assert stopped["ending"] == "stopped"
-
-
-def test_the_session_only_shows_the_log(far: FarBench) -> None:
-    payload = far.run("long")
-    far.bench.event(payload["run_dir"], "first_step")
-    name = far.bench.ask("status", payload["run"])["session"]
-    shown = far.bench.ask("attach", payload["run"])
-    assert shown["session"] == name
-    far.bench.until(lambda: "hello from the trainer" in far.bench.tmux("capture-pane", "-p", "-t", f"={name}:").stdout)
-    far.bench.tmux("kill-session", "-t", f"={name}")
-    assert name not in far.bench.tmux("list-sessions").stdout
-    assert far.jobs.lives("1") and far.state(payload) == "running"
-    assert far.bench.ask("attach", payload["run"])["session"] == name
-    assert name in far.bench.tmux("list-sessions").stdout
-    far.bench.ask("stop", payload["run"], "--reason", "seen", check=None)
-    tails = lambda: [p for p in far.bench.reaper.find() if p.command.startswith("tail ")]  # noqa: E731
-    far.bench.until(lambda: not tails())
-    assert name in far.bench.tmux("list-sessions").stdout, "its pane stays readable"
-
-
 def test_following_in_the_foreground_outlives_the_follower(far: FarBench) -> None:
     blueprint = far.bench.blueprint("long")
     often = "import autoresearch.commands.run_view as live; live.ATTEND_S = 0.5"
@@ -303,26 +282,6 @@ def test_following_in_the_foreground_outlives_the_follower(far: FarBench) -> Non
     far.bench.end_followers(signal.SIGKILL)
     (Path(living["run_dir"]) / "stop").write_text(json.dumps({"how": "now", "reason": "over"}))
     assert far.bench.answer(process)["ending"] == "stopped"
-
-
-def test_a_row_is_made_again_there_and_here(far: FarBench) -> None:
-    first = far.run("ok")
-    far.recorded(first)
-    far.bench.git("add", "-A")
-    again = far.bench.ask("repro", first["run"], "--run", "--launcher", "slurm")
-    row = far.recorded(again)
-    assert (row["launcher"], row["job_id"], row["ending"]) == ("slurm", "2", "finished")
-    here = far.bench.ask("repro", first["run"], "--run")
-    assert any("it ran at slurm" in text for text in here["caveats"])
-    assert (far.recorded(here)["launcher"], len(far.jobs.records())) == ("tmux", 2)
-    apart = far.bench.ask("compare", first["run"], here["run"])
-    assert apart["environment"]["launcher"] == ["slurm", "tmux"]
-
-
-def test_a_job_at_a_place_that_was_never_submitted_has_no_name(far: FarBench) -> None:
-    (far.jobs.directory / "declines").write_text("no such partition")
-    row = far.recorded(far.run("ok"))
-    assert (row["launcher"], row["job_id"], row["ending"]) == ("slurm", "", "launch_failed")
 
 
 @pytest.mark.parametrize("broken", ["place", "order"])
