@@ -43,9 +43,8 @@ def _read(line: str, key: str) -> float:
     return float(line.split(f"{key}:")[1].split()[0])
 
 
-@pytest.mark.parametrize("loss_agg", ["token-mean", "seq-mean-token-mean"])
-def test_sort_is_learnt_and_generalises(learn: Learn, loss_agg: str) -> None:
-    outcome = learn("task=sort", "total_steps=60", "sft_steps=400", f"loss_agg={loss_agg}")
+def test_sort_is_learnt_and_generalises(learn: Learn) -> None:
+    outcome = learn("task=sort", "total_steps=60", "sft_steps=400", "loss_agg=seq-mean-token-mean")
     assert outcome.before < 0.25
     assert outcome.after > 0.7
 
@@ -67,8 +66,3 @@ def test_a_strong_kl_holds_the_policy_at_the_base_model(learn: Learn) -> None:
     free, held = learn(*common), learn(*common, "kl_coef=10")
     assert free.after > free.before + 0.3
     assert held.after < held.before + 0.1
-
-
-def test_a_policy_that_hunts_entropy_learns_nothing(learn: Learn) -> None:
-    outcome = learn("task=sort", "total_steps=40", "sft_steps=200", "entropy_coef=1")
-    assert outcome.after < outcome.before

@@ -131,27 +131,33 @@ def test_total_time_stops_after_a_step_and_validates(start: Start) -> None:
     assert '"stopped_by": "total_time"' in out.splitlines()[-1]
 
 
-def test_oom_looks_like_torchs_and_says_that_it_is_not(start: Start) -> None:
-    code, out, err = ended(start("fault=oom", "fault_step=3"))
-    assert code == 1
-    assert steps_of(out, "actor/kl_loss") == [1, 2]
-    assert "Traceback (most recent call last):" in err
-    last = err.splitlines()[-1]
-    assert last.startswith("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
-    assert "simulated by tinygrpo" in last
-
-
-def test_crash_ends_with_a_traceback(start: Start) -> None:
-    code, out, err = ended(start("fault=crash", "fault_step=2"))
-    assert code == 1
-    assert steps_of(out, "actor/kl_loss") == [1]
-    assert err.splitlines()[-1] == "RuntimeError: simulated by tinygrpo, `fault: crash` at step 2"
-
-
-def test_a_fault_at_step_0_strikes_before_the_first_validation(start: Start) -> None:
-    code, out, _ = ended(start("fault=crash", "fault_step=0"))
-    assert code == 1
-    assert [line.split()[0] for line in out.splitlines()] == ["config"]
+@pytest.mark.parametrize(
+    ("overrides", "code", "steps", "says"),
+    [
+        (
+            ("fault=oom", "fault_step=3"),
+            1,
+            [1, 2],
+            r"torch.OutOfMemoryError: CUDA out of memory. .*simulated by tinygrpo",
+        ),
+        (("fault=crash", "fault_step=2"), 1, [1], "RuntimeError: simulated by tinygrpo, `fault: crash` at step 2"),
+        (("fault=crash", "fault_step=0"), 1, [], "RuntimeError"),  # before the first validation
+        (("fault=nan", "fault_step=2", "on_nan=continue"), 0, [1, 2, 3, 4], ""),
+        (("lr=1000", "lr_warmup_steps=0", "kl_coef=0.1", "total_steps=50"), 1, None, "FloatingPointError: step"),
+        (("fault=kill", "fault_step=2"), -signal.SIGKILL, [1], ""),
+    ],
+)
+def test_how_a_fault_ends_it(
+    start: Start, overrides: tuple[str, ...], code: int, steps: list[int] | None, says: str
+) -> None:
+    ended_with, out, err = ended(start(*overrides))
+    assert ended_with == code and re.match(says, (err.splitlines() or [""])[-1])
+    assert steps is None or steps_of(out, "actor/kl_loss") == steps
+    assert ("Traceback (most recent call last):" in err) is bool(says)
+    if steps == [1, 2, 3, 4]:
+        after = metrics_of(out, 4, "actor/kl_loss")["actor/kl_loss"]
+        assert after != after
+    assert steps or "validating" not in out or steps is None
 
 
 def test_nan_is_printed_and_then_raised(start: Start, tmp_path: Path) -> None:
@@ -163,26 +169,6 @@ def test_nan_is_printed_and_then_raised(start: Start, tmp_path: Path) -> None:
     assert all(broken[key] != broken[key] for key in ("actor/pg_loss", "actor/grad_norm"))
     assert err.splitlines()[-1].startswith("FloatingPointError: step 2: actor/")
     assert json.loads(jsonl.read_text().splitlines()[-1])["data"]["actor/pg_loss"] is None
-
-
-def test_nan_may_go_on(start: Start) -> None:
-    code, out, err = ended(start("fault=nan", "fault_step=2", "on_nan=continue"))
-    assert (code, err) == (0, "")
-    assert steps_of(out, "actor/kl_loss") == [1, 2, 3, 4]
-    after = metrics_of(out, 4, "actor/kl_loss")
-    assert after["actor/kl_loss"] != after["actor/kl_loss"]
-
-
-def test_a_learning_rate_that_is_far_too_high_breaks_by_itself(start: Start) -> None:
-    code, _, err = ended(start("lr=1000", "lr_warmup_steps=0", "total_steps=50", "kl_coef=0.1"))
-    assert code == 1
-    assert "FloatingPointError: step" in err
-
-
-def test_kill_dies_by_sigkill(start: Start) -> None:
-    code, out, _ = ended(start("fault=kill", "fault_step=2"))
-    assert code == -signal.SIGKILL
-    assert steps_of(out, "actor/kl_loss") == [1]
 
 
 def test_hang_stays_after_its_last_flushed_line_and_dies_of_sigterm(start: Start) -> None:
@@ -205,14 +191,13 @@ def test_ignore_term_outlives_sigterm(start: Start) -> None:
     assert process.wait(timeout=300) == -signal.SIGKILL
 
 
-def test_slow_sleeps_from_its_step_on(start: Start) -> None:
-    _, out, _ = ended(start("fault=slow", "fault_step=3", "step_sleep=0.2"))
-    assert all(metrics_of(out, step, "actor/kl_loss")["timing_s/step"] >= 0.2 for step in (3, 4))
-
-
-def test_step_sleep_alone_sleeps_in_every_step(start: Start) -> None:
-    _, out, _ = ended(start("step_sleep=0.02"))
-    assert all(metrics_of(out, step, "actor/kl_loss")["timing_s/step"] >= 0.02 for step in (1, 2, 3, 4))
+@pytest.mark.parametrize(
+    ("overrides", "steps"),
+    [(("fault=slow", "fault_step=3", "step_sleep=0.1"), (3, 4)), (("step_sleep=0.1",), (1, 2, 3, 4))],
+)
+def test_steps_that_are_slow(start: Start, overrides: tuple[str, ...], steps: tuple[int, ...]) -> None:
+    _, out, _ = ended(start(*overrides))
+    assert all(metrics_of(out, step, "actor/kl_loss")["timing_s/step"] >= 0.1 for step in steps)
 
 
 def test_an_unknown_key_ends_with_code_2_before_anything_is_printed(start: Start) -> None:

@@ -22,55 +22,37 @@ A, B, C, PLUS, MINUS, TIMES = range(6)
 
 
 @pytest.mark.parametrize(
-    ("prompt", "answer", "expected"),
+    ("name", "prompt", "answer", "expected"),
     [
-        ([2, 3, 5, 30], [A, TIMES, B, TIMES, C], RIGHT),
-        ([2, 3, 5, 6], [A, TIMES, B], RIGHT),  # not every number is needed
-        ([2, 3, 5, 25], [A, PLUS, B, TIMES, C], RIGHT),  # from left to right: (2 + 3) * 5
-        ([2, 3, 5, 17], [A, PLUS, B, TIMES, C], WELL_FORMED),  # as school would have it
-        ([2, 3, 5, 4], [A, MINUS, B, PLUS, C], RIGHT),  # below zero on the way
-        ([2, 3, 5, 2], [B, MINUS, C], WELL_FORMED),  # -2
-        ([3, 3, 5, 9], [A, TIMES, B], RIGHT),  # two numbers of the same value
-        ([3, 3, 5, 9], [A, TIMES, A], WRONG),  # one number twice
-        ([2, 3, 5, 11], [A, PLUS, B, PLUS, C], WELL_FORMED),  # off by one
-        ([2, 3, 5, 5], [A, PLUS, B, PLUS], WRONG),  # no number after the last operator
-        ([2, 3, 5, 5], [A, PLUS, B, PLUS, C, PLUS], WRONG),  # no END
-        ([2, 3, 5, 5], [A, B, PLUS], WRONG),
-        ([2, 3, 5, 5], [], WRONG),
-        ([2, 3, 5, 5], [C], RIGHT),  # such prompts are never drawn
+        ("countdown", [2, 3, 5, 30], [A, TIMES, B, TIMES, C], RIGHT),
+        ("countdown", [2, 3, 5, 6], [A, TIMES, B], RIGHT),  # not every number is needed
+        ("countdown", [2, 3, 5, 25], [A, PLUS, B, TIMES, C], RIGHT),  # from left to right: (2 + 3) * 5
+        ("countdown", [2, 3, 5, 17], [A, PLUS, B, TIMES, C], WELL_FORMED),  # as school would have it
+        ("countdown", [2, 3, 5, 4], [A, MINUS, B, PLUS, C], RIGHT),  # below zero on the way
+        ("countdown", [2, 3, 5, 2], [B, MINUS, C], WELL_FORMED),  # -2
+        ("countdown", [3, 3, 5, 9], [A, TIMES, B], RIGHT),  # two numbers of the same value
+        ("countdown", [3, 3, 5, 9], [A, TIMES, A], WRONG),  # one number twice
+        ("countdown", [2, 3, 5, 11], [A, PLUS, B, PLUS, C], WELL_FORMED),  # off by one
+        ("countdown", [2, 3, 5, 5], [A, PLUS, B, PLUS], WRONG),  # no number after the last operator
+        ("countdown", [2, 3, 5, 5], [A, PLUS, B, PLUS, C, PLUS], WRONG),  # no END
+        ("countdown", [2, 3, 5, 5], [A, B, PLUS], WRONG),
+        ("countdown", [2, 3, 5, 5], [], WRONG),
+        ("countdown", [2, 3, 5, 5], [C], RIGHT),  # such prompts are never drawn
+        ("sort", [5, 2, 7, 8, 8, 8], [2, 5, 7], RIGHT),
+        ("sort", [5, 2, 7, 8, 8, 8], [2, 7, 5], WELL_FORMED),
+        ("sort", [5, 2, 7, 8, 8, 8], [2, 5], WRONG),
+        ("sort", [5, 2, 7, 8, 8, 8], [2, 5, 7, 7], WRONG),
+        ("sort", [1, 1, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1], WRONG),  # the right set, the wrong counts
+        ("sort", [1, 1, 0, 0, 1, 1], [0, 0, 1, 1, 1, 1, 1], WRONG),  # no END
+        ("modadd", [1, 2, 3], [6], RIGHT),
+        ("modadd", [30, 30, 30], [28], RIGHT),
+        ("modadd", [10, 10, 11], [0], RIGHT),
+        ("modadd", [1, 2, 3], [5], WELL_FORMED),
+        ("modadd", [1, 2, 3], [6, 6], WRONG),  # no END
     ],
 )
-def test_countdown(prompt: list[int], answer: list[int], expected: tuple[bool, bool]) -> None:
-    assert grade("countdown", prompt, answer) == expected
-
-
-@pytest.mark.parametrize(
-    ("prompt", "answer", "expected"),
-    [
-        ([5, 2, 7, 8, 8, 8], [2, 5, 7], RIGHT),
-        ([5, 2, 7, 8, 8, 8], [2, 7, 5], WELL_FORMED),
-        ([5, 2, 7, 8, 8, 8], [2, 5], WRONG),
-        ([5, 2, 7, 8, 8, 8], [2, 5, 7, 7], WRONG),
-        ([1, 1, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1], WRONG),  # the right set, the wrong counts
-        ([1, 1, 0, 0, 1, 1], [0, 0, 1, 1, 1, 1, 1], WRONG),  # no END
-    ],
-)
-def test_sort(prompt: list[int], answer: list[int], expected: tuple[bool, bool]) -> None:
-    assert grade("sort", prompt, answer) == expected
-
-
-@pytest.mark.parametrize(
-    ("prompt", "answer", "expected"),
-    [
-        ([1, 2, 3], [6], RIGHT),
-        ([30, 30, 30], [28], RIGHT),
-        ([10, 10, 11], [0], RIGHT),
-        ([1, 2, 3], [5], WELL_FORMED),
-        ([1, 2, 3], [6, 6], WRONG),  # no END
-    ],
-)
-def test_modadd(prompt: list[int], answer: list[int], expected: tuple[bool, bool]) -> None:
-    assert grade("modadd", prompt, answer) == expected
+def test_how_an_answer_is_graded(name: str, prompt: list[int], answer: list[int], expected: tuple[bool, bool]) -> None:
+    assert grade(name, prompt, answer) == expected
 
 
 @pytest.fixture(params=TASKS)
