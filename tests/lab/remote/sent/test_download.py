@@ -49,15 +49,20 @@ def left_there(yard: Any, **files: bytes) -> Any:
     return order
 
 
+SAME = b"y" * (1 << 20) + b"z" * 1000  # more than a piece
 FILES = {
     "metrics/metrics.jsonl": b'{"step": 1}\n',
     "big.bin.log": b"x" * (3 << 20),
     "empty": b"",
+    "eval/one.json": SAME,
+    "eval/two.json": SAME,
     "checkpoint-10/model.safetensors": b"w" * 1000,
     "checkpoint-10/trainer_state.json": b"{}",
     "plots/a b.png": b"\x00\xff",
 }
-CAME = ["big.bin.log", "checkpoint-10/trainer_state.json", "empty", "metrics/metrics.jsonl", "plots/a b.png"]
+CAME = ["big.bin.log", "checkpoint-10/trainer_state.json", "empty", "eval/one.json", "eval/two.json"]
+CAME += ["metrics/metrics.jsonl", "plots/a b.png"]
+ALWAYS = ["checkpoint-10/trainer_state.json", "metrics/metrics.jsonl"]
 
 
 def names(place: str) -> list[str]:
@@ -79,24 +84,25 @@ def test_results_come_back_and_weights_stay_there(yard: Any) -> None:
         assert Path(yard.spec.result_dir, name).read_bytes() == FILES[name]
     weights = f"{order.paths[yard.spec.result_dir]}/checkpoint-10/model.safetensors"
     assert f"left on gpu1: {weights} (0.0 MB)" in yard.said()
-    assert "copied from gpu1: 5 files, 3.1 MB, checksums agree" in yard.said()
+    assert "copied from gpu1: 7 files, 5.2 MB, checksums agree" in yard.said()
     assert not list(Path(order.code).parent.glob("*.run")), "its code directory may be another run's now"
     calls = len(yard.reach.calls)
     assert gathered(yard, order) and len(yard.reach.calls) == calls, "done is done"
 
 
-def test_what_is_collected_can_be_said(yard: Any) -> None:
-    yard.place = replace(yard.place, options={**yard.place.options, "collect": ["checkpoint-10/*"]})
-    assert gathered(yard, left_there(yard, **FILES))
-    came = ["checkpoint-10/model.safetensors", "checkpoint-10/trainer_state.json", "metrics/metrics.jsonl"]
-    assert names(yard.spec.result_dir) == came, "files of metrics always come"
-
-
-def test_more_than_the_bound_stays_there(yard: Any) -> None:
-    yard.place = replace(yard.place, options={**yard.place.options, "collect_max_gb": 0.001})
-    assert gathered(yard, left_there(yard, **FILES))
-    assert "big.bin.log" not in names(yard.spec.result_dir)
-    assert "big.bin.log (3.1 MB)" in yard.said()
+@pytest.mark.parametrize(
+    ("options", "stays", "comes"),
+    [
+        ({"collect": ["checkpoint-10/*"]}, set(CAME) - set(ALWAYS), ["checkpoint-10/model.safetensors", *ALWAYS]),
+        ({"collect_max_gb": 0.0025}, {"big.bin.log"}, [name for name in CAME if name != "big.bin.log"]),
+    ],
+)
+def test_what_is_collected_can_be_said(yard: Any, options: Any, stays: set[str], comes: list[str]) -> None:
+    yard.place = replace(yard.place, options={**yard.place.options, **options})
+    order = left_there(yard, **FILES)
+    assert gathered(yard, order)
+    assert names(yard.spec.result_dir) == comes, "files of metrics always come"
+    assert all(f"left on gpu1: {order.paths[yard.spec.result_dir]}/{name}" in yard.said() for name in stays)
 
 
 def test_a_cut_at_any_call_is_gone_on_from(yard: Any) -> None:
@@ -249,13 +255,6 @@ def test_an_evaluation_has_a_tree_of_its_own_made_afresh_over_there(
     assert str(yard.repo) not in yard.rundir.evaluation.read_text()
     trained.remove()
     apart.remove()
-
-
-def test_files_of_the_same_content_in_one_directory(yard: Any) -> None:
-    same = b"y" * (1 << 20) + b"z" * 1000  # more than a piece
-    assert gathered(yard, left_there(yard, **{"eval/one.json": same, "eval/two.json": same}))
-    for name in ("one", "two"):
-        assert Path(yard.spec.result_dir, f"eval/{name}.json").read_bytes() == same
 
 
 def test_a_file_that_cannot_be_read_keeps_no_other_there(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:

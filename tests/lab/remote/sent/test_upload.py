@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -44,6 +43,8 @@ def test_code_recipe_words_and_environment_lie_there_with_far_paths(yard: Any, f
     assert yard.leaks() == []
     assert job.cwd == code and job.directory == order.directory
     assert Path(job.argv[-2]).parent == yard.far and Path(job.argv[-2], "__main__.py").exists()
+    (source,) = yard.spec.sources
+    assert order.watched == {f"{results}/metrics/metrics.jsonl": source.path}, "it is mirrored while it grows"
 
 
 @pytest.mark.system
@@ -77,21 +78,17 @@ def test_two_runs_at_once_never_share_their_code(yard: Any) -> None:
 
 
 @pytest.mark.system
-def test_a_lone_run_takes_the_commit_and_not_what_was_changed_since(yard: Any) -> None:
+def test_code_is_that_of_the_commit_and_without_one_what_git_would_take(yard: Any) -> None:
     (yard.repo / "train.py").write_text("changed after the launch\n")
     (yard.repo / "untracked.py").write_text("")
     order, _ = yard.ship()
     assert "changed" not in Path(order.code, "train.py").read_text()
     assert not Path(order.code, "untracked.py").exists()
-
-
-@pytest.mark.system
-def test_code_without_a_commit_is_what_git_would_take(yard: Any) -> None:
-    (yard.repo / "untracked.py").write_text("")
+    yard.another(2)
     order, _ = yard.ship(yard.order(commit=""))
+    assert "changed" in Path(order.code, "train.py").read_text()
     assert Path(order.code, "untracked.py").exists()
-    assert not Path(order.code, "secret.env").exists()
-    assert not Path(order.code, "reports").exists()
+    assert not Path(order.code, "secret.env").exists() and not Path(order.code, "reports").exists()
 
 
 @pytest.mark.system
@@ -162,12 +159,6 @@ def _without(yard: Any, path: Path) -> Any:
 
 
 @pytest.mark.system
-def test_an_interpreter_that_is_not_there_is_refused_by_name(yard: Any) -> None:
-    with pytest.raises(Declined, match="interpreter /nowhere/bin/python is not there, and its copy of the code has no"):
-        yard.ship(yard.order(interpreter="/nowhere/bin/python"))
-
-
-@pytest.mark.system
 def test_the_interpreter_of_the_place(yard: Any, far_record: Record, tmp_path: Path) -> None:
     python = tmp_path / "there/venv/bin/python"
     python.parent.mkdir(parents=True)
@@ -179,32 +170,27 @@ def test_the_interpreter_of_the_place(yard: Any, far_record: Record, tmp_path: P
     assert far_record(order)["command"] == f"{python} train.py"
 
 
-@pytest.mark.system
-def test_too_little_room_is_refused(yard: Any) -> None:
-    yard.place = replace(yard.place, options={**yard.place.options, "min_free_gb": 1e9})
-    with pytest.raises(Declined, match="GB free, and 1e\\+09 GB is the least") as no:
-        yard.ship()
-    assert no.value.code == "disk_full" and "root:" in no.value.hint
+NO_PYTHON = {"interpreter": "/nowhere/bin/python"}
 
 
 @pytest.mark.system
-def test_a_root_that_cannot_be_made_is_refused(yard: Any) -> None:
-    yard.place = replace(yard.place, options={**yard.place.options, "root": "/proc/here"})
-    with pytest.raises(Declined, match="/proc/here"):
-        yard.ship()
-
-
-@pytest.mark.system
-def test_a_host_without_python_is_refused(yard: Any) -> None:
-    yard.place = replace(yard.place, options={**yard.place.options, "python": "/nowhere/python3"})
-    with pytest.raises(Declined, match=r"/nowhere/python3 is no python >= 3\.9"):
-        yard.ship()
-
-
-@pytest.mark.system
-def test_swarm_mode_is_refused(yard: Any) -> None:
-    with pytest.raises(Declined, match="swarm mode"):
-        yard.ship(yard.order(swarm=Swarm()))
+@pytest.mark.parametrize(
+    ("options", "spec", "says", "hint"),
+    [
+        ({}, NO_PYTHON, "interpreter /nowhere/bin/python is not there, and its copy of the code has no", "venv"),
+        ({"min_free_gb": 1e9}, {}, r"GB free, and 1e\+09 GB is the least", "root:"),
+        ({"root": "/proc/here"}, {}, "/proc/here", ""),
+        ({"python": "/nowhere/python3"}, {}, r"/nowhere/python3 is no python >= 3\.9", "python:"),
+        ({}, {"swarm": Swarm()}, "swarm mode", "--launcher local"),
+    ],
+)
+def test_what_is_refused_and_keeps_no_code_directory(
+    yard: Any, options: dict[str, Any], spec: dict[str, Any], says: str, hint: str
+) -> None:
+    yard.place = replace(yard.place, options={**yard.place.options, **options})
+    with pytest.raises(Declined, match=says) as no:
+        yard.ship(yard.order(**spec))
+    assert hint in no.value.hint and not list((yard.far / "code").glob("*.run"))
 
 
 @pytest.mark.system
@@ -236,13 +222,6 @@ def test_what_was_started_already_is_left_as_it_is(yard: Any) -> None:
 
 
 @pytest.mark.system
-def test_a_refused_run_lets_go_of_its_code_directory(yard: Any) -> None:
-    with pytest.raises(Declined):
-        yard.ship(yard.order(interpreter="/nowhere/bin/python"))
-    assert not list((yard.far / "code").glob("*.run"))
-
-
-@pytest.mark.system
 def test_a_file_that_was_changed_over_there_is_sent_again(yard: Any) -> None:
     order, _ = yard.ship()
     Path(order.code, "train.py").write_text("x" * len(Path(order.code, "train.py").read_bytes()))
@@ -261,11 +240,3 @@ def test_the_default_root_is_on_the_big_volume_else_in_the_home(
     monkeypatch.setenv("HOME", str(home))
     assert remote_files._root("") == str(volume / "autoresearch" if big else home / ".cache/autoresearch")
     assert remote_files._root("~/mine") == str(home / "mine")
-
-
-@pytest.mark.system
-def test_files_of_metrics_are_watched_while_they_grow(yard: Any) -> None:
-    order, _ = yard.ship()
-    (source,) = yard.spec.sources
-    assert order.watched == {f"{order.paths[yard.spec.result_dir]}/metrics/metrics.jsonl": source.path}
-    assert json.loads(json.dumps(order.watched))
