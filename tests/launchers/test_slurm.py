@@ -33,15 +33,11 @@ class Scripted:
         answer = self.answers.get(argv[0], ProgramOutput(1, b"", b"No such file"))
         return answer if isinstance(answer, ProgramOutput) else answer(argv)
 
+    def put(self, directory: str, files: Any, *, private: Any = ()) -> None:
+        """See `Reach`: it is not kept."""
+
     def count(self, program: str) -> int:
         return sum(words[0] == program for words in self.asked)
-
-
-class Writable(Scripted):
-    """The same, and what is written is not kept."""
-
-    def put(self, directory: str, files: Any, *, private: Any = ()) -> None:
-        """See `Reach`."""
 
 
 def desk(reach: Any, now: list[float] | None = None, **options: Any) -> SlurmLauncher:
@@ -100,26 +96,7 @@ def test_how_a_job_ended(
 
 
 def test_a_deadline_that_passed_in_the_queue_started_nothing() -> None:
-    (row,) = rows("7|DEADLINE|0||ajet_x|DeadLine|c")
-    assert observation(row).ending is Ending.LAUNCH_FAILED
-
-
-@pytest.mark.parametrize("word", ["COMPLETING", "STAGE_OUT"])
-def test_an_allocation_that_is_going_is_no_place_for_a_run(word: str) -> None:
-    launcher = launcher_of(Target("slurm", Kind.SLURM, 4, {"interactive": True}), {})
-    comment = f"autoresearch:allocation:{launcher.target.key}:/shared"  # type: ignore[attr-defined]
-    told = queue(f"7|{word}|0|n1|x|None|{comment}")
-    launcher.reach = Writable(sbatch=ProgramOutput(0, b"17\n"), squeue=told, mv=ProgramOutput(0))  # type: ignore[misc]
-    assert launcher.submit(job()).native == "17+try-abc123"
-
-
-@pytest.mark.parametrize("word", ["PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED", "A_NEW_WORD"])
-def test_words_that_end_nothing(word: str) -> None:
-    assert Row("7", word).state is JobState.PENDING
-
-
-def test_completing_is_still_running() -> None:
-    assert Row("7", "COMPLETING").state is JobState.RUNNING
+    assert observation(Row("7", "DEADLINE")).ending is Ending.LAUNCH_FAILED
 
 
 def test_a_comment_may_hold_anything_and_lines_that_are_no_row_are_passed_over() -> None:
@@ -144,14 +121,16 @@ FOR_NOW = ["Resources", "Priority", "Dependency", "JobHeldUser", "BeginTime", "Q
 FOR_NOW += ["AssocGrpGRES", "ReqNodeNotAvail, UnavailableNodes:n1", "Licenses", "", "QOSGrpCpuLimit", "NodeDown"]
 
 
-@pytest.mark.parametrize("reason", FOR_EVER)
-def test_what_waits_for_ever(reason: str) -> None:
-    assert Row("7", "PENDING", reason=reason).hopeless
+LIVES = {
+    JobState.RUNNING: ["RUNNING", "COMPLETING"],
+    JobState.PENDING: ["PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED", "A_NEW_WORD"],
+}
 
 
-@pytest.mark.parametrize("reason", FOR_NOW)
-def test_what_only_waits(reason: str) -> None:
-    assert not Row("7", "PENDING", reason=reason).hopeless
+def test_words_that_end_nothing_and_what_waits_for_ever() -> None:
+    assert {state: [word for word in words if Row("7", word).state is state] for state, words in LIVES.items()} == LIVES
+    hopeless = [reason for reason in FOR_EVER + FOR_NOW if Row("7", "PENDING", reason=reason).hopeless]
+    assert hopeless == FOR_EVER
 
 
 def test_hopeless_is_said_when_it_lasts() -> None:
@@ -235,13 +214,6 @@ def test_what_a_site_prints_around_the_number(words: bytes) -> None:
     assert desk(Scripted(sbatch=ProgramOutput(0, words, b""))).submit(job()).native == "17"
 
 
-def test_what_a_site_prints_around_the_number_of_an_allocation(tmp_path: Path) -> None:
-    launcher = launcher_of(Target("slurm", Kind.SLURM, 4, {"interactive": True}), {})
-    said = ProgramOutput(0, b"Project x has 3 h left\n17;ajet\n", b"")
-    launcher.reach = Writable(sbatch=said, squeue=queue(), mv=ProgramOutput(0))  # type: ignore[misc]
-    assert launcher.submit(job()).native == "17+try-abc123"
-
-
 # -- asking ----------------------------------------------------------------------------------------------------------
 
 
@@ -290,14 +262,6 @@ def test_accounting_knows_what_the_queue_forgot() -> None:
     assert said["r"].cause == "node_failed" and "s" not in said
 
 
-def test_accounting_that_does_not_answer_concludes_nothing() -> None:
-    lost = ProgramOutput(
-        1, b"", b"sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection"
-    )
-    reach = Scripted(squeue=queue(), sacct=lost)
-    assert desk(reach).poll([Handle("r", "7")]) == {}, "slurmctld has forgotten it: its exit record decides"
-
-
 def test_a_launch_script_is_pending_until_its_command_has_begun() -> None:
     begun: list[str] = []
     there = queue("7|RUNNING|0|n[1-2]|x|None|autoresearch:c:r")
@@ -335,14 +299,18 @@ def test_of_several_jobs_of_a_run_the_oldest_is_kept() -> None:
     assert [words[-1] for words in reach.asked if words[0] == "scancel"] == ["9"]
 
 
-def test_an_allocation_keeps_its_own_comment() -> None:
-    """It says where its spool is: another one of the place must not hide it, or each run makes an allocation."""
+@pytest.mark.parametrize("word", ["RUNNING", "COMPLETING", "STAGE_OUT", "COMPLETED"])
+def test_a_run_goes_into_the_allocation_unless_that_is_going(word: str) -> None:
+    """Its comment says where its spool is: another one of the place must not hide it."""
     launcher = launcher_of(Target("slurm", Kind.SLURM, 4, {"interactive": True, "extra": ["--comment=x"]}), {})
-    reach = Writable(sbatch=ProgramOutput(0, b"17\n"), squeue=queue(), mv=ProgramOutput(0))
+    comment = f"autoresearch:allocation:{launcher.target.key}:/shared"  # type: ignore[attr-defined]
+    said = ProgramOutput(0, b"Project x has 3 h left\n17;ajet\n")
+    reach = Scripted(sbatch=said, squeue=queue(f"7|{word}|0|n1|x|None|{comment}"), mv=ProgramOutput(0))
     launcher.reach = reach  # type: ignore[misc]
-    launcher.submit(job())
-    (words,) = [words for words in reach.asked if words[0] == "sbatch"]
-    assert [word for word in words if word.startswith("--comment=")][-1].startswith("--comment=autoresearch:allocation")
+    assert launcher.submit(job()).native == ("7+try-abc123" if word == "RUNNING" else "17+try-abc123")
+    asked = [words for words in reach.asked if words[0] == "sbatch"]
+    comments = [[word for word in words if word.startswith("--comment=")][-1] for words in asked]
+    assert comments == ([] if word == "RUNNING" else [f"--comment={comment}/allocation_{launcher.target.key}"])
 
 
 # -- what is submitted -----------------------------------------------------------------------------------------------
@@ -362,18 +330,15 @@ def test_the_command_line() -> None:
 
 
 def test_the_command_of_a_launch_script_is_one_shell_command_wherever_it_lies() -> None:
-    reach = Writable(env=ProgramOutput(0, b"17\n"))
+    reach = Scripted(env=ProgramOutput(0, b"17\n"))
     desk(reach, script="ray.sub").submit(job())
     command = next(word for word in reach.asked[0] if word.startswith("COMMAND=")).removeprefix("COMMAND=")
     assert shlex.split(command) == ["exec", "bash", "/shared/far 100%/slurm.sh"]
 
 
-def test_a_cap_on_the_walltime() -> None:
+def test_a_cap_on_the_walltime_and_a_place_that_says_which_gpus() -> None:
     assert options(time="10m").minutes(600.0) == 10 and options(time="10h").minutes(600.0) == 18
     assert options(margin="0s", signal=1).minutes(1.0) == 2
-
-
-def test_a_place_says_which_gpus_in_its_own_way() -> None:
     assert options(gpus_per_node="h100:8", nodes=2).resource_words(8) == ["--gpus-per-node=h100:8", "--nodes=2"]
 
 
