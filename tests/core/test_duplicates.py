@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from autoresearch.core.campaign.duplicates import Earlier, all_earlier, fate, resolved, twin, vetoed
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
-from autoresearch.core.campaign.state import CampaignState, fold
-from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.run.ledger_row import LedgerRow
 
 RECIPE = {"optim": {"lr": 1e-6, "betas": [0.9, 0.95]}, "group": 8}
@@ -86,57 +85,32 @@ def test_vetoes(veto: str, refused: bool) -> None:
     assert bool(vetoed(one, {veto})) is refused
 
 
-SPEC = CampaignSpec(
-    **{  # type: ignore[arg-type]
-        **{name: "" for name, f in CampaignSpec.__dataclass_fields__.items() if f.type == "str"},
-        "objective": Objective("pass@1"),
-        "proposer": ProposerSpec("agent"),
-        "rules": Rules(),
-        "created": 0.0,
-    }
-)
+@pytest.fixture
+def state(records: Callable[..., Any]) -> CampaignState:
+    """A campaign that has had ideas of every fate; `good` is its best."""
+    made = records(empty=True)
+    made.idea("baseline")
+    made.run("baseline", 0.5)
+    made.idea("good", overrides={"a": 1})
+    made.run("good", 0.6)
+    for slug, failure, idea in (
+        ("oom", "cuda_oom", {"overrides": {"a": 2}}),
+        ("died", "runner_died", {"overrides": {"a": 3}}),
+        ("unmade", "researcher_failed", {"kind": "code", "paths": ("x.py",), "unmade": "researcher_failed"}),
+        ("empty", "empty_diff", {"kind": "code", "paths": ("y.py",), "unmade": "empty_diff"}),
+    ):
+        made.idea(slug, parent="good", **idea)
+        made.run(slug, None, "crash", failure=failure)
+    made.idea("live", parent="good", overrides={"a": 4})
+    made.start("live")
+    made.note("skipped", hypothesis=Hypothesis("no", "no", overrides={"a": 5}).to_json(), reason="no key a")
+    found: CampaignState = made.state()
+    return found
 
 
-def idea(index: int, parent: str, **hypothesis: Any) -> list[dict[str, Any]]:
-    slug = hypothesis["slug"]
-    told = {"index": index, "run": f"{slug}-1", "run_dir": "", "replicate": 1, "why": "first"}
-    whole = {"sentence": slug, **hypothesis}
-    return [
-        {"do": "idea", "index": index, "hypothesis": whole, "parent": parent},
-        {"do": "prepared", **told},
-        {"do": "started", "run": f"{slug}-1"},
-    ]
-
-
-def row(index: int, slug: str, value: float | None, status: str, **more: Any) -> LedgerRow:
-    return LedgerRow(index, run_id=f"{slug}-1", metric_value=value, status=status, **more)
-
-
-def state() -> CampaignState:
-    journal = [
-        *idea(1, "", slug="baseline"),
-        *idea(2, "baseline", slug="good", overrides={"a": 1}),
-        *idea(3, "good", slug="oom", overrides={"a": 2}),
-        *idea(4, "good", slug="died", overrides={"a": 3}),
-        *idea(5, "good", slug="unmade", kind="code", paths=["x.py"], unmade="researcher_failed"),
-        *idea(6, "good", slug="empty", kind="code", paths=["y.py"], unmade="empty_diff"),
-        *idea(7, "good", slug="live", overrides={"a": 4}),
-        {"do": "skipped", "hypothesis": {"slug": "no", "sentence": "no", "overrides": {"a": 5}}, "reason": "no key a"},
-    ]
-    rows = [
-        row(1, "baseline", 0.5, "keep"),
-        row(2, "good", 0.6, "keep"),
-        row(3, "oom", None, "crash", failure="cuda_oom"),
-        row(4, "died", None, "crash", failure="runner_died"),
-        row(5, "unmade", None, "crash", failure="researcher_failed"),
-        row(6, "empty", None, "crash", failure="empty_diff"),
-    ]
-    return fold(SPEC, journal, rows)
-
-
-def test_everything_that_was_had() -> None:
+def test_everything_that_was_had(state: CampaignState) -> None:
     waiting = [Hypothesis("queued", "q", parent="baseline", overrides={"a": 6})]
-    found = {one.hypothesis.slug: one for one in all_earlier(state(), waiting)}
+    found = {one.hypothesis.slug: one for one in all_earlier(state, waiting)}
     assert {slug: one.fate for slug, one in found.items()} == {
         "good": "keep at 0.6",
         "oom": "crash (cuda_oom)",
@@ -151,16 +125,14 @@ def test_everything_that_was_had() -> None:
     assert (found["no"].parent, found["queued"].parent, found["oom"].parent) == ("good", "baseline", "good")
 
 
-def test_runs_without_a_metric_are_told() -> None:
-    found = state()
-    good = found.ideas[1]
+def test_runs_without_a_metric_are_told(state: CampaignState) -> None:
+    good = state.ideas[1]
     good.rows.append(LedgerRow(2, run_id="good-2", metric_value=None, status="crash", failure="nan"))
     good.rows.append(LedgerRow(2, run_id="good-3", metric_value=0.8, status="keep"))
     assert fate(good) == "keep at 0.7 (mean of 2; 1 of 3 runs has no metric)"
 
 
-def test_best_is_whatever_is_best_now() -> None:
-    found = state()
-    assert resolved(found, "best") == "good" and resolved(found, "baseline") == "baseline"
-    assert fate(found.ideas[0]) == "keep at 0.5"
-    assert twin(config("x", a=2), resolved(found, "best"), all_earlier(found)).endswith("crash (cuda_oom)")
+def test_best_is_whatever_is_best_now(state: CampaignState) -> None:
+    assert resolved(state, "best") == "good" and resolved(state, "baseline") == "baseline"
+    assert fate(state.ideas[0]) == "keep at 0.5"
+    assert twin(config("x", a=2), resolved(state, "best"), all_earlier(state)).endswith("crash (cuda_oom)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.core.campaign.hypothesis import Hypothesis, baseline_hypothesis
-from autoresearch.core.campaign.idea_name import MOST, idea_index, idea_name, says_all, short_keys
+from autoresearch.core.campaign.idea_name import MOST, idea_index, idea_name, says_all
 
 
 @pytest.mark.parametrize(
@@ -75,24 +75,12 @@ def test_the_baseline_and_an_idea_without_a_number() -> None:
     assert idea_name(0, Hypothesis("x", "", overrides={"lr": 0.1})) == "lr=0.1"
 
 
-def test_values_that_differ_in_a_campaign_keep_apart() -> None:
-    """Neighbours of a sampler's grid, and numbers near one, do not read as the same idea."""
-    values = [1e-5, 1.02e-5, 3e-4, 0.9, 0.99, 0.999, 0.9999, 0.99995, 0.9875, 255, 256, 1.5]
-    names = {idea_name(1, Hypothesis("x", "", overrides={"v": value})) for value in values}
-    assert len(names) == len(values)
-
-
 @pytest.mark.parametrize(
     ("text", "index"),
     [("#7", 7), ("7", 7), ("#0", 0), ("", None), ("#", None), ("lr-7", None), ("7b", None), ("-1", None), ("٣", None)],
 )
 def test_the_number_in_an_argument(text: str, index: int | None) -> None:
     assert idea_index(text) == index
-
-
-def test_keys_that_share_an_end_are_told_apart() -> None:
-    assert short_keys(["a.lr", "lr"]) == {"a.lr": "a.lr", "lr": "lr"}
-    assert short_keys(["a.b.c", "d.b.c", "e.c"]) == {"a.b.c": "a.b.c", "d.b.c": "d.b.c", "e.c": "e.c"}
 
 
 @pytest.mark.parametrize(

@@ -129,13 +129,6 @@ def test_keys_of_a_parent_recipe_are_known_and_set_in_the_child(camp: Any) -> No
     assert bench.git("show", f"{state.ideas[1].branch}:base.yaml").count("0.25") == 1
 
 
-def test_a_key_that_nobody_can_set_is_refused_before_anything_is_begun(camp: Any) -> None:
-    verl(camp.bench, f"bash -c '{COMMAND}'")
-    file = camp.file(space={"algorithm.kl_ctrl.kl_coef": [0.5, 0.125]}, proposer="grid", count=2)
-    said = camp.bench.ask("campaign", file, "--yes", "--detach", check=3)
-    assert said["error"]["code"] == "no_place_for_settings"
-
-
 def test_settings_of_a_known_trainer_in_a_script_of_ours_are_changed_in_the_script(camp: Any) -> None:
     verl(camp.bench, "bash run.sh")
     main = camp.bench.repo / "verl" / "trainer" / "main_ppo.py"
@@ -151,20 +144,6 @@ def test_settings_of_a_known_trainer_in_a_script_of_ours_are_changed_in_the_scri
     texts = [camp.bench.git("show", f"{row.commit}:run.sh") for row in state.rows]
     assert "algorithm.kl_ctrl.kl_coef=0.01" in texts[2] and f"{LR}=0.5" in texts[2] and f"{LR}=0.25" in texts[0]
     assert len({text.partition("trainer.experiment_name=")[2] for text in texts}) == 4
-
-
-SCRIPT = """
-echo "step:1 - actor/pg_loss:0.1 - critic/rewards/mean:${LR:-0.1}"
-"""
-
-
-def test_a_variable_that_a_script_reads(camp: Any) -> None:
-    (camp.bench.repo / "run.sh").write_text(SCRIPT)
-    blueprint(camp.bench, "bash run.sh", "verl")
-    state = camp.run(space={"$LR": [0.2, 0.3]}, proposer="grid", count=3, baseline=1, retests=0, confirm=False)
-    assert [row.metric_value for row in state.rows] == [0.1, 0.2, 0.3], camp.said()
-    assert [row.command.partition("bash")[0] for row in state.rows] == ["", "export LR=0.2; ", "export LR=0.3; "]
-    assert camp.bench.ask("compare", "one:1", "one:2")["config"] == {"$LR": ["(absent)", 0.2]}
 
 
 CHECKPOINTS = """
@@ -215,15 +194,3 @@ def test_a_file_that_the_blueprint_names_in_full_below_its_result_directory_is_e
     assert f"export VERL_FILE_LOGGER_PATH={said['result_dir']}/numbers.jsonl" in said["lines"]
     assert Path(said["result_dir"], "numbers.jsonl").exists()
     assert {path: path.read_bytes() for path in before} == before  # it wrote elsewhere
-
-
-def test_where_we_record_the_blueprint_s_own_place_does_not_win_behind_our_back(camp: Any) -> None:
-    verl(camp.bench)
-    path = camp.bench.repo / "exp.md"
-    path.write_text(f"{path.read_text()}- env: VERL_FILE_LOGGER_PATH={camp.bench.root}/elsewhere.jsonl\n")
-    camp.bench.git("commit", "-qam", "where it writes")
-    (row,) = camp.run(space={LR: [0.5, 0.1]}, proposer="grid", count=1, baseline=1, retests=0, confirm=False).rows
-    late = camp.bench.ask("campaign", "add", "--set", f"{LR}=0.3")  # nobody looks at the queue of one that has ended
-    assert (late["state"], late["next"]) == ("ended", ["autoresearch campaign set one count=2 --json"])
-    assert Path(row.result_dir, "metrics.jsonl").exists()  # as in a lone run, and as its record says
-    assert not Path(camp.bench.root, "elsewhere.jsonl").exists()

@@ -28,9 +28,10 @@ def test_every_kind_of_idea(camp: Any) -> None:
         {"slug": "patched", "patches": ["bad.diff"]},
         {"slug": "worse", "overrides": {"lr": 1.0}, "parent": "baseline"},
         {"slug": "smoke", "overrides": {"lr": 0.012}, "smoke": True},
+        {"slug": "short", "overrides": {"lr": 0.013, "steps": 1}},
     )
-    state = camp.run(queue=queue, count=7, confirm=False)
-    assert state.reason == "stop condition met: 7/7 ideas attempted"
+    state = camp.run(queue=queue, count=8, min_steps=2, confirm=False)
+    assert state.reason == "stop condition met: 8/8 ideas attempted"
     assert statuses(state) == {
         "baseline": ["keep"] * 2,
         "good": [*["discard"] * 3, "keep"],
@@ -39,6 +40,7 @@ def test_every_kind_of_idea(camp: Any) -> None:
         "mute": ["crash"],
         "worse": ["discard"],
         "smoke": ["discard"],
+        "short": ["discard"],
     }
     good = state.by_slug("good")
     assert "being re-tested" in good.rows[0].description
@@ -53,8 +55,8 @@ def test_every_kind_of_idea(camp: Any) -> None:
     assert [row.seed for row in good.rows] == [7, 8, 9, 10]
     assert state.by_slug("dies").rows[0].ending == "crashed"
     assert [state.by_slug(slug).rows[0].ending for slug in ("blind", "mute")] == ["finished"] * 2
-    assert not state.by_slug("smoke").judged and "smoke run" in state.by_slug("smoke").rows[0].description
-    assert state.by_slug("smoke").value is None
+    for unjudged in (state.by_slug("smoke"), state.by_slug("short")):
+        assert not unjudged.judged and "smoke run" in unjudged.rows[0].description and unjudged.value is None
     reasons = {hypothesis.slug: why for hypothesis, why in state.skipped}
     assert sorted(reasons) == ["patched", "same", "twin"]
     assert "the same as #2 " in reasons["twin"]
@@ -95,16 +97,6 @@ def test_the_limit_that_fired_decides(camp: Any, most: str) -> None:
     assert row.ending == "max_time"
     assert row.status == ("crash" if most == "timeout" else "keep"), row.description
     assert row.metric_value == 0.9
-
-
-def test_too_few_steps_judge_nothing(camp: Any) -> None:
-    short = {"slug": "short", "overrides": {"steps": 1, "lr": 0.01}}
-    queue = camp.ideas(short, {"slug": "bad", "overrides": {"lr": 1}})
-    state = camp.run(queue=queue, count=3, min_steps=2, confirm=False)
-    (row,) = state.by_slug("short").rows
-    assert row.status == "discard" and "smoke run" in row.description
-    assert not state.by_slug("short").judged
-    assert state.by_slug("bad").judged
 
 
 def test_a_claim_is_confirmed_and_a_fake_is_demoted(camp: Any) -> None:

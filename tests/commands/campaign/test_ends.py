@@ -41,17 +41,6 @@ def test_a_run_is_cut_at_the_deadline_and_that_judges_nothing(camp: Any) -> None
     assert "the campaign's deadline had come" in row.description
 
 
-def test_by_target_which_is_met_before_count_and_deadline(camp: Any) -> None:
-    queue = camp.ideas({"slug": "good", "overrides": {"lr": 0.01}}, *WORSE)
-    flags = ("--set", "target=task_pass_rate@1>=0.45", "--count", "9", "--deadline", "10h")
-    found = camp.run(*flags, queue=queue, retests=1, confirm=False)
-    assert found.reason.startswith("stop condition met: task_pass_rate@1 = 0."), found.reason
-    assert found.reason.endswith("reaches the target 0.45")
-    assert found.best.slug == "good" and found.attempted < 9
-    log = camp.said()
-    assert "9h59m remaining, best 0.4" in log
-
-
 def test_by_budget_and_each_run_has_a_gpu_of_its_own(camp: Any) -> None:
     tools = camp.bench.root / "tools"
     tools.mkdir()

@@ -117,16 +117,3 @@ def test_an_evaluation_that_the_base_does_not_have_is_refused(measured: Any) -> 
     measured.bench.blueprint("ok", command="python odd.py", notes=f"- evaluate: python {nowhere}")
     state = measured.run(queue=measured.ideas(), count=1, baseline=1, confirm=False)
     assert "nowhere/measure.py" in state.ideas[0].rows[0].description
-
-
-def test_what_the_evaluation_names_is_protected(measured: Any) -> None:
-    from autoresearch.core.agents.agent import AgentSpec
-    from autoresearch.git_repo import checkout
-    from autoresearch.lab.agent_work.edit_workspace import protection_of
-    from autoresearch.lab.ideas.commit_builder import CommitBuilder
-
-    state = measured.run(queue=measured.ideas(), count=1, baseline=1, confirm=False)
-    builder = CommitBuilder.of(state.spec, checkout.find(measured.bench.repo))
-    protection = protection_of(builder, AgentSpec())
-    assert protection.why("measure.py") == "named by the blueprint or by the guard"
-    assert protection.why("ruler.py") == protection.why("odd.py") == ""

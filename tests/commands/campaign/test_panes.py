@@ -31,9 +31,9 @@ def test_none_is_left_at_the_end_but_those_of_lone_runs(camp: Any) -> None:
     bench.ask("stop", alive, "--reason", "seen enough")
 
 
-@pytest.mark.parametrize("point", ["campaign.recorded", "campaign.settled", "campaign.removed"])
+@pytest.mark.parametrize("point", ["campaign.settled", "campaign.removed"])
 def test_none_is_left_after_a_kill_either(camp: Any, point: str) -> None:
-    """After recorded and settled the run's pane is still open, after removed only the controller's."""
+    """After settled the run's pane is still open, after removed only the controller's."""
     path = camp.file(space=SPACE, count=2, **FAST)
     camp.known(camp.bench.ask("campaign", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT=f"{point}:kill"))
     camp.bench.until(lambda: not camp.place.controlled)

@@ -13,22 +13,6 @@ import pytest
 pytestmark = pytest.mark.system
 
 
-@pytest.mark.waits
-def test_a_campaign_on_slurm(camp: Any, pretend_slurm: Any) -> None:
-    pretend_slurm.home.joinpath("slots").write_text("2")
-    queue = camp.ideas({"overrides": {"lr": 0.01}}, {"overrides": {"lr": 1.0}})
-    camp.file(count=3, proposer="queue", queue=queue)
-    before = camp.checkout()
-    state = camp.run("--launcher", "slurm:3", count=3, proposer="queue", queue=queue)
-    assert state.phase == "ended" and state.attempted == 3
-    assert {row.launcher for row in state.rows} == {"slurm"} and len(pretend_slurm.jobs()) == len(state.rows)
-    assert [row.ending for row in state.rows] == ["finished"] * len(state.rows)
-    assert sorted(job["state"] for job in pretend_slurm.jobs()) == ["COMPLETED"] * len(state.rows)
-    best = state.best
-    assert best.slug.startswith("lr-0-01") and best.value > 0.45
-    assert camp.checkout() == before
-
-
 def test_a_mixed_pool(camp: Any, pretend_slurm: Any) -> None:
     camp.recipe(mode="hold")
     camp.bench.git("commit", "-qam", "hold")

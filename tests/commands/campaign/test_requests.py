@@ -87,17 +87,6 @@ def test_everything_that_can_be_asked_while_it_runs(camp: Any) -> None:
     assert refused["error"]["message"].startswith("one has ended: stop condition met")
 
 
-def test_drain_lets_what_runs_finish(camp: Any) -> None:
-    camp.start(queue=camp.ideas(*held({"slug": "never", "overrides": {"lr": 0.5}})), confirm=False)
-    camp.until(lambda: camp.live("held"))
-    assert camp.bench.ask("campaign", "stop", "--drain")["state"] == "draining"
-    camp.go.touch()
-    state = camp.over()
-    assert state.reason == "drained on request"
-    assert [row.ending for row in camp.idea("held").rows] == ["finished"]
-    assert not [idea for idea in state.ideas if idea.slug == "never" and idea.attempted]
-
-
 def test_stop_ends_what_runs_and_skip_too(camp: Any) -> None:
     queue = camp.ideas(*held({"slug": "other", "overrides": {"mode": "hold", "lr": 0.2}, "parent": "baseline"}))
     camp.start(queue=queue, confirm=False)
@@ -171,20 +160,6 @@ def test_three_that_die_alike_pause_it(camp: Any) -> None:
     attempted = camp.over().attempted
     assert camp.bench.ask("explain", run)["next"][-1] == f"autoresearch campaign set one count={attempted + 1} --json"
     assert camp.bench.ask("campaign", "status", "--full")["next"] == ["autoresearch report one --json"]
-
-
-def test_a_baseline_without_its_metric_pauses_and_spends_no_idea(camp: Any) -> None:
-    camp.recipe(mode="silent")
-    path = camp.file(queue=camp.ideas({"slug": "idea", "overrides": {"lr": 0.2}}), confirm=False, count=2)
-    found = camp.known(camp.bench.ask("campaign", path, "--yes"))
-    assert (found["state"], found["attempted"]) == ("paused", 1)
-    assert found["reason"].startswith("no run of the baseline printed task_pass_rate@1: finished")
-    assert found["best"] is None and [idea.slug for idea in camp.state().ideas] == ["baseline"]
-    camp.bench.ask("campaign", "resume")  # it is tried again, and fails again
-    camp.until(lambda: camp.state().phase == "paused" and len(camp.state().rows) == 4)
-    assert camp.state().attempted == 1
-    camp.bench.ask("campaign", "stop", "--drain")
-    assert camp.over().reason == "drained on request"
 
 
 def test_a_branch_that_is_checked_out_elsewhere_is_left_where_it_is(camp: Any) -> None:

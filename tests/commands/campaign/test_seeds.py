@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from autoresearch.lab.campaign_report.summary import idea_lines
-
 pytestmark = pytest.mark.system
 
 # What an idea gains beside its offset: a worthless one ends elsewhere, as any other seed would, on every copy of it.
@@ -42,8 +40,8 @@ def prepared(camp: Any, seed: str, *, jitter: float = 0.0, note: str = "", comma
 
 
 def null_idea(camp: Any) -> str:
-    """Five of them, of which about half look better than the baseline by luck."""
-    return str(camp.ideas(*({"slug": f"null-{n}", "overrides": {"idea": f"n{n}"}} for n in range(5))))
+    """Three of them, of which some look better than the baseline by luck."""
+    return str(camp.ideas(*({"slug": f"null-{n}", "overrides": {"idea": f"n{n}"}} for n in range(3))))
 
 
 def verdicts(camp: Any) -> list[dict[str, Any]]:
@@ -51,19 +49,18 @@ def verdicts(camp: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-@pytest.mark.parametrize("jitter", [0.0, 2e-5])
-def test_a_script_that_seeds_itself_confirms_nothing(camp: Any, jitter: float) -> None:
+def test_a_script_that_seeds_itself_confirms_nothing(camp: Any) -> None:
     """Every copy of a worthless idea ends at the same other number: no spread of copies says that this is luck."""
-    prepared(camp, "0", jitter=jitter)
-    state = camp.run(queue=null_idea(camp), baseline=7, count=6)
+    prepared(camp, "0", jitter=2e-5)
+    state = camp.run(queue=null_idea(camp), baseline=7, count=4)
     assert state.unseeded, camp.said()
-    assert [len(idea.rows) for idea in state.ideas] == [3, 1, 1, 1, 1, 1]  # no further copies, of neither
+    assert [len(idea.rows) for idea in state.ideas] == [3, 1, 1, 1]  # no further copies, of neither
     assert [run.seed for run in state.baseline.runs] == [0, 0, 1]
     assert {row.seed_by for row in state.rows} == {"variable AUTORESEARCH_SEED"}
     assert not state.rounds and {one["do"] for one in verdicts(camp)} <= {"deterministic"}
     kept = {idea.slug for idea in state.ideas if idea.kept and idea.index > 1}
     assert {one["slug"] for one in verdicts(camp)} == kept == {i.slug for i in state.ideas if i.confirmed}
-    assert kept, "some of five are better than the baseline by luck"
+    assert kept, "some are better than the baseline by luck"
     for idea in state.ideas[1:]:
         assert "resolution" in idea.rows[0].description and "one run tells" in idea.rows[0].description
     status = camp.bench.ask("campaign", "status")
@@ -74,33 +71,12 @@ def test_a_script_that_seeds_itself_confirms_nothing(camp: Any, jitter: float) -
     assert f"{state.best.name}: **deterministic**, better than the baseline by" in report
     refused = camp.bench.ask("campaign", "confirm", state.best.slug, check=5)
     assert "nothing can be confirmed" in refused["error"]["message"]
-    assert status["resolution"] > 0 and (status["resolution"] > 1e-5) is bool(jitter)
-
-
-def test_a_stated_resolution_and_a_claim_that_is_asked_for(camp: Any) -> None:
-    """`confirm: false` leaves the kept ideas without a verdict; `campaign confirm` writes it, and runs nothing."""
-    prepared(camp, "0")
-    queue = camp.ideas(*({"slug": f"plus-{n}", "overrides": {"bonus": n / 100}} for n in (1, 3)))
-    state = camp.run(queue=queue, baseline=3, count=3, resolution=0.02, confirm=False)
-    assert [(idea.status, len(idea.rows)) for idea in state.ideas] == [("keep", 3), ("discard", 1), ("keep", 1)]
-    assert "better by 0.01, within the resolution of 0.02" in state.ideas[1].rows[0].description
-    why = {line.slug: line.why for line in idea_lines(state)}
-    assert why["plus-1"].startswith("better by 0.01, within the resolution") and "noise" not in why["plus-1"]
-    assert not verdicts(camp)
-    camp.bench.ask("campaign", "confirm", "plus-3")
-    camp.until(lambda: camp.state().by_slug("plus-3").confirmed)
-    assert [(one["do"], one["slug"], one["delta"]) for one in verdicts(camp)] == [
-        ("deterministic", "plus-3", pytest.approx(0.03))
-    ]
-    assert [len(idea.rows) for idea in camp.state().ideas] == [3, 1, 1]
+    assert status["resolution"] > 1e-5, "of the jitter"
 
 
 WAYS = {
     "variable": ('int(os.environ["AUTORESEARCH_SEED"])', "", "", "variable AUTORESEARCH_SEED", 0),
-    "first": ('int(os.environ["AUTORESEARCH_SEED"])', "- seed: 42", "", "variable AUTORESEARCH_SEED", 42),
-    "named": ('int(os.environ["RNG"])', "- seed: $RNG", "", "variable RNG", 0),
     "flag": ("int(sys.argv[2])", "", "python train.py --seed 5", "flag --seed", 5),
-    "declared": ("int(sys.argv[2])", "- seed: --rng", "", "flag --rng", 0),
 }
 
 
@@ -121,14 +97,10 @@ def test_a_script_that_takes_its_seed_gets_its_claim(camp: Any, way: str) -> Non
 
 
 def test_two_runs_of_the_baseline_get_a_third_where_something_is_to_be_claimed(camp: Any) -> None:
-    for seeded in (False, True):
-        prepared(camp, 'int(os.environ["AUTORESEARCH_SEED"])' if seeded else "0", jitter=2e-5)
-        queue = camp.ideas({"slug": "real", "overrides": {"bonus": 0.06}})
-        state = camp.run(queue=queue, baseline=2, count=2, prefix=f"autoresearch/{seeded}")
-        seeds = [run.seed for run in state.baseline.runs if run.why == "baseline"]
-        assert seeds == [0, 1, 0], camp.said()
-        assert state.seed_check.seen is seeded
-        assert state.by_slug("real").confirmed == ("confirmed" if seeded else "deterministic"), camp.said()
+    prepared(camp, "0", jitter=2e-5)
+    state = camp.run(queue=camp.ideas({"slug": "real", "overrides": {"bonus": 0.06}}), baseline=2, count=2)
+    assert [run.seed for run in state.baseline.runs if run.why == "baseline"] == [0, 1, 0], camp.said()
+    assert not state.seed_check.seen and state.by_slug("real").confirmed == "deterministic", camp.said()
 
 
 FRESH = """
@@ -139,24 +111,18 @@ print(f"val_score: {0.94 + bonus + rng.uniform(-3e-4, 3e-4):.6f}", flush=True)
 """  # apart by far more than it scatters, whatever is drawn
 
 
-@pytest.mark.parametrize("declared", ["", "- seed: random", "- seed: fixed"])
-def test_a_script_that_seeds_nothing_gives_replicates(camp: Any, declared: str) -> None:
-    prepared(camp, "0", note=declared)
+def test_a_script_that_seeds_nothing_gives_replicates(camp: Any) -> None:
+    prepared(camp, "0")
     (camp.bench.repo / "train.py").write_text(FRESH)
     camp.bench.git("commit", "-qam", "it draws anew")
     path = camp.file(queue=camp.ideas({"slug": "real", "overrides": {"bonus": 0.06}}))
     plan = camp.bench.ask("campaign", path, "--dry-run")
     state = camp.run(queue="ideas.yaml", baseline=3, count=2)
     sentence = camp.bench.ask("campaign", "status")["seed"]["sentence"]
-    if declared == "- seed: fixed":
-        assert state.unseeded and state.by_slug("real").confirmed == "deterministic"
-        assert sentence.startswith("Runs are copies, whatever their seed (the notes say `- seed: fixed`): one run")
-        return
     assert state.replicated and len(state.baseline.values) == 3, camp.said()
     assert state.by_slug("real").confirmed == "confirmed", camp.said()
-    why = "the notes say `- seed: random`" if declared else "train.py:3 draws anew"
-    assert sentence == f"Every run is a replicate, whatever its seed: {why}."
-    assert why in str(plan)
+    assert sentence == "Every run is a replicate, whatever its seed: train.py:3 draws anew."
+    assert "train.py:3 draws anew" in str(plan)
 
 
 def test_an_idea_that_fixes_a_seed_itself_is_not_confirmed(camp: Any) -> None:

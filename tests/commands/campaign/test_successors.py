@@ -59,8 +59,3 @@ def test_after_one_that_somebody_stopped_nothing_begins(camp: Any) -> None:
     bench.until(lambda: bench.ask("campaign", "status", "one")["state"] == "ended")
     assert reasons(first["directory"]) == ["one was stopped"]
     bench.ask("campaign", "status", "two", check=4)
-
-
-def test_a_campaign_that_is_not_there(camp: Any) -> None:
-    path = camp.file(after="nobody", queue=camp.ideas(*QUEUE), confirm=False, count=2)
-    assert "answers to 'nobody'" in camp.bench.ask("campaign", path, "--yes", check=4)["error"]["message"]

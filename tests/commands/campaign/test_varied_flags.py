@@ -79,13 +79,3 @@ def test_a_flag_that_only_its_help_names(camp: Any) -> None:
     state = camp.run(space={"weight-decay": [0.05, 0.1]}, count=2, **FAST)
     assert [row.command for row in state.rows][1] == "python train.py --lr 0.1 --weight-decay 0.05 --seed 3"
     assert state.spec.flags == {"--weight-decay": None}
-
-
-def test_an_unknown_key_is_refused_with_the_nearest_names_and_the_way_out(camp: Any) -> None:
-    project(camp.bench, "python train.py --lr 0.1")
-    refused = camp.bench.ask("campaign", camp.file(space={"lrr": [1, 2]}, count=2, **FAST), "--yes", check=3)["error"]
-    assert refused["code"] == "unknown_key" and "did you mean lr" in refused["message"]
-    assert "`--flag`" in refused["hint"]
-    none = camp.bench.ask("campaign", camp.file(count=2), "--yes", check=2)["error"]
-    assert none["message"].endswith("this launch has lr (0.1), batch-size (8)")
-    assert "space: {lr: {low: 0.033, high: 0.3, log: true}, batch-size: [4, 8, 16]}" in none["hint"]

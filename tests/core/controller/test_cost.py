@@ -21,7 +21,7 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.confirmation import design, p_value
 from autoresearch.core.statistics.noise import noise_of
-from tests.core.controller.conftest import SPEC
+from tests.core.conftest import SPEC
 
 UP = Objective("metric")
 FRESH = sum(2 * design(number, 1, 16).sizes[-1] for number in range(1, MOST_ROUNDS + 1))

@@ -57,17 +57,6 @@ def test_one_run_against_the_resolution(
     assert down.delta == found.delta or math.isclose(down.delta or 0.0, found.delta or 0.0, rel_tol=1e-9)
 
 
-def test_simpler_ideas_in_a_row_do_not_walk_down() -> None:
-    """Each is within the resolution of the one before; the second is not within that of the best."""
-    anchor, incumbent, kept = [0.5], [0.5], 0
-    for step in range(1, 4):
-        value = 0.5 - 0.0009 * step
-        found = decide_once(UP, RunEvidence([value], incumbent, simpler=True, anchor=anchor), UNIT)
-        if found.status is KEEP:
-            kept, incumbent = kept + 1, [value]
-    assert kept == 1
-
-
 def test_an_idea_kept_as_it_is_simpler_moves_no_anchor(records: Callable[..., Any]) -> None:
     """Nor does one that is better by less than the resolution; one that is better by more does."""
     made = exact(records, 0.5, 0.5, 0.5, resolution=0.01)

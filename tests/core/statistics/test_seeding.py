@@ -13,7 +13,6 @@ from autoresearch.core.statistics.seeding import (
     Randomness,
     SeededRun,
     copied,
-    copies,
     differs,
     effect,
     from_the_start,
@@ -164,10 +163,6 @@ def test_an_idea_with_a_seed_of_its_own() -> None:
     assert bad is not None and not bad.seen
     assert good is not None and good.seen
     assert differs(lucky[:1], baseline) is None
-
-
-def test_copies_are_named() -> None:
-    assert copies([("a", 1), ("b", 1), ("c", 2), ("d", 1)]) == ["b", "d"]
 
 
 def logged(seed: int, name: str, objective: tuple[str, float], losses: tuple[str, float]) -> SeededRun:

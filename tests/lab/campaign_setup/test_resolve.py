@@ -167,12 +167,6 @@ def test_remote_runs_get_what_is_given_or_needed(
     assert asked == (["the run asks for 4 GPUs, and slurm is asked for 3"] if per_run == 3 else [])
 
 
-def test_local_runs_without_a_pool_get_none(setup: Any) -> None:
-    assert check_gpus(setup()) == ((), 0)
-    with pytest.raises(UsageError, match="one run needs 2 GPUs, and the pool holds 0"):
-        check_gpus(setup(gpus_per_run=2))
-
-
 @pytest.mark.parametrize(
     ("missing", "hint"),
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from autoresearch.lab.campaigns.pruner import Pruner
 from autoresearch.lab.results.judge import MeasuredRun, judge
 from autoresearch.records import events, spec_file
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir, read_json
 
 pytestmark = pytest.mark.system
@@ -127,17 +125,6 @@ def test_what_is_never_ended(past: Any, slug: str, why: str, replicate: int, end
     assert bool(one.asked) is ends
 
 
-def test_off_unless_asked_for(campaign: Callable[..., Any]) -> None:
-    made = campaign()
-    made.idea("good")
-    made.run("good", 0.6, "discard")
-    made.idea("new")
-    new = Living(made, "new")
-    new.validates(10, 0.0)
-    looked(made, new)
-    assert new.asked is None
-
-
 def test_a_file_that_is_written_after_the_line_is_waited_for(past: Any) -> None:
     new = Living(past, "new")
     history = CampaignHistory(past.place)
@@ -148,13 +135,6 @@ def test_a_file_that_is_written_after_the_line_is_waited_for(past: Any) -> None:
     new.writes(10, 0.0)
     pruner.look(history, {new.run: new.rundir})
     assert new.asked
-
-
-def test_without_a_reported_validation_nothing_is_read(past: Any) -> None:
-    new = Living(past, "new")
-    new.writes(10, 0.0)
-    looked(past, new)
-    assert new.asked is None
 
 
 def test_it_asks_once_also_after_a_restart(past: Any) -> None:
@@ -194,17 +174,6 @@ def test_another_run_that_lives_is_compared_with(campaign: Callable[..., Any]) -
     new.validates(20, 0.0)
     pruner.look(history, {peer.run: peer.rundir, new.run: new.rundir})
     assert new.asked and peer.asked is None
-
-
-def test_a_run_directory_that_is_gone_is_no_measure(past: Any) -> None:
-    import shutil
-
-    new = Living(past, "new")
-    for row in Ledger(past.place.ledger).rows():
-        shutil.rmtree(Path(row.run_dir))
-    new.validates(10, 0.0)
-    looked(past, new)
-    assert new.asked is None
 
 
 def test_halving(campaign: Callable[..., Any]) -> None:

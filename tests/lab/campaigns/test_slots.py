@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.controller import scheduler
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import LOCAL, parse_pool
 from autoresearch.git_repo import checkout as repository
@@ -90,33 +89,19 @@ def fill(pool: SlotPool, *runs: str) -> list[tuple[str, ...] | None]:
 
 
 @pytest.mark.system
-def test_none_is_needed(box: Box) -> None:
-    assert box.pool(A, per_run=0).gpus([]) == () and box.asked == 0
-
-
-@pytest.mark.system
-def test_each_run_gets_its_own_until_all_are_taken(box: Box) -> None:
-    pool = box.pool(A, B)
-    assert fill(pool, "r1", "r2", "r3") == [(A,), (B,), None]
-    pool.free("r1")
-    assert pool.gpus(["r2"]) == (A,)
-
-
-@pytest.mark.system
-def test_sets_are_all_or_nothing(box: Box) -> None:
-    pool = box.pool(A, B, C, per_run=2)
-    assert fill(pool, "r1", "r2") == [(A, B), None]
-    pool.free("r1")
-    box.hold(B)
-    assert pool.gpus([]) == (A, C)
-    box.hold(C)
-    assert pool.gpus([]) is None
-
-
-@pytest.mark.system
-def test_several_runs_on_each_are_spread_first(box: Box) -> None:
-    pool = box.pool(A, B, per_gpu=2)
-    assert fill(pool, "r1", "r2", "r3", "r4", "r5") == [(A,), (B,), (A,), (B,), None]
+@pytest.mark.parametrize(
+    ("per_run", "per_gpu", "got"),
+    [
+        (1, 1, [(A,), (B,), (C,), None]),
+        (2, 1, [(A, B), None]),  # all or nothing
+        (1, 2, [(A,), (B,), (C,), (A,), (B,), (C,), None]),  # spread first
+    ],
+)
+def test_each_run_gets_its_own_until_all_are_taken(box: Box, per_run: int, per_gpu: int, got: list[Any]) -> None:
+    pool = box.pool(A, B, C, per_run=per_run, per_gpu=per_gpu)
+    assert fill(pool, *(f"r{n}" for n in range(len(got)))) == got
+    pool.free("r0")
+    assert pool.gpus([f"r{n}" for n in range(1, len(got) - 1)]) == got[0]
 
 
 @pytest.mark.system
@@ -165,20 +150,6 @@ def test_nobody_tells_of_memory(box: Box) -> None:
     (box.place / "bin" / "nvidia-smi").write_text("#!/bin/sh\necho 'No devices were found'; exit 6\n")
     slice_ = "MIG-11111111-2222-3333-4444-555566667777"
     assert box.pool(slice_).gpus([]) == (slice_,)
-
-
-@pytest.mark.system
-def test_a_run_that_found_its_lease_taken_runs_again_and_says_nothing_of_its_idea(campaign: Callable[..., Any]) -> None:
-    made = campaign()
-    made.idea("new", git=False)
-    for _ in range(made.state().spec.max_machine_retries + 1):
-        made.run("new", None, "crash", failure="lease_busy", ending="launch_failed", curve=False, replicate=1)
-        state = made.state()
-        idea = state.by_slug("new")
-        owed = scheduler.owed(state)
-        if len(idea.rows) <= made.state().spec.max_machine_retries:
-            assert owed and (owed.idea.slug, owed.why, owed.replicate) == ("new", "retry", 1)
-    assert owed is None and idea.judged == [] and idea.attempted
 
 
 def assigned(pool: SlotPool, place: Path, *runs: str) -> tuple[list[str], dict[str, RunDir]]:
