@@ -93,7 +93,7 @@ def test_what_was_prepared_and_never_started_is_no_attempt() -> None:
 def test_lines_that_stand_twice_or_that_nobody_knows_change_nothing() -> None:
     twice = [line for line in JOURNAL for _ in range(2) if line["do"] != "prepared" or _ == 0]
     unknown = [{"do": "of a newer version"}, {"no": "do"}, {"do": "prepared", "index": 99, "run": "?"}]
-    found, other = state(), state([*twice, *unknown], [*ROWS, row(77, "of nobody", 1.0)])
+    found, other = state(), state([*twice, *unknown], [*ROWS, *ROWS, row(77, "of nobody", 1.0)])
     assert [(i.slug, i.values, len(i.runs)) for i in other.ideas] == [
         (i.slug, i.values, len(i.runs)) for i in found.ideas
     ]
