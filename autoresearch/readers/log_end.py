@@ -64,9 +64,8 @@ class LastWords:
 
     failures: tuple[Failure, ...] = ()
     overcome: tuple[Failure, ...] = ()
-    steps: int = 0  # in the parts that were read
-    size: int = 0  # of the log, in bytes
     digest: tuple[str, ...] = ()
+    traceback: str = ""  # the last one
 
     def cause(self, *, ended_badly: bool) -> Failure | None:
         """The root cause; if the run ended badly with no known cause, also a failure that it seemed to overcome."""
@@ -94,7 +93,7 @@ def last_words(
         groups = (search.failures(), search.overcome(), tuple(search.firsts.values()), search.notices())
         failures, overcome, firsts, notices = _numbered(file, tuple(tuple(map(_masked, group)) for group in groups))
         shown = digest(firsts, notices, mask_text(search.last_step), search.steps)
-        return LastWords(failures, overcome, search.steps, size, shown)
+        return LastWords(failures, overcome, shown, search.traceback)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,14 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Source, SourceFormat
+from autoresearch.lab.results.finished_run import ExaminedRun
+from autoresearch.lab.results.judge import Judgement, judge
+from autoresearch.lab.results.measure import Measurement
 from autoresearch.records import spec_file
 from autoresearch.records.campaign_records import CampaignDir, add, entries, write_spec
+from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.ledger import Ledger
+from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.rundir import RunDir
 
 METRIC = "task_pass_rate@1"
@@ -185,6 +190,11 @@ class Made:
         """What is known now, read from the files."""
         rows = list(Ledger(self.place.ledger).rows())
         return fold(self.spec, entries(self.place.journal), rows, entries(self.place.verdicts))
+
+    def judged(self, spec: RunSpec, end: ExitRecord, value: float, steps: int = 40) -> Judgement:
+        """The verdict on a run of it that measured this."""
+        finished = FinishedRun(RunDir(Path(spec.run_dir)), spec, replace(end, last_step=steps))
+        return judge(ExaminedRun(finished, Measurement((), last=(steps, value)), None, "", ()), self.state())
 
     def stand(self, state: CampaignState | None = None) -> Stand:
         """Where it stands at its own clock."""

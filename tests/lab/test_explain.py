@@ -12,10 +12,11 @@ import pytest
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.lab.results.diagnosis import diagnose, killing_command
+from autoresearch.core.run.trainer import Trainer
+from autoresearch.lab.results.diagnosis import Diagnosis, diagnose, killing_command
 from autoresearch.lab.results.explain import Explanation, explain_log, explain_run
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.recorded_run import FinishedRun, RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry
 
@@ -71,6 +72,10 @@ def explained(
         rundir.log.write_text(STEPS)
     os.utime(rundir.log, (written, written))
     return explain_run(RecordedRun(rundir, spec), record, VERL, 5)
+
+
+def diagnosed(spec: RunSpec, record: ExitRecord, trainer: Trainer) -> Diagnosis:
+    return diagnose(FinishedRun(RunDir(Path(spec.run_dir)), spec, record), trainer)
 
 
 LIMIT = (900.0, "limit", {"limit": "stalled", "limit_s": 300.0})
@@ -156,7 +161,7 @@ def test_what_follows_our_own_decision_is_its_consequence(spec: RunSpec) -> None
     assert any("the Runner" in text for text in lost.tries)
     crashed = explained(spec, end(Ending.CRASHED, returncode=1))
     assert crashed.diagnosis.cause is not None and crashed.diagnosis.cause.family == "communication"
-    assert not crashed.diagnosis.certain
+    assert not crashed.diagnosis.cause.certain
 
 
 def test_a_run_that_is_silent_now(spec: RunSpec) -> None:
@@ -209,7 +214,7 @@ def test_killed_by_autokill(spec: RunSpec) -> None:
 def test_what_was_overcome_explains_a_bad_end_only(spec: RunSpec, tmp_path: Path) -> None:
     log = Path(spec.run_dir) / "run.log"
     log.write_text("CUDA out of memory. Tried to allocate 2.00 GiB\n" + STEPS)
-    crashed = diagnose(spec, end(Ending.CRASHED, returncode=1), log, VERL)
+    crashed = diagnosed(spec, end(Ending.CRASHED, returncode=1), VERL)
     assert crashed.cause is not None
     assert crashed.cause.family == "gpu_memory"
     assert crashed.overcome == ()
@@ -231,6 +236,6 @@ def test_a_trainer_that_exits_with_0_and_says_that_it_crashed(spec: RunSpec, lin
     nemo = registry.by_name("nemo_rl")
     log = Path(spec.run_dir) / "run.log"
     log.write_text(f"===== Step 1/3 =====\n📊 Training Results:\n  • Loss: 1\n{line}\nAsync GRPO training complete!\n")
-    cause = diagnose(replace(spec, signals=nemo.signals()), end(Ending.FINISHED, returncode=0), log, nemo).cause
+    cause = diagnosed(replace(spec, signals=nemo.signals()), end(Ending.FINISHED, returncode=0), nemo).cause
     assert (cause and cause.family.value) == kind
-    assert diagnose(spec, end(Ending.FINISHED, returncode=0), log, VERL).cause is None
+    assert diagnosed(spec, end(Ending.FINISHED, returncode=0), VERL).cause is None

@@ -20,7 +20,7 @@ from autoresearch.core.diagnosis.failure import (
 )
 from autoresearch.core.diagnosis.root import Search
 from autoresearch.core.run.ending import Ending
-from autoresearch.lab.results.explain import words_of
+from autoresearch.lab.results.diagnosis import words_of
 from autoresearch.readers.log_end import last_words
 from autoresearch.records.secrets import mask_text
 
@@ -42,7 +42,7 @@ class Item:
     @property
     def failure(self) -> Failure | None:
         """What we say of it, given only the log, or the end where the family hangs on that."""
-        found = words_of(PLACE / self.file).cause(ended_badly=False)
+        found = words_of(PLACE / self.file, None).cause(ended_badly=False)
         if not self.end:
             return found
         word, _, code = self.end.partition(":")

@@ -27,11 +27,16 @@ _SIZES_DIFFER = later(r"[Ss]ize|shape|dimension|divisible|length|batch|\bdim\b")
 _ASKS = later(  # how argument checks are worded
     r"(?i)\b(?:must|should|expect\w*|require[sd]?|needs?|unsupported|(?:not|only) (?:yet )?support\w*|invalid|unknown"
     r"|unrecognized|cannot be|can't be|has to|not allowed|please (?:set|specify|provide|pass|use)|got an?"
-    r"|you (?:passed|set|specified|asked)|(?:did not|didn't) (?:pass|set|specify|provide))\b"
+    r"|you (?:passed|set|specified|asked)|(?:did not|didn't) (?:pass|set|specify|provide)|(?:are you|make) sure)\b"
 )
 _OF_PYTHON = later(  # how Python itself words an error: a slip in the code that it stands in
     r"values to unpack|invalid literal for|could not convert string|out of range|is not iterable|unhashable|not in list"
 )
+_OF_TENSORS = later(r"[Tt]ensors?\b|\bdtype\b")  # ... and torch, of the values that a model computes with
+_MODULE_LACKS = later(r"^AttributeError: module '")
+_OF_NETWORK = later(r"/(?:huggingface_hub|requests|urllib3?|httpx|httpcore|aiohttp)/")
+_QUOTED = later(r"\b([A-Z]\w*(?:Error|Exception))\(")  # an exception that another one tells of
+_NAME_WORD = later(r"[A-Z]+(?![a-z])|[A-Z][a-z]+")
 _NO_SUCH_NAME = later(r"has no attribute|unexpected keyword argument|positional arguments?\b|cannot import name")
 _OWN_MISTAKES = frozenset(
     (
@@ -81,6 +86,7 @@ class FamilyTable:
 
     families: Mapping[FailureFamily, Mapping[str, Any]]
     types: Mapping[str, LineMeaning]  # of exceptions, by their names
+    type_words: Mapping[str, FailureFamily]  # by one word of such a name
     words: tuple[TellingWords, ...]
     needles: tuple[str, ...]
 
@@ -103,6 +109,13 @@ class FamilyTable:
         own = trainers.get(trainer) or trainers.get(base) or (trainers.get("verl") if base == "agentjet" else ()) or ()
         network = (_PROXYCHAINS,) if proxychains and family is FailureFamily.NETWORK else ()
         return (about["remedy"], *own, *network, *about.get("more", ()))
+
+    def type_of(self, name: str) -> LineMeaning | None:
+        """What the name of an exception tells: the name itself, or a word of it."""
+        if name in self.types or not _USUAL_NAME.search(name):
+            return self.types.get(name)
+        words = filter(None, (self.type_words.get(word) for word in _NAME_WORD.findall(name)))
+        return next((LineMeaning(family, Weight.CAUSE) for family in words), None)
 
     def match(self, line: str) -> LineMeaning | None:
         """What the words of a line tell, stripped of colours and prefixes."""
@@ -143,6 +156,7 @@ def table() -> FamilyTable:
     return FamilyTable(
         {FailureFamily(family): about for family, about in data["families"].items()},
         types,
+        {word: FailureFamily(family) for family, words in data["words_of_types"].items() for word in words},
         tuple(words),
         (*common, *sorted(rare)),
     )
@@ -201,7 +215,7 @@ def of_line(text: str) -> LineMeaning | None:
 def of_exception(text: str, frames: tuple[TracebackFrame, ...]) -> LineMeaning:
     """What an exception tells. frames: the last ones of its traceback, the innermost last; () if none were printed."""
     name = match[1] if (match := _EXCEPTION.match(text)) else ""
-    typed = table().types.get(name)
+    typed = table().type_of(name)
     meaning = table().match(text)
     family, signs = _of_frames(name, text, frames)
     if meaning is not None and meaning.weight is not Weight.ANY:
@@ -209,15 +223,19 @@ def of_exception(text: str, frames: tuple[TracebackFrame, ...]) -> LineMeaning:
         return _with_sizes(replace(meaning, signs=meaning.signs + more), text)
     if typed is not None:
         return replace(typed, signs=typed.signs + (family is typed.family))
+    told = (table().type_of(quoted) for quoted in _QUOTED.findall(text))
+    if (cause := next((one for one in told if one is not None and one.weight is Weight.CAUSE), None)) is not None:
+        return cause
     note = _SIZES_NOTE if family is FailureFamily.CONFIGURATION and _SIZES_DIFFER.search(text) else ""
     return _with_sizes(LineMeaning(family, Weight.ANY, signs, note=note), text)
 
 
 def _of_frames(name: str, text: str, frames: tuple[TracebackFrame, ...]) -> tuple[FailureFamily, int]:
     """The family of an exception by who raised it and who called, and how many signs say so."""
-    mistake = name in _OWN_MISTAKES or bool(_OF_PYTHON.search(text))
-    check = name in _CHECKS and not mistake and bool(_ASKS.search(text))
     sizes = name == "RuntimeError" and bool(_SIZES_DIFFER.search(text)) and len(_SIZES.findall(text)) > 1
+    of_tensors = name == "RuntimeError" and not sizes and bool(_OF_TENSORS.search(text))
+    mistake = name in _OWN_MISTAKES or of_tensors or bool(_OF_PYTHON.search(text))
+    check = name in _CHECKS and not mistake and bool(_ASKS.search(text))
     if not frames:
         given = FailureFamily.CONFIGURATION if check or sizes else FailureFamily.UNKNOWN
         return (FailureFamily.CODE, 1) if mistake else (given, 0)
@@ -229,7 +247,7 @@ def _of_frames(name: str, text: str, frames: tuple[TracebackFrame, ...]) -> tupl
         return FailureFamily.CONFIGURATION, 1
     if last.is_own:
         if no_such_name:  # a slip, or a package of another version
-            return FailureFamily.CODE, 1
+            return FailureFamily.ENVIRONMENT if _MODULE_LACKS.search(text) else FailureFamily.CODE, 1
         if mistake:
             return FailureFamily.CODE, 2
         return (FailureFamily.CONFIGURATION, 1) if check else (FailureFamily.CODE, 1)
@@ -244,7 +262,7 @@ def _of_frames(name: str, text: str, frames: tuple[TracebackFrame, ...]) -> tupl
         return FailureFamily.CODE, int(called_by_us)
     if sizes:
         return FailureFamily.CONFIGURATION, 1
-    return FailureFamily.UNKNOWN, 0
+    return (FailureFamily.NETWORK, 1) if _OF_NETWORK.search(last.path) else (FailureFamily.UNKNOWN, 0)
 
 
 def _with_sizes(meaning: LineMeaning, text: str) -> LineMeaning:

@@ -79,18 +79,11 @@ def classify(lines: Iterable[str], harmless: Sequence[str] = ()) -> Failure | No
 
 
 def last_traceback(lines: Iterable[str], harmless: Sequence[str] = ()) -> str:
-    """The last traceback with its exception chain, stripped of prefixes; "" if there is none.
-
-    harmless: as in `Search`. At most MAX_TRACEBACK lines: a longer one keeps its beginning and end.
-    """
+    """The last traceback in the lines of a log. harmless: as in `Search`."""
     search = Search(harmless)
     for raw in lines:
         search.look(raw)
-    kept = search.traceback
-    if len(kept) > MAX_TRACEBACK:
-        half = MAX_TRACEBACK // 2
-        kept = (*kept[:half], f"... {len(kept) - 2 * half} lines left out ...", *kept[-half:])
-    return "\n".join(kept)
+    return search.traceback
 
 
 @dataclass(slots=True)
@@ -160,7 +153,7 @@ class Search:
     harmless: Sequence[str] = ()
     steps: int = 0  # training steps and validations
     last_step: str = ""  # its line
-    traceback: tuple[str, ...] = ()  # the lines of the last one, with its chain
+    last_traceback: tuple[str, ...] = ()  # its lines, with its chain
     final: Failure | None = None  # the last exception, unless it ended a thread or came while cleaning up
     firsts: dict[LogProcess, Failure] = field(default_factory=dict)  # each process's first exception, overcome or not
     _seen: dict[tuple[object, ...], _Sighting] = field(default_factory=dict)
@@ -173,6 +166,18 @@ class Search:
     _findings: int = 0
     _step_texts: set[int] = field(default_factory=set)
     _quote: tuple[LogProcess, int] | None = None  # which process prints a model output, and the offset of its beginning
+
+    @property
+    def traceback(self) -> str:
+        """The last traceback with its exception chain, stripped of prefixes; "" if there is none.
+
+        At most MAX_TRACEBACK lines: a longer one keeps its beginning and end.
+        """
+        kept = self.last_traceback
+        if len(kept) > MAX_TRACEBACK:
+            half = MAX_TRACEBACK // 2
+            kept = (*kept[:half], f"... {len(kept) - 2 * half} lines left out ...", *kept[-half:])
+        return "\n".join(kept)
 
     @property
     def wants_all(self) -> bool:
@@ -289,7 +294,7 @@ class Search:
         self._close(printing)
         if not open_block.spared:
             printing.texts.append(text)
-            self.traceback = tuple(printing.texts)
+            self.last_traceback = tuple(printing.texts)
             self._final(printing, open_block, printed)
         return True
 
@@ -452,7 +457,8 @@ class Search:
         causes = {s.failure.family for place, _, s in ranked if place < Weight.SIGN and place <= ranked[0][0] + 1}
         found = []
         for place, _, s in ranked:
-            alone = len(causes) <= 1
+            chain = {x.failure.family for x in sightings if s.chain and x.chain == s.chain and not x.is_report}
+            alone = len(causes) <= 1 and len(chain - {FailureFamily.UNKNOWN}) <= 1
             signs_of_it = s.meaning.signs + self._is_pointed_at(s.process)
             signs_of_it += s.meaning.outside and s.meaning.weight is Weight.PROOF
             signs_of_it += alone and s.meaning.weight in (Weight.PROOF, Weight.CAUSE)

@@ -168,26 +168,25 @@ def _spikes(metrics: SymptomEvidence, keys: Keys, factor: float) -> str:
 
 def _plateau(metrics: SymptomEvidence, keys: Keys, part: float = 0.08) -> str:
     """The metric rose and then flattened: the last third adds at most `part` of the total gain."""
-    key, values = metrics.of(keys)
-    if len(values) < 2 * LEAST:
-        return ""
-    first, middle, last = _thirds(values)
-    gained = max(middle, last) - _start(values)
-    if gained <= 0.02 or gained <= 2 * _jitter(values) or abs(last - middle) > part * gained:
-        return ""
-    return f"{key} {first:.3g} -> {middle:.3g} -> {last:.3g} by thirds: flat at the end"
+    told, gained, added, jitter = _gains(metrics, keys)
+    return f"{told}: flat at the end" if gained > max(0.02, 2 * jitter) and abs(added) <= part * gained else ""
 
 
 def _still_rising(metrics: SymptomEvidence, keys: Keys, part: float = 0.2) -> str:
     """The last third adds more than `part` of the total gain."""
+    told, gained, added, jitter = _gains(metrics, keys)
+    return f"{told}: still rising" if gained > 0.02 and added > max(part * gained, jitter) else ""
+
+
+def _gains(metrics: SymptomEvidence, keys: Keys) -> tuple[str, float, float, float]:
+    """The metric by thirds in words, its total gain, that of the last third, its jitter; no gain for a short series."""
     key, values = metrics.of(keys)
     if len(values) < 2 * LEAST:
-        return ""
-    first, middle, last = _thirds(values)
-    gained = last - _start(values)
-    if gained <= 0.02 or last - middle <= part * gained or last - middle <= _jitter(values):
-        return ""
-    return f"{key} {first:.3g} -> {middle:.3g} -> {last:.3g} by thirds: still rising"
+        return "", 0.0, 0.0, 0.0
+    third = len(values) // 3
+    first, middle, last = map(median, (values[:third], values[third : len(values) - third], values[-third:]))
+    told = f"{key} {first:.3g} -> {middle:.3g} -> {last:.3g} by thirds"
+    return told, max(middle, last) - _start(values), last - middle, _jitter(values)
 
 
 def _never_moved(metrics: SymptomEvidence, keys: Keys) -> str:
@@ -282,11 +281,6 @@ def _ends(metrics: SymptomEvidence, keys: Keys) -> tuple[str, float, float]:
         return "", 0.0, 0.0
     part = max(2, len(values) // 5)
     return key, median(values[:part]), median(values[-part:])
-
-
-def _thirds(values: Sequence[float]) -> tuple[float, float, float]:
-    third = len(values) // 3
-    return median(values[:third]), median(values[third : len(values) - third]), median(values[-third:])
 
 
 def _start(values: Sequence[float]) -> float:

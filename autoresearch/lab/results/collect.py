@@ -54,7 +54,7 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
 def _collect(finished: FinishedRun, state: CampaignState | None) -> Outcome:
     directory, foreign = _document_dir(finished)
     examined = replace(examine(finished, in_campaign=state is not None), foreign=foreign)
-    run = collected_run(examined, judge(examined.measured, state), directory / "results.md")
+    run = collected_run(examined, judge(examined, state), directory / "results.md")
     failpoint("collect.measured")
     run = replace(run, outcome=replace(run.outcome, results=_write_results(run)))
     failpoint("collect.results_written")

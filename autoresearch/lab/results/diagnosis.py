@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,19 +18,21 @@ from autoresearch.core.diagnosis.failure import (
 )
 from autoresearch.core.metrics.nearest_lines import nearest_lines, readable
 from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.signal import SignalPattern
 from autoresearch.core.run.ending import HUNG_AFTER_END, LEFT_TRAINING, Ending
 from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.shell.commands import ShellReading
 from autoresearch.core.text.regex import later
-from autoresearch.lab.results.measure import Measurement, RunFiles, failure_of
+from autoresearch.lab.results.measure import Measurement, RunFiles
 from autoresearch.readers.console import tail_lines
 from autoresearch.readers.log_end import TAIL, LastWords, end_of, last_words
+from autoresearch.records import events
 from autoresearch.records.events import Event
-from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.secrets import mask_text
 from autoresearch.runner.text import clean_line
-from autoresearch.trainers import ask
+from autoresearch.trainers import ask, registry
 
 BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
 _NEAREST_BYTES = 1 << 19  # of the end of a log, searched for the lines nearest to the metric
@@ -48,91 +50,98 @@ class Diagnosis:
     also: tuple[Failure, ...] = ()
     overcome: tuple[Failure, ...] = ()
     digest: tuple[str, ...] = ()  # lines for somebody who judges the cause
-
-    @property
-    def certain(self) -> bool:
-        """Whether the cause is one, and not only a sign that something failed."""
-        return self.cause is not None and self.cause.certain
+    traceback: str = ""  # the last one in the log
 
 
-def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hung: bool = False) -> Diagnosis:
+def diagnose(finished: FinishedRun, trainer: Trainer) -> Diagnosis:
     """The diagnosis of a run that is over; without a cause if it ended well.
 
-    A run that exited with 0 ended well, unless its trainer's log says that it crashed. hung: a stall was reported
-    before its end, and no signal followed. Such a run may end by its total time limit, or by a person, hours after the
-    actual failure. What the log says after autoresearch decided to end the run is a consequence of that.
+    A run that exited with 0 ended well, unless its trainer's log says that it crashed. One that hung, as no signal
+    followed the report of a stall, may end by its total time limit, or by a person, hours after the actual failure.
+    What the log says after autoresearch decided to end the run is a consequence of that.
     """
+    spec, end, log = finished.spec, finished.exit, finished.rundir.log
     if end.ending is Ending.FINISHED and (said := _confession(log, ask.confessions(trainer))):
-        words = words_of_run(spec, log, trainer)
+        words = words_of(log, trainer, spec.signals)
         return diagnosis(words, words.cause(ended_badly=True) or Failure(FailureFamily.UNKNOWN, said, certain=False))
-    if end.ending is Ending.FINISHED and (cause := _silent_failure(spec, end, log, trainer)):
-        return diagnosis(words_of_run(spec, log, trainer), cause)
-    if failed := failed_evaluation(spec, end, log, trainer):
+    if end.ending is Ending.FINISHED and (cause := _silent_failure(finished, trainer)):
+        return diagnosis(words_of(log, trainer, spec.signals), cause)
+    if failed := _failed_evaluation(finished, trainer):
         return Diagnosis(failed)
     if end.ending is Ending.STALLED and (over := end_of(log, ask.harmless(trainer)).over):
         return Diagnosis(Failure(FailureFamily.HANG, mask_text(over)[:MAX_LINE], note=HUNG_AFTER_END))
     badly = end.ending in BADLY
     killed = killed_from_outside(end.ending, end.cause, end.returncode)
     kills = killing_command(spec) if killed else ""
-    if not (badly or kills or (hung and end.ending is not Ending.FINISHED)):
+    hung = end.ending is not Ending.FINISHED and open_stall(events.read(finished.rundir.events)[0]) is not None
+    if not (badly or kills or hung):
         return Diagnosis()
-    words = words_of_run(spec, log, trainer, end.log_bytes_at_stop)
+    words = words_of(log, trainer, spec.signals, end.log_bytes_at_stop)
     cause = with_the_end(words.cause(ended_badly=badly), end.ending, killed=killed, kills=kills)
     if cause is None and badly and end.error_kind == "disk_full":
         cause = Failure(FailureFamily.DISK, end.reason)  # its log ends in the middle, as there was no room for more
     return diagnosis(words, cause)
 
 
-def words_of_run(spec: RunSpec, log: Path, trainer: Trainer, until: int | None = None) -> LastWords:
-    """The failures in a run's log. until: only so many bytes of it count."""
-    return last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer), until)
+def words_of(
+    log: Path, trainer: Trainer | None, signals: Sequence[SignalPattern] = (), until: int | None = None
+) -> LastWords:
+    """The failures in a log; without a trainer, by the patterns of all of them.
+
+    signals: those of its run, if they are known. until: only so many bytes of the log count.
+    """
+    known = (trainer,) if trainer else registry.every()
+    patterns = signals or [signal for one in known for signal in one.signals()]
+    return last_words(log, patterns, [harmless for one in known for harmless in ask.harmless(one)], until)
 
 
-def _silent_failure(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer) -> Failure | None:
+def _silent_failure(finished: FinishedRun, trainer: Trainer) -> Failure | None:
     """Why a run failed whose command exited with 0; None if nothing says that it did.
 
     A shell returns the exit code of its last command. A count that stops short is told from a training that stopped
     early on purpose only where the exit code is known to be the trainer's.
     """
-    if end.cause == LEFT_TRAINING:
-        return Failure(FailureFamily.LEFT_TRAINING, end.reason)
-    found = end_of(log, ask.harmless(trainer))
+    if finished.exit.cause == LEFT_TRAINING:
+        return Failure(FailureFamily.LEFT_TRAINING, finished.exit.reason)
+    found = end_of(finished.rundir.log, ask.harmless(trainer))
     if found.exception is not None:
         return found.exception
-    if found.unfinished and any(one.code == "hidden_exit_code" for one in lint_shell(_reading(spec), where="")):
+    reading = _shell_reader(finished.spec)(finished.spec.command, ()) if found.unfinished else None
+    if reading is not None and any(one.code == "hidden_exit_code" for one in lint_shell(reading, where="")):
         return Failure(FailureFamily.ENDED_EARLY, mask_text(found.unfinished)[:MAX_LINE])
     return None
 
 
-def _reading(spec: RunSpec) -> ShellReading:
+def _shell_reader(spec: RunSpec) -> Callable[[str, Sequence[str]], ShellReading]:
     from autoresearch.lab.resolve.scripts import shell_reader
 
-    return shell_reader(Path(spec.cwd), spec.environment)(spec.command, ())
+    return shell_reader(Path(spec.cwd), spec.environment)
 
 
-def failed_evaluation(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer) -> Failure | None:
+def _failed_evaluation(finished: FinishedRun, trainer: Trainer) -> Failure | None:
     """Why a run that ended well but was to be evaluated has no metric; None if it has one."""
+    spec, end, own = finished.spec, finished.exit, finished.rundir.evaluation
     cut = end.ending is Ending.MAX_TIME and spec.timed_by not in ("timeout", DEADLINE)
     if not spec.evaluate or not (cut or end.ending is Ending.FINISHED):
         return None
-    own = log.with_name("evaluation.log")
     reason = str((end.evaluation or {}).get("reason", "there was none"))
     if reason:
-        line = (said.line if (said := failure_of(own, trainer)) else "") or _last_line(own)
+        said = words_of(own, trainer).cause(ended_badly=True)
+        line = (said.line if said else "") or _last_line(own)
         return Failure(FailureFamily.EVALUATION_FAILED, mask_text(f"{reason}: {line}")[:MAX_LINE] if line else reason)
-    if spec.objective is None or spec.objective.value(RunFiles(spec, trainer, log).evaluation().readings):
+    files = RunFiles(spec, trainer, finished.rundir.log)
+    if spec.objective is None or spec.objective.value(files.evaluation().readings):
         return None
     told = f"the evaluation printed no {spec.objective.metric}"
     return Failure(FailureFamily.EVALUATION_FAILED, told + _nearest(spec.objective, own))
 
 
-def why_unmeasured(
-    spec: RunSpec, end: ExitRecord, trainer: Trainer, log: Path, measurement: Measurement
-) -> Failure | None:
+def why_unmeasured(finished: FinishedRun, trainer: Trainer, measurement: Measurement) -> Failure | None:
     """Why a run without a visible failure was not measured, or is no success; None if it needed no metric.
 
     A named trainer prints its steps; one that printed none did not train.
     """
+    spec, end = finished.spec, finished.exit
     if end.ending in (Ending.FINISHED, Ending.MAX_TIME) and (what := _diverged(spec.objective, measurement)):
         return Failure(FailureFamily.DIVERGED, what)
     if end.ending is not Ending.FINISHED or measurement.measured:
@@ -146,7 +155,7 @@ def why_unmeasured(
     what = f"{spec.objective.metric} was not read"
     if near:  # it logs well, and the name is another one
         what += f"; write the name that it has into the notes, `- metric: {near[0]}`; most like it: {', '.join(near)}"
-    return Failure(FailureFamily.METRIC_UNREAD, what + _nearest(spec.objective, log))
+    return Failure(FailureFamily.METRIC_UNREAD, what + _nearest(spec.objective, finished.rundir.log))
 
 
 def _diverged(objective: Objective | None, measurement: Measurement) -> str:
@@ -190,21 +199,15 @@ def _last_line(log: Path) -> str:
 
 def _confession(log: Path, patterns: Sequence[str]) -> str:
     """The last line near the log's end that starts with one of the patterns; "" for none."""
-    if not patterns:
-        return ""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - TAIL))
-            lines = file.read().decode("utf-8", "replace").splitlines()
-    except OSError:
-        return ""
-    return next((text for text in map(clean_line, reversed(lines)) if any(re.match(one, text) for one in patterns)), "")
+    lines = map(clean_line, reversed(list(tail_lines(log, max_bytes=TAIL)))) if patterns else ()
+    return next((text for text in lines if any(re.match(one, text) for one in patterns)), "")
 
 
 def diagnosis(last_words: LastWords, cause: Failure | None) -> Diagnosis:
     """A diagnosis with this cause, which is then not repeated among the others."""
     also = tuple(f for f in last_words.failures if cause is None or f.family is not cause.family)
-    return Diagnosis(cause, also, tuple(f for f in last_words.overcome if f != cause), last_words.digest)
+    overcome = tuple(f for f in last_words.overcome if f != cause)
+    return Diagnosis(cause, also, overcome, last_words.digest, last_words.traceback)
 
 
 def open_stall(happened: list[Event]) -> Event | None:
@@ -220,9 +223,7 @@ def open_stall(happened: list[Event]) -> Event | None:
 
 def killing_command(spec: RunSpec) -> str:
     """The run's command, or script line that it starts, that kills processes by name; "" for none."""
-    from autoresearch.lab.resolve.scripts import shell_reader
-
-    read = shell_reader(Path(spec.cwd), spec.environment)
+    read = _shell_reader(spec)
     for command in (spec.command, *spec.prepare):
         reading = read(command, ())
         texts = {script.where: script.text or "" for script in reading.scripts}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,16 +19,14 @@ from autoresearch.lab.results.diagnosis import (
     diagnosis,
     open_stall,
     why_unmeasured,
-    words_of_run,
+    words_of,
 )
 from autoresearch.lab.results.measure import RunFiles
-from autoresearch.readers.log_end import LastWords, last_words
+from autoresearch.lab.runs.run_status import tail_lines
 from autoresearch.records import events, order_file
 from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.secrets import mask_text
-from autoresearch.trainers import ask, registry
+from autoresearch.records.recorded_run import FinishedRun, RecordedRun
 
 QUIET_S = 10.0  # output older than this at the end counts as silence
 _CUT = (Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.MAX_TIME)
@@ -95,32 +92,26 @@ def explain_run(recorded: RecordedRun, end: ExitRecord | None, trainer: Trainer,
     rundir, spec = recorded.rundir, recorded.spec
     happened = events.read(rundir.events)[0]
     if end is None:
-        words = words_of_run(spec, rundir.log, trainer)
+        words = words_of(rundir.log, trainer, spec.signals)
         found = diagnosis(words, words.cause(ended_badly=False))
         death = _living(happened, order_file.observed(rundir))
     else:
-        found = diagnose(spec, end, rundir.log, trainer, hung=open_stall(happened) is not None)
+        finished = FinishedRun(rundir, spec, end)
+        found = diagnose(finished, trainer)
         if found.cause is None and end.ending is Ending.FINISHED:
             measurement = RunFiles(spec, trainer, rundir.log, ended=True).measure()
-            found = replace(found, cause=why_unmeasured(spec, end, trainer, rundir.log, measurement))
+            found = replace(found, cause=why_unmeasured(finished, trainer, measurement))
         death = _death(end, happened, rundir.log)
     failed = found.cause is not None and found.cause.family is FailureFamily.EVALUATION_FAILED
     log = rundir.evaluation if failed else rundir.log
-    return Explanation(log, found, _tries(found.cause, end, trainer), death, _tail(log, tail))
+    return Explanation(log, found, _tries(found.cause, end, trainer), death, tuple(tail_lines(log, tail)))
 
 
 def explain_log(log: Path, trainer: Trainer | None, tail: int) -> Explanation:
     """Explain any log, of a known or unknown trainer; a log does not show how its process ended."""
     words = words_of(log, trainer)
     found = diagnosis(words, words.cause(ended_badly=False))
-    return Explanation(log, found, _tries(found.cause, None, trainer), None, _tail(log, tail))
-
-
-def words_of(log: Path, trainer: Trainer | None = None) -> LastWords:
-    """The failures and signals of a log; without a trainer, by the patterns of all of them."""
-    known = (trainer,) if trainer else registry.every()
-    signals = [signal for one in known for signal in one.signals()]
-    return last_words(log, signals, [h for one in known for h in ask.harmless(one)])
+    return Explanation(log, found, _tries(found.cause, None, trainer), None, tuple(tail_lines(log, tail)))
 
 
 def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | None) -> tuple[str, ...]:
@@ -167,13 +158,12 @@ def _cut(end: ExitRecord, happened: list[Event], log: Path) -> Death:
             quiet = round(max(0.0, decided.t - written), 1)
         except OSError:
             pass
-    hung = silent is not None
-    death = Death("cut", hung, "", silent, quiet)
     how = f"it did not end by itself: {end.reason}"
-    if not hung:
-        return Death("cut", False, f"{how}; it was getting on until then", silent, quiet)
+    if silent is None:
+        return Death("cut", False, f"{how}; it was getting on until then", quiet_s=quiet)
+    death = Death("cut", True, "", silent, quiet)
     still = "it went on to print, but nothing that counts as progress" if death.chatty else "it hung"
-    return Death("cut", True, f"{how}; {still}, without a signal for {spoken(silent or 0.0)}", silent, quiet)
+    return replace(death, sentence=f"{how}; {still}, without a signal for {spoken(silent)}")
 
 
 def _silent_s(end: ExitRecord, happened: list[Event], decided: Event | None) -> float | None:
@@ -189,30 +179,24 @@ def _silent_s(end: ExitRecord, happened: list[Event], decided: Event | None) -> 
     return round(decided.t - stall.t + float(stall.get("silent_s") or 0.0), 1)
 
 
-def _tail(log: Path, count: int) -> tuple[str, ...]:
-    from autoresearch.lab.runs.run_status import tail_lines
-
-    return tuple(mask_text(line) for line in tail_lines(log, count))
-
-
 def as_payload(explanation: Explanation) -> dict[str, Any]:
     """The flat JSON object. All log text is stripped of escapes and bounded, but still untrusted."""
-    cause, death = explanation.diagnosis.cause, explanation.death
+    cause, death, found = explanation.diagnosis.cause, explanation.death, explanation.diagnosis
+    position = _position(cause) if cause else {"line_number": None, "byte_offset": None}
     return {
         "failure": cause.family.value if cause else None,
         "class": cause.family.value if cause else None,
         "failure_line": cause.line if cause else None,
-        "line_number": cause.position.number or None if cause else None,
-        "byte_offset": cause.position.offset if cause and cause.position.offset >= 0 else None,
+        **position,
         "times": cause.times if cause else None,
-        "certain": explanation.diagnosis.certain,
+        "certain": cause is not None and cause.certain,
         "process_name": cause.process or None if cause else None,
         "exception": cause.exception or None if cause else None,
         "frame": _frame(cause),
         "note": cause.note or None if cause else None,
         "policy": table().policy(cause.family).value if cause else None,
-        "also": records(explanation.diagnosis.also),
-        "overcome": records(explanation.diagnosis.overcome),
+        "also": [_record(failure) for failure in found.also[:10]],
+        "overcome": [_record(failure) for failure in found.overcome[:10]],
         "process": death.word if death else None,
         "hung": death.hung if death else None,
         "chatty": death.chatty if death else None,
@@ -220,10 +204,19 @@ def as_payload(explanation: Explanation) -> dict[str, Any]:
         "how": death.sentence if death else None,
         "try": list(explanation.tries),
         "tail": list(explanation.tail),
-        "digest": list(explanation.diagnosis.digest),
+        "digest": list(found.digest),
         "untrusted": ["failure_line", "exception", "frame", "also", "overcome", "tail", "digest"],
         "log_path": str(explanation.log),
     }
+
+
+def _position(failure: Failure) -> dict[str, Any]:
+    at = failure.position
+    return {"line_number": at.number or None, "byte_offset": at.offset if at.offset >= 0 else None}
+
+
+def _record(failure: Failure) -> dict[str, Any]:
+    return {"class": failure.family.value, "line": failure.line, "times": failure.times, **_position(failure)}
 
 
 def _frame(cause: Failure | None) -> dict[str, Any] | None:
@@ -232,17 +225,3 @@ def _frame(cause: Failure | None) -> dict[str, Any] | None:
         return None
     at = cause.frame
     return {"path": at.path, "line": at.line, "function": at.function, "own": at.is_own, "role": at.role or None}
-
-
-def records(failures: Iterable[Failure]) -> list[dict[str, Any]]:
-    """Failures as JSON; at most ten."""
-    return [
-        {
-            "class": f.family.value,
-            "line": f.line,
-            "times": f.times,
-            "line_number": f.position.number or None,
-            "byte_offset": f.position.offset if f.position.offset >= 0 else None,
-        }
-        for f in list(failures)[:10]
-    ]

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.diagnosis.failure import Failure
-from autoresearch.core.run.ending import HUNG_AFTER_END, TAMPERED, Ending
+from autoresearch.core.run.ending import HUNG_AFTER_END, TAMPERED, Ending, Verdict, lone_verdict
+from autoresearch.core.run.spec import DEADLINE
 from autoresearch.core.statistics.comparable import no_signal
 from autoresearch.lab.resolve.trainer_settings import copy_of
-from autoresearch.lab.results.diagnosis import BADLY, diagnose, open_stall, why_unmeasured
-from autoresearch.lab.results.judge import MeasuredRun
-from autoresearch.lab.results.measure import Measurement, RunFiles, traceback_of
-from autoresearch.records import events, spec_file
+from autoresearch.lab.results.diagnosis import diagnose, why_unmeasured
+from autoresearch.lab.results.measure import Measurement, RunFiles
+from autoresearch.records import spec_file
+from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.hostile import read_own, write_atomically
 from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.secrets import masked_file
@@ -58,28 +59,33 @@ class ExaminedRun:
         return no_signal(self.measurement.steps)
 
     @property
-    def measured(self) -> MeasuredRun:
-        """What the judge is to know of it."""
-        spec, end = self.finished.spec, self.finished.exit
-        return MeasuredRun(
-            spec,
-            replace(end, ending=Ending.FINISHED) if self.hung_after_end else end,
-            self.value,
-            self.steps,
-            self.idle,
-            needs_metric=spec.objective is not None or self.failure is not None or bool(self.tampered),
-            series=self.measurement.series,
-        )
+    def judged_end(self) -> ExitRecord:
+        """How it ended, for the judge."""
+        end = self.finished.exit
+        return replace(end, ending=Ending.FINISHED) if self.hung_after_end else end
+
+    @property
+    def needs_metric(self) -> bool:
+        """Whether it is no success without a value; False for one without a named metric that did not fail."""
+        return self.finished.spec.objective is not None or self.failure is not None or bool(self.tampered)
+
+    @property
+    def counted(self) -> float | None:
+        """The metric, if it counts after this ending: a campaign's --timeout is a failure, exp_max_time is not."""
+        ending = self.judged_end.ending
+        if ending is Ending.MAX_TIME:
+            counts = self.finished.spec.timed_by not in ("timeout", DEADLINE)
+        else:
+            counts = lone_verdict(ending, measured=True) is Verdict.KEEP
+        return self.value if counts else None
 
 
 def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:
     """Measure a run, find out why it failed, and whether its records are its own."""
     spec, end, log, trainer = finished.spec, finished.exit, finished.rundir.log, registry.of_run(finished.spec)
-    hung = open_stall(events.read(finished.rundir.events)[0]) is not None
     ran = end.ending is not Ending.LAUNCH_FAILED  # otherwise another run measured what lies there
     measurement = RunFiles(spec, trainer, log, end.returncode == 0).measure() if ran else Measurement(())
-    failure = diagnose(spec, end, log, trainer, hung=hung).cause
-    traceback = traceback_of(log, trainer) if failure or end.ending in BADLY else ""
+    found = diagnose(finished, trainer)
     tampered, changed = _tampered(finished), ""
     if in_campaign and spec.worktree:
         from autoresearch.lab.ideas import worktree_check
@@ -88,9 +94,9 @@ def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:
         tampered += [f"{TAMPERED}{foreign}"] if foreign else []
     if spec.evaluate and (not end.evaluation or end.evaluation["reason"]):  # earlier output does not count as a metric
         measurement = replace(measurement, series=(), last=None, best=None)
-    examined = ExaminedRun(finished, measurement, failure, traceback, tuple(tampered), changed)
-    if failure is None and not tampered:
-        examined = replace(examined, failure=why_unmeasured(spec, end, trainer, log, measurement))
+    examined = ExaminedRun(finished, measurement, found.cause, found.traceback, tuple(tampered), changed)
+    if found.cause is None and not tampered:
+        examined = replace(examined, failure=why_unmeasured(finished, trainer, measurement))
     return examined
 
 

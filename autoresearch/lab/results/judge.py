@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.statistics.comparable import NO_SIGNAL, Measured, why_not
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.core.statistics.seeding import NEARLY, SeededRun
+from autoresearch.lab.results.finished_run import ExaminedRun
 from autoresearch.records import campaign_records, exit_record
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
@@ -62,94 +63,78 @@ def judging(spec: RunSpec) -> Iterator[CampaignState | None]:
         yield history_of(campaign_dir).state()
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredRun:
-    """All that the judge knows of a run that is over."""
-
-    spec: RunSpec
-    end: ExitRecord
-    value: float | None  # of the objective
-    steps: int | None
-    idle: str = ""  # why it had nothing to learn from, "" if it had
-    needs_metric: bool = True  # False for a run without a named metric that did not fail
-    series: Sequence[tuple[int, float]] = ()  # (step, value) of the objective
-
-    @property
-    def counted(self) -> float | None:
-        """The metric, if it counts after this ending: a campaign's --timeout is a failure, exp_max_time is not."""
-        if self.end.ending is Ending.MAX_TIME:
-            counts = self.spec.timed_by not in ("timeout", DEADLINE)
-        else:
-            counts = lone_verdict(self.end.ending, measured=True) is Verdict.KEEP
-        return self.value if counts else None
-
-
-def judge(measured: MeasuredRun, state: CampaignState | None) -> Judgement:
+def judge(examined: ExaminedRun, state: CampaignState | None) -> Judgement:
     """The verdict on one finished run. `state`: of its campaign; None for a run of its own."""
-    spec, end = measured.spec, measured.end
+    spec, end = examined.finished.spec, examined.judged_end
     idea = next((i for i in state.ideas if i.index == spec.index), None) if state else None
     if state is None or idea is None:
-        verdict = lone_verdict(end.ending, measured=measured.value is not None, needs_metric=measured.needs_metric)
-        reason = NOTHING_MEASURED if verdict is Verdict.KEEP and measured.value is None else ""
+        verdict = lone_verdict(end.ending, measured=examined.value is not None, needs_metric=examined.needs_metric)
+        reason = NOTHING_MEASURED if verdict is Verdict.KEEP and examined.value is None else ""
         return Judgement(verdict, f"stopped: {end.reason}" if end.ending is Ending.STOPPED else reason)
-    if measured.counted is not None and _fell_back(end, state):
+    if examined.counted is not None and _fell_back(end, state):
         reason = f"{end.idle_gpus}, and the baseline used one: it measures nothing of the idea"
         return Judgement(Verdict.CRASH, reason, failure=CPU_FALLBACK)
-    stopped = _stopped(measured, state)
+    stopped = _stopped(examined, state)
     if spec.why == "confirm" and stopped:
         return replace(stopped, judged=False)
     if spec.why == "confirm":
-        fresh = lone_verdict(end.ending, measured=measured.value is not None) is Verdict.KEEP
-        verdict = Verdict(idea.status or Verdict.DISCARD) if fresh and measured.value is not None else Verdict.CRASH
+        fresh = lone_verdict(end.ending, measured=examined.value is not None) is Verdict.KEEP
+        verdict = Verdict(idea.status or Verdict.DISCARD) if fresh and examined.value is not None else Verdict.CRASH
         return Judgement(verdict, "confirmation run: it judges the claim, not the search", judged=False)
-    if is_pruned(end):  # before the smoke rule: it was ended because it was judged
+    # before the smoke rule: its campaign ended it because it was judged; the Runner keeps the cause of the stop request
+    if end.ending is Ending.STOPPED and end.cause == PRUNED:
         return Judgement(Verdict.DISCARD, end.reason, failure=PRUNED)
     if foreign := _foreign(spec, state):
         return Judgement(Verdict.DISCARD, f"not judged: {foreign}", judged=False)
-    if measured.idle and measured.counted is not None and not idea.hypothesis.is_baseline:
-        return Judgement(Verdict.DISCARD, f"{NO_SIGNAL}: {measured.idle}; it judges nothing", judged=False)
-    smoke = "smoke" in spec.claims or (measured.steps is not None and measured.steps < state.spec.min_steps)
-    copied = "" if smoke else _copied(measured, state, idea)
-    values = idea.past_values if copied else [*idea.past_values, measured.counted]
+    if examined.idle and examined.counted is not None and not idea.hypothesis.is_baseline:
+        return Judgement(Verdict.DISCARD, f"{NO_SIGNAL}: {examined.idle}; it judges nothing", judged=False)
+    smoke = "smoke" in spec.claims or (examined.steps is not None and examined.steps < state.spec.min_steps)
+    copied = "" if smoke else _copied(examined, state, idea)
+    values = idea.past_values if copied else [*idea.past_values, examined.counted]
     decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke, copied=bool(copied))
     copy = "a copy of its first run, as it fixes a seed itself; counted as one: " if copied else ""
     reason, flag = f"{copy}{decision.reason}", f"{COPY}it fixes a seed itself: {copied}" if copied else ""
     owed = decision.retest and decision.status is not Verdict.KEEP  # a kept one is only measured better
     if stopped:
         return replace(stopped, noise=decision.noise, judged=decision.judged, pending=owed)
-    flag = "; ".join(filter(None, (flag, _flat(measured, state, idea), _longer(measured, state, idea))))
+    flag = "; ".join(filter(None, (flag, _flat(examined, state, idea), _longer(examined, state, idea))))
     return Judgement(decision.status, reason, decision.noise, decision.judged, owed, flag)
 
 
-def _stopped(measured: MeasuredRun, state: CampaignState) -> Judgement | None:
+def _stopped(examined: ExaminedRun, state: CampaignState) -> Judgement | None:
     """The verdict on a run that somebody stopped, or that ended with its campaign; None for any other."""
-    if measured.end.ending is Ending.MAX_TIME and measured.spec.timed_by == DEADLINE:
+    if examined.judged_end.ending is Ending.MAX_TIME and examined.finished.spec.timed_by == DEADLINE:
         return Judgement(Verdict.DISCARD, "stopped: the campaign's deadline had come", failure=CAMPAIGN_STOPPED)
-    if measured.end.ending is not Ending.STOPPED:
+    if examined.judged_end.ending is not Ending.STOPPED:
         return None
     with_campaign = CAMPAIGN_STOPPED if state.stop_mode == "stop" else ""
-    return Judgement(Verdict.DISCARD, f"stopped: {measured.end.reason}", failure=with_campaign)
+    return Judgement(Verdict.DISCARD, f"stopped: {examined.judged_end.reason}", failure=with_campaign)
 
 
-def _copied(measured: MeasuredRun, state: CampaignState, idea: Idea) -> str:
+def _copied(examined: ExaminedRun, state: CampaignState, idea: Idea) -> str:
     """What shows that a first re-test repeats the first run, as a clause; "" if it does not, or if it is not certain.
 
     Curves are read only if the two values are closer than those of different seeds usually are.
     """
-    if measured.counted is None or measured.spec.why != "retest" or state.seed_check is None or len(idea.values) != 1:
+    if (
+        examined.counted is None
+        or examined.finished.spec.why != "retest"
+        or state.seed_check is None
+        or len(idea.values) != 1
+    ):
         return ""
-    seed = next((one.seed for one in idea.runs if one.run == measured.spec.run), None)
+    seed = next((one.seed for one in idea.runs if one.run == examined.finished.spec.run), None)
     sd = noise_without(state, idea).sd
-    if seed is None or sd is None or abs(measured.counted - idea.values[0]) > sd / NEARLY:
+    if seed is None or sd is None or abs(examined.counted - idea.values[0]) > sd / NEARLY:
         return ""
     from autoresearch.lab.campaigns.seed_curves import copy_of_first
 
-    return copy_of_first(state, idea, SeededRun(seed, tuple(measured.series)))
+    return copy_of_first(state, idea, SeededRun(seed, tuple(examined.measurement.series)))
 
 
-def _flat(measured: MeasuredRun, state: CampaignState, idea: Idea) -> str:
+def _flat(examined: ExaminedRun, state: CampaignState, idea: Idea) -> str:
     """The flag of an edited idea whose objective is the same at every step, while the baseline's is not; else ""."""
-    values = [value for _, value in measured.series]
+    values = [value for _, value in examined.measurement.series]
     if not (state.spec.self_reported and idea.edited) or len(values) < FLAT_FROM or len(set(values)) > 1:
         return ""
     from autoresearch.lab.campaigns.seed_curves import baseline_is_flat
@@ -157,12 +142,12 @@ def _flat(measured: MeasuredRun, state: CampaignState, idea: Idea) -> str:
     return "" if baseline_is_flat(state) else f"{FLAT}its objective is {values[0]:.4g} at all {len(values)} steps"
 
 
-def _longer(measured: MeasuredRun, state: CampaignState, idea: Idea) -> str:
+def _longer(examined: ExaminedRun, state: CampaignState, idea: Idea) -> str:
     """The flag of an edited idea that trains many more steps than the baseline, whose gain that may be; else ""."""
     usual = max((row.steps or 0 for row in state.baseline.rows), default=0) if state.baseline else 0
-    if not (idea.edited and usual and measured.steps and measured.steps >= LONGER * usual):
+    if not (idea.edited and usual and examined.steps and examined.steps >= LONGER * usual):
         return ""
-    return f"it trained {measured.steps} steps, and the baseline at most {usual}"
+    return f"it trained {examined.steps} steps, and the baseline at most {usual}"
 
 
 def _foreign(spec: RunSpec, state: CampaignState) -> str:
@@ -181,8 +166,3 @@ def _fell_back(end: ExitRecord, state: CampaignState) -> bool:
         return False
     ends = (exit_record.read(RunDir(Path(row.run_dir))) for row in state.baseline.rows if row.run_dir)
     return any(other is not None and other.gpu_used for other in ends)
-
-
-def is_pruned(end: ExitRecord) -> bool:
-    """Whether a campaign ended the run because of its curve: the Runner keeps the cause of the stop request."""
-    return end.ending is Ending.STOPPED and end.cause == PRUNED

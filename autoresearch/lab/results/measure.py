@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.diagnosis.failure import Failure
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec
@@ -182,23 +181,3 @@ def _judge(reads: Sequence[SourceReadings], objective: Objective | None) -> Meas
         warnings=best.warnings,
         summary=best.summary,
     )
-
-
-def failure_of(log: Path, trainer: Trainer, *, ended_badly: bool = True) -> Failure | None:
-    """The failure that a log alone shows, with the line that proves it.
-
-    ended_badly: whether the run is known to have; otherwise a failure that steps followed does not count.
-    """
-    from autoresearch.readers.log_end import last_words
-    from autoresearch.trainers import ask
-
-    return last_words(log, trainer.signals(), ask.harmless(trainer)).cause(ended_badly=ended_badly)
-
-
-def traceback_of(log: Path, trainer: Trainer) -> str:
-    """The last traceback in the last megabyte of a log that is not harmless; "" without one."""
-    from autoresearch.core.diagnosis.root import last_traceback
-    from autoresearch.readers.console import tail_lines
-    from autoresearch.trainers import ask
-
-    return last_traceback(list(tail_lines(log, max_bytes=1 << 20)), ask.harmless(trainer))

@@ -15,7 +15,7 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.errors import NotFoundError, UsageError
-from autoresearch.lab.results.measure import RunFiles, failure_of
+from autoresearch.lab.results.measure import RunFiles
 from autoresearch.lab.runs import outcome
 from autoresearch.plugins import PluginNames
 from autoresearch.readers.file_kind import check_text, sniff
@@ -105,8 +105,8 @@ def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "")
     guessed = _guessed(path, objective) if kind is SourceFormat.CONSOLE and not trainer else ""
     reader = _reader(trainer or guessed or registry.NAMES[-1], objective)
     reads = [read_source(Source(kind, str(path)), Path(), 0, reader)]
-    failure = failure_of(path, reader, ended_badly=False) if kind is SourceFormat.CONSOLE else None
-    found = _readout(reader, reads, objective, (failure.family.value, failure.line) if failure else None)
+    failure = _failure_in(path, reader, ended_badly=False) if kind is SourceFormat.CONSOLE else None
+    found = _readout(reader, reads, objective, failure)
     if kind in _LINES and not source and objective and not found.best.sources:  # it may be a log, with other spellings
         log = of_log(path, source=SourceFormat.CONSOLE, metric=metric)
         return log if log.best.sources else found
@@ -274,7 +274,11 @@ def _failure_of_run(rundir: RunDir, trainer: Trainer) -> tuple[str, str] | None:
     if done is not None:
         bad = done.failure and (done.crashed or done.exit.ending is not Ending.FINISHED)
         return (done.failure, done.failure_line or done.exit.reason) if bad else None
-    if rundir.state() is not RunState.DEAD:
-        return None
-    failure = failure_of(rundir.log, trainer)
+    return _failure_in(rundir.log, trainer, ended_badly=True) if rundir.state() is RunState.DEAD else None
+
+
+def _failure_in(log: Path, trainer: Trainer, *, ended_badly: bool) -> tuple[str, str] | None:
+    from autoresearch.lab.results.diagnosis import words_of  # spared for a run that lives
+
+    failure = words_of(log, trainer).cause(ended_badly=ended_badly)
     return (failure.family.value, failure.line) if failure else None

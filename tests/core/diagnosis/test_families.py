@@ -12,6 +12,7 @@ from autoresearch.core.run.ending import DEVICES, EXCUSED
 HEAD = "Traceback (most recent call last):"
 OWN = '  File "/w/train.py", line 5, in main'
 LIBRARY = '  File "/v/lib/python3.11/site-packages/trl/c.py", line 9, in f'
+HUB = '  File "/v/lib/python3.11/site-packages/huggingface_hub/file_download.py", line 9, in get'
 IMPORTED = '  File "/v/lib/python3.11/site-packages/vllm/_c.py", line 3, in <module>'
 
 TEXTS = """
@@ -26,6 +27,7 @@ host_memory    numpy._core._exceptions._ArrayMemoryError: Unable to allocate 128
 host_memory    run.sh: line 28:  8156 Killed                  python train.py
 host_memory    OpenBLAS blas_thread_init: pthread_create failed for thread 33 of 64: Resource temporarily unavailable
 disk           OSError: [Errno 28] No space left on device: '/ckpt/global_step_20'
+host_memory    TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.
 machine        ValueError: Total available GPUs 0 is less than total desired GPUs 8
 machine        GPU memory check failed: all GPUs must have >= 95% free. Violations: GPU 0
 machine        RuntimeError: CUDA error: uncorrectable ECC error encountered
@@ -71,6 +73,7 @@ hang           WARNING: rollout stall -- no rollout committed and no train step 
 hang           (Pdb)
 cancelled      slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO TIME LIMIT ***
 cancelled      slurmstepd: error: *** JOB 4261046 ON c204 CANCELLED AT 2022-04-21T12:13:09 ***
+cancelled      TERM_OWNER: job killed by owner.
 unknown        2026-11-21 07:36:24 ERR cli.py:75 -- \x1b[31mJob 'ajet_math_003' failed\x1b[39m
 unknown        AssertionError
 unknown        Error running subprocess: Command '['/x/python']' returned non-zero exit status 1.
@@ -102,6 +105,11 @@ def test_a_line(family: str, text: str) -> None:
         ("environment", [OWN, IMPORTED], "AttributeError: module 'torch' has no attribute 'uint64'"),
         ("environment", [LIBRARY, LIBRARY], "TypeError: forward() got an unexpected keyword argument 'cache'"),
         ("code", [OWN, LIBRARY], "TypeError: generate() got an unexpected keyword argument 'cache'"),
+        ("environment", [OWN], "AttributeError: module 'trl.models' has no attribute 'patched'"),
+        ("code", [OWN, LIBRARY], "RuntimeError: expected all tensors to be on one device, but found cuda:0 and cpu"),
+        ("configuration", [OWN, LIBRARY], "wandb.SettingsValidationError: Invalid value for property run_name"),
+        ("network", [OWN, HUB], "OSError: Consistency check failed: file should be of size 2776 but has size 1326"),
+        ("network", [OWN, LIBRARY], "RuntimeError: cannot pickle: ConnectionError(MaxRetryError('huggingface.co'))"),
         ("unknown", [OWN, LIBRARY], "RuntimeError: something went wrong"),
         ("unknown", [OWN], "TimeoutError"),
         ("unknown", [OWN], "RuntimeError: the server failed to start"),

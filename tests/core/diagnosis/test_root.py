@@ -163,6 +163,7 @@ def test_certain_only_with_two_signs_and_without_contradiction() -> None:
     assert not certain(ENGINE) and not certain("AssertionError")
     full = "OSError: [Errno 28] No space left on device"
     assert not certain(f"torch.OutOfMemoryError: {OOM}", full)  # one of the two, and which is not known
+    assert not certain(*chain("KeyError: 'x'"), DURING, *chain("ImportError: no cache"))  # nor which of a chain
 
 
 def test_what_two_steps_followed_was_overcome() -> None:

@@ -19,7 +19,6 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.results import row_lookup
 from autoresearch.lab.results.collect import collect
 from autoresearch.lab.results.compare import compare
-from autoresearch.lab.results.judge import MeasuredRun, judge
 from autoresearch.records import exit_record, spec_file
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.index import Index
@@ -47,10 +46,10 @@ def spec_of(made: Any, trainer: str) -> RunSpec:
 
 def test_a_run_of_the_other_mode_is_not_judged(made: Any) -> None:
     end = ExitRecord("other-000001", Ending.FINISHED, "")
-    verdict = judge(MeasuredRun(spec_of(made, "agentjet_swarm"), end, 0.99, 40), made.state())
+    verdict = made.judged(spec_of(made, "agentjet_swarm"), end, 0.99)
     assert (verdict.verdict, verdict.judged) == (Verdict.DISCARD, False)
     assert "not judged" in verdict.reason and "reward >= 1" in verdict.reason and "reward > 0" in verdict.reason
-    same = judge(MeasuredRun(spec_of(made, "agentjet"), end, 0.99, 40), made.state())
+    same = made.judged(spec_of(made, "agentjet"), end, 0.99)
     assert same.judged and "not judged" not in same.reason
 
 
@@ -58,7 +57,7 @@ def test_a_run_that_was_not_judged_does_not_stop_the_others(made: Any) -> None:
     made.run("other", 0.99, "discard", trainer="agentjet_swarm", curve=False)
     made.verdict("smoke", "other", run="other-000001")
     spec = replace(spec_of(made, "agentjet"), run="other-000002")
-    assert judge(MeasuredRun(spec, ExitRecord(spec.run, Ending.FINISHED, ""), 0.99, 40), made.state()).judged
+    assert made.judged(spec, ExitRecord(spec.run, Ending.FINISHED, ""), 0.99).judged
 
 
 def test_compare_and_ledger_say_so(made: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,7 +104,7 @@ def test_a_run_that_fell_back_to_the_cpu_measures_nothing_and_is_tried_again(
     ended(made.state().rows[0], baseline)
     row = made.run("other", 0.99, "discard")
     spec = replace(made.run_spec(row, "other", "m.jsonl"), why=why)
-    verdict = judge(MeasuredRun(spec, ended(row, used, ending), 0.99, 40), made.state())
+    verdict = made.judged(spec, ended(row, used, ending), 0.99)
     assert (verdict.failure == "cpu_fallback") is fell_back
     assert ("no GPU was used, though 1 was leased, and the baseline used one" in verdict.reason) is fell_back
     if fell_back:

@@ -14,7 +14,6 @@ from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.pruner import Pruner
-from autoresearch.lab.results.judge import MeasuredRun, judge
 from autoresearch.records import events, spec_file
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, read_json
@@ -192,9 +191,9 @@ def end(made: Any, living: Living, cause: str) -> ExitRecord:
 def test_it_is_judged_discard_and_that_is_final(past: Any) -> None:
     past.spec = replace(past.spec, min_steps=1000)  # it would be a smoke run: it was cut because it was judged
     new = Living(past, "new")
-    verdict = judge(MeasuredRun(new.spec, end(past, new, "pruned"), 0.99, 10), past.state())
+    verdict = past.judged(new.spec, end(past, new, "pruned"), 0.99, 10)
     assert (verdict.verdict, verdict.judged, verdict.reason) == (Verdict.DISCARD, True, end(past, new, "pruned").reason)
-    stopped = judge(MeasuredRun(new.spec, end(past, new, "stop_request"), 0.99, 10), past.state())
+    stopped = past.judged(new.spec, end(past, new, "stop_request"), 0.99, 10)
     assert not stopped.judged, "what somebody stopped says nothing of the idea"
     past.tell("withdrawn", run=new.run)
     past.run("new", 0.99, "discard", ending="stopped", failure="pruned")

@@ -10,7 +10,6 @@ import pytest
 
 from autoresearch.core.run.ending import Ending
 from autoresearch.lab.results.collected import charged
-from autoresearch.lab.results.judge import MeasuredRun, judge
 from autoresearch.records.exit_record import ExitRecord
 
 pytestmark = pytest.mark.system
@@ -26,7 +25,7 @@ def test_it_is_no_crash_and_takes_nothing_back(campaign: Callable[..., Any], mod
     last = made.state().by_slug("good").rows[-1]
     spec = replace(made.run_spec(replace(last, run_id="good-000002"), "good", "m.jsonl"), why=why)
     end = ExitRecord(spec.run, Ending.STOPPED, "enough", cause="stop_request")
-    verdict = judge(MeasuredRun(spec, end, 0.2, 10), made.state())
+    verdict = made.judged(spec, end, 0.2, 10)
     assert (verdict.verdict.value, verdict.reason, verdict.failure) == ("discard", "stopped: enough", failure)
 
     made.run("good", 0.2, "discard", ending="stopped", failure=failure, standing="discard", curve=False)
