@@ -141,31 +141,6 @@ def test_one_script_speaks_every_dialect(dialect: str, stream: bool, model_serve
     assert [(r.dialect, r.tools, r.calls) for r in model_server.asked] == [(dialect, 1, n) for n in range(4)]
 
 
-def test_a_side_request_without_tools_gets_ok_and_uses_up_no_rule(model_server: ModelServer, ask: Ask) -> None:
-    model_server.on("title", {"text": "wrong"}, times=1)
-    path, body = anthropic("a title for this")
-    assert said(path, ask(model_server.port, path, body | {"tools": []})) == ("", "ok")
-    assert said(path, ask(model_server.port, path, body)) == ("", "wrong")
-
-
-def test_a_rule_that_is_used_up_lets_the_next_answer(model_server: ModelServer, ask: Ask) -> None:
-    model_server.on("fix", {"shell": "first"}, {"text": "A"}, times=1)
-    model_server.on("fix", {"text": "B"})
-    path, body = chat("fix it")
-    assert said(path, ask(model_server.port, path, body)) == ("bash", {"command": "first"})
-    later = chat("fix it", 1)[1]  # the turn keeps its rule although that is used up
-    assert said(path, ask(model_server.port, path, later)) == ("", "A")
-    assert said(path, ask(model_server.port, path, body)) == ("", "B")
-
-
-def test_a_function_may_make_the_steps(model_server: ModelServer, ask: Ask) -> None:
-    model_server.answer_with(lambda asked: [{"text": asked.text.upper()}] if "loud" in asked.text else None)
-    model_server.on("", {"text": "quiet"})
-    path, body = gemini("loud")
-    assert said(path, ask(model_server.port, path, body)) == ("", "LOUD")
-    assert said(path, ask(model_server.port, *gemini("else"))) == ("", "quiet")
-
-
 def test_a_generator_may_make_the_steps_one_by_one(model_server: ModelServer, ask: Ask) -> None:
     def look(asked: Asked) -> Flow:
         while "x" not in asked.result:
@@ -176,21 +151,6 @@ def test_a_generator_may_make_the_steps_one_by_one(model_server: ModelServer, as
     for results, wanted in ((0, ("Bash", {"command": "look"})), (1, ("", "seen after 1")), (2, ("", "done"))):
         path, body = anthropic("go", results)
         assert said(path, ask(model_server.port, path, body)) == wanted
-
-
-def test_a_command_of_codex_that_runs_still_is_looked_after(model_server: ModelServer, ask: Ask) -> None:
-    model_server.on("go", {"shell": "long"}, {"text": "over"})
-    path, body = responses("go", 1)
-    body["tools"].append({"type": "function", "name": "write_stdin", "parameters": {}})
-    body["input"][-1]["output"] = "Process running with session ID 7\nOutput:\n"
-    assert ask(model_server.port, *responses("go")).status == 200
-    name, arguments = said(path, ask(model_server.port, path, body))
-    assert (name, arguments["session_id"]) == ("write_stdin", 7)
-    body["input"] += [
-        {"type": "function_call", "call_id": "a", "name": "write_stdin", "arguments": "{}"},
-        {"type": "function_call_output", "call_id": "a", "output": "Process exited with code 0"},
-    ]
-    assert said(path, ask(model_server.port, path, body)) == ("", "over")
 
 
 def test_faults_come_before_the_answer_and_then_are_over(model_server: ModelServer, ask: Ask) -> None:
@@ -205,14 +165,6 @@ def test_faults_come_before_the_answer_and_then_are_over(model_server: ModelServ
         ask(model_server.port, path, body)
     assert said(path, ask(model_server.port, path, body)) == ("", "at last")
     assert [r.status for r in model_server.asked] == [429, 429, 0, 200]
-
-
-def test_a_fault_in_the_middle_of_a_turn_is_over_too(model_server: ModelServer, ask: Ask) -> None:
-    model_server.on("x", {"shell": "ls"}, {"http": 500}, {"text": "went on"})
-    path, body = responses("x", 1)
-    ask(model_server.port, *responses("x"))
-    assert ask(model_server.port, path, body).status == 500
-    assert said(path, ask(model_server.port, path, body)) == ("", "went on")
 
 
 def test_what_hangs_is_let_go(model_server: ModelServer, ask: Ask, eventually: Callable[..., None]) -> None:
@@ -232,51 +184,6 @@ def test_what_hangs_is_let_go(model_server: ModelServer, ask: Ask, eventually: C
     model_server.release()
     thread.join()
     assert ended == [http.client.RemoteDisconnected]
-
-
-def test_a_flood_is_as_large_as_it_was_told_to_be(model_server: ModelServer, ask: Ask) -> None:
-    model_server.on("", {"flood": 1_000_000})
-    path, body = responses("much")
-    assert len(said(path, ask(model_server.port, path, body | {"stream": True}))[1]) >= 1_000_000
-
-
-def test_the_answer_claims_the_tokens_that_it_was_told_to(model_server: ModelServer, ask: Ask) -> None:
-    model_server.on("", {"text": "dear", "usage": {"in": 12345, "out": 678}})
-    assert ask(model_server.port, *anthropic("x")).json["usage"] == {"input_tokens": 12345, "output_tokens": 678}
-    assert ask(model_server.port, *chat("x")).json["usage"]["total_tokens"] == 13023
-
-
-def test_every_request_is_counted_in_memory_and_in_the_log(model_server: ModelServer, ask: Ask, tmp_path: Path) -> None:
-    path, body = anthropic("hello")
-    ask(model_server.port, path, body)
-    ask(model_server.port, "/v1/messages/count_tokens", body)
-    ask(model_server.port, "/v1/models")
-    size = len(json.dumps(body))
-    kept = [(r.method, r.size, r.tokens, r.dialect) for r in model_server.requests]
-    assert kept == [("POST", size, -(-size // 4), "anthropic"), ("POST", size, -(-size // 4), ""), ("GET", 0, 0, "")]
-    logged = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text().splitlines()]
-    assert [(e["method"], e["size"], e["tokens"], e["dialect"]) for e in logged] == kept
-    assert logged[0]["turn"] == "hello" and "body" not in logged[0]
-
-
-def test_a_body_in_chunks_is_read(model_server: ModelServer) -> None:
-    model_server.on("", {"text": "yes"})
-    path, body = chat("x")
-    content = json.dumps(body).encode()
-    connection = http.client.HTTPConnection("127.0.0.1", model_server.port, timeout=60)
-    try:
-        connection.request("POST", path, iter([content[:10], content[10:]]), encode_chunked=True)
-        assert json.loads(connection.getresponse().read())["choices"][0]["message"]["content"] == "yes"
-    finally:
-        connection.close()
-    assert model_server.requests[0].size == len(content)
-
-
-def test_a_rule_that_makes_no_sense_is_refused(model_server: ModelServer) -> None:
-    with pytest.raises(ValueError, match="exactly one of"):
-        model_server.on("x", {"txt": "typo"})
-    with pytest.raises(ValueError, match="exactly one of"):
-        model_server.on("x", {"text": "a", "shell": "b"})
 
 
 @pytest.mark.system

@@ -114,24 +114,6 @@ def test_a_good_run_has_two_sessions_that_end_together(bench: Any, swarm: Bluepr
     assert sessions_of(bench) == []
 
 
-def test_an_engine_that_rolls_already_is_refused(bench: Any, swarm: Blueprint) -> None:
-    done = bench.ask("run", swarm(server="--state ROLLING:3"), check=10)
-    assert (done["ending"], done["failure"]) == ("launch_failed", "engine_busy")
-    assert "the engine is ENGINE.ROLLING at global_step 3" in log_of(done)
-    assert "started engine" not in log_of(done)
-    ended(bench, done, "launch_failed")
-
-
-def test_an_engine_that_rolls_already_is_stopped_and_its_old_step_is_nobodys(bench: Any, swarm: Blueprint) -> None:
-    given = swarm("steps=2 evals", server="--state ROLLING:7 --total 2", notes="- swarm_on_busy: stop")
-    done = bench.ask("run", given)
-    assert done["ending"] == "finished"
-    log = log_of(done)
-    assert "it is stopped" in log
-    assert re.findall(r"^\[swarm\] step (\d+)", log, re.MULTILINE) == ["1"]
-    ended(bench, done, "finished")
-
-
 def test_an_engine_that_dies_while_it_boots_ends_the_run_at_once(bench: Any, swarm: Blueprint) -> None:
     done = bench.ask("run", swarm(server="--fault boot_failure"), check=10)
     assert done["ending"] == "crashed"
@@ -149,15 +131,6 @@ def test_a_server_that_dies_takes_its_client_along(bench: Any, swarm: Blueprint)
     assert json.loads(Path(done["run_dir"], "exit.json").read_text())["error_kind"] == "server_died"
     assert "the server's own fault" in log_of(done)
     ended(bench, done, "crashed")
-
-
-def test_a_check_that_passed_is_not_made_again(bench: Any, swarm: Blueprint, tmp_path: Path) -> None:
-    runs = tmp_path / "gate-runs"
-    given = swarm("steps=2 evals", server="--total 2", debug="")
-    same = {"PYTHONDONTWRITEBYTECODE": "1"}  # bytecode beside the scripts would be untracked files: another tree
-    for _ in range(2):
-        assert bench.ask("run", given, GATE_RUNS=str(runs), **same)["ending"] == "finished"
-    assert runs.read_text() == "ran\n"
 
 
 def test_a_runner_that_is_killed_leaves_no_server_and_a_free_port(bench: Any, swarm: Blueprint) -> None:

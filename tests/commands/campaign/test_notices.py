@@ -59,21 +59,6 @@ def test_a_controller_killed_at_its_end_has_told_it_once_when_it_is_resumed(camp
     assert len(hook.posts) == 1
 
 
-def test_a_crash_storm_is_told_to_those_who_want_it(camp: Any, hook: Any) -> None:
-    tell(camp, {"url": hook.url, "events": ["crash_storm"]}, {"command": "exit 1", "events": ["pause"]})
-    camp.recipe(sleep=1)
-    crashing = [{"slug": f"dies-{n}", "overrides": {"mode": "crash", "lr": n / 10}} for n in range(2, 10)]
-    camp.start(queue=camp.ideas(*crashing), baseline=1, confirm=False, count=9)
-    camp.phase("paused")
-    camp.bench.until(lambda: hook.posts)
-    camp.bench.ask("campaign", "stop")
-    camp.over()
-    assert keys(camp) == ["pause"]
-    (post,) = hook.posts
-    assert post["title"] == "one: paused, its ideas crash"
-    assert post["message"].startswith("the last 3 ideas died alike within ")
-
-
 def test_a_pause_is_told_with_its_reason_and_each_pause_anew(camp: Any, hook: Any) -> None:
     camp.recipe(mode="hold")
     tell(camp, hook.url)

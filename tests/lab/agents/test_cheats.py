@@ -55,39 +55,25 @@ def test_what_judges_it_is_not_changed(yard: Any, cheat: Callable[[Path], None],
     assert "+lr = 0.2" in edit.patch, "for the record"
 
 
-@pytest.mark.parametrize("path", ["pluggy/__init__.py", "src/yaml.py", "lib/pytest.py", "tools/yaml.py"])
-def test_what_would_be_imported_in_the_place_of_an_installed_module_is_refused(make_yard: Any, path: str) -> None:
-    """`python -m pytest`, the guard of our docs, passed with a pytest.py that exits with 0."""
-
-    def agent(tree: Path) -> None:
-        (tree / path).parent.mkdir(exist_ok=True, parents=True)
-        (tree / path).write_text("raise SystemExit(0)\n")
-
+def test_what_would_be_imported_in_the_place_of_an_installed_module_is_refused(make_yard: Any) -> None:
+    """`python -m pytest`, the guard of our docs, passed with a pytest.py that exits with 0, or with a link to one."""
     guard = (f"cd lib && {sys.executable} -m pytest", f"{sys.executable} tools/new.py")
-    edit = make_yard(guard=guard).edit(agent)
-    assert edit.unmade is NotMade.PROTECTED and "in the place of the installed" in edit.why, edit
+    yard = make_yard(guard=guard)
+    links = (("pytest", "stand_in/pytest"), ("src", "stand_in"))
+    for path in ("pluggy/__init__.py", "src/yaml.py", "lib/pytest.py", "tools/yaml.py", *links):
 
+        def agent(tree: Path, path: str | tuple[str, str] = path) -> None:
+            file = tree / (path if isinstance(path, str) else "stand_in/pytest/__init__.py")
+            file.parent.mkdir(exist_ok=True, parents=True)
+            file.write_text("raise SystemExit(0)\n")
+            if isinstance(path, tuple):
+                (tree / path[0]).symlink_to(path[1])
 
-def test_the_name_of_an_installed_module_is_free_where_no_guard_looks(make_yard: Any) -> None:
-    def agent(tree: Path) -> None:
-        (tree / "lib/pytest.py").write_text("x = 1\n")
-
-    assert make_yard(guard=("true",)).edit(agent).unmade is None
-
-
-@pytest.mark.parametrize(("link", "target"), [("pytest", "stand_in/pytest"), ("src", "stand_in")])
-def test_so_is_a_link_to_a_package(make_yard: Any, link: str, target: str) -> None:
-    def agent(tree: Path) -> None:
-        (tree / "stand_in" / "pytest").mkdir(parents=True)
-        (tree / "stand_in" / "pytest" / "__init__.py").write_text("raise SystemExit(0)\n")
-        (tree / link).symlink_to(target)
-
-    edit = make_yard(guard=(f"{sys.executable} -m pytest",)).edit(agent)
-    assert edit.unmade is NotMade.PROTECTED and "pytest would be imported in the place of the installed" in edit.why
-
-
-def test_a_new_module_of_its_own_is_none(yard: Any) -> None:
-    assert yard.edit(lambda tree: (tree / "my_reward.py").write_text("x = 1\n")).unmade is None
+        edit = yard.edit(agent)
+        assert edit.unmade is NotMade.PROTECTED and "in the place of the installed" in edit.why, edit
+    free = yard.with_spec(guard=("true",))  # where no guard looks, and a name that nobody else has
+    assert free.edit(lambda tree: (tree / "lib/pytest.py").write_text("x = 1\n")).unmade is None
+    assert free.edit(lambda tree: (tree / "my_reward.py").write_text("x = 1\n")).unmade is None
 
 
 def test_the_same_is_seen_before_a_run_is_started(yard: Any) -> None:
@@ -193,19 +179,17 @@ def test_where_our_own_records_are_broken_nothing_is_taken(yard: Any) -> None:
 # --- 5. It fills the disk ---
 
 
-def ten_thousand_files(tree: Path) -> None:
-    honest(tree)
-    for n in range(100):
-        (tree / f"out{n}").mkdir()
-        for m in range(100):
-            os.close(os.open(tree / f"out{n}/{m}", os.O_CREAT | os.O_WRONLY))
+def test_many_files_are_counted_and_not_read(yard: Any) -> None:
+    def agent(tree: Path) -> None:
+        honest(tree)
+        (tree / "out").mkdir()
+        for n in range(2 * MAX_FILES):
+            os.close(os.open(tree / f"out/{n}", os.O_CREAT | os.O_WRONLY))
 
-
-def test_ten_thousand_files_are_counted_and_not_read(yard: Any) -> None:
     objects = yard.objects()
-    edit = yard.edit(ten_thousand_files)
+    edit = yard.edit(agent)
     assert (edit.unmade, edit.patch) == (NotMade.LARGE, "")
-    assert "10,001 files" in edit.why and str(MAX_FILES) in edit.why
+    assert f"{2 * MAX_FILES + 1:,} files" in edit.why and str(MAX_FILES) in edit.why
     assert yard.objects() == objects
     assert yard.edit(honest).paths == ("train.py",)
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,22 +74,17 @@ def test_a_guard_that_succeeds_leaves_nothing_either(make_yard: Any) -> None:
     assert not alive(int((yard.bench.trees / "child").read_text()))
 
 
-def test_the_limit_is_for_all_of_them(make_yard: Any) -> None:
-    edit = make_yard(guard=("true", "true"), guard_s=0.0).edit(better)
-    assert edit.unmade is NotMade.GUARD and "no time left" in edit.why
-
-
-def test_somebody_may_end_it(make_yard: Any) -> None:
-    yard = make_yard(guard=("touch ../begun; sleep 1000",))
-    object.__setattr__(yard.bench, "stopped", lambda: (yard.bench.trees / "begun").exists())
+def test_a_guard_may_have_no_time_be_ended_or_be_confined(make_yard: Any) -> None:
+    yard = make_yard(guard=("true", "true"), guard_s=0.0)
     edit = yard.edit(better)
+    assert edit.unmade is NotMade.GUARD and "no time left" in edit.why, "the limit is for all of them"
+    yard = yard.with_spec(guard=("touch ../begun; sleep 1000",), guard_s=600.0)
+    begun = yard.bench.trees / "begun"
+    edit = replace(yard, bench=replace(yard.bench, stopped=begun.exists)).edit(better)
     assert edit.unmade is NotMade.GUARD and "was stopped" in edit.why
-
-
-def test_a_guard_can_be_confined(make_yard: Any) -> None:
-    yard = make_yard(guard=("false",))
-    object.__setattr__(yard.bench, "confined", lambda command, place: f"! ({command}) && test $PWD = {place}")
-    assert yard.edit(better).unmade is None
+    yard = yard.with_spec(guard=("false",))
+    inverted = replace(yard.bench, confined=lambda command, place: f"! ({command}) && test $PWD = {place}")
+    assert replace(yard, bench=inverted).edit(better).unmade is None
 
 
 POINTS = [

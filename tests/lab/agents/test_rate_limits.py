@@ -48,40 +48,30 @@ class Agent:
         return [round(time) for time, _ in self.asked]
 
 
-def test_an_answer_needs_no_patience(tmp_path: Path) -> None:
-    agent = Agent(tmp_path, FINE)
-    assert agent.persist() == FINE and agent.told == [] and agent.times == [0]
+def wishes(fault: TurnFault, seconds: float) -> Answer:
+    return Answer(fault=fault, retry_s=seconds)
 
 
-def test_it_comes_back_at_the_promised_pace(tmp_path: Path) -> None:
-    agent = Agent(tmp_path, *[DOWN] * 7, FINE)
+PASSING = {
+    "no wait": ([FINE], [0]),
+    "the promised pace": ([*[DOWN] * 7, FINE], [0, 30, 90, 210, 450, 930, 1890, 2850]),
+    "too soon": ([wishes(TurnFault.QUOTA, 5.0), FINE], [0, 30]),
+    "as it wishes": ([wishes(TurnFault.QUOTA, 3 * HOUR), FINE], [0, 3 * HOUR]),
+    "not for days": ([wishes(TurnFault.QUOTA, 90 * HOUR), FINE], [0, 5 * HOUR]),
+    "an outage is not trusted with its time": ([wishes(TurnFault.OUTAGE, HOUR), FINE], [0, 960]),
+    **{f"{fault} does not pass": ([Answer(fault=fault)], [0]) for fault in TurnFault if not fault.passes},
+}
+
+
+@pytest.mark.parametrize(("answers", "times"), PASSING.values(), ids=PASSING)
+def test_when_it_is_asked_again(tmp_path: Path, answers: list[Answer], times: list[float]) -> None:
+    """Each try in a turn of its own; the usage of all tries is told."""
+    agent = Agent(tmp_path, *answers)
     answer = agent.persist()
-    assert agent.times == [0, 30, 90, 210, 450, 930, 1890, 2850]
-    assert [name for _, name in agent.asked] == [f"{n:04}-propose" for n in range(1, 9)]
-    assert answer.text == "three ideas"
-    assert (answer.usage.seconds, answer.usage.tokens, answer.steps) == (74.0, 150, 4)
-
-
-def test_what_all_tries_cost_is_told(tmp_path: Path) -> None:
-    answer = Agent(tmp_path, BUSY, BUSY, FINE).persist()
-    assert (round(answer.usage.usd or 0, 6), answer.usage.tokens, answer.steps) == (0.7, 172, 6)
-
-
-@pytest.mark.parametrize(
-    ("wish", "second"),
-    [(5.0, 30.0), (3 * HOUR, 3 * HOUR), (90 * HOUR, 5 * HOUR)],
-    ids=["too soon", "as it wishes", "not for days"],
-)
-def test_it_comes_back_when_it_is_told_to(tmp_path: Path, wish: float, second: float) -> None:
-    busy = Answer(fault=TurnFault.QUOTA, retry_s=wish)
-    agent = Agent(tmp_path, busy, FINE)
-    assert agent.persist() == FINE and agent.times == [0, second]
-
-
-def test_an_outage_is_not_trusted_with_its_time(tmp_path: Path) -> None:
-    agent = Agent(tmp_path, Answer(fault=TurnFault.OUTAGE, retry_s=HOUR), FINE)
-    agent.persist()
-    assert agent.times == [0, 960]
+    assert agent.times == times and (answer.text, answer.fault) == (answers[-1].text, answers[-1].fault)
+    assert [name for _, name in agent.asked] == [f"{n:04}-propose" for n in range(1, len(times) + 1)]
+    assert answer.usage == sum((each.usage for each in answers), Usage())
+    assert answer.steps == sum(each.steps for each in answers)
 
 
 @pytest.mark.parametrize(("answer", "most"), [(DOWN, 2 * HOUR), (BUSY, 24 * HOUR)])
@@ -102,28 +92,20 @@ def test_nobody_waits_beyond_the_deadline(tmp_path: Path) -> None:
     assert 9.7 * HOUR < patient.times[-1] <= 10 * HOUR, "a deadline is more than two hours"
 
 
-@pytest.mark.parametrize("fault", [fault for fault in TurnFault if not fault.passes])
-def test_what_does_not_pass_is_not_waited_for(tmp_path: Path, fault: TurnFault) -> None:
-    agent = Agent(tmp_path, Answer(fault=fault))
-    assert agent.persist().fault is fault and agent.times == [0]
-
-
 def test_it_is_interrupted(tmp_path: Path) -> None:
     agent = Agent(tmp_path, BUSY)
     agent.sleep = lambda seconds: agent.stop.set()  # type: ignore[method-assign]
     answer = agent.persist()
     assert answer.fault is TurnFault.STOPPED and answer.usage == BUSY.usage
     assert len(agent.asked) == 1 and agent.told[-1] is None
-
-
-def test_real_time_is_interrupted_at_once(tmp_path: Path) -> None:
-    stop = threading.Event()
+    stop = threading.Event()  # real time, too, at once
     turn = Turn(TurnRole.EDIT, "go", tmp_path, next_directory(tmp_path, TurnRole.EDIT))
     assert waiting_out_limits(lambda _: BUSY, stop, lambda waiting: stop.set())(turn).fault is TurnFault.STOPPED
 
 
 def test_what_is_waited_for_is_said_and_shown(tmp_path: Path) -> None:
-    agent = Agent(tmp_path / "turns", BUSY, FINE)
+    key = "key sk-ant-api03-0123456789abcdefghij is over its limit"
+    agent = Agent(tmp_path / "turns", Answer(fault=TurnFault.QUOTA, message=key), FINE)
     place, said, shown = tmp_path / "waiting.json", list[str](), list[Waiting | None]()
     tell = notice_of_waiting(place, said.append)
 
@@ -135,25 +117,9 @@ def test_what_is_waited_for_is_said_and_shown(tmp_path: Path) -> None:
     agent.persist()
     first, last = shown
     assert first is not None and last is None
-    assert (first.fault, first.role, first.until - first.since, first.tries) == (
-        TurnFault.QUOTA,
-        TurnRole.PROPOSE,
-        30,
-        1,
-    )
+    assert (first.fault, first.role, first.tries) == (TurnFault.QUOTA, TurnRole.PROPOSE, 1)
+    assert first.until - first.since == 30 and "over its limit" in first.message and "0123456789" not in first.message
     assert len(said) == 1 and "a usage limit" in said[0] and "try 2" in said[0] and "propose" in said[0]
-
-
-def test_secrets_in_its_words_are_masked(tmp_path: Path) -> None:
-    agent = Agent(
-        tmp_path, Answer(fault=TurnFault.QUOTA, message="key sk-ant-api03-0123456789abcdefghij is over its limit"), FINE
-    )
-    agent.persist()
-    waiting = agent.told[0]
-    assert waiting is not None and "over its limit" in waiting.message and "0123456789" not in waiting.message
-
-
-def test_a_damaged_file_is_nothing(tmp_path: Path) -> None:
     for text in ("", "{}", "[]", '{"role": "sing"}'):
-        (tmp_path / "waiting.json").write_text(text)
-        assert read_waiting(tmp_path / "waiting.json") is None
+        place.write_text(text)
+        assert read_waiting(place) is None

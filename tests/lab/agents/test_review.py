@@ -34,34 +34,23 @@ def judged(yard: Any, answer: Answer, seen: Callable[[Turn], object] = lambda tu
 
 
 @pytest.mark.system
-def test_an_edit_that_is_refused(yard: Any) -> None:
-    data = {
-        "verdict": "refuse",
-        "reasons": ["train.py:1 prints the metric", "api_key=sk-abcdefgh12345678901234 is there"],
-    }
-    edit = judged(yard, Answer(data=data))
+def test_what_becomes_of_an_edit(yard: Any) -> None:
+    """Refused, or accepted in words around JSON; a review that cannot be understood refuses nothing, and is told."""
+    reasons = ["train.py:1 prints the metric", "api_key=sk-abcdefgh12345678901234 is there"]
+    edit = judged(yard, Answer(data={"verdict": "refuse", "reasons": reasons}))
     assert edit.unmade is NotMade.REFUSED and "train.py:1 prints the metric" in edit.why and "sk-abc" not in edit.why
     assert edit.patch
-
-
-@pytest.mark.system
-def test_an_edit_that_is_accepted_by_words_around_json(yard: Any) -> None:
     edit = judged(yard, Answer(text='Fine: {"verdict": "accept", "reasons": ["look at line 1"]} Bye'))
     assert (edit.unmade, edit.flags[1:]) == (None, ("its review says: look at line 1",))
-
-
-@pytest.mark.system
-@pytest.mark.parametrize(
-    "answer",
-    [
+    for answer in (
         Answer(fault=TurnFault.OUTAGE, message="no network"),
         Answer(text="It looks fine to me."),
         Answer(data={"verdict": "maybe", "reasons": []}),
-    ],
-)
-def test_a_review_that_cannot_be_understood_refuses_nothing_and_is_told(yard: Any, answer: Answer) -> None:
-    edit = judged(yard, answer)
-    assert edit.unmade is None and "not reviewed" in edit.flags[-1]
+    ):
+        edit = judged(yard, answer)
+        assert edit.unmade is None and "not reviewed" in edit.flags[-1]
+    nothing = Edit(unmade=NotMade.EMPTY)
+    assert reviewed(yard.bench, CLAIM, yard.base, nothing, lambda turn: 1 / 0) is nothing, "nobody is asked"
 
 
 @pytest.mark.system
@@ -102,16 +91,6 @@ def test_a_diff_cannot_end_its_fence(yard: Any) -> None:
     assert len(marks) == 2 and prompts[0].rstrip().endswith(marks[-1])
 
 
-@pytest.mark.system
-def test_an_edit_that_came_to_nothing_is_not_reviewed(yard: Any) -> None:
-    nothing = Edit(unmade=NotMade.EMPTY)
-
-    def ask(turn: Turn) -> Answer:
-        raise AssertionError("nobody is asked")
-
-    assert reviewed(yard.bench, CLAIM, yard.base, nothing, ask) is nothing
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -123,8 +102,5 @@ def test_an_edit_that_came_to_nothing_is_not_reviewed(yard: Any) -> None:
 def test_what_is_no_review(data: object) -> None:
     with pytest.raises(UnusableError, match=r"\w"):
         read_review(data)
-
-
-def test_reasons_are_lines_and_few() -> None:
     refused, reasons = read_review({"verdict": "refuse", "reasons": ["a\nb\x1b[31m", *"cdefgh"]})
     assert refused and len(reasons) == MOST_REASONS and reasons[0].startswith("a b")
