@@ -8,7 +8,6 @@ names of the files are those of AgentJet's train-complex-blackbox skill (modelsc
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import re
@@ -25,6 +24,7 @@ from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
+from autoresearch.records.rundir import write_atomically
 
 COLLECTOR = "get_training_dataset_item_list.py"
 EPISODE = "run_episode_once.py"
@@ -275,14 +275,8 @@ def write(texts: dict[str, str], directory: Path, *, force: bool) -> list[Path]:
     if directory.exists() and not directory.is_dir():
         raise ConflictError(f"{directory} is a file; a directory is needed")
     directory.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():  # each by one rename, so that a reader never sees half a file
-        unfinished = directory / f".{name}.{os.getpid()}"
-        try:
-            unfinished.write_text(text, encoding="utf-8")
-            unfinished.replace(directory / name)
-        finally:
-            with contextlib.suppress(OSError):
-                unfinished.unlink()
+    for name, text in texts.items():
+        write_atomically(directory / name, text.encode(), durable=False)
     return [directory / name for name in texts]
 
 

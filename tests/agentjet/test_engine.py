@@ -161,9 +161,7 @@ def test_the_rewards_of_a_step_are_those_of_its_batch_in_the_pool() -> None:
     ("status", "episodes", "collected"),
     [(ROLL, (1, 2), False), (ROLL, (2, 2), True), (ROLL, (0, 0), False), (POST, (1, 2), True), (SYNC, (0, 0), True)],
 )
-def test_an_engine_that_went_off_had_its_batch_or_not(
-    status: str, episodes: tuple[int, int], collected: bool
-) -> None:
+def test_an_engine_that_went_off_had_its_batch_or_not(status: str, episodes: tuple[int, int], collected: bool) -> None:
     watch = EngineWatch(pool_rewards=True)
     for n, poll in enumerate((EnginePoll(f"ENGINE.{BOOT}"), EnginePoll(f"ENGINE.{status}", 4, episodes))):
         watch.update(float(n), poll)

@@ -369,5 +369,3 @@ def test_a_run_without_a_server_has_no_such_program(stand: Any, program: str) ->
         TRAINER.run_program("down", "/no/run", stand.services, stand.said.append)
     with pytest.raises(UsageError, match="run is no run of swarm mode"):
         TRAINER.run_program(program, str(given.rundir.path), stand.services, stand.said.append)
-
-

@@ -46,6 +46,8 @@ def test_a_hook_gets_it_as_it_was_written(tmp_path: Path, hook: Any) -> None:
     assert send(tmp_path, to(hook.url)) == []
     (post,) = hook.posts
     assert (post["title"], post["message"]) == (NOTICE.title, "#7 lr=4.4e-3\nمرحبا *x*")
+    send(tmp_path, to(hook.url))  # who sends again finds what was sent
+    assert hook.posts == [post]
     (line,) = lines_of(tmp_path)
     assert (line["do"], line["notice"], line["to"], line["try"]) == (
         "sent", "pause:1", f"json://127.0.0.1:{hook.port}/***", 1,
@@ -72,22 +74,19 @@ def test_what_fails_twice_arrives_once_and_the_others_do_not_wait_for_it(tmp_pat
 
 
 def test_without_a_network_it_gives_up_after_an_hour(tmp_path: Path, hook: Any, monkeypatch: Any) -> None:
-    gone = to(hook.url, {"command": f"echo no {TOKEN}; exit 7"})
+    """And at once, and never again, on what can never be sent."""
+    assert 3000 < sum(sending.WAITS_S) < 4000
+    gone = to(hook.url, {"command": f"echo no {TOKEN}; exit 7"}, "nosuch://a-t0ken-0815")
     hook.close()
-    slept = send(tmp_path, gone)
-    assert slept == list(sending.WAITS_S) and 3000 < sum(slept) < 4000
-    last = lines_of(tmp_path)[-2:]
-    assert [(line["do"], line["try"]) for line in last] == [("gave_up", len(slept) + 1)] * 2
-    assert "onnection error" in last[0]["reason"] and last[1]["reason"] == f"it ended with 7: no {TOKEN}"
-    assert send(tmp_path, gone) == [] and len(lines_of(tmp_path)) == 2 * (len(slept) + 1)  # never again
+    waits = (1.0, 5.0)  # of seven
+    sending.send(sending.Outgoing(tmp_path, NOTICE, gone.each), sleep=lambda _: None, waits=waits)
+    lines = lines_of(tmp_path)
+    assert [(line["do"], line["try"]) for line in lines[-2:]] == [("gave_up", 3)] * 2
+    assert "onnection error" in lines[-2]["reason"] and lines[-1]["reason"] == f"it ended with 7: no {TOKEN}"
+    assert (lines[2]["do"], lines[2]["to"]) == ("gave_up", "nosuch://***")
+    assert "nparseable" in lines[2]["reason"] and "0815" not in lines[2]["reason"]
+    assert send(tmp_path, gone) == [] and len(lines_of(tmp_path)) == 2 * 3 + 1
     hook.close = lambda: None
-
-
-def test_what_can_never_be_sent_is_not_tried_again(tmp_path: Path) -> None:
-    assert send(tmp_path, to("nosuch://a-t0ken-0815")) == []
-    (line,) = lines_of(tmp_path)
-    assert (line["do"], line["to"]) == ("gave_up", "nosuch://***")
-    assert "nparseable" in line["reason"] and "0815" not in line["reason"]
 
 
 def test_a_command_that_hangs_is_ended_with_all_that_it_started(
@@ -97,14 +96,6 @@ def test_a_command_that_hangs_is_ended_with_all_that_it_started(
     (one,) = to({"command": "sleep 600 & sleep 600"}).each
     with pytest.raises(deliver.NotDelivered, match="took more than"):
         deliver.deliver(one, NOTICE)
-
-
-def test_who_sends_again_finds_what_was_sent(tmp_path: Path, hook: Any) -> None:
-    send(tmp_path, to(hook.url))
-    send(tmp_path, to(hook.url))
-    other = Notice(NoticeKind.PAUSE, "pause:2", "again", ("x",))
-    send(tmp_path, to(hook.url), other)
-    assert hook.titles == [NOTICE.title, "again"]
 
 
 def test_killed_between_the_attempt_and_its_line_it_comes_twice_and_never_not_at_all(

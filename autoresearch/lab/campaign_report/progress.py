@@ -62,24 +62,13 @@ def unmade_row(builder: CommitBuilder, idea: Idea, idea_run: IdeaRun, reason: st
     """The row of a run that could not be made."""
     said = " ".join(reason.split())
     row = _bare_row(builder, idea, idea_run, said if len(said) <= 300 else f"{said[:120]} ... {said[-170:]}", now)
-    return replace(row, elapsed_min=0.0, ending="launch_failed", failure="launch")
+    return replace(row, elapsed_min=0.0, failure="launch")
 
 
 def never_tried_row(campaign_spec: CampaignSpec, slug: str, reason: str, now: float) -> LedgerRow:
     """The row of an entry of a queue that could not be used; its index is 0, as no idea was attempted."""
-    return LedgerRow(
-        index=0,
-        metric_name=campaign_spec.objective.metric,
-        elapsed_min=0.0,
-        status="crash",
-        description=f"{slug} [never tried: {reason}]"[:500],
-        run_id=f"{slug}-never-tried",
-        ending="launch_failed",
-        failure="bad_entry",
-        campaign=campaign_spec.name,
-        started=now,
-        ended=now,
-    )
+    row = _crash(campaign_spec, f"{slug}-never-tried", slug, f"never tried: {reason}", now)
+    return replace(row, elapsed_min=0.0, failure="bad_entry")
 
 
 def record_lost(builder: CommitBuilder, idea: Idea, idea_run: IdeaRun, reason: str, now: float) -> None:
@@ -90,20 +79,29 @@ def record_lost(builder: CommitBuilder, idea: Idea, idea_run: IdeaRun, reason: s
 
 
 def _bare_row(builder: CommitBuilder, idea: Idea, idea_run: IdeaRun, reason: str, now: float) -> LedgerRow:
-    spec = builder.spec
-    return LedgerRow(
+    row = _crash(builder.spec, idea_run.run, idea.hypothesis.sentence[:200], reason, now)
+    return replace(
+        row,
         index=idea.index,
         branch=idea.branch,
         parent_commit=idea.parent_commit,
         commit=idea_run.commit or idea.commit,
-        metric_name=spec.objective.metric,
-        launcher="tmux" if all(place.is_local for place in spec.places) else "",
-        status="crash",
-        description=f"{idea.hypothesis.sentence[:200]} [{reason}]"[:500],
-        run_id=idea_run.run,
+        launcher="tmux" if all(place.is_local for place in builder.spec.places) else "",
         replicate=idea_run.replicate,
         trainer=builder.trainer.name,
-        campaign=spec.name,
+    )
+
+
+def _crash(campaign_spec: CampaignSpec, run: str, sentence: str, reason: str, now: float) -> LedgerRow:
+    """A row of something that never ran."""
+    return LedgerRow(
+        index=0,
+        metric_name=campaign_spec.objective.metric,
+        status="crash",
+        description=f"{sentence} [{reason}]"[:500],
+        run_id=run,
+        ending="launch_failed",
+        campaign=campaign_spec.name,
         started=now,
         ended=now,
     )

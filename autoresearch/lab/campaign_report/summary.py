@@ -132,8 +132,6 @@ class Band:
 class ClaimText:
     """A line of verdicts.jsonl about an idea, in words."""
 
-    index: int
-    slug: str
     name: str
     word: str
     detail: str
@@ -304,7 +302,7 @@ def claims(state: CampaignState, verdicts: Iterable[Mapping[str, Any]]) -> list[
             continue
         t = verdict.get("t")
         idea, when = ideas[index], t if isinstance(t, int | float) else None
-        found.append(ClaimText(index, idea.slug, idea.name, word, _detail(verdict), when))
+        found.append(ClaimText(idea.name, word, _detail(verdict), when))
     return found
 
 

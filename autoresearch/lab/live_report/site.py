@@ -109,20 +109,13 @@ class LiveCampaign:
         self._history: CampaignHistory | None = None
         self._curves: CurveReader | None = None
         self.report = LiveData(self.stamp, self._report)
-        self._line: tuple[object, dict[str, Any]] = (None, {})
+        self.line = LiveData(self.stamp, self._row)  # in the index
 
     def stamp(self) -> Stamp:
         """What changes with the records: their files, and whether a controller lives."""
         own = self.campaign_dir
         paths = (own.journal, evidence.read_from(own.ledger), own.verdicts, own.waiting, own.spec)
         return (*map(stamp_of, paths), (own.controlled, 0, 0))
-
-    def line(self) -> dict[str, Any]:
-        """Its row in the index."""
-        now = self.stamp()
-        if self._line[0] != now:
-            self._line = now, self._row()
-        return self._line[1]
 
     def _row(self) -> dict[str, Any]:
         own = self.campaign_dir
@@ -229,7 +222,7 @@ class LiveSite:
 
     def _everything(self) -> dict[str, Any]:
         self._meet()
-        rows = [campaign.line() for campaign in list(self._campaigns.values())]
+        rows = [campaign.line.data() for campaign in list(self._campaigns.values())]
         overview = self._looker.look(ended=MOST_RUNS)
         own = self._runs_of_project()
         runs = [line for line in (*overview.runs, *overview.over) if line.run in own]

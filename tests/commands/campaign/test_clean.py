@@ -65,6 +65,11 @@ def test_a_campaign_that_is_over_and_a_lone_run(over: Any) -> None:
     (trees / "slot-1.tmp" / "triton" / "kernel").write_bytes(b"x" * 50_000)
     records, branches = everything(bench.repo / "reports"), bench.git("for-each-ref")
     results = everything(bench.root / "results")
+    elsewhere = bench.root / "elsewhere"
+    shutil.copytree(bench.repo / ".git", elsewhere / ".git")
+    words = [sys.executable, "-m", "autoresearch", "clean", "--yes"]
+    subprocess.run(words, cwd=elsewhere, env=bench.env, capture_output=True, check=True)
+    assert trees.exists(), "another project's are left to --all"
     planned = bench.ask("clean")
     assert planned["state"] == "planned" and planned["kept"] == [] and planned["bytes"] > 50_000
     assert {"slot-1", "slot-2", "slot-1.tmp", lone} <= names(planned)
@@ -200,13 +205,3 @@ def test_rows_made_again_and_what_the_state_directory_holds(camp: Any) -> None:
     assert done["kept"] == [] and not redone.exists() and not abandoned.exists()
     assert [log.exists() for log in logs] == [False, True]
     bench.ask("run", bench.repo / "exp.md")
-
-
-def test_another_projects_are_left_to_all(over: Any, tmp_path: Path) -> None:
-    trees, elsewhere = Path(over.state().spec.trees), tmp_path / "elsewhere"
-    shutil.copytree(over.bench.repo / ".git", elsewhere / ".git")
-    words = [sys.executable, "-m", "autoresearch", "clean", "--yes"]
-    for more, left in (([], True), (["--all"], False)):
-        done = subprocess.run([*words, *more], cwd=elsewhere, env=over.bench.env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert trees.exists() is left, done.stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -183,22 +182,3 @@ def test_a_real_browser_sees_a_new_row_arrive(camp: Any, serving: Any, tmp_path:
         assert {url.split("/")[2] for url in page.requests} == {server.url.split("/")[2]}
         assert server.end()[0] == 0
         until(lambda: "The server is gone" in text("#notice"))
-
-
-@pytest.mark.system
-def test_idle_polls_cost_next_to_nothing(camp: Any, serving: Any) -> None:
-    """A poll of a campaign at which nothing happens takes no more than a few milliseconds of the server's time."""
-    camp.start(**FAST)
-    camp.over()
-    server = serving("one")
-    server.data()
-    stat = Path(f"/proc/{server.process.pid}/stat")
-
-    def used() -> float:
-        fields = stat.read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    before, polls = used(), 100
-    urls = [f"{server.url}data.json"] * polls
-    subprocess.run(["curl", "-s", "--noproxy", "*", "-o", "/dev/null", *urls], check=True, stdout=subprocess.DEVNULL)
-    assert (used() - before) / polls < 0.01

@@ -23,9 +23,8 @@ def written(made: Any) -> dict[str, str]:
     return {path.name: path.read_text() for path in paths}
 
 
-def test_the_state_says_goal_rules_stand_best_and_what_runs(lived: Any) -> None:
-    text = written(lived)["session_state.md"]
-    for words in (
+SAYS = {
+    "session_state.md": (
         "Maximize `task_pass_rate@1`",
         "at most 12 attempted ideas",
         "10/12 attempted",
@@ -34,48 +33,38 @@ def test_the_state_says_goal_rules_stand_best_and_what_runs(lived: Any) -> None:
         "Runs now: `now-000001`",
         "## Blockers",
         "its controller is gone",  # nobody holds the lock
-    ):
-        assert words in text, words
+    ),
+    "timeline.md": (
+        "crash oom-000001 (#4 Twice the batch (on #2)): no metric, 5.0 min, crashed: cuda_oom",
+        "skipped The same once more: equal to lr-up",
+        "confirmed #9 lr=0.3 (on #2): +0.19 over 8 fresh baseline runs, p 0.001",
+        "&lt;script&gt;",
+    ),
+    "handoff.md": (
+        "`autoresearch campaign resume 20261121-sort`",
+        "## Resume from here",
+        "## Next actions",
+        "## Watch outs",
+        "Only `confirmed` is a claim",
+    ),
+    "files.md": ("`autoresearch/20261121-sort/best`", "## Inspected", "## Changed", "## Generated"),
+}
 
 
-def test_the_timeline_has_one_line_for_each_thing_in_its_order(lived: Any) -> None:
+def test_what_each_page_says(lived: Any) -> None:
+    """Each thing once and in its order, nothing of others as markup; writing again changes nothing, and leaves none."""
     add(lived.place.requests, "pause", t=lived.clock + 1)
-    lines = [line for line in written(lived)["timeline.md"].splitlines() if line.startswith("- 2026")]
+    pages = written(lived)
+    for name, every in SAYS.items():
+        assert [words for words in every if words not in pages[name]] == [] and "<script>" not in pages[name]
+    lines = [line for line in pages["timeline.md"].splitlines() if line.startswith("- 2026")]
     told = [line.partition("Z ")[2] for line in lines]
-    assert told[0] == "campaign 20261121-sort was begun"
-    assert told[1] == "idea #1 baseline: Change nothing"
+    assert told[:2] == ["campaign 20261121-sort was begun", "idea #1 baseline: Change nothing"]
     assert told[-1] == "somebody asked: pause"
-    assert "crash oom-000001 (#4 Twice the batch (on #2)): no metric, 5.0 min, crashed: cuda_oom" in told
-    assert "skipped The same once more: equal to lr-up" in told
-    assert "confirmed #9 lr=0.3 (on #2): +0.19 over 8 fresh baseline runs, p 0.001" in told
     assert [line[:21] for line in lines] == sorted(line[:21] for line in lines)
     assert sum("keep best-000003" in line for line in told) == 1
-
-
-def test_nothing_that_others_wrote_becomes_markup(lived: Any) -> None:
-    for text in written(lived).values():
-        assert "<script>" not in text
-    assert "&lt;script&gt;" in written(lived)["timeline.md"]
-
-
-def test_the_handoff_says_what_to_do_first(lived: Any) -> None:
-    text = written(lived)["handoff.md"]
-    assert "`autoresearch campaign resume 20261121-sort`" in text
-    assert text.index("## Resume from here") < text.index("## Next actions") < text.index("## Watch outs")
-    assert "Only `confirmed` is a claim" in text
-
-
-def test_the_files_are_named_with_their_purpose(lived: Any) -> None:
-    text = written(lived)["files.md"]
-    assert f"`{lived.place.ledger}` - the ledger" in text
-    assert "`autoresearch/20261121-sort/best`" in text
-    for heading in ("## Inspected", "## Changed", "## Generated"):
-        assert heading in text
-
-
-def test_writing_again_changes_nothing_and_leaves_no_scrap(lived: Any) -> None:
-    assert written(lived) == written(lived)
-    assert not [p for p in lived.place.path.iterdir() if p.name.startswith(".")]
+    assert f"`{lived.place.ledger}` - the ledger" in pages["files.md"]
+    assert written(lived) == pages and not [p for p in lived.place.path.iterdir() if p.name.startswith(".")]
 
 
 def test_a_long_campaign_stays_bounded(campaign: Callable[..., Any]) -> None:

@@ -44,8 +44,19 @@ def words_of(data: dict[str, Any]) -> str:
 
 
 @pytest.mark.system
-def test_every_attempt_is_a_point(lived: Any) -> None:
-    _, _, data = written(lived)
+def test_what_a_report_says(lived: Any) -> None:
+    report, markdown, data = written(lived, png=True)
+    assert report.picture and report.picture.read_bytes().startswith(b"\x89PNG")
+    assert "![progress](progress.png)" in markdown
+    every_attempt_is_a_point(data)
+    the_words_are_honest(markdown, data)
+    a_diff_is_bounded_and_without_our_own_files(markdown, data)
+    own = [curves for curves in data["curves"] if curves["index"] == 9]
+    assert [curves["run"] for curves in own] == [f"best-00000{n}" for n in (1, 2, 3, 4)]
+    assert own[0]["series"][METRIC] == {"x": [0, 10, 20, 30, 40], "y": [0.1, 0.25, 0.4, 0.55, 0.7]}
+
+
+def every_attempt_is_a_point(data: dict[str, Any]) -> None:
     points = data["progress"]["points"]
     counts = Counter(point["standing"] for point in points)
     assert counts == {"kept": 2, "confirmed": 1, "demoted": 1, "discarded": 2, "crashed": 1, "smoke": 1, "baseline": 1}
@@ -58,9 +69,7 @@ def test_every_attempt_is_a_point(lived: Any) -> None:
     assert [idea["standing"] for idea in data["ideas"]][-1] == "running"
 
 
-@pytest.mark.system
-def test_the_words_are_honest(lived: Any) -> None:
-    _, markdown, data = written(lived)
+def the_words_are_honest(markdown: str, data: dict[str, Any]) -> None:
     claim = f"Confirmed by fresh runs with other seeds: #9 lr=0.3 (on #2), {PROVED} and none of"
     assert claim in words_of(data) and claim not in markdown, "there the outcome is right above, and names it"
     for text in (markdown, words_of(data)):
@@ -119,9 +128,7 @@ def test_a_page_runs_nothing_but_its_own_script_and_fetches_nothing() -> None:
     assert "connect-src 'self'" in page_html({"name": "x"}, live=True)
 
 
-@pytest.mark.system
-def test_a_diff_is_bounded_and_without_our_own_files(lived: Any) -> None:
-    _, markdown, data = written(lived)
+def a_diff_is_bounded_and_without_our_own_files(markdown: str, data: dict[str, Any]) -> None:
     (best, *others) = data["diffs"]
     texts = [text for _, text in best["lines"]]
     assert (best["name"], best["parent"]) == ("#9 lr=0.3 (on #2)", "#2 lr=0.2") and len(others) == 2
@@ -168,14 +175,6 @@ def test_a_line_that_is_being_written_is_not_read_and_not_touched(lived: Any) ->
     _, _, after = written(lived)
     assert after["ideas"] == before["ideas"] and after["outcome"] == before["outcome"]
     assert [path.read_bytes() for path in halves.values()] == texts
-
-
-@pytest.mark.system
-def test_curves_are_those_of_the_runs(lived: Any) -> None:
-    _, _, data = written(lived)
-    own = [curves for curves in data["curves"] if curves["index"] == 9]
-    assert [curves["run"] for curves in own] == [f"best-00000{n}" for n in (1, 2, 3, 4)]
-    assert own[0]["series"][METRIC] == {"x": [0, 10, 20, 30, 40], "y": [0.1, 0.25, 0.4, 0.55, 0.7]}
 
 
 @pytest.mark.system
@@ -338,10 +337,3 @@ def test_a_value_reads_the_same_everywhere_and_settings_are_said_once(campaign: 
     assert f"{METRIC} {mean} (" in "\n".join(memory.brief(state, made.stand(state)))
     assert "(lr=0.2)" not in text and "(optim.lr=0.2)" in text
     assert [one["unsaid"] for one in data["ideas"]] == ["", "", "optim.lr=0.2"]
-
-
-@pytest.mark.system
-def test_the_picture_is_a_png(lived: Any) -> None:
-    report, markdown, _ = written(lived, png=True)
-    assert report.picture and report.picture.read_bytes().startswith(b"\x89PNG")
-    assert "![progress](progress.png)" in markdown

@@ -12,6 +12,7 @@ import pytest
 
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.lab.live_report.server import LiveServer, WebAnswer
+from autoresearch.lab.live_report.site import LiveData
 
 
 class OnePage:
@@ -79,24 +80,19 @@ def test_without_the_token_there_is_nothing(server: LiveServer, path: str) -> No
     assert server.site.asked == []  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    "host", ["", "evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.nip.io", "[::2]", "[", "a@b"]
-)
-def test_a_name_that_somebody_points_to_this_machine_is_refused(server: LiveServer, host: str) -> None:
-    assert get(server, "data.json", Host=host)[0] == 403
+def test_it_answers_to_names_of_this_machine_alone(server: LiveServer) -> None:
+    """Not to a name that somebody points to it; but at any port, as `ssh -L` may listen on another one."""
+    strange = ("", "evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.nip.io", "[::2]", "[", "a@b")
+    assert {host: get(server, "data.json", Host=host)[0] for host in strange} == dict.fromkeys(strange, 403)
     assert server.site.asked == []  # type: ignore[attr-defined]
+    ours = ("127.0.0.1:1", "localhost", "LOCALHOST:9000", "[::1]:9000")
+    assert {host: get(server, "data.json", Host=host)[0] for host in ours} == dict.fromkeys(ours, 200)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost", "LOCALHOST:9000", "[::1]:9000"])
-def test_any_port_of_this_machine_will_do(server: LiveServer, host: str) -> None:
-    """`ssh -L` may listen on another one."""
-    assert get(server, "data.json", Host=host)[0] == 200
-
-
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "CONNECT"])
-def test_it_is_read_only(server: LiveServer, method: str) -> None:
-    status, _, body = get(server, "data.json", method)
-    assert (status, body, server.site.asked) == (405, b"", [])  # type: ignore[attr-defined]
+def test_it_is_read_only(server: LiveServer) -> None:
+    for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "CONNECT"):
+        status, _, body = get(server, "data.json", method)
+        assert (status, body, server.site.asked) == (405, b"", []), method  # type: ignore[attr-defined]
 
 
 def test_head_conditional_compressed_missing_and_unreadable(server: LiveServer) -> None:
@@ -132,3 +128,22 @@ def test_it_listens_on_the_loopback_interface_alone_and_a_taken_port_is_a_confli
         LiveServer(OnePage(), server.server_port)
     with LiveServer(OnePage()) as other:
         assert other.token != server.token
+
+
+def test_data_are_made_again_only_when_the_records_have_changed() -> None:
+    """A poll of a campaign at which nothing happens costs next to nothing; what cannot be read leaves the last data."""
+    stamp, made = [1], list[int]()
+
+    def make() -> dict[str, int]:
+        if stamp[0] < 0:
+            raise OSError("gone")
+        made.append(stamp[0])
+        return {"n": stamp[0]}
+
+    data = LiveData(lambda: stamp[0], make)
+    assert {data.answer() for _ in range(100)} == {data.answer()} and made == [1]
+    stamp[0] = 2
+    assert data.answer().body == b'{"n":2}' and made == [1, 2]
+    data._next = float("-inf")  # it is time
+    stamp[0] = -1
+    assert b'"n":2' in data.answer().body and b"the records cannot be read now (gone)" in data.answer().body

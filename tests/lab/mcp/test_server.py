@@ -1,10 +1,11 @@
-"""The server in this process, with real children: progress, patience, and a command that says nothing."""
+"""The server in this process: what a client may send, and real children: progress, patience, a silent command."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
+import random
 import sys
 import threading
 from pathlib import Path
@@ -48,24 +49,18 @@ def said(tool: str, /, meta: Any = None, **arguments: Any) -> list[dict[str, Any
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("token", ["t", 0])
-def test_progress_is_told_to_who_asked(token: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_told_to_who_asked_and_to_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "TICK_S", 0.02)
-    *progress, answer = said("wait", {"progressToken": token}, run="gone", seconds=33)
+    *progress, answer = said("wait", {"progressToken": 0}, run="gone", seconds=33)
     assert progress and {message["method"] for message in progress} == {"notifications/progress"}
     numbers = [message["params"]["progress"] for message in progress]
     assert numbers == sorted(numbers)
-    assert all(message["params"]["progressToken"] == token for message in progress)
+    assert all(message["params"]["progressToken"] == 0 for message in progress)
     assert progress[0]["params"]["total"] == 33 and "id" not in progress[0]
     assert answer["result"]["structuredContent"]["error"]["code"] == "not_found"
-
-
-@pytest.mark.system
-@pytest.mark.parametrize("meta", [None, {}, {"progressToken": None}, {"progressToken": [1]}])
-def test_and_to_nobody_else(meta: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "TICK_S", 0.02)
-    (answer,) = said("wait", meta, run="gone")
-    assert answer["result"]["isError"] is True
+    for meta in (None, {"progressToken": [1]}):
+        (answer,) = said("wait", meta, run="gone")
+        assert answer["result"]["isError"] is True
 
 
 @pytest.mark.system
@@ -118,6 +113,77 @@ def test_a_call_that_was_cancelled_before_it_began_does_not_begin() -> None:
     call.stop()
     with pytest.raises(AutoresearchError, match="cancelled"):
         call.run(lambda elapsed: None)
+
+
+def heard(*lines: bytes) -> list[dict[str, Any]]:
+    """All that the server says to a client that sends these lines and goes."""
+    found: list[bytes] = []
+    McpServer(found.append, "/").serve(io.BytesIO(b"".join(lines)))
+    return [json.loads(line) for line in found]
+
+
+def ask(method: str, params: Any = None, **more: Any) -> bytes:
+    fields = {"jsonrpc": "2.0", "id": 1, "method": method, **({} if params is None else {"params": params}), **more}
+    return json.dumps(fields).encode() + b"\n"
+
+
+def test_what_clients_ask_before_and_instead_of_initialize() -> None:
+    (said,) = heard(ask("tools/list", {"cursor": "whatever"}))
+    assert len(said["result"]["tools"]) == 6 and "nextCursor" not in said["result"]
+    for method in ("server/discover", "resources/list", "prompts/list", "logging/setLevel", "no/such", ""):
+        assert heard(ask(method))[0]["error"]["code"] == -32601
+    for version, negotiated in (("2024-11-05", "2024-11-05"), ("2026-07-28", "2025-11-25"), (None, "2025-11-25")):
+        (said,) = heard(ask("initialize", {"clientInfo": "odd", "protocolVersion": version}))
+        assert said["result"]["protocolVersion"] == negotiated and said["result"]["serverInfo"]["version"]
+    for params in (None, {}, {"name": "rm"}, {"name": 3}, {"name": "run", "arguments": []}, {"name": ["run"]}):
+        assert heard(ask("tools/call", params))[0]["error"]["code"] == -32602
+
+
+PING = ask("ping")
+SILENT = (
+    {"method": "notifications/initialized"},
+    {"method": "notifications/cancelled", "params": {"requestId": [1]}},
+    {"method": "notifications/cancelled"},
+    {"method": "tools/call", "params": {"name": "run", "arguments": {"blueprint": "x"}}},
+    {"method": "no/such"},
+    {"id": 5, "result": {}},
+)
+
+
+def test_whatever_is_sent_gets_its_answer_and_the_next_line_is_read_as_ever() -> None:
+    """Garbage, binary, a line of 10 MB, deep nesting; nothing for notifications; half a line is an error."""
+    chance = random.Random(5)
+    nasty = [
+        *(b"garbage\n", b"\x00\x01\xff\n", b"{" * 100_000 + b"\n", b"[[1]]\n", b"x" * calls.LONGEST_LINE + b"\n"),
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"' + b"x" * 10_000_000 + b'"}}\n',
+        b'{"jsonrpc":"2.0","id":1e999,"method":"ping"}\n',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","id":2\n',
+        *(bytes(chance.randrange(256) for _ in range(200)).replace(b"\n", b"") + b"\n" for _ in range(30)),
+    ]
+    for line in nasty:
+        said, pong = heard(line, PING)
+        assert said["error"]["code"] in (-32700, -32600) and pong["result"] == {}, line[:80]
+    quiet = [json.dumps({"jsonrpc": "2.0", **fields}).encode() + b"\n" for fields in SILENT]
+    assert heard(*quiet, b"\n\r\n", PING) == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
+    assert heard(PING.strip()) == heard(PING)
+    assert [one["error"]["code"] for one in heard(ask("tools/call")[:40])] == [-32700]
+    for _ in range(300):  # a real message with bytes changed, dropped and doubled
+        line = bytearray(ask("tools/list"))
+        for _ in range(chance.randrange(1, 4)):
+            at = chance.randrange(len(line))
+            line[at : at + chance.randrange(2)] = bytes([chance.randrange(32, 256)] * chance.randrange(3))
+        assert heard(bytes(line).replace(b"\n", b" ") + b"\n", PING)[-1]["result"] == {}
+
+
+@pytest.mark.system
+def test_an_id_is_used_once_at_a_time_and_too_many_calls_are_told_so() -> None:
+    wait = {"name": "wait", "arguments": {"run": "gone"}}
+    said = heard(*[ask("tools/call", wait, id="a")] * 2)
+    assert {message["id"] for message in said} == {"a"}
+    assert -32600 in [message["error"]["code"] for message in said if "error" in message]
+    said = heard(*(ask("tools/call", wait, id=n) for n in range(12)))
+    codes = [message["result"]["structuredContent"]["error"]["code"] for message in said if "result" in message]
+    assert codes.count("busy") == 4
 
 
 def test_an_endless_line_is_read_over_and_not_held() -> None:

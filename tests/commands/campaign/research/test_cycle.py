@@ -33,31 +33,28 @@ def test_ideas_are_proposed_edited_run_and_kept(lab: Any) -> None:
     assert not list(Path(state.spec.trees).glob("agent-*")), "its worktrees are gone"
 
 
-@pytest.mark.parametrize(
-    ("failure", "act", "why"),
-    [
-        ("empty_diff", {"text": "I have improved it a lot"}, "changed no file"),
-        ("protected_path", {"files": {"tests/test_knobs.py": "def test_it(): pass\n"}}, "tests/test_knobs.py"),
-        ("guard_failed", {"replace": {"knobs.py": ("GAIN = 1.0", "GAIN = 20.0")}}, "1 failed"),
-        ("diff_too_large", {"python": "open('big.bin', 'wb').write(os.urandom(7 << 20))"}, "big.bin"),
-        ("researcher_failed", {"exit": 3, **{"replace": BETTER}}, "ended"),
-    ],
-)
-def test_an_edit_that_comes_to_nothing_counts_and_takes_no_gpu(
-    lab: Any, failure: str, act: dict[str, Any], why: str
-) -> None:
-    lab.propose(lab.idea("bad"))
-    lab.act("edit", **act)
-    state = lab.run(count=2, guard=[GUARD])
-    bad = state.by_slug("bad")
-    assert state.attempted == 2 and [(row.status, row.failure) for row in bad.rows] == [("crash", failure)]
+def test_an_edit_that_comes_to_nothing_counts_and_takes_no_gpu(lab: Any) -> None:
+    """See `test_bad_turns_are_rows_with_their_reasons` for the other ways to come to nothing."""
+    acts = {
+        "protected_path": ({"files": {"tests/test_knobs.py": "def test_it(): pass\n"}}, "tests/test_knobs.py"),
+        "guard_failed": ({"replace": {"knobs.py": ("GAIN = 1.0", "GAIN = 20.0")}}, "1 failed"),
+    }
+    titles = {failure: f"Bring about {failure}" for failure in acts}
+    lab.propose(*(lab.idea(failure.replace("_", "-"), title=title) for failure, title in titles.items()))
+    for failure, (act, _) in acts.items():
+        lab.act("edit", **act, **{"if": titles[failure]})
+    state = lab.run(count=3, guard=[GUARD], ideas_per_turn=2)
+    assert state.attempted == 3
     lines = lab.camp.bench.here("campaign", "status", "--full")[1].splitlines()
-    assert f"  not tried: {failure} (1): {bad.name}" in lines
-    assert why in bad.rows[0].description and bad.rows[0].agent_tokens == 240
-    assert bad.rows[0].run_dir == "" and bad.rows[0].elapsed_min == 0.0
-    assert lab.camp.bench.git("rev-parse", "--verify", bad.branch), "every branch is kept"
-    shown = lab.camp.bench.git("diff", "--name-only", state.spec.base_commit, bad.branch).split()
-    assert ("knobs.py" in shown) == (failure == "guard_failed") and "tests/test_knobs.py" not in shown
+    for failure, (_, why) in acts.items():
+        bad = state.by_slug(failure.replace("_", "-"))
+        assert [(row.status, row.failure) for row in bad.rows] == [("crash", failure)]
+        assert f"  not tried: {failure} (1): {bad.name}" in lines
+        assert why in bad.rows[0].description and bad.rows[0].agent_tokens == 60 + 120
+        assert bad.rows[0].run_dir == "" and bad.rows[0].elapsed_min == 0.0
+        assert lab.camp.bench.git("rev-parse", "--verify", bad.branch), "every branch is kept"
+        shown = lab.camp.bench.git("diff", "--name-only", state.spec.base_commit, bad.branch).split()
+        assert ("knobs.py" in shown) == (failure == "guard_failed") and "tests/test_knobs.py" not in shown
 
 
 def test_a_crash_is_mended_on_the_same_branch_and_run_again(lab: Any) -> None:
