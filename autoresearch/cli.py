@@ -47,8 +47,7 @@ COMMANDS: dict[str, CommandEntry] = {name: CommandEntry(*entry) for name, *entry
     ("note", "logs:note", _RUNS, "Write into the log of a run, or tell the agent of a campaign."),
     ("report", "results:report", _RESULTS, "Write the report of a campaign, as it stands."),
     ("ledger", "", _RESULTS, "Read the ledger of runs."),
-    ("ledger show", "ledger:show", _VERBS, "The rows of a ledger as a table, TSV, JSON or markdown."),
-    ("ledger export", "ledger:export", _VERBS, "A ledger as CSV, Parquet, or TensorBoard's event files."),
+    ("ledger show", "ledger:show", _VERBS, "The rows of a ledger, or a file for other tools (--out)."),
     ("compare", "results:compare", _RESULTS, "Compare two runs: metrics, recipe by key, code, environment, limits."),
     ("repro", "results:repro", _RESULTS, "Check a row's commit out again, ready to be run; --run launches it."),
     ("audit", "prove:audit", _RESULTS, "How much of another loop's ledger noise alone would give, and what to prove."),
@@ -114,6 +113,20 @@ FORMER = {  # merged into another command, or moved below `campaign`
 GONE = {  # what does it now
     "plan": "a campaign file with `after: NAME` begins when another campaign is over (docs/campaign.md)",
     "skill eval": "in a clone of the repository: python -m skills.evaluate",
+    "ledger export": "autoresearch ledger show NAME --out rows.csv, rows.parquet, or a directory for TensorBoard",
+}
+
+OPTIONS_GONE = {  # command and option -> what does it now
+    "run --require-snapshot": "`require_snapshot: yes` in autoresearch.yaml, or AUTORESEARCH_REQUIRE_SNAPSHOT=yes",
+    "queue --every": "the screen looks again every 2 seconds, and at once on `r`",
+    "queue --sort": "`o` and `O` sort the screen by another column; `--json` is for other orders",
+    "blueprint new --recipe": "--set yaml_path=FILE",
+    "blueprint new --trainer": "--set trainer=NAME",
+    "blueprint new --metric": "--set metric=NAME",
+    "scaffold blackbox --model": "--set model=PATH",
+    "scaffold blackbox --swarm-url": "--set swarm_url=URL",
+    "campaign add --simpler": "`simpler: true` in an entry of --from FILE",
+    "config show --dir": "run it in that directory",
 }
 
 # What other programs call it.
@@ -190,6 +203,7 @@ def _run(argv: list[str]) -> int:
         _refuse_meant(argv)
         argv = _started(argv)
         typed.command = " ".join(_known(argv))
+        _refuse_gone_options(argv, typed.command)
         code = _app(argv)(argv, standalone_mode=False, prog_name="autoresearch")
         sys.stdout.flush()
     except AutoresearchError as error:
@@ -217,6 +231,16 @@ def _refuse_former(argv: Sequence[str]) -> None:
             raise UsageError(f"`{former}` is `{now}` now", fix=f"autoresearch {now} {line}".rstrip())
         if hint := GONE.get(former):
             raise UsageError(f"there is no command `{former}` any more", hint=hint, code="no_such_command")
+
+
+def _refuse_gone_options(argv: Sequence[str], command: str) -> None:
+    """UsageError that says what does it now, for an option that a command had."""
+    from autoresearch.errors import UsageError
+
+    for word in argv[: argv.index("--")] if "--" in argv else argv:
+        option = word.partition("=")[0]
+        if hint := OPTIONS_GONE.get(f"{command} {option}"):
+            raise UsageError(f"`{command}` has no option {option} any more", hint=hint)
 
 
 def _refuse_meant(argv: Sequence[str]) -> None:

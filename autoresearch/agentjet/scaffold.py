@@ -93,7 +93,7 @@ def write_scaffold(
     """Write the files of AgentJet's train-complex-blackbox skill for this agent; returns their paths."""
     if scaffold_options.swarm_url and not is_url(scaffold_options.swarm_url):
         raise UsageError(
-            f"--swarm-url {scaffold_options.swarm_url!r} is no address of a server", hint="write http://HOST:PORT"
+            f"--set swarm_url={scaffold_options.swarm_url!r} is no address of a server", hint="write http://HOST:PORT"
         )
     box = blackbox(scaffold_options, directory, base)
     texts = {**rendered(box, templates), BLUEPRINT: blueprint(box, directory, templates)}

@@ -32,14 +32,11 @@ def new(
     source: Annotated[str, typer.Option("--from", metavar="YAML", help="Take the values from a YAML file.")] = "",
     purpose: Annotated[str, typer.Option(help="Why it is run, and how it differs from others.")] = "",
     codebase: Annotated[str, typer.Option(metavar="DIR", help="Where the command is run.")] = "",
-    recipe: Annotated[str, typer.Option(metavar="YAML", help="The trainer's own.")] = "",
     command: Annotated[str, typer.Option(help="The launch command.")] = "",
     max_time: Annotated[str, typer.Option(metavar="DURATION", help="Limit in all.")] = "",
-    trainer: Annotated[str, typer.Option(help="Trainer, if the command does not show it.")] = "",
-    metric: Annotated[str, typer.Option(help="The objective.")] = "",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any other field, such as title, direction, venv_exe."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Any other field, such as yaml_path, metric, trainer, title."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> CommandResult:
@@ -51,11 +48,8 @@ def new(
     given = {
         "purpose": purpose,
         "codebase_dir": codebase,
-        "yaml_path": recipe,
         "launch_command": command,
         "max_time_s": max_time,
-        "trainer": trainer,
-        "metric": metric,
     }
     more = parse_pairs(set_ or (), dict.fromkeys(FIELD_NAMES, ValueType.ANY))
     values = {**(load_mapping(Path(source)) if source else {}), **{k: v for k, v in given.items() if v}, **more}

@@ -29,7 +29,6 @@ def add(
     sentence: Annotated[str, typer.Option(help="The idea in words.")] = "",
     slug: Annotated[str, typer.Option(help="Its name.")] = "",
     parent: Annotated[str, typer.Option(help="best, baseline, or an idea such as #7.")] = "",
-    simpler: Annotated[bool, typer.Option("--simpler", help="Kept when only as good.")] = False,
 ) -> CommandResult:
     """Add an idea to the queue of a campaign that runs."""
     from autoresearch.core.campaign.spec import CampaignPhase
@@ -40,7 +39,7 @@ def add(
     campaign_dir = campaign_to_change(campaign, real_parts())
     entries = _listed(file)
     above = idea_named(state_of(campaign_dir), parent)
-    given = {"slug": slug, "sentence": sentence, "parent": above.slug if above else parent, "simpler": simpler}
+    given = {"slug": slug, "sentence": sentence, "parent": above.slug if above else parent}
     if set_:
         entries.append({"overrides": _overrides(set_), **{name: value for name, value in given.items() if value}})
     if not entries:

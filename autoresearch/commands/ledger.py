@@ -1,4 +1,4 @@
-"""`autoresearch ledger show` and `export`: the rows of a ledger, and files that other tools read."""
+"""`autoresearch ledger show`: the rows of a ledger, or with `--out` a file that other tools read."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ def show(
     run: Annotated[str, typer.Argument(metavar="RUN|TSV", help="A run in it, its campaign, or its file.")] = "last",
     style: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "table",
     last: Annotated[int, typer.Option(help="So many last rows.")] = output.MAX_LINES,
+    out: Annotated[
+        str, typer.Option(metavar="PATH", help="All of it for other tools: .csv, .parquet, or a TensorBoard directory.")
+    ] = "",
 ) -> CommandResult:
     """The rows of the ledger that a run is in."""
     from autoresearch.core.campaign.shown_value import shown_value
@@ -42,6 +45,8 @@ def show(
 
     if style not in FORMATS:
         raise UsageError(f"--format {style!r} is not one of {', '.join(FORMATS)}")
+    if out:
+        return _export(run, Path(out))
     path = ledger_path(run, real_parts())
     if not path.is_file():
         raise NotFoundError(f"{path}: there is no ledger yet", hint="its first row comes with the end of its first run")
@@ -89,25 +94,14 @@ def show(
     return CommandResult({}, lines)
 
 
-def export(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="A campaign, a run in it, or its file.")] = "",
-    form: Annotated[str, typer.Option("--to", metavar="FORM", help="csv, parquet or tensorboard.")] = "",
-    out: Annotated[str, typer.Option(metavar="PATH", help="The file, or TensorBoard's directory.")] = "",
-) -> CommandResult:
-    """Write a ledger for other tools. TensorBoard gets each run's metrics by step, and what its idea changed."""
+def _export(name: str, out: Path) -> CommandResult:
+    """Write it for other tools. TensorBoard gets each run's metrics by step, and what its idea changed."""
     from autoresearch.lab.results import ledger_export
 
-    for option, value in (("--to", form), ("--out", out)):
-        if not value:
-            form = form if form in ledger_export.FORMS else "csv"
-            file = out or ("tensorboard" if form == "tensorboard" else f"ledger.{form}")
-            words = [*([name] if name else []), "--to", form, "--out", file]
-            fix = shlex.join(["autoresearch", "ledger", "export", *words])
-            raise UsageError(f"ledger export needs {option}", hint=f"--to {', '.join(ledger_export.FORMS)}", fix=fix)
-    done = ledger_export.export(name, form, Path(out), real_parts())
+    done = ledger_export.export(name, out, real_parts())
     for remark in done.remarks:
         output.remark(remark)
-    payload = {"ledger": str(done.ledger), "format": form, "path": str(done.path), "rows": done.rows}
+    payload = {"ledger": str(done.ledger), "format": done.form, "path": str(done.path), "rows": done.rows}
     payload |= {"remarks": list(done.remarks), "next": []}
     rows = counted(done.rows, "row")
     return CommandResult(payload, [f"wrote {done.path}: {rows} of {done.ledger}"])

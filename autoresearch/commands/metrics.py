@@ -14,7 +14,7 @@ from autoresearch.commands import output
 from autoresearch.commands.layout import WIDEST, Column, columns, grid
 from autoresearch.commands.output import CommandResult
 from autoresearch.core.text.counted import counted
-from autoresearch.errors import UsageError
+from autoresearch.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,8 +30,8 @@ WIDE = 30
 
 
 def metrics(
-    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)] = "",
-    log: Annotated[str, typer.Option(metavar="FILE", help="Any log instead of a run.")] = "",
+    run: Annotated[str, typer.Argument(metavar="RUN|FILE", show_default=False, help="A run, or any log.")] = "",
+    log: Annotated[str, typer.Option("--log", metavar="FILE", hidden=True)] = "",
     trainer: Annotated[str, typer.Option(help="Whose log it is; else its lines say.")] = "",
     source: Annotated[
         str,
@@ -58,10 +58,10 @@ def metrics(
         payload |= {"steps": [], "validations": [], "left_off": payload["left_off"] + left}
     elif output.typed.as_json:
         _cap(payload)
-    what = f"--log {shlex.quote(log)}" if log else name
+    what = shlex.quote(name)
     payload["next"] = [] if out else [f"autoresearch metrics {what} --out metrics.csv"]
     if not found.best.readings:
-        tail = [] if log else [f"autoresearch logs {name} --tail 40"]
+        tail = [] if Path(name).exists() else [f"autoresearch logs {name} --tail 40"]
         payload["next"] = [f"autoresearch explain {what}", *tail]
     if out:
         payload["out"], payload["rows"] = str(Path(out).absolute()), written
@@ -69,21 +69,30 @@ def metrics(
 
 
 def _read(run: str, log: str, trainer: str, source: str, metric: str) -> tuple[str, Readout]:
-    from autoresearch.lab.results import readout
-
-    if run and log:
-        raise UsageError("a run or --log FILE, not both", fix="autoresearch metrics --log FILE --trainer NAME")
-    if log:
-        return log, readout.of_log(Path(log), trainer=trainer, source=source, metric=metric)
-    if trainer:
-        raise UsageError(
-            "--trainer is for --log FILE; a run has its trainer", fix="autoresearch metrics --log FILE --trainer NAME"
-        )
+    """What is read of a run, or of a file or directory that is none; `log` is of before these could be named so."""
     from autoresearch.commands.wiring import parts
+    from autoresearch.lab.results import readout
     from autoresearch.lab.runs import sessions
 
-    recorded = sessions.recorded(run or "last", parts())
-    return recorded.spec.run, readout.of_run(recorded, source=source, metric=metric)
+    if run and log:
+        raise UsageError("a run or --log FILE, not both", fix="autoresearch metrics FILE --trainer NAME")
+    path = Path(log or run)
+    a_log, a_directory = bool(log) or bool(run and path.is_file()), bool(run) and path.is_dir()
+    if not a_log:
+        fix = "autoresearch metrics FILE --trainer NAME"
+        a_run = UsageError("--trainer is for a log; a run has its trainer", fix=fix)
+        if trainer and not a_directory:
+            raise a_run
+        try:
+            recorded = sessions.recorded(run or "last", parts())
+        except NotFoundError:
+            if not a_directory:
+                raise
+        else:
+            if trainer:
+                raise a_run
+            return recorded.spec.run, readout.of_run(recorded, source=source, metric=metric)
+    return str(path), readout.of_log(path, trainer=trainer, source=source, metric=metric)
 
 
 def _payload(readout: Readout, last: int) -> dict[str, Any]:

@@ -200,13 +200,11 @@ def _campaign_file(root: Path, wrote: dict[str, str]) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------ config
 
 
-def show(
-    directory: Annotated[str, typer.Option("--dir", metavar="DIR", help="Of which project.")] = ".",
-) -> CommandResult:
+def show() -> CommandResult:
     """Every setting, its value, and where the value comes from."""
     from autoresearch.commands.notice_checks import checked_recipients, events_of
 
-    found = project.load(Path(directory), environ=os.environ)
+    found = project.load(Path.cwd(), environ=os.environ)
     declared = [_declared(name, found) for name in found.launchers]
     recipients, problems = checked_recipients(found, os.environ)
     rows = [[v.key.name, v.text or "-", v.source, v.key.meaning] for v in found.values.values()]

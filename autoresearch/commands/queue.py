@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,9 +19,8 @@ import typer
 from autoresearch.commands import output
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.run.overview import SORTS, OverviewFilter
+from autoresearch.core.run.overview import OverviewFilter
 from autoresearch.core.run.spec import RunState
-from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.lab.overview.look import Looker
 from autoresearch.records.rundir import RunDir
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from autoresearch.core.run.targets import Target
     from autoresearch.lab.parts import Parts
 
+EVERY_S = 2.0  # between two looks, at least
 WIDTH = 80  # of the static form, where no terminal says another
 CARE_S = 30.0  # between two tries to start a Follower, or to have records written
 IDLE = 20.0  # a look is followed by a pause of so many times the CPU time that it took
@@ -50,21 +49,18 @@ def queue(
     ] = "",
     campaign: Annotated[str, typer.Option(metavar="NAME", help="Only runs of this campaign.")] = "",
     state: Annotated[str, typer.Option(metavar="STATE,...", help="Only runs in these states.")] = "",
-    sort: Annotated[str, typer.Option(metavar="COLUMN", help=f"One of {', '.join(SORTS)}.")] = "target",
     last: Annotated[int, typer.Option(metavar="N", help="With so many of the last runs that ended.")] = 0,
     limit: Annotated[int, typer.Option(metavar="N", help="Rows of the static form; 0: all.")] = output.MAX_LINES,
-    every: Annotated[str, typer.Option(metavar="DURATION", help="How often the screen looks again.")] = "2s",
     once: Annotated[bool, typer.Option("--once", help="Print it once, also on a terminal.")] = False,
 ) -> CommandResult | int:
     """One screen over all launchers: runs, states, step, metric, GPU, time left; logs, stop, attach by a key."""
-    _refuse_unknown("--sort", [sort], SORTS)
     states = [word.strip() for word in state.split(",") if word.strip()]
-    _refuse_unknown("--state", states, RunState)
-    overview_filter = OverviewFilter(target, campaign, frozenset(map(RunState, states)), sort=sort)
-    try:
-        every_s = max(0.2, parse_duration(every))
-    except ValueError as error:
-        raise UsageError(f"--every: {error}", hint="durations look like 2s or 1m") from None
+    for word in states:
+        if word not in (names := [each.value for each in RunState]):
+            near = difflib.get_close_matches(word, names, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise UsageError(f"--state {word!r} is not one of {', '.join(names)}{hint}")
+    overview_filter = OverviewFilter(target, campaign, frozenset(map(RunState, states)))
     if last < 0 or limit < 0:
         raise UsageError("--last and --limit are numbers of rows, from 0")
     parts = real_parts()
@@ -74,17 +70,7 @@ def queue(
     from autoresearch.commands.screen import QueueScreen
 
     screen = QueueScreen(overview_filter, ended=last, message=remark)
-    return _screen(screen, Looker(parts, targets=targets), every_s)
-
-
-def _refuse_unknown(option: str, words: Iterable[str], known: Iterable[str]) -> None:
-    """UsageError for the first word that is none of those known, with the one it may have been meant for."""
-    names = [str(name) for name in known]
-    for word in words:
-        if word not in names:
-            near = difflib.get_close_matches(word, names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise UsageError(f"{option} {word!r} is not one of {', '.join(names)}{hint}")
+    return _screen(screen, Looker(parts, targets=targets))
 
 
 def _named(parts: Parts) -> tuple[tuple[Target, ...], str]:
@@ -135,9 +121,9 @@ def _static(
 class Watch(threading.Thread):
     """Looks again and again, so that a file system that hangs keeps no key from working. Ends with the program."""
 
-    def __init__(self, looker: Looker, ended: int, every_s: float, wake: Callable[[], None]) -> None:
+    def __init__(self, looker: Looker, ended: int, wake: Callable[[], None]) -> None:
         super().__init__(daemon=True)
-        self.looker, self.ended, self.every_s, self.wake = looker, ended, every_s, wake
+        self.looker, self.ended, self.wake = looker, ended, wake
         self.latest: Overview | None = None
         self.trouble = ""
         self._again = threading.Event()
@@ -163,7 +149,7 @@ class Watch(threading.Thread):
             except (AutoresearchError, OSError) as error:
                 self.trouble = str(error)
             self.wake()
-            self._again.wait(max(self.every_s, share * (time.thread_time() - began)))
+            self._again.wait(max(EVERY_S, share * (time.thread_time() - began)))
             share = IDLE
 
     def _care(self) -> None:
@@ -189,13 +175,13 @@ class Watch(threading.Thread):
             attend_run(rundir, self.looker.parts)
 
 
-def _screen(screen: QueueScreen, looker: Looker, every_s: float) -> int:
+def _screen(screen: QueueScreen, looker: Looker) -> int:
     """Be the screen until somebody quits; 0. The runs know nothing of it."""
     from autoresearch.commands.terminal import Terminal
 
     log: LogScreen | None = None
     with Terminal() as terminal, contextlib.suppress(EOFError):  # the terminal is gone
-        watch = Watch(looker, screen.ended, every_s, terminal.wake)
+        watch = Watch(looker, screen.ended, terminal.wake)
         watch.start()
         while True:
             screen.overview = watch.latest

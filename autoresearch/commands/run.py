@@ -46,9 +46,6 @@ def run(
     interactive: Annotated[bool, typer.Option("--interactive", help="Slurm: in one allocation that is kept.")] = False,
     gpus: Annotated[str, typer.Option(help="GPUs to lease: none, all, N, 0,1 or UUIDs.")] = "",
     no_gpu_check: Annotated[bool, typer.Option("--no-gpu-check", help="Though too few GPUs are seen.")] = False,
-    require_snapshot: Annotated[
-        bool, typer.Option("--require-snapshot", help="Refuse to run code that no commit can hold.")
-    ] = False,
     fix_of: Annotated[str, typer.Option(metavar="RUN", help="A repaired rerun of RUN, on its branch.")] = "",
     note: Annotated[str, typer.Option(help="What was repaired; goes into the experiment log.")] = "",
 ) -> CommandResult:
@@ -79,7 +76,6 @@ def run(
         "interactive": "yes" if interactive else "",
         "gpus": gpus,
         "gpu_check": "no" if no_gpu_check else "",
-        "require_snapshot": "yes" if require_snapshot else "",
     }
     asking = not (dry_run or yes or output.typed.as_json or output.agent_or_pipe())
     wrote = _first_blueprint(path, asking=asking, yes=yes and not dry_run)

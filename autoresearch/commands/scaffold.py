@@ -15,8 +15,10 @@ from autoresearch.core.run.scaffold import Endpoint, HasScaffold, ScaffoldOption
 from autoresearch.errors import UsageError
 
 TRAINER = "agentjet_swarm"
-KEYS = ("eval_dataset", "prompt_column", "answer_column", "id_column", "agent_timeout", "judge_base_url",
-        "judge_api_key_env", "python")  # fmt: skip
+KEYS = (
+    *("model", "swarm_url", "eval_dataset", "prompt_column", "answer_column", "id_column", "agent_timeout"),
+    *("judge_base_url", "judge_api_key_env", "python"),
+)
 BASE_URL = Annotated[str, typer.Option("--base-url", metavar="URL", help="Try an episode against this endpoint.")]
 KEY_ENV = Annotated[str, typer.Option("--api-key-env", metavar="NAME", help="The variable that holds its key.")]
 
@@ -27,8 +29,6 @@ def blackbox(
     dataset: Annotated[str, typer.Option(metavar="FILE", help="JSON lines or CSV.")],
     reward: Annotated[str, typer.Option(help="exact, regex[:PATTERN], command:..., FILE.py:function")] = "",
     judge_model: Annotated[str, typer.Option(help="Have this model judge the answers.")] = "",
-    model: Annotated[str, typer.Option(help="What is trained: a path on the server's host.")] = "",
-    swarm_url: Annotated[str, typer.Option(metavar="URL", help="A swarm server; else each run starts one.")] = "",
     base_url: BASE_URL = "",
     api_key_env: KEY_ENV = "",
     set_: Annotated[
@@ -52,8 +52,6 @@ def blackbox(
         dataset=dataset,
         reward=reward,
         judge_model=judge_model,
-        model=model,
-        swarm_url=swarm_url,
         agent_timeout_s=timeout,
         **{"judge_api_key_env": "JUDGE_API_KEY", **keys},
     )

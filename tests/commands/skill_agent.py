@@ -40,8 +40,8 @@ def run_it(_: str) -> str:
 
 
 def write_one(_: str) -> str:
-    words = "--purpose 'baseline for lr 0.2' --command 'python train.py --conf recipe.yaml' --recipe recipe.yaml"
-    flags = "--trainer verl --metric val-core/sums/acc/mean@1 --set direction=maximize --max-time 10m"
+    words = "--purpose 'baseline for lr 0.2' --command 'python train.py --conf recipe.yaml' --set yaml_path=recipe.yaml"
+    flags = "--set trainer=verl --set metric=val-core/sums/acc/mean@1 --set direction=maximize --max-time 10m"
     typed(f"autoresearch blueprint new base.md --codebase . {words} {flags} --set result_dir=results/base")
     typed("autoresearch blueprint check base.md --json")
     return f"It {ran('autoresearch run base.md --detach --json')['ending']}."
@@ -75,7 +75,7 @@ def campaign(_: str) -> str:
 
 
 def explain(_: str) -> str:
-    found = typed("autoresearch explain --log train.log --trainer verl --json")
+    found = typed("autoresearch explain train.log --trainer verl --json")
     return f"{found['failure']}: CUDA out of memory; the NCCL timeout followed."
 
 

@@ -26,7 +26,7 @@ ON_A_RUN: Sequence[Line] = (
     ("metrics last", 0),
     ("compare last last", 0),
     ("ledger show", 0),
-    ("ledger export last --to csv --out {repo}/rows.csv", 0),
+    ("ledger show last --out {repo}/rows.csv", 0),
     ("repro last", 0),
     ("note last hello", 0),
     ("queue", 0),

@@ -51,6 +51,13 @@ def test_completion(
     assert capsys.readouterr().out.split() == [expected]
 
 
+def test_an_option_that_is_gone_says_what_does_it_now(capsys: pytest.CaptureFixture[str]) -> None:
+    for line, now in cli.OPTIONS_GONE.items():
+        assert cli.run([*line.split(), "x", "--json"]) == 2
+        error = json.loads(capsys.readouterr().out)["error"]
+        assert (error["code"], error["hint"]) == ("usage", now)
+
+
 @pytest.mark.parametrize("former", cli.FORMER)
 def test_a_command_of_before_is_told_by_its_new_name(former: str, capsys: pytest.CaptureFixture[str]) -> None:
     now = cli.FORMER[former]

@@ -144,7 +144,7 @@ def test_what_is_no_log(ask: Ask, tmp_path: Path) -> None:
     prose.write_text("nothing to see\n" * 9)
     found = ask("--log", prose)
     assert found["steps"] == [] and found["failure"] is None and "no line with metrics" in found["warnings"][0]
-    assert found["next"] == [f"autoresearch explain --log {prose} --json"]
+    assert found["next"] == [f"autoresearch explain {prose} --json"]
     assert "in any usual spelling" in found["warnings"][0]
     assert ask("last-summer", "--log", prose, code=2)["error"]["code"] == "usage"
     assert ask("--trainer", "verl", code=2)["error"]["code"] == "usage"

@@ -226,11 +226,9 @@ def test_nothing_runs(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--sort", "nonsense"), "--sort 'nonsense' is not one of target, state"),
-        (("--sort", "stat"), "did you mean state?"),
         (("--state", "pendig"), "did you mean pending?"),
         (("--state", "running,,dancing"), "'dancing'"),
-        (("--every", "soon"), "--every"),
+        (("--every", "5s"), "`queue` has no option --every any more"),
         (("--last", "-1"), "--last"),
         (("--limit", "-5"), "--limit"),
         (("--colour",), "--colour"),
@@ -473,7 +471,7 @@ def test_keys_and_sizes_in_a_real_terminal(bench: Bench, far: Far, pane: Callabl
     run, rundir = started["run"], RunDir(Path(started["run_dir"]))
     far("waits-1", "pending", reason="Priority")
     silent = far("silent-1", "unreachable", Kind.SSH, reason="no route to host")
-    one = pane("--every", "1s")
+    one = pane()
     seen = one.shows(run, "running", "pending", "unreachable", "3 runs:", "q quit", "slurm: 1/8 slots")
     assert f">{run}" in seen and "ran" in seen
     one.resize(200, 30)
@@ -531,7 +529,7 @@ def test_a_run_at_another_place_and_its_follower(bench: Bench, jobs: Any, pane: 
     run, rundir = started["run"], RunDir(Path(started["run_dir"]))
     order = order_file.read(rundir)
     assert order is not None
-    one = pane("--every", "1s", columns=120)
+    one = pane(columns=120)
     one.shows(f">{run}", "slurm", "pending", "Resources", "1 pending", "followed")
     (jobs.directory / "held").unlink()
     one.shows("1 running", without=("1 pending",))
@@ -564,7 +562,7 @@ def test_what_is_over_is_recorded_while_it_looks(bench: Bench, pane: Callable[..
     started = bench.ask("run", bench.blueprint("ok"), "--detach", **killed)
     rundir = RunDir(Path(started["run_dir"]))
     bench.until(lambda: rundir.exit_record.exists() and not bench.carriers())
-    one = pane("--every", "1s")
+    one = pane()
     one.shows(started["run"], "its records are being written")
 
     def recorded() -> bool:
@@ -610,7 +608,9 @@ def test_the_terminal_is_given_back_whatever_ends_the_screen(bench: Bench, far: 
     one.ends(143)
     one.type("clear")
     one.keys("Enter")
-    one.top("--sort", "state")
+    one.top()
+    one.shows(">waits-1", "by target")
+    one.keys("o")
     one.shows(">waits-1", "by state")
     os.kill(one.pid, signal.SIGSTOP)  # nothing can be given back, and nothing is lost
     one.shows("Stopped")
@@ -625,7 +625,7 @@ def test_the_terminal_is_given_back_whatever_ends_the_screen(bench: Bench, far: 
 def test_files_that_go_and_break_while_it_looks(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
     gone, broken = far("gone-1", "running"), far("broken-1", "running")
     far("whole-1", "running")
-    one = pane("--every", "1s")
+    one = pane()
     one.shows("gone-1", "broken-1", "whole-1")
     for path in gone.path.iterdir():
         path.unlink()

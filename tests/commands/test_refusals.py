@@ -16,6 +16,7 @@ from autoresearch.records.index import state_home
 
 pytestmark = pytest.mark.system
 
+REQUIRED = {"AUTORESEARCH_REQUIRE_SNAPSHOT": "yes"}
 WITHOUT_A_FILTER = "filter.lfs.clean=no-such-program", "filter.lfs.required=true"
 
 
@@ -26,7 +27,7 @@ def test_a_run_without_a_snapshot_says_so(bench: Any) -> None:
         bench.git("config", *setting.split("="))
     path = bench.blueprint()
     before = bench.picture("state", ".git/", "home")
-    refused = bench.ask("run", path, "--require-snapshot", check=6)["error"]
+    refused = bench.ask("run", path, check=6, **REQUIRED)["error"]
     assert refused["code"] == "no_snapshot" and "no-such-program" in refused["message"]
     assert bench.picture("state", ".git/", "home") == before
     assert "no-such-program" in bench.ask("run", path, "--detach")["no_snapshot"]
@@ -41,11 +42,11 @@ def test_code_outside_of_git_is_said_or_refused(bench: Any) -> None:
     plain.mkdir()
     (plain / "trainer.py").write_text((bench.repo / "trainer.py").read_text())
     path = bench.blueprint(codebase=str(plain))
-    assert "not in a git repository" in bench.ask("run", path, "--require-snapshot", check=6)["error"]["message"]
+    assert "not in a git repository" in bench.ask("run", path, check=6, **REQUIRED)["error"]["message"]
     assert bench.ask("run", path)["warnings"] == [
         f"no snapshot of the code was kept: {plain} is not in a git repository"
     ]
-    assert bench.ask("run", bench.blueprint(name="two.md"), "--require-snapshot")["no_snapshot"] is None
+    assert bench.ask("run", bench.blueprint(name="two.md"), **REQUIRED)["no_snapshot"] is None
 
 
 def test_edits_in_a_submodule_are_said_or_refused(bench: Any) -> None:
@@ -62,12 +63,12 @@ def test_edits_in_a_submodule_are_said_or_refused(bench: Any) -> None:
     lacks = (
         "the snapshot lacks a part of the code: sub/ (uncommitted changes in a submodule; the commit holds its HEAD)"
     )
-    refused = bench.ask("run", path, "--require-snapshot", check=6)["error"]
+    refused = bench.ask("run", path, check=6, **REQUIRED)["error"]
     assert (refused["code"], refused["message"]) == ("no_snapshot", lacks)
     assert f"warning: {lacks}" in bench.cli("run", path).stderr
     assert bench.ask("status", "last")["warnings"] == [lacks]
     bench.git("-C", str(bench.repo / "sub"), "commit", "-qam", "scale")
-    assert bench.ask("run", path, "--require-snapshot")["warnings"] == []
+    assert bench.ask("run", path, **REQUIRED)["warnings"] == []
 
 
 @pytest.mark.parametrize("fault", ["codebase", "command", "recipe"])

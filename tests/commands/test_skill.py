@@ -89,7 +89,7 @@ def test_every_command_that_a_user_needs_is_taught() -> None:
 
     taught = " ".join(line for text in TEXTS.values() for line in command_lines(text))
     # a dashboard is a person's; an agent reads `ledger show`
-    not_for_agents = {"init", "demo", "clean", "ledger export", "config show", "skill install", "campaign start"}
+    not_for_agents = {"init", "demo", "clean", "config show", "skill install", "campaign start"}
     for name in set(cli.COMMANDS) - cli.CALLED_BY_US - not_for_agents:
         assert f"autoresearch {name}" in taught, name
 
@@ -277,9 +277,10 @@ def test_what_the_skill_says_of_the_answers_is_so(bench: Any) -> None:
     """The loop of SKILL.md, step by step, and the keys that it and its pages name."""
     assert bench.ask("doctor")["fit"] in (True, False)
     (bench.repo / "recipe.yaml").write_text("lr: 1.0e-5\n")
-    words = ("--purpose", "why, and what differs", "--command", "python trainer.py", "--recipe", "recipe.yaml")
-    words = (*words, "--trainer", "verl")
-    bench.ask("blueprint", "new", "FILE.md", *words, "--metric", "task_pass_rate@1", "--set", "direction=maximize")
+    words = ("--purpose", "why, and what differs", "--command", "python trainer.py", "--set", "yaml_path=recipe.yaml")
+    for pair in ("trainer=verl", "metric=task_pass_rate@1", "direction=maximize"):
+        words = (*words, "--set", pair)
+    bench.ask("blueprint", "new", "FILE.md", *words)
     assert bench.ask("blueprint", "check", "FILE.md")["valid"]
     started = bench.ask("run", "FILE.md", "--detach")
     assert {"run", "session", "attach", "log_path", "result_dir", "branch", "next"} <= started.keys()

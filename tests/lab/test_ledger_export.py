@@ -48,7 +48,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_csv_is_rfc_4180_and_reads_back_exactly(path: Path, tmp_path: Path) -> None:
     out = tmp_path / "below" / "ledger.csv"
-    done = ledger_export.export(str(path), "csv", out, parts())
+    done = ledger_export.export(str(path), out, parts())
     assert (done.rows, done.remarks) == (len(EVIL), ())
     data = out.read_bytes()
     assert data.count(b"\r\n") == len(EVIL) + 1 and b"\n" not in data.replace(b"\r\n", b"")
@@ -63,7 +63,7 @@ def test_csv_is_rfc_4180_and_reads_back_exactly(path: Path, tmp_path: Path) -> N
         assert str(float(cell)) == str(value)
     assert frame["elapsed_s"].isna().tolist() == [row.elapsed_min is None for row in rows]
     assert frame["seed"].isna().sum() == 1 and pandas.to_datetime(frame["started"])[0].timestamp() == rows[0].started
-    ledger_export.export(str(path), "csv", out, parts())
+    ledger_export.export(str(path), out, parts())
     assert out.read_bytes() == data and [one.name for one in out.parent.iterdir()] == ["ledger.csv"]
 
 
@@ -72,21 +72,21 @@ def test_what_cannot_be_exported_is_one_sentence(path: Path, tmp_path: Path, mon
 
     for module in ("pyarrow", "tensorboardX"):
         monkeypatch.setitem(sys.modules, module, None)  # what an environment without it looks like
-    full = tmp_path / "full"
+    full = tmp_path / "full.csv"
     full.mkdir()
     (full / "mine").write_text("")
-    cases: list[tuple[str, str, Path, str, str]] = [
-        ("xml", str(path), tmp_path / "o", "none of csv, parquet, tensorboard", ""),
-        ("csv", str(tmp_path / "no.tsv"), tmp_path / "o", "there is no ledger yet", ""),
-        ("csv", str(path), full, "is a directory", ""),
-        ("csv", str(path), full / "mine" / "o", "cannot be written", ""),
-        ("parquet", str(path), tmp_path / "o", "parquet needs pyarrow", "pip install pyarrow"),
-        ("tensorboard", str(path), tmp_path / "o", "tensorboard needs tensorboardX", "pip install tensorboardX"),
+    cases: list[tuple[str, Path, str, str]] = [
+        (str(path), tmp_path / "o.xml", "name FILE.csv, FILE.parquet, or a directory", ""),
+        (str(tmp_path / "no.tsv"), tmp_path / "o.csv", "there is no ledger yet", ""),
+        (str(path), full, "is a directory", ""),
+        (str(path), full / "mine" / "o.csv", "cannot be written", ""),
+        (str(path), tmp_path / "o.parquet", "parquet needs pyarrow", "pip install pyarrow"),
+        (str(path), tmp_path / "o", "tensorboard needs tensorboardX", "pip install tensorboardX"),
     ]
     before = sorted(tmp_path.rglob("*"))
-    for form, name, out, says, fix in cases:
+    for name, out, says, fix in cases:
         with pytest.raises(AutoresearchError, match=says) as caught:
-            ledger_export.export(name, form, out, parts())
+            ledger_export.export(name, out, parts())
         assert caught.value.fix == fix
     assert sorted(tmp_path.rglob("*")) == before
 

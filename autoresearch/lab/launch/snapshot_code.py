@@ -48,7 +48,7 @@ def check_snapshot(resolved_run: ResolvedRun) -> None:
 
 def _refuse_if_required(resolved_run: ResolvedRun, message: str) -> None:
     if resolved_run.options.require_snapshot:
-        raise EnvironmentUnusable(message, hint="without --require-snapshot it runs, and says so", code="no_snapshot")
+        raise EnvironmentUnusable(message, hint="without `require_snapshot` it runs, and says so", code="no_snapshot")
 
 
 def _keep(resolved_run: ResolvedRun) -> RunSpec:

@@ -31,30 +31,30 @@ MARK = ".autoresearch-export"  # in a directory that we wrote, and may write aga
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written: its path, the rows, and remarks about what could not be."""
+    """What was written: its form, its path, the rows, and remarks about what could not be."""
 
     ledger: Path
+    form: str
     path: Path
     rows: int
     remarks: tuple[str, ...] = ()
 
 
-def export(name: str, form: str, out: Path, parts: Parts) -> Exported:
-    """Write the ledger that a name means (see `ledger_path`). form: one of FORMS.
+def export(name: str, out: Path, parts: Parts) -> Exported:
+    """Write the ledger that a name means (see `ledger_path`), in the form that the suffix names; a directory has none.
 
-    Raises NotFoundError, UsageError, ConflictError for a directory that is not ours to replace, and
+    Raises UsageError for another suffix, NotFoundError, ConflictError for a directory that is not ours to replace, and
     EnvironmentUnusable where a library is missing or the disk is full.
     """
-    if form not in FORMS:
-        raise UsageError(f"--to {form!r} is none of {', '.join(FORMS)}", code="bad_format")
+    if (form := out.suffix.removeprefix(".").lower() or "tensorboard") not in FORMS:
+        raise UsageError(f"--out {out}: name FILE.csv, FILE.parquet, or a directory for TensorBoard", code="bad_format")
     path = frames.ledger_path(name, parts)
     if not path.is_file():
         raise NotFoundError(f"{path}: there is no ledger yet", hint="its first row comes with the end of its first run")
     rows = list(Ledger(path).rows())
-    out = out.absolute()
     remarks: list[str] = []
-    FORMS[form](rows, CampaignDir(path.parent), out, remarks)
-    return Exported(path, out, len(rows), tuple(remarks))
+    FORMS[form](rows, CampaignDir(path.parent), out.absolute(), remarks)
+    return Exported(path, form, out.absolute(), len(rows), tuple(remarks))
 
 
 def _gpus(campaign_dir: CampaignDir) -> int | None:
@@ -150,7 +150,7 @@ def _directory(out: Path) -> Iterator[Path]:
     before = out.with_name(f".{out.name}.{os.getpid()}.before")
     try:
         temporary.mkdir(parents=True)
-        (temporary / MARK).write_text("written by `autoresearch ledger export`, which may replace this directory\n")
+        (temporary / MARK).write_text("written by `ledger show --out`, which may replace this directory\n")
         yield temporary
         if out.exists():
             out.rename(before)
