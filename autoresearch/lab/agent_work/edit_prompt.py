@@ -22,7 +22,12 @@ def edit_prompt(workspace: EditWorkspace, hypothesis: Hypothesis, explanation: E
     return render(
         "agent/edit.md.j2",
         line=_line,
-        failure=_failure(explanation) if explanation else "",
+        mask=mask_text,
+        fenced=fenced,
+        untrusted=UNTRUSTED,
+        explanation=explanation,
+        tail="\n".join(explanation.tail)[-LOG_CHARACTERS:] if explanation else "",
+        log_characters=LOG_CHARACTERS,
         hypothesis=hypothesis,
         objective=workspace.objective,
         recipe=recipe,
@@ -34,22 +39,6 @@ def edit_prompt(workspace: EditWorkspace, hypothesis: Hypothesis, explanation: E
         most_files=min(MAX_FILES, 500),
         most_mebibytes=MAX_PATCH_BYTES >> 20,
     )
-
-
-def _failure(explanation: Explanation) -> str:
-    cause, death = explanation.diagnosis.cause, explanation.death
-    told = [f"- how it ended: {_line(mask_text(death.sentence))}"] if death else []
-    told += [f"- kind of failure: {cause.family}{'' if cause.certain else ' (not certain)'}"] if cause else []
-    told += [f"- where it was raised: {_line(mask_text(cause.where))}"] if cause and cause.where else []
-    told += [f"- what usually helps: {one}" for one in explanation.tries[:5]]
-    parts = ["\n".join(["## How it failed", *told]), UNTRUSTED]
-    if cause:
-        parts.append(fenced(cause.line, "the line of the log that proves it"))
-    if every := explanation.diagnosis.digest:
-        parts.append(fenced("\n".join(every), "each process's first exception, kills, the last step"))
-    if tail := "\n".join(explanation.tail)[-LOG_CHARACTERS:]:
-        parts.append(fenced(tail, "the end of the log", most=LOG_CHARACTERS))
-    return "\n\n".join(parts)
 
 
 def _some(names: Sequence[str]) -> str:

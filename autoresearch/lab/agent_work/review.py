@@ -40,10 +40,18 @@ def reviewed(workspace: EditWorkspace, hypothesis: Hypothesis, base: str, edit: 
     with workspace.isolated_worktree.opened(base) as opened:
         opened.apply(edit.patch.encode("utf-8", "surrogateescape"))
         context = TurnContext(ask, opened.path, workspace.next_turn, workspace.spec.bounds)
+        prompt = render(
+            "agent/review.md.j2",
+            objective=workspace.objective,
+            untrusted=UNTRUSTED,
+            fenced=fenced,
+            hypothesis=hypothesis,
+            edit=edit,
+            diff_characters=DIFF_CHARACTERS,
+            diff_lines=DIFF_LINES,
+        )
         try:
-            refused, reasons = context.answer(
-                TurnRole.REVIEW, _prompt(workspace, hypothesis, edit), SCHEMA, read_review
-            )
+            refused, reasons = context.answer(TurnRole.REVIEW, prompt, SCHEMA, read_review)
         except UnansweredError as failed:
             told = f"not reviewed, as the review failed ({failed.fault}): {failed.why}"
             return replace(edit, flags=(*edit.flags, told))
@@ -51,19 +59,6 @@ def reviewed(workspace: EditWorkspace, hypothesis: Hypothesis, base: str, edit: 
     if refused:
         return replace(edit, unmade=NotMade.REFUSED, why=f"the review refused it: {why}")
     return replace(edit, flags=(*edit.flags, f"its review says: {why}")) if why else edit
-
-
-def _prompt(workspace: EditWorkspace, hypothesis: Hypothesis, edit: Edit) -> str:
-    claim = hypothesis.sentence + (f"\nexpected: {hypothesis.expected}" if hypothesis.expected else "")
-    noticed = "\n".join(f"- {flag}" for flag in edit.flags)
-    parts = [
-        render("agent/review.md.j2", objective=workspace.objective).rstrip("\n"),
-        UNTRUSTED,
-        fenced(claim, "the hypothesis"),
-        f"What a program noticed in the diff, which may be harmless:\n{noticed}" if noticed else "",
-        fenced(edit.patch, "the diff", most=DIFF_CHARACTERS, lines=DIFF_LINES),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def read_review(data: object, _: str = "") -> tuple[bool, tuple[str, ...]]:

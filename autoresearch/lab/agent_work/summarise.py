@@ -30,6 +30,7 @@ LISTS = {
     "surprising": "Surprising",
     "next_ideas": "What to try next",
 }
+UNTOLD = (IdeaStatus.PENDING, IdeaStatus.SMOKE, IdeaStatus.RUNNING, IdeaStatus.PREPARED)
 MOST_ITEMS = 12
 MOST_TEXT = 600
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -81,23 +82,20 @@ def write(propose_context: ProposeContext, opinion: Opinion, directory: Path) ->
 
 def document(propose_context: ProposeContext, opinion: Opinion) -> str:
     """Two parts: what the harness measured, and what the agent thinks of it, as a quotation."""
-    spec = propose_context.state.spec
     known = facts_of(propose_context)
-    lines = [f"# {formatting.cell(spec.name)}: an agent's summary", "", "## What was measured (by the harness)", ""]
-    lines += [
-        f"- {formatting.cell(text, 600)}" for text in summary.honest(propose_context.state, propose_context.lines)
-    ]
-    lines += [f"- {formatting.cell(propose_context.stand.sentence, 400)}", "", *_table(propose_context), ""]
-    lines += [
-        f"## What {formatting.cell(spec.research.agent or 'the agent')} says (an opinion, not checked by anybody)",
-        "",
-    ]
-    lines += [f"> **{_marked(opinion.headline, known)}**", ">"]
-    for name, title in LISTS.items():
-        if items := opinion.lists.get(name):
-            lines += [f"> {title}", ">", *(f"> - {_marked(item, known)}" for item in items), ">"]
-    lines += ["", "Numbers marked with **[not in the ledger]** are the agent's own: no record shows them.", ""]
-    return "\n".join(lines)
+    return render(
+        "agent_summary.md.j2",
+        spec=propose_context.state.spec,
+        honest=summary.honest(propose_context.state, propose_context.lines),
+        stand=propose_context.stand,
+        lines=[line for line in propose_context.lines if line.standing not in UNTOLD][-30:],
+        opinion=opinion,
+        titles=LISTS,
+        marked=lambda sentence: _marked(sentence, known),
+        cell=formatting.cell,
+        number=formatting.number,
+        signed=formatting.signed,
+    )
 
 
 def facts_of(propose_context: ProposeContext) -> KnownNumbers:
@@ -137,33 +135,6 @@ def _marked(sentence: str, known_numbers: KnownNumbers) -> str:
     text = formatting.cell(sentence, MOST_TEXT)
     wrong = unproven(sentence, known_numbers)
     return f"{text} **[not in the ledger: {formatting.cell(', '.join(wrong), 120)}]**" if wrong else text
-
-
-def _table(propose_context: ProposeContext) -> list[str]:
-    shown = [line for line in propose_context.lines if line.standing in _SHOWN][-30:]
-    rows = [
-        f"| {line.index} | {formatting.cell(line.slug)} | {formatting.cell(line.changes or line.sentence, 100)} | "
-        f"{line.standing} | {formatting.cell(line.fresh, 200)} | {formatting.number(line.mean)} | "
-        f"{formatting.signed(line.delta)} | {line.shown.runs} |"
-        for line in shown
-    ]
-    metric = formatting.cell(propose_context.state.spec.objective.metric)
-    means = "search mean (selected) | to parent | search runs"
-    return [
-        f"| # | idea | what changed | standing | {metric}: fresh runs | {means} |",
-        "|---|---|---|---|---|---:|---:|---|",
-        *rows,
-    ]
-
-
-_SHOWN = (
-    IdeaStatus.BASELINE,
-    IdeaStatus.CONFIRMED,
-    IdeaStatus.KEPT,
-    IdeaStatus.DEMOTED,
-    IdeaStatus.DISCARDED,
-    IdeaStatus.CRASHED,
-)
 
 
 @dataclass(frozen=True, slots=True)
