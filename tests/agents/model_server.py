@@ -1,10 +1,10 @@
 """A model of our own on the loopback interface, which answers real coding agents by a script.
 
-    python -m tests.agents.model_server --script rules.json [--port 0] [--log requests.jsonl] [--bodies]
+    python -m tests.agents.model_server --script rules.json [--port 0]
 
 prints its port, then serves until it is ended. Every request is counted: bytes of its body, number of tools that it
-offers, and tokens by one plain rule, a token per four bytes, rounded up; no tokenizer is claimed. The log has one
-JSON object per request. In a test: fixture `model_server` (`tests/agents/plugin.py`), rules by `ModelServer.on`.
+offers, and tokens by one plain rule, a token per four bytes, rounded up; no tokenizer is claimed.
+In a test: fixture `model_server` (`tests/agents/plugin.py`), rules by `ModelServer.on`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import select
 import signal
 import socket
 import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType
@@ -90,14 +89,11 @@ class _Connections(ThreadingHTTPServer):
 class ModelServer:
     """The server, its script and what reached it. Use it as a context, or `start` and `close` it."""
 
-    def __init__(self, rules: Sequence[Rule] = (), *, port: int = 0, log: Path | None = None) -> None:
+    def __init__(self, rules: Sequence[Rule] = (), *, port: int = 0) -> None:
         self.script = Script(rules)
         self.wanted_port = port
-        self.log = log
-        self.log_bodies = False
         self.requests: list[Request] = []
         self.errors: list[str] = []  # of its own; a test ends with none
-        self.released = threading.Event()
         self._lock = threading.Lock()
         self._http = _Connections(self)
         self.port: int = self._http.server_address[1]
@@ -120,10 +116,6 @@ class ModelServer:
         """Add a rule whose steps a function makes, or a generator one by one: see `Rule.answers`."""
         self.script.rules.append(Rule(answers=answers, **more))
 
-    def release(self) -> None:
-        """End all that hangs, now and later."""
-        self.released.set()
-
     def __enter__(self) -> ModelServer:
         self.start()
         return self
@@ -135,8 +127,7 @@ class ModelServer:
         self._thread.start()
 
     def close(self) -> None:
-        """End it: whatever hangs is let go, open connections are shut."""
-        self.released.set()
+        """End it: open connections are shut."""
         self._http.shutdown()
         for connected in list(self._http.connected):
             with contextlib.suppress(OSError):
@@ -145,19 +136,13 @@ class ModelServer:
         self._thread.join()
 
     def record(self, **values: Any) -> None:
-        """Count a request, in memory and in the log."""
+        """Count a request."""
         body = values.pop("body")
         with self._lock:
             number = len(self.requests)
             size = len(body)
             request = Request(number, time.time(), size=size, tokens=tokens_of(size), body=body, **values)
             self.requests.append(request)
-            if self.log is not None:
-                shown = asdict(request) | {"body": body.decode(errors="replace")}
-                if not self.log_bodies:
-                    del shown["body"]
-                with self.log.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(shown) + "\n")
 
     def next_step(self, asked: Asked) -> tuple[str, Step, Sequence[Step]]:
         with self._lock:
@@ -215,9 +200,10 @@ class _Conversation(BaseHTTPRequestHandler):
             **{"turn": asked.text[-TAIL:], "calls": len(asked.calls), "rule": rule, "step": what},
         }
         if what in FAULTS:
-            status = int(step["http"]) if what == "http" else 0
-            self.server.model.record(**known, said=str(step.get("message", "")), status=status)
-            self._fail(dialect, step, what)
+            status, message = int(step["http"]), str(step.get("message", "scripted"))
+            self.server.model.record(**known, said=message, status=status)
+            self.close_connection = True
+            self._send_json(dialect.fault(status, message), status)
             return
         said = _said(step, steps, asked, len(body))
         self.server.model.record(**known, said=said.tool or said.text[:TAIL])
@@ -226,25 +212,10 @@ class _Conversation(BaseHTTPRequestHandler):
         else:
             self._send_json(dialect.whole(said, asked.model))
 
-    def _fail(self, dialect: Dialect, step: Step, what: str) -> None:
-        self.close_connection = True
-        if what == "hang":
-            self._hang()
-        elif what == "http":
-            message = str(step.get("message", "scripted"))
-            self._send_json(dialect.fault(int(step["http"]), message), int(step["http"]), step.get("headers", {}))
-
-    def _hang(self) -> None:
-        """Until somebody releases it, or the agent has gone."""
-        while not self.server.model.released.wait(0.05):
-            if select.select([self.connection], [], [], 0)[0] and not self.connection.recv(1, socket.MSG_PEEK):
-                return
-
-    def _send_json(self, data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+    def _send_json(self, data: Any, status: int = 200) -> None:
         content = json.dumps(data).encode()
         self.send_response(status)
-        for name, value in {"content-type": "application/json", **(headers or {})}.items():
-            self.send_header(name, str(value))
+        self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(content)))
         self.end_headers()
         if self.command != "HEAD":
@@ -272,9 +243,7 @@ def _said(step: Step, steps: Sequence[Step], asked: Asked, size: int) -> Said:
         text = call
     else:
         tool, arguments = call
-    claimed = step.get("usage", {})
-    out = len(text) or len(json.dumps(arguments))
-    usage = claimed.get("in", tokens_of(size)), claimed.get("out", tokens_of(out))
+    usage = tokens_of(size), tokens_of(len(text) or len(json.dumps(arguments)))
     namespace = asked.namespaces.get(tool, "")
     return Said(tool, arguments, text, usage, namespace)
 
@@ -284,12 +253,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--script", type=Path, required=True, help="JSON list of rules")
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--log", type=Path, help="JSONL file to append each request to")
-    parser.add_argument("--bodies", action="store_true", help="with the bodies of the requests")
     given = parser.parse_args()
     rules = [rule_from(each) for each in json.loads(given.script.read_text(encoding="utf-8"))]
-    server = ModelServer(rules, port=given.port, log=given.log)
-    server.log_bodies = given.bodies
+    server = ModelServer(rules, port=given.port)
     ended = threading.Event()
 
     def end(_: int, __: FrameType | None) -> None:

@@ -14,9 +14,9 @@ from tests.agents.model_server import ModelServer
 
 
 @pytest.fixture
-def model_server(tmp_path: Path) -> Iterator[ModelServer]:
-    """A running server without rules, which logs to `requests.jsonl` in `tmp_path`; it ends with the test."""
-    with ModelServer(log=tmp_path / "requests.jsonl") as server:
+def model_server() -> Iterator[ModelServer]:
+    """A running server without rules; it ends with the test."""
+    with ModelServer() as server:
         yield server
     assert not server.errors, f"the model server itself failed: {server.errors}"
 

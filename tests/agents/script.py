@@ -6,12 +6,11 @@ A step is a dict with one of these keys:
     {"edit": {"path": P, "old": TEXT, "new": TEXT}}       {"mcp": {"server": S, "tool": T, "arguments": {...}}}
     {"write": {"path": P, "text": TEXT}}                  {"tool": {"name": N, "arguments": {...}}}   (as it is)
     {"json": VALUE}   structured output, or text          {"text": TEXT}
-    {"http": STATUS, "headers": {...}, "message": TEXT}   {"hang": true}   until `ModelServer.release`
-    {"flood": BYTES}  so many bytes of text               {"close": true}  the connection, without a word
+    {"http": STATUS, "message": TEXT}
 
-`"usage": {"in": N, "out": N}` beside any of them sets the tokens that the answer claims. Paths may be relative to
-the directory that the agent works in, and `{cwd}` in any text becomes it. Claude Code edits no file that it has
-not read: put a `read` before an `edit`, or a `write` of a file that exists. aider and Codex replace whole lines.
+Paths may be relative to the directory that the agent works in, and `{cwd}` in any text becomes it. Claude Code edits
+no file that it has not read: put a `read` before an `edit`, or a `write` of a file that exists. aider and Codex
+replace whole lines.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from typing import Any
 
 Step = Mapping[str, Any]
 CALLS = ("read", "edit", "write", "shell", "mcp", "tool")
-SAYS = ("json", "text", "flood")
-FAULTS = ("http", "hang", "close")  # these yield no answer: the client asks the same again, if anything
+SAYS = ("json", "text")
+FAULTS = ("http",)  # these yield no answer: the client asks the same again, if anything
 DONE: Step = {"text": "done"}
 
 
@@ -94,7 +93,6 @@ class Rule:
 
     match: str = ""  # a substring of the turn; "" is every turn
     steps: Sequence[Step] = ()
-    regex: str = ""  # instead of `match`
     times: int | None = None
     dialect: str = ""  # only requests in this one
     bare: bool = False  # also answers requests that offer no tools (else those get "ok")
@@ -112,7 +110,7 @@ class Rule:
             return None
         if not (asked.tools or asked.in_blocks or self.bare):
             return None
-        if not (re.search(self.regex, asked.text, re.DOTALL) if self.regex else self.match in asked.text):
+        if self.match not in asked.text:
             return None
         return self.answers(asked) if self.answers else self.steps
 
@@ -188,7 +186,7 @@ def rule_from(data: Mapping[str, Any]) -> Rule:
     Raises:
         ValueError: it has a key, or a step, that is none.
     """
-    wrong = set(data) - {"match", "steps", "regex", "times", "dialect", "bare", "name"}
+    wrong = set(data) - {"match", "steps", "times", "dialect", "bare", "name"}
     if wrong:
         raise ValueError(f"no such key in a rule: {', '.join(sorted(wrong))}")
     return Rule(**data)

@@ -92,16 +92,6 @@ def test_it_does_whatever_a_script_can_say(
     assert "All done." in done.stdout, seen
 
 
-def test_aider_edits_a_file(
-    agent_home: Callable[[str], AgentHome], model_server: ModelServer, agent_repo: Path
-) -> None:
-    model_server.on("Set lr to 2", *EDIT)
-    done = turn(agent_home("aider"), agent_repo, "Set lr to 2 in train.py")
-    seen = f"rc {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{model_server.requests}"
-    assert (agent_repo / "train.py").read_text() == "lr = 2\nsteps = 10\n", seen
-    assert done.returncode == 0 and "It is 2." in done.stdout, seen
-
-
 ALONE = """
 ip link set lo up
 cd "$1"

@@ -83,9 +83,7 @@ def test_it_is_listed(
     assert "autoresearch" in said and TRIGGER in said, said[-3000:]
 
 
-def test_it_is_one_skill_of_a_plugin(
-    agent_home: Callable[[str], AgentHome], agent_repo: Path, tmp_path: Path
-) -> None:
+def test_it_is_one_skill_of_a_plugin(agent_home: Callable[[str], AgentHome], agent_repo: Path, tmp_path: Path) -> None:
     claude = agent_home("claude").program
     root = tmp_path / "clone"  # the marketplace copies its directory, and a checkout may hold gigabytes of environments
     subprocess.run(["git", "clone", "-q", Path(__file__).parents[2], root], check=True)

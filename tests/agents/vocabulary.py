@@ -35,8 +35,6 @@ def call_of(step: Step, asked: Asked) -> Call | str:
     what, value = kind(step), _placed(step[kind(step)], asked.cwd)
     if what == "text":
         return str(value)
-    if what == "flood":
-        return "flood " * (int(value) // 6 + 1)
     if what == "tool":
         return value["name"], dict(value["arguments"])
     if what == "json":

@@ -599,20 +599,6 @@ def test_a_confined_agent_reads_no_keys(town: Town) -> None:
 
 
 @pytest.mark.real
-def test_a_confined_agent_s_commits_land_nowhere(town: Town) -> None:
-    before = town.state()
-    here = ("status --short", "add -A", "commit -qam mine", "branch mine", "update-ref refs/heads/main HEAD~0", "stash")
-    here += ("checkout -q --detach", "config user.name x", "tag mine", "worktree prune")
-    there = ("commit -q --allow-empty -m x", "reset -q --hard", "branch -D main")
-    words = [f"git {line}" for line in here] + [f"git -C {town.repo} {line}" for line in there]
-    code = f"write('train.py'); print(json.dumps([ran(*line.split()) for line in {words!r}]))"
-    said = json.loads(town.ask(code).text)
-    assert said[0] == [0, "M train.py"], "git can be read"
-    assert all(code != 0 for code, _ in said[1:6])
-    assert town.state() == before
-
-
-@pytest.mark.real
 def test_in_an_enclosure_a_confined_agent_s_git_works_and_the_user_s_is_not_touched(town: Town) -> None:
     """git's directory lies beside the worktree then, and borrows the user's objects."""
     checkout = find(town.repo)
@@ -651,44 +637,11 @@ def test_a_guard_is_confined_as_a_turn_is(town: Town) -> None:
 
 
 @pytest.mark.real
-def test_a_confined_agent_reaches_no_tmux_server(town: Town, tmux_socket: str) -> None:
-    """By none of the sockets that it could know of, read-only mounts or not."""
-    elsewhere = str(town.root / "tmux.sock")
-    for path in (tmux_socket, elsewhere):
-        subprocess.run(["tmux", "-S", path, "new-session", "-d", "-s", "mine", "sleep 1000"], check=True)
-    code = f"print(json.dumps([ran('tmux', '-S', p, 'kill-server')[0] for p in {[tmux_socket, elsewhere]!r}]))"
-    try:
-        assert json.loads(town.ask(code).text) == [1, 1]
-        for path in (tmux_socket, elsewhere):
-            subprocess.run(["tmux", "-S", path, "has-session", "-t", "=mine"], check=True)
-    finally:
-        for path in (tmux_socket, elsewhere):
-            subprocess.run(["tmux", "-S", path, "kill-session", "-t", "=mine"], check=True)
-
-
-@pytest.mark.real
 def test_a_confined_agent_sees_no_process_but_its_own(town: Town) -> None:
     code = DAEMON + "daemon(); daemon(AUTORESEARCH_RUN_ID='')\n"
     code += "print(max(int(name) for name in os.listdir('/proc') if name.isdigit()))"
     assert int(town.turn_context.ask(code).text) < 100
     assert carriers("") == []
-
-
-@pytest.mark.real
-def test_a_confined_one_that_hangs_is_ended(town: Town, eventually: Eventually) -> None:
-    answer = town.turn_context.begin(DAEMON + f"daemon(); open('up', 'w').close(); {SLEEP}")
-    eventually((town.turn_context.cwd / "up").exists)
-    town.turn_context.stop.set()
-    assert answer().fault is TurnFault.STOPPED
-    assert carriers("") == []
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("where", ["/tmp", "/dev/shm", "."])
-def test_a_confined_one_fills_no_disk(town: Town, where: str) -> None:
-    code = f"import itertools, time\nos.chdir({where!r})\nfor n in itertools.count():\n"
-    code += "    open(str(n), 'wb').write(b'x' * (1 << 20)); time.sleep(0.001)"
-    assert town.ask(code, written_bytes=8 << 20).fault is TurnFault.FLOOD
 
 
 @pytest.mark.real
