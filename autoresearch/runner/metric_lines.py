@@ -27,11 +27,11 @@ _PROSE = frozenset(
 
 # Words that name a step, the finest first: a step of an earlier group is preferred, and within one the larger number.
 _STEPS = (
-    "step steps iteration iterations iter iters it itr update updates num_updates n_updates num_steps trainer_step "
+    "step steps iteration iterations iter iters it itr up update updates num_updates n_updates num_steps trainer_step "
     "gradient_step optimizer_step timestep timesteps frame frames num_timesteps total_timesteps timesteps_total "
     "env_steps num_env_steps num_env_steps_sampled_lifetime",
     "episode episodes round rounds generation generations gen rollout training_iteration batch",
-    "epoch epochs",
+    "epoch epochs ep",
 )
 RANK = {word: rank for rank, words in enumerate(_STEPS) for word in words.split()}
 BAR = "n/total"  # the step of a progress bar, or of `[3/10]`
@@ -45,7 +45,7 @@ _NO_STEPS = (
 _UNITS = frozenset("s sec secs seconds ms us mins minutes h hr hrs hours percent".split())  # `min` is a minimum, too
 
 _KNOWN = re.compile(
-    r"loss|reward|return|acc(?:uracy)?(?![a-z])|score|kl(?![a-z])|entropy|grad|norm|perplexity|ppl|bpb|bpc|error|"
+    r"loss|reward|return|acc(?:uracy)?(?![a-z])|score|kl(?![a-z])|^cost|entropy|grad|norm|perplexity|ppl|bpb|bpc|error|"
     r"(?<![a-z])(?:val|eval|valid|test|mse|mae|rmse|f1|auc|bleu|elo|iou|err|r2|nll|ce)(?![a-z])|success|pass|win|"
     r"fitness|objective|advantage|regret|ep_len|len_mean|(?<![a-z])map(?![a-z])",
     re.I,
@@ -259,6 +259,7 @@ class _PairReader:
         self.shares: list[tuple[int, int]] = []  # `3/10` without a name
         self.heads: set[str] = set()  # names before a dict: `eval 3: {`
         self.words: list[str] = []  # that may name the next number
+        self.subject: list[str] = []  # `loss` of `loss at step 3`
         self.explicit = False  # whether a colon or an equals sign followed them
         self.above: list[str] = []  # names of the dicts around
         self.depth = 0  # open brackets of all kinds
@@ -325,8 +326,15 @@ class _PairReader:
             most = _MOST_WORDS if len(self.words) <= _MOST_WORDS or self._prose() else _MOST_PLAIN_WORDS
             return 0 < len(self.words) <= most
         if len(self.words) > _FEW_WORDS and step_rank(self.words[-1]) is not None:  # `Validation at step 100:`
+            self.subject = self.words[:-2]
             del self.words[:-1]
         return 0 < len(self.words) <= _FEW_WORDS and not self._prose()
+
+    def _name_ends(self) -> None:
+        """A number follows that belongs to the words so far, or to those before the step: `loss at step 3: 0.5`."""
+        if not self.words and self.at == self.valued + 1 and self._number_ahead(1):
+            self.words = self.subject
+        self.explicit = bool(self.words)
 
     def _prose(self) -> bool:
         return any(word.lower() in _PROSE for word in self.words)
@@ -350,6 +358,9 @@ class _PairReader:
         if self.at == self.valued + 1 and token[0].lower() in _UNITS and self._ahead(1) not in ("=", ":"):
             if not self._number_ahead(1):  # `33.9 s Mean Reward: 1.2`, but not `loss 0.5 min 0.1 max 0.9`
                 return
+        if token[0] == "is" and self._number_ahead(1):
+            self._name_ends()
+            return
         if not self.explicit:
             self.words.append(token[0])
             return
@@ -367,6 +378,8 @@ class _PairReader:
             return
         total = self.at + 2 if self._ahead(1) == "/" and self._number_ahead(2) else -1
         previous = self._ahead(-1) if self.at else ""
+        if previous == "#" and self.words and step_rank(self.words[-1]) is None:  # `output #0: accuracy = 0.5`
+            return
         if self._named():
             key = self._key()
             if self._ahead(1) == ":" and self._ahead(2) == "{":
@@ -389,7 +402,7 @@ class _PairReader:
     def _sign(self, token: re.Match[str]) -> None:
         sign = token[0].strip()
         if sign in (":", "=", "->", "=>", "\u2192"):
-            self.explicit = bool(self.words)
+            self._name_ends()
             if sign == "=" and self.at and self.tokens[self.at - 1].end() == token.start():  # `level=info step=5`
                 del self.words[:-1]
         elif sign in ("{", "[", "("):

@@ -91,7 +91,7 @@ class StepName:
 
     __slots__ = (
         *("before", "certain", "count", "example", "falls", "first", "grows", "grows_known", "known", "last", "names"),
-        *("rank", "restarts", "step_name", "values"),
+        *("known_at", "rank", "restarts", "step_name", "values"),
     )
 
     def __init__(self, step_name: str, rank: int) -> None:
@@ -101,6 +101,7 @@ class StepName:
         self.first: int | None = None
         self.last: int | None = None
         self.before: int | None = None  # the number before the last, which a bar may show again
+        self.known_at: int | None = None  # the number on the last line with a metric that is usual
         self.certain = False  # proven by one line, as Hugging Face's dicts are
         self.example = ""
         self.names: dict[str, None] = {}
@@ -115,7 +116,9 @@ class StepName:
             grew, fell = value > self.last, value < self.last
             self.restarts += fell and value <= (self.first or 0)
         self.grows += grew
-        self.grows_known += grew and known > 0
+        if known:
+            self.grows_known += self.known_at is not None and value > self.known_at and value != self.before
+            self.known_at = value
         self.falls += fell
         if value != self.last:
             self.before, self.last = self.last, value
@@ -181,7 +184,8 @@ class StepFinder:
         self._telling = re.compile(_TELLING + own)
         self._bytes = 0
         self._tables = Tables()
-        self._headings: dict[str, int] = {}
+        self._headings: dict[str, int] = {}  # steps of lines without metrics, which those below belong to
+        self._beside: dict[str, tuple[int, int | None]] = {}  # lines without a step: of how many steps; the last, or None
         self._group = ""
         self._tree: list[tuple[int, str]] = []  # branches above the present line: (indentation, name)
         self._block: ParsedLine | None = None
@@ -332,7 +336,7 @@ class StepFinder:
         if line.metrics:
             self._see(line, at, words)
         elif line.bare:
-            self._headings = {name: value for name, (value, _) in line.steps.items()}
+            self._head(line)
 
     def _look_at_words(self, text: str, cells: str) -> None:
         """A line without a digit: a CSV header, a branch of a tree (`env_runners:`), or the end of a block."""
@@ -376,6 +380,7 @@ class StepFinder:
             type(block) is not type(pairs)
             or any(name in block.steps or name in block.metrics for name in (*pairs.steps, *pairs.metrics))
             or len(block.metrics) > 200
+            or (block.metrics and not self._tree and _coarser(pairs.steps, block.steps))
         ):
             group, tree = self._group, self._tree
             self._close()
@@ -388,7 +393,11 @@ class StepFinder:
         block.steps.update(pairs.steps)
         block.metrics.update(pairs.metrics)
         if pairs.steps:
-            self._headings = {name: value for name, (value, _) in pairs.steps.items()}
+            self._head(pairs)
+
+    def _head(self, pairs: ParsedLine) -> None:
+        """Take a line's steps as those of the lines below, beside coarser ones that were named before."""
+        self._headings = _with_coarser({name: value for name, (value, _) in pairs.steps.items()}, self._headings)
 
     def _close(self) -> None:
         block, self._block, self._group = self._block, None, ""
@@ -410,8 +419,9 @@ class StepFinder:
         for name in pairs.metrics:
             if step_rank(name) is not None:
                 self._fractional.add(name)
-        if set(steps) <= {BAR}:
-            steps.update(self._headings)
+        if self._headings:
+            self._headings = {name: n for name, n in self._headings.items() if steps.get(name, n) == n}
+            steps = _with_coarser(steps, self._headings)
         if not steps:
             first, value = next(iter(pairs.metrics.items()))
             if is_count(value) and not known_metric(first) and len(pairs.metrics) > 1:
@@ -458,6 +468,7 @@ class StepFinder:
         """The pending lines with their steps."""
         assert self.axis is not None
         found, self._early = self._early, []
+        self._note_beside(self.axis)
         for seen in self._pending:
             one = self._placed(seen, self.axis)
             if one is None:
@@ -468,6 +479,19 @@ class StepFinder:
             found.append(one)
         self._pending = []
         return found
+
+    def _note_beside(self, axis: StepName) -> None:
+        """Note which lines without a step stand once after a step, as `reward: 0.5` below `step 3` does.
+
+        What was printed before the first step, or twice after one, may belong to another: None.
+        """
+        step = self._step
+        for seen in self._pending:
+            step = seen.steps.get(axis.step_name, step)
+            if not seen.line.steps:
+                names = " ".join(seen.line.metrics)
+                times, last = self._beside.get(names, (0, -1))
+                self._beside[names] = times + 1, None if last is None or step is None or step == last else step
 
     def _last_words(self, axis: StepName) -> Iterator[FoundLine]:
         """What a script prints once, after its last step: `final_mse: 0.003`."""
@@ -500,7 +524,9 @@ class StepFinder:
                 for name, value in metrics.items()
                 if name not in axis.names or (same_name(name) in self.names and not early)
             }
-        validates = isinstance(dated.line, TableRow) or any(map(is_validation, metrics))
+        times, last = self._beside.get(" ".join(dated.line.metrics), (0, None))
+        beside = times > 1 and last is not None and any(map(known_metric, metrics))
+        validates = beside or isinstance(dated.line, TableRow) or any(map(is_validation, metrics))
         if not metrics or not (named or proven or (validates and not early)):
             return None
         here = self._step or 0
@@ -526,6 +552,22 @@ class StepFinder:
             return None
         self._count += 1
         return self._count
+
+
+def _with_coarser(steps: dict[str, int], above: dict[str, int]) -> dict[str, int]:
+    """The steps of a line, with those of the lines above it that are coarser."""
+    finest = min((_fineness(name) for name in steps if name != BAR), default=-1)
+    return {**{name: n for name, n in above.items() if _fineness(name) > finest}, **steps}
+
+
+def _coarser(steps: Iterable[str], than: Iterable[str]) -> bool:
+    """Whether a step is coarser than all of the others, so that it begins the next part of a log."""
+    others = [_fineness(name) for name in than]
+    return bool(others) and any(_fineness(name) > max(others) for name in steps)
+
+
+def _fineness(name: str) -> int:
+    return _last_none(RANK.get(name, step_rank(name)))
 
 
 def _last_none(rank: int | None) -> int:
