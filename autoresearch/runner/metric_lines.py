@@ -261,6 +261,7 @@ class _PairReader:
         self.words: list[str] = []  # that may name the next number
         self.subject: list[str] = []  # `loss` of `loss at step 3`
         self.explicit = False  # whether a colon or an equals sign followed them
+        self.best = False  # whether what follows are the best values so far: `best model, loss: 0.5`
         self.above: list[str] = []  # names of the dicts around
         self.depth = 0  # open brackets of all kinds
         self.braces = 0
@@ -318,7 +319,8 @@ class _PairReader:
         self.explicit = False
 
     def _key(self) -> str:
-        return "/".join([*filter(None, self.above), "_".join(self.words).strip("_:")])
+        words = ["best", *self.words] if self.best else self.words
+        return "/".join([*filter(None, self.above), "_".join(words).strip("_:")])
 
     def _named(self) -> bool:
         """Whether the words name a number, rather than being a sentence in which one stands."""
@@ -343,7 +345,8 @@ class _PairReader:
         """A quoted text: a key, a number, a share such as '5/60', or any other value."""
         self.quoted = True
         inner = token[0][1:-1]
-        if not self.explicit:
+        if not self.explicit or self._ahead(-1) == "(":
+            self.explicit = False
             self.words = [inner] if _QUOTED_NAME.match(inner) else self.words
             return
         if self.words and (_float(inner) is not None or _SHARE.match(inner)):
@@ -378,6 +381,7 @@ class _PairReader:
             return
         total = self.at + 2 if self._ahead(1) == "/" and self._number_ahead(2) else -1
         previous = self._ahead(-1) if self.at else ""
+        shown = previous == "(" and self.at == self.valued + 2  # `accuracy: 55% (55/100)`
         if previous == "#" and self.words and step_rank(self.words[-1]) is None:  # `output #0: accuracy = 0.5`
             return
         if self._named():
@@ -392,7 +396,7 @@ class _PairReader:
             self.unnamed = self.at
         elif self.list_of and previous == ",":  # a list is no metric
             self.pairs.pop(self.list_of, None)
-        elif total >= 0 and not token["unit"] and not self.tokens[total]["unit"]:
+        elif total >= 0 and not token["unit"] and not self.tokens[total]["unit"] and not shown:
             self.shares.append((self.at, total))
         else:
             self.unnamed = self.at
@@ -409,7 +413,10 @@ class _PairReader:
             self._open(sign, token)
         elif sign in ("}", "]", ")"):
             self._shut(sign)
+        elif sign == "," and self._ahead(-2) == "(" and self._number_ahead(1) and self.words and self.quoted:
+            self.explicit = True  # a list of pairs: [('loss', 0.5)]
         elif sign not in ("", "/"):  # a comma, a bar, a dash: the next pair begins
+            self.best = self.best or (sign == "," and "best" in (self._ahead(-1).lower(), self._ahead(-2).lower()))
             self.lost += len(self.words) if not self.explicit and self.depth == 0 else 0
             self._clear()
 

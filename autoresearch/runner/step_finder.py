@@ -50,7 +50,7 @@ _VERL = ("actor/", "critic/", "train/", "val-core/")
 # Every line that may be taken has a word for a step or a metric, or is a part of a table or a tree. It is searched in
 # lower case: a pattern that ignores case takes five times as long.
 _TELLING = (
-    rb"step|iter|epoch|episode|update|gen|round|batch|frame|loss|reward|return|acc|score|kl|entrop|grad|norm|perp|ppl|"
+    rb"step|iter|epoch|episode|update|gen|round|batch|frame|loss|cost|reward|return|acc|score|kl|entrop|grad|norm|perp|ppl|"
     rb"bp[bc]|err|val|test|mse|mae|f1|auc|bleu|elo|iou|r2|nll|success|pass|win|fitness|objective|advantage|regret|len|map[@\d_]|"
     rb"\||\xe2\x94[\x82\x83]|:\s*$"
 )
@@ -152,9 +152,9 @@ class StepName:
         return GROWS <= self.grows == self.count - 1 and self.rank < RANK[BAR]
 
     @property
-    def order(self) -> tuple[bool, int, int, int, int]:
+    def order(self) -> tuple[bool, bool, int, int, int, int]:
         """The axis with the smallest is preferred."""
-        return not self.known, self.rank, -self.count, -(self.last or 0), len(self.step_name)
+        return self.rank == _COUNTED, not self.known, self.rank, -self.count, -(self.last or 0), len(self.step_name)
 
 
 class _Seen:
@@ -185,7 +185,7 @@ class StepFinder:
         self._bytes = 0
         self._tables = Tables()
         self._headings: dict[str, int] = {}  # steps of lines without metrics, which those below belong to
-        self._beside: dict[str, tuple[int, int | None]] = {}  # lines without a step: of how many steps; the last, or None
+        self._beside: dict[str, tuple[int, int | None]] = {}  # lines without a step: how often; after which last
         self._group = ""
         self._tree: list[tuple[int, str]] = []  # branches above the present line: (indentation, name)
         self._block: ParsedLine | None = None
@@ -217,7 +217,7 @@ class StepFinder:
         if self.axis is None:
             self.axis = best
         elif best is not None and best is not self.axis and not self.changed_from:
-            if not self.axis.qualifies or best.order[:2] < self.axis.order[:2]:
+            if not self.axis.qualifies or best.order[:3] < self.axis.order[:3]:
                 self.changed_from, self.axis = self.axis.step_name, best
                 self._step = None
                 self._early = []
@@ -242,7 +242,7 @@ class StepFinder:
             grown = [one for one in self.axes.values() if one.grew_each_time and self._measures(one)]
             named = [seen for seen in self._pending if self.names and plausible(seen.line.metrics, self.names) == 2]
             beside = [self.axes[name] for seen in named for name in seen.steps if name in self.axes]
-            usable = [one for one in beside if one.rank < _UNNAMED and not one.falls]
+            usable = [one for one in beside if one.rank < RANK[BAR] + bool(one.grows) and not one.falls]
             results = [seen for seen in self._pending if isinstance(seen.line, TableRow) and seen.line.dump]
             if usable and not any(one in grown for one in usable):
                 grown, self._pending = usable, named
