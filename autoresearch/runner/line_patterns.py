@@ -29,6 +29,7 @@ _NAN = re.compile(r"loss|grad_norm|kl|entropy", re.I)  # the others may be NaN i
 _LINE = re.compile(rb"[^\n]+")
 _MOST_HEADS = 8  # of a line with thousands of heads: only the last are read
 _FAR = 1 << 14  # bytes behind a head in which a quotation mark counts
+_MARKS = (b"'", b'"', b"`")
 # A quotation mark, not an apostrophe between letters; `closes`: what stands before it is quoted.
 _MARK = re.compile(rb"['\"`](?:(?<!')|(?<!\w')|(?!\w))(?P<closes>(?<=[^\s(\[{=:,].)(?!\w))?")
 
@@ -75,7 +76,8 @@ class LinePattern:
         self.hold_s = hold_s
         self.needles = tuple(_bytes(needle) for needle in needles)
         self.regex = _compiled(text)
-        self.metrics = re.compile(metrics, re.MULTILINE) if metrics else None
+        first = re.sub(r"\A\^", "\n", metrics)  # what begins with a literal is searched quickly
+        self.metrics = re.compile(first, re.MULTILINE) if metrics else None
         self.quiet_until = 0.0
         self.seen = (0, -1, -1)  # of the last match: (generation of the log, offset of the line, offset in the line)
 
@@ -91,23 +93,28 @@ class LinePattern:
         found: list[LineSignal] = []
         matches = list(self.regex.finditer(line))[-_MOST_HEADS:]
         for n, match in enumerate(matches):
+            pairs: dict[str, float] = {}
+            if self.metrics is not None and not _quoted(line, match.end()):
+                pairs = _pairs(line[match.end() : matches[n + 1].start() if n + 1 < len(matches) else len(line)])
+            if self.metrics is not None and not self.metrics.search("\n".join(["", *pairs])):
+                continue
             signal = LineSignal(self.kind, match.start(), self.hold_s)
             signal.step = _step(match)
             signal.text, signal.error_kind = _group(match, "text"), _group(match, "kind")
-            if self.metrics is None:
-                signal.kl = number(_group(match, "kl"))
-            else:
-                end = matches[n + 1].start() if n + 1 < len(matches) else len(line)
-                mark = _MARK.search(line, match.end(), match.end() + _FAR)
-                quoted = mark is not None and mark["closes"] is not None  # a sampled answer, or a dump of a config
-                signal.metrics = {} if quoted else _pairs(line[match.end() : end])
-                if not self.metrics.search("\n".join(signal.metrics)):
-                    continue
-                signal.kl = kl_of(signal.metrics)
+            signal.metrics = pairs
+            signal.kl = number(_group(match, "kl")) if self.metrics is None else kl_of(pairs)
             found.append(signal)
             if b"nan" in line and diverged(signal.metrics or (_pairs(line) if self.kind == "step" else {})):
                 found.append(LineSignal("nan", match.start()))
         return found
+
+
+def _quoted(line: bytes, at: int) -> bool:
+    """Whether a place lies within quotation marks: in a sampled answer, or in a dump of a configuration."""
+    if all(line.find(mark, at, at + _FAR) < 0 for mark in _MARKS):
+        return False
+    mark = _MARK.search(line, at, at + _FAR)
+    return mark is not None and mark["closes"] is not None
 
 
 @lru_cache(maxsize=8)  # of one line, a step and a validation ask for the same
@@ -120,8 +127,10 @@ def _pairs(text: bytes) -> dict[str, float]:
 
 def _step(match: re.Match[bytes]) -> int | None:
     step = whole(number(_group(match, "step")))
-    epoch, of = whole(number(_group(match, "epoch"))), whole(number(_group(match, "of")))
-    return step if step is None or epoch is None or of is None else epoch * of + step + 1
+    if step is None or not match.re.groupindex.keys() >= {"epoch", "of"}:
+        return step
+    epoch, of = whole(number(match["epoch"] or b"")), whole(number(match["of"] or b""))
+    return step if epoch is None or of is None else epoch * of + step + 1
 
 
 def _group(match: re.Match[bytes], name: str) -> bytes:

@@ -237,17 +237,20 @@ def metrics_of(text: str) -> dict[str, float]:
 
 
 def _dashed(text: str) -> dict[str, float] | None:
-    """The pairs of ` - key:value - key:value ...`; None if it holds anything else."""
-    pairs: dict[str, float] = {}
-    for part in text[3:].split(" - "):
-        name, _, value = part.rpartition(":")
-        if not name or " " in part or "_" in value:  # Python reads 1_000 as a number
+    """The pairs of ` - key:value - key:value ...`, as numpy 2 prints them, too; None if it holds anything else."""
+    if "np.float64(" in text:
+        text = text.replace("np.float64(", "")
+        if "(" in text:
             return None
-        try:
-            pairs[name] = float(value)
-        except ValueError:
-            return None
-    return pairs
+        text = text.replace(")", "")
+    parts = text[3:].replace(" - ", ":").split(":")
+    names, values = parts[::2], parts[1::2]
+    if text.count(" ") != 2 * len(values) or len(names) != len(values) or "" in names or "_" in "".join(values):
+        return None  # Python reads 1_000 as a number
+    try:
+        return dict(zip(names, map(float, values)))  # noqa: B905
+    except ValueError:
+        return None
 
 
 class _PairReader:
