@@ -116,7 +116,7 @@ class ParsedLine:
 
     `steps`: every number that may be the step, by name, as (value, total); `total` is 0 where none is named.
     `metrics`: the other pairs. `bare`: whether the line consists of its pairs, and is no prose around a number.
-    `dump`: whether it is a whole dict or JSON object, which is printed on purpose.
+    `dump`: whether it is a whole dict, JSON object or list of pairs, which is printed on purpose.
     """
 
     __slots__ = ("bare", "dump", "empty", "metrics", "quoted", "steps")
@@ -209,7 +209,7 @@ def parse(text: str) -> ParsedLine | None:
     leading = _LEADING.match(text)
     if leading:
         text = body(text[leading.end() :])
-    line.dump = text.endswith("}") and "{" in text
+    line.dump = (text.endswith("}") and "{" in text) or (text.endswith(")]") and "[(" in text)
     _pairs(text, line)
     if leading and not line.steps:
         line.steps[LEADING] = (int(leading["n"] or leading["m"]), 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.run.chat_template import thinking_is_dropped
 from autoresearch.core.run.recipe_keys import look_up, product, real_at, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Circumstances, Recipe
@@ -19,6 +19,7 @@ from autoresearch.core.text.durations import spoken
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import agentjet_keys
 from autoresearch.trainers.command_settings import with_flags
+from autoresearch.trainers.framework import error, warning
 
 COMMON = "ajet.trainer_common"
 VALIDATION = f"{COMMON}.val_print_to_markdown_file_path"
@@ -63,45 +64,37 @@ def lint_here(recipe: Recipe, here: Circumstances) -> tuple[Finding, ...]:
     return tuple(finding for part in parts for finding in part(recipe, here))
 
 
-def _warning(code: str, message: str, hint: str) -> Finding:
-    return Finding(Severity.WARNING, code, message, hint)
-
-
-def _error(code: str, message: str, hint: str) -> Finding:
-    return Finding(Severity.ERROR, code, message, hint)
-
-
 def _shape(recipe: Recipe) -> Iterator[Finding]:
     if not isinstance(look_up(recipe, agentjet_keys.ROOT), Mapping):
-        yield _error("no_ajet", "the recipe has no `ajet:` group, without which the launcher stops", "add it")
+        yield error("no_ajet", "the recipe has no `ajet:` group, without which the launcher stops", "add it")
         return
     for key in ("defaults", "hydra"):
         if look_up(recipe, key) is None:
             message = f"the recipe has no `{key}:`, which the launcher reads without asking"
             hint = "copy `hydra:` and `defaults:` from the end of a recipe of AgentJet's own"
-            yield _warning(f"no_{key}", message, hint)
+            yield warning(f"no_{key}", message, hint)
 
 
 def _validation(recipe: Recipe) -> Iterator[Finding]:
     before = look_up(recipe, f"{COMMON}.val_before_train")
     if isinstance(before, str):
         message = f"val_before_train is {before!r}: any text but an empty one counts as true"
-        yield _warning("val_before_train", message, "write True")
+        yield warning("val_before_train", message, "write True")
     elif not before:
         message = "val_before_train is off: nothing says where training began"
-        yield _warning("val_before_train", message, f"set {COMMON}.val_before_train: True")
+        yield warning("val_before_train", message, f"set {COMMON}.val_before_train: True")
     if true_at(recipe, f"{COMMON}.val_only"):
         message = "val_only is true: the run validates and ends without a training step"
-        yield _warning("only_validates", message, f"take {COMMON}.val_only out")
+        yield warning("only_validates", message, f"take {COMMON}.val_only out")
     every, steps = validates_every(recipe), whole_number(recipe, f"{COMMON}.total_training_steps")
     if look_up(recipe, f"{COMMON}.test_freq") is None:
-        yield _warning("test_freq", "test_freq is not set: every 20 steps is validated", f"set {COMMON}.test_freq: 10")
+        yield warning("test_freq", "test_freq is not set: every 20 steps is validated", f"set {COMMON}.test_freq: 10")
     elif every == 0:
         message = "test_freq is not above 0: no step is validated, not even the last"
-        yield _warning("never_validates", message, f"set {COMMON}.test_freq: 10")
+        yield warning("never_validates", message, f"set {COMMON}.test_freq: 10")
     elif steps and every > steps:
         message = f"test_freq is {every}, but training ends after {counted(steps, 'step')}: only its end is validated"
-        yield _warning("never_validates", message, f"set {COMMON}.test_freq to at most {steps}")
+        yield warning("never_validates", message, f"set {COMMON}.test_freq to at most {steps}")
 
 
 def validates_every(recipe: Recipe) -> int:
@@ -119,34 +112,34 @@ def _files(recipe: Recipe) -> Iterator[Finding]:
     ):
         if not text_of(recipe, key):
             message = f"{key.rpartition('.')[2]} is not set: {what}"
-            yield _warning(code, message, f"set {key} to a file inside exp_result_dir")
+            yield warning(code, message, f"set {key} to a file inside exp_result_dir")
 
 
 def _resources(recipe: Recipe) -> Iterator[Finding]:
     if look_up(recipe, GPUS[0][0]) is None:
         message = "n_gpus_per_node is not set: the trainer takes 8 GPUs"
-        yield _warning("n_gpus_per_node", message, f"set {GPUS[0][0]} to as few as will do")
+        yield warning("n_gpus_per_node", message, f"set {GPUS[0][0]} to as few as will do")
     gpus = product(recipe, *GPUS)
     samples = product(recipe, ("ajet.data.train_batch_size", 32), ("ajet.rollout.num_repeat", 4))
     if gpus and samples and samples % gpus:
         message = f"train_batch_size times num_repeat is {samples}, which {gpus} GPUs cannot share evenly"
-        yield _error("batch_not_divisible", message, "the trainer stops there: choose a multiple")
+        yield error("batch_not_divisible", message, "the trainer stops there: choose a multiple")
     every = look_up(recipe, f"{COMMON}.save_freq")
     if every is None or (whole_number(recipe, f"{COMMON}.save_freq") or 0) > 0:
         told = "every 20 steps" if every is None else f"every {every} steps"
         message = f"checkpoints of model and optimizer are saved {told}, and at the last one"
-        yield _warning("saves_checkpoints", message, f"set {COMMON}.save_freq: -1 where nobody wants them")
+        yield warning("saves_checkpoints", message, f"set {COMMON}.save_freq: -1 where nobody wants them")
 
 
 def _names(recipe: Recipe) -> Iterator[Finding]:
     name = text_of(recipe, NAME)
     if name in ("", "read_yaml_name"):
         message = "experiment_name is not set: every start makes a name of its own, of the file's name and the time"
-        yield _warning("no_experiment_name", message, f"set {NAME}, another for each experiment")
+        yield warning("no_experiment_name", message, f"set {NAME}, another for each experiment")
     elif resumes_by_itself(recipe):
         message = f"a checkpoint of an older run named {name} would be resumed silently: trainer.resume_mode is auto"
         hint = f"give each experiment its own {NAME}, or add trainer: {{resume_mode: disable}}"
-        yield _warning("silent_resume", message, hint)
+        yield warning("silent_resume", message, hint)
 
 
 def resumes_by_itself(recipe: Recipe) -> bool:
@@ -157,14 +150,14 @@ def resumes_by_itself(recipe: Recipe) -> bool:
 def _swarm(recipe: Recipe) -> Iterator[Finding]:
     if true_at(recipe, "ajet.enable_swarm_mode"):
         message = "enable_swarm_mode is true: this launcher then waits for clients, and never validates"
-        yield _error("swarm_recipe", message, "start `ajet-swarm start` and a client, or set it to False")
+        yield error("swarm_recipe", message, "start `ajet-swarm start` and a client, or set it to False")
     backbone = text_of(recipe, f"{FLAGS}.backbone") or "verl"
     if backbone == "debug":
         message = "--backbone debug runs two tasks and never trains: no step will be seen"
-        yield _warning("debug_backbone", message, "take it out for an experiment")
+        yield warning("debug_backbone", message, "take it out for an experiment")
     elif backbone != "verl":
         message = f"--backbone {backbone} prints other lines than verl, which are not known here"
-        yield _warning("other_backbone", message, "declare `first_step:` and `source:` in the notes")
+        yield warning("other_backbone", message, "declare `first_step:` and `source:` in the notes")
 
 
 def _lengths(recipe: Recipe) -> Iterator[Finding]:
@@ -175,7 +168,7 @@ def _lengths(recipe: Recipe) -> Iterator[Finding]:
     prompt, response = parts.values()
     if prompt is not None and response is not None and whole is not None and prompt + response > whole:
         message = f"max_prompt_length {prompt:g} and max_response_length {response:g} exceed max_model_len {whole:g}"
-        yield _error("too_long", message, "every episode fails on this: raise max_model_len, or lower one of them")
+        yield error("too_long", message, "every episode fails on this: raise max_model_len, or lower one of them")
 
 
 def _lora(recipe: Recipe) -> Iterator[Finding]:
@@ -183,36 +176,36 @@ def _lora(recipe: Recipe) -> Iterator[Finding]:
         return
     if text_of(recipe, "ajet.lora.load_format") != "safetensors":
         message = "lora_rank is set, but load_format is not safetensors"
-        yield _warning("lora_load_format", message, "set ajet.lora.load_format: safetensors")
+        yield warning("lora_load_format", message, "set ajet.lora.load_format: safetensors")
     if not true_at(recipe, "ajet.lora.layered_summon"):
         message = "lora_rank is set, but layered_summon is off: all layers are gathered at once"
-        yield _warning("lora_layered_summon", message, "set ajet.lora.layered_summon: True")
+        yield warning("lora_layered_summon", message, "set ajet.lora.layered_summon: True")
     rate = real_at(recipe, f"{COMMON}.optim.lr")
     rate = 1e-6 if rate is None else rate
     if rate <= _LORA_LR:
         message = f"lora_rank is set, but the learning rate is {rate:g}: an adapter hardly moves at that"
-        yield _warning("lora_lr", message, f"set {COMMON}.optim.lr above {_LORA_LR:g}, 1.0e-4 for instance")
+        yield warning("lora_lr", message, f"set {COMMON}.optim.lr above {_LORA_LR:g}, 1.0e-4 for instance")
 
 
 def _keys(recipe: Recipe) -> Iterator[Finding]:
     for key, near in agentjet_keys.unknown(recipe):
         message = f"{key} is none of AgentJet's keys as far as they are known here: it would be ignored silently"
-        yield _warning("unknown_key", message, f"did you mean {near}?" if near else "look it up in ajet_default.yaml")
+        yield warning("unknown_key", message, f"did you mean {near}?" if near else "look it up in ajet_default.yaml")
     for ours, theirs, differ in agentjet_keys.set_twice(recipe):
         hint = f"take it out and set {ours} alone"
         if differ:
             message = f"{theirs} and {ours} are both set, to different values: the launcher refuses that"
-            yield _error("set_twice", message, hint)
+            yield error("set_twice", message, hint)
         else:
             message = f"{theirs} is set by AgentJet itself, from {ours}: the launcher refuses any other value"
-            yield _warning("set_by_ajet", message, hint)
+            yield warning("set_by_ajet", message, hint)
 
 
 def _command(command: str) -> Iterator[Finding]:
     for simple in simple_commands(command):
         if simple.name == "ajet" and simple.argv[1:2] == ["swarm"]:
             message = "there is no `ajet swarm`: its parser refuses the words"
-            yield _error("no_such_command", message, "write `ajet-swarm start --swarm-port=10086`")
+            yield error("no_such_command", message, "write `ajet-swarm start --swarm-port=10086`")
             return
     if not launches(command):  # the launcher is started from within a script
         return
@@ -220,12 +213,12 @@ def _command(command: str) -> Iterator[Finding]:
     conf = flags.get("conf")
     if conf is None:
         message = "the launcher gets no --conf: it would end at once, having done nothing"
-        yield _error("no_conf", message, "add --conf and the recipe's path")
+        yield error("no_conf", message, "add --conf and the recipe's path")
     elif isinstance(conf, str) and not conf.endswith(".yaml"):
         message = f"--conf names {conf}, which does not end in .yaml"
-        yield _error("no_conf", message, "rename it: the launcher asserts that it does")
+        yield error("no_conf", message, "rename it: the launcher asserts that it does")
     if flags.get("with_ray") and flags.get("with_ray_cluster"):
-        yield _error("two_rays", "--with-ray and --with-ray-cluster exclude each other", "take one out")
+        yield error("two_rays", "--with-ray and --with-ray-cluster exclude each other", "take one out")
 
 
 def _outside(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
@@ -236,7 +229,7 @@ def _outside(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
         if path and not whole.startswith(inside):
             message = f"{key.rpartition('.')[2]} lies outside of exp_result_dir: {path}"
             hint = "its lines are appended to those of every other run that names it; write it below exp_result_dir"
-            yield _warning("outside_result_dir", message, hint)
+            yield warning("outside_result_dir", message, hint)
 
 
 def _secret(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
@@ -248,7 +241,7 @@ def _secret(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
     if not here.exists(f"{here.cwd.rstrip('/')}/.env"):
         message = f"the logger is {_LOGGER}, and {_KEY} is not set"
         hint = f"export {_KEY}, or set {COMMON}.logger: tensorboard"
-        yield (_error if value in (None, _LOGGER) else _warning)("no_swanlab_key", message, hint)
+        yield (error if value in (None, _LOGGER) else warning)("no_swanlab_key", message, hint)
 
 
 def _model(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
@@ -256,7 +249,7 @@ def _model(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
     if path.count("/") > 2 and "$" not in path:  # the launcher treats anything shorter as the name of a model on a hub
         whole = path if path.startswith("/") else f"{here.cwd.rstrip('/')}/{path}"
         if not here.exists(whole):
-            yield _error("missing_model", f"the model {path} is not there", "correct ajet.model.path")
+            yield error("missing_model", f"the model {path} is not there", "correct ajet.model.path")
     yield from thinking_is_dropped(path, here)
 
 
@@ -268,21 +261,21 @@ def _time(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
         whole = spoken(steps * STEP_S)
         message = f"{counted(steps, 'step')} take {whole} {told}, and the run is ended after {spoken(here.max_s)}"
         hint = "lower total_training_steps, raise [exp_max_time], or let it be cut: what was validated by then counts"
-        yield _warning("cut_by_max_time", message, hint)
+        yield warning("cut_by_max_time", message, hint)
     epochs = whole_number(recipe, f"{COMMON}.total_epochs")
     if steps is None and epochs and epochs * STEP_S > here.max_s:
         least = f"{counted(epochs, 'epoch')} are {counted(epochs, 'step')} at least, and take "
         least += f"{spoken(epochs * STEP_S)} {told}"
         hint = "lower total_epochs or raise [exp_max_time], or set total_training_steps, which goes before epochs"
-        yield _warning("cut_by_max_time", f"{least}; the run is ended after {spoken(here.max_s)}", hint)
+        yield warning("cut_by_max_time", f"{least}; the run is ended after {spoken(here.max_s)}", hint)
     every = validates_every(recipe)
     if every * STEP_S > here.max_s and (steps is None or steps * STEP_S > here.max_s):
         message = f"the first validation in training comes after {spoken(every * STEP_S)} {told}, later than the end"
-        yield _warning("validates_too_late", message, f"lower {COMMON}.test_freq")
+        yield warning("validates_too_late", message, f"lower {COMMON}.test_freq")
 
 
 def _check(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
     """The launcher checks all GPUs of the host with nvidia-smi, including those that this run cannot use."""
     if here.environment.get("CUDA_VISIBLE_DEVICES") and not true_at(recipe, f"{FLAGS}.skip_check_avail_gpu"):
         message = "the launcher refuses to start while any GPU of the host is in use, those of other runs too"
-        yield _warning("checks_all_gpus", message, "add --skip-check-avail-gpu to the command")
+        yield warning("checks_all_gpus", message, "add --skip-check-avail-gpu to the command")

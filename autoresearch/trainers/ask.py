@@ -9,7 +9,7 @@ from __future__ import annotations
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.server import HasServer, NoServer
-from autoresearch.core.run.trainer import Circumstances, Continuation, ReadsCommands, Recipe, Recording, Trainer
+from autoresearch.core.run.trainer import Circumstances, ReadsCommands, Recipe, Trainer
 from autoresearch.core.text.durations import spoken
 
 SAVE_S = 3600.0
@@ -41,7 +41,7 @@ def findings(
     whole = settings(trainer, recipe, command)
     own = trainer.lint_command(command) if isinstance(trainer, ReadsCommands) else ()
     local = trainer.lint_here(whole, here) if here else ()
-    return (*trainer.lint(whole), *own, *local, *_cut_short(time_limit(trainer, whole), here.max_s if here else max_s))
+    return (*trainer.lint(whole), *own, *local, *_cut_short(trainer.time_limit(whole), here.max_s if here else max_s))
 
 
 def steps_known(trainer: Trainer) -> bool:
@@ -54,55 +54,10 @@ def server(trainer: Trainer) -> HasServer:
     return trainer if isinstance(trainer, HasServer) else NoServer(trainer.name)
 
 
-def companions(trainer: Trainer) -> tuple[str, ...]:
-    """Glob patterns of the files in which the trainer records the daemons that it started."""
-    return trainer.companions()
-
-
-def confessions(trainer: Trainer) -> tuple[str, ...]:
-    """Patterns of log lines which prove that a run crashed although it exited with 0."""
-    return trainer.confessions()
-
-
-def harmless(trainer: Trainer) -> tuple[str, ...]:
-    """Patterns of errors that do not end a run."""
-    return trainer.harmless()
-
-
-def time_limit(trainer: Trainer, whole: Recipe) -> float | None:
-    """The trainer's own time limit in seconds; None for none."""
-    return trainer.time_limit(whole)
-
-
 def tighter(trainer: Trainer, whole: Recipe, max_s: float, save_s: float = SAVE_S) -> float:
     """The effective limit in seconds: `max_s`, or the trainer's own limit plus `save_s` for its last save if sooner."""
-    own = time_limit(trainer, whole)
+    own = trainer.time_limit(whole)
     return max_s if own is None else min(max_s, own + save_s)
-
-
-def seed_key(trainer: Trainer, whole: Recipe) -> str:
-    """The dotted key of the seed in this recipe; "" if it has none."""
-    return trainer.seed_key_in(whole)
-
-
-def resumes(trainer: Trainer, whole: Recipe) -> tuple[str, ...]:
-    """Paths and glob patterns which, if they exist at the start, make the run resume an older one."""
-    return trainer.resumes(whole)
-
-
-def continuation(trainer: Trainer, whole: Recipe) -> Continuation | None:
-    """How to go on from the last checkpoint of a run with this recipe; None if the trainer cannot."""
-    return trainer.continuation(whole)
-
-
-def gpus(trainer: Trainer, whole: Recipe) -> int | None:
-    """Number of GPUs on all nodes; None if unknown."""
-    return trainer.gpus(whole)
-
-
-def recording(trainer: Trainer, whole: Recipe, directory: str) -> Recording | None:
-    """How to make the trainer write metrics below this directory; None if impossible or unnecessary."""
-    return trainer.recording(whole, directory)
 
 
 def arguments(trainer: Trainer, overrides: dict[str, object]) -> tuple[str, ...]:

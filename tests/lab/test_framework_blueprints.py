@@ -11,7 +11,7 @@ from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.lab.render import data_dir, render_blueprint
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
-from autoresearch.trainers import ask, registry
+from autoresearch.trainers import registry
 
 BLUEPRINTS = data_dir("blueprints")
 GPUS = {  # blueprint: the GPUs that it takes; None where only its script knows
@@ -79,7 +79,7 @@ def test_it_says_what_its_trainer_says(machine: Path, name: str) -> None:
     usual = own.trainer.objective(own.whole)
     assert usual is not None
     assert (usual.metric, usual.direction) == (notes.metric, notes.direction)
-    assert ask.gpus(own.trainer, own.whole) == GPUS[name]
+    assert own.trainer.gpus(own.whole) == GPUS[name]
     assert own.trainer.seed(own.whole) is not None
     if name != "slime_coding_agent.md":  # whose script holds the flags
         assert own.trainer.space(own.whole)

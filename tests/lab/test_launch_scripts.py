@@ -9,7 +9,7 @@ import pytest
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.lab.resolve.resolve_blueprint import read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
-from autoresearch.trainers import ask, registry
+from autoresearch.trainers import registry
 
 SAMPLES = Path(__file__).parents[1] / "samples/launch_scripts"
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/home/me"}
@@ -112,7 +112,7 @@ def test_what_a_launch_script_says(
     assert settings.trainer.name == trainer
     assert str(found.relative_to(SAMPLES / folder) if found else "") == recipe
     assert settings.objective is not None and settings.objective.metric == metric
-    assert ask.gpus(settings.trainer, settings.whole) == (None if metric == "val/loss" else gpus)
+    assert settings.trainer.gpus(settings.whole) == (None if metric == "val/loss" else gpus)
     assert settings.gpus_needed({}) == (0 if "sbatch" in command or script_submits else gpus or 0)
     if setting:
         assert settings.whole[setting[0]] == setting[1]

@@ -240,10 +240,10 @@ def test_the_files_that_it_writes() -> None:
 
 
 def test_files_are_switched_on_where_the_recipe_names_none() -> None:
-    assert ask.recording(AJET, GOOD, "/r") is None
-    assert ask.recording(AJET, {}, "/r") is None
+    assert AJET.recording(GOOD, "/r") is None
+    assert AJET.recording({}, "/r") is None
     half = changed(ajet__trainer_common__train_print_to_markdown_file_path=None)
-    recording = ask.recording(AJET, half, "/r")
+    recording = AJET.recording(half, "/r")
     assert recording is not None
     assert recording.source == Source(SourceFormat.DICT_LINES, "/r/training.md", 1)
     assert recording.overrides == {f"{COMMON}.train_print_to_markdown_file_path": "/r/training.md"}
@@ -251,12 +251,12 @@ def test_files_are_switched_on_where_the_recipe_names_none() -> None:
         ajet__trainer_common__train_print_to_markdown_file_path=None,
         ajet__trainer_common__val_print_to_markdown_file_path=None,
     )
-    recording = ask.recording(AJET, whole, "/r")
+    recording = AJET.recording(whole, "/r")
     assert recording is not None
     after = apply_overrides(whole, recording.overrides, allow_new=True)
     assert AJET.sources(after)[0] == recording.source
     assert [s.path for s in AJET.sources(after)] == ["/r/validation.md", "/r/training.md"]
-    assert ask.recording(AJET, after, "/r") is None
+    assert AJET.recording(after, "/r") is None
     assert not {"no_validation_file", "no_training_file"} & set(codes(after))
 
 
@@ -282,9 +282,9 @@ def test_what_would_be_resumed() -> None:
 
 
 def test_gpus_seed_space() -> None:
-    assert ask.gpus(AJET, GOOD) == 4
-    assert ask.gpus(AJET, {"ajet": {"trainer_common": {"nnodes": 2}}}) == 16
-    assert ask.gpus(AJET, {}) is None
+    assert AJET.gpus(GOOD) == 4
+    assert AJET.gpus({"ajet": {"trainer_common": {"nnodes": 2}}}) == 16
+    assert AJET.gpus({}) is None
     assert (AJET.seed(GOOD), AJET.seed_key, AJET.seed({"ajet": {}})) == (1, "data.seed", None)
     assert set(AJET.space(GOOD)) == {f"{COMMON}.optim.lr", f"{COMMON}.kl_loss_coef"}
     assert set(AJET.space(changed(ajet__trainer_common__use_kl_loss=False))) == {f"{COMMON}.optim.lr"}
@@ -400,7 +400,7 @@ def test_the_documentation_has_every_rule_and_every_code() -> None:
     told = (root / "docs" / "agentjet.md").read_text()
     assert re.findall(r"^\| (R\d+) \|", told, re.MULTILINE) == [f"R{n}" for n in range(1, 32)]
     source = (root / "autoresearch" / "trainers" / "agentjet_lint.py").read_text()
-    given = set(re.findall(r'_(?:warning|error)\)?\(f?"(\w+)"|, "(no_\w+_file)", "', source))
+    given = set(re.findall(r'\b(?:warning|error)\)?\(f?"(\w+)"|, "(no_\w+_file)", "', source))
     known = {code for pair in given for code in pair if code} | {"no_defaults", "no_hydra"}
     assert len(known) > 25
     assert {code for code in known if f"`{code}`" not in told} == set()

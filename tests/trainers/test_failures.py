@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.core.diagnosis.root import classify, last_traceback
-from autoresearch.trainers import ask, registry
+from autoresearch.trainers import registry
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ CLAIM = [
     ],
 )  # fmt: skip
 def test_agentjet_and_what_harms_nothing(lines: list[str], kind: str | None) -> None:
-    harmless = ask.harmless(registry.by_name("agentjet"))
+    harmless = registry.by_name("agentjet").harmless()
     found = classify(lines, harmless)
     assert (found and found.family.value) == kind
 
 
 def test_others_know_nothing_harmless() -> None:
-    assert ask.harmless(registry.by_name("verl")) == ()
+    assert registry.by_name("verl").harmless() == ()
     assert last_traceback(PARSER).endswith(PARSER[-1])
-    assert last_traceback([*CLAIM, *PARSER], ask.harmless(registry.by_name("agentjet"))) == ""
+    assert last_traceback([*CLAIM, *PARSER], registry.by_name("agentjet").harmless()) == ""

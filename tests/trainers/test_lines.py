@@ -22,7 +22,7 @@ from autoresearch.readers.read import read_source
 from autoresearch.runner.line_patterns import LinePattern, LineSignal, Scanner, kl_of
 from autoresearch.runner.log_follower import LogFollower
 from autoresearch.runner.text import logical_lines
-from autoresearch.trainers import ask, registry
+from autoresearch.trainers import registry
 from tests.line_signals import EVENTS, count, kinds_of, told
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
@@ -102,7 +102,7 @@ def test_a_log_written_from_the_source(name: str) -> None:
     assert ("nan" in kinds) == wanted["nan"]
 
     lines = list(logical_lines(raw))
-    failure = classify(lines, ask.harmless(registry.by_name(trainer)))
+    failure = classify(lines, registry.by_name(trainer).harmless())
     assert (failure.family.value if failure else None) == wanted["failure"]
     assert wanted["last"] in lines[-1]
     if any(words in lines[-1] for words in ("training complete", "stopping training", "completed or interrupted")):

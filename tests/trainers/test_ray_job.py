@@ -65,7 +65,7 @@ def test_a_job_elsewhere_has_neither_our_directories_nor_our_variables(address: 
     found = set()
     for name, command in commands.items():
         trainer = registry.by_name(name)
-        assert ask.recording(trainer, ask.settings(trainer, {}, command), "/r") is not None
+        assert trainer.recording(ask.settings(trainer, {}, command), "/r") is not None
         whole = ask.settings(trainer, {}, f"ray job submit {address} --submission-id a -- {command}")
-        found |= {name} if ask.recording(trainer, whole, "/r") is not None else set()
+        found |= {name} if trainer.recording(whole, "/r") is not None else set()
     assert found == recorded

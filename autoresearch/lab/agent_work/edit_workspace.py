@@ -18,7 +18,6 @@ from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.patches import IsolatedWorktree
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.ideas.commit_builder import OURS, CommitBuilder
-from autoresearch.trainers import ask
 
 EDITED, CLEAN = "agent-a", "agent-b"
 
@@ -104,7 +103,7 @@ def protection_of(builder: CommitBuilder, agent_spec: AgentSpec) -> Protection:
     named = named_by(own.notes.text, agent_spec.guard, own.launch_command, files) + _measures(builder, files)
     blueprint = os.path.relpath(builder.spec.blueprint, builder.spec.repository)
     whole = builder.whole(base)
-    seed, outputs = ask.seed_key(builder.trainer, whole), builder.trainer.outputs(whole)
+    seed, outputs = builder.trainer.seed_key_in(whole), builder.trainer.outputs(whole)
     return Protection(
         protect=agent_spec.protect,
         allow=agent_spec.allow,

@@ -23,7 +23,6 @@ from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import dump, load_mapping
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.secrets import mask_text
-from autoresearch.trainers import ask
 
 
 def conceive(builder: CommitBuilder, state: CampaignState, hypothesis: Hypothesis, index: int) -> Idea:
@@ -145,7 +144,7 @@ def _fingerprint(builder: CommitBuilder, commit: str, hypothesis: Hypothesis) ->
     ignored = (OURS, *([builder.recipe_path] if builder.recipe_path else []))
     code = code_fingerprint(builder.checkout, commit, ignoring=ignored)
     recipe = builder.whole(commit)
-    apart = {output.key for output in builder.trainer.outputs(recipe)} | {ask.seed_key(builder.trainer, recipe)}
+    apart = {output.key for output in builder.trainer.outputs(recipe)} | {builder.trainer.seed_key_in(recipe)}
     leaves = sorted(f"{key}={canonical(value)}" for key, value in flatten(recipe).items() if key not in apart)
     own = builder.blueprint_of(hypothesis).launch_command if hypothesis.blueprint else ""
     return hashlib.sha256("\n".join([code, own, *leaves]).encode()).hexdigest()[:16]

@@ -7,18 +7,17 @@ from pathlib import Path
 
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.lab.resolve.trainer_settings import there
-from autoresearch.trainers import ask
 
 
 def can_go_on(trainer: Trainer, recipe: Recipe) -> bool:
     """Whether a run with this recipe, in a directory of its own, leaves something that another can go on from."""
     own = {output.key: f"/runs/{output.name}" if output.name else "run" for output in trainer.outputs(recipe)}
-    return ask.continuation(trainer, {**recipe, **own}) is not None
+    return trainer.continuation({**recipe, **own}) is not None
 
 
 def settings_from(trainer: Trainer, recipe: Recipe) -> tuple[dict[str, object], str]:
     """The settings that go on from a run with this recipe, and its last checkpoint; {} and "" if it left none."""
-    way = ask.continuation(trainer, recipe)
+    way = trainer.continuation(recipe)
     saved = sorted(there(Path(way.checkpoints)), key=_natural) if way else []
     if way is None or not saved:
         return {}, ""

@@ -19,7 +19,6 @@ from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.recipe_parents import inherited
 from autoresearch.lab.resolve.trainer_settings import copy_of
 from autoresearch.lab.yaml_files import parse_mapping
-from autoresearch.trainers import ask
 
 OURS = ".autoresearch"
 BLUEPRINT = f"{OURS}/blueprint.md"
@@ -108,4 +107,4 @@ class CommittedRun:
 
 def per_run(trainer: Trainer, recipe: Recipe) -> set[str]:
     """The keys that differ between runs of one idea: the seed, and output paths."""
-    return {output.key for output in trainer.outputs(recipe)} | ({ask.seed_key(trainer, recipe)} - {""})
+    return {output.key for output in trainer.outputs(recipe)} | ({trainer.seed_key_in(recipe)} - {""})

@@ -15,7 +15,6 @@ from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.shell_settings import plain_key, settings_in
-from autoresearch.trainers import ask
 
 
 def way_of(launch: LaunchSettings, whole: Recipe, notes: Notes) -> SeedWay:
@@ -35,7 +34,7 @@ def way_of(launch: LaunchSettings, whole: Recipe, notes: Notes) -> SeedWay:
     if note and not note.isdigit():
         return SeedWay("key", note, _number(look_up(whole, note)))
     seen = whole if launch.own_words else launch.recipe or {}  # flags come below, as such
-    key, own = ask.seed_key(trainer, seen), trainer.seed(seen)
+    key, own = trainer.seed_key_in(seen), trainer.seed(seen)
     if key and own is not None and _reaches(launch, key):
         return SeedWay("key", key, own)
     if not launch.own_words and (found := _by_name(launch)):

@@ -15,7 +15,7 @@ from autoresearch.errors import UsageError
 from autoresearch.lab.settings import Settings
 from autoresearch.launchers import gpus
 from autoresearch.plugins import PluginNames
-from autoresearch.trainers import ask, ray_job
+from autoresearch.trainers import ray_job
 
 TOO_FEW = "too_few_gpus"
 _HERE = ("127.0.0.1", "localhost", "::1", "", None)
@@ -122,7 +122,7 @@ def needed(
     host = urllib.parse.urlsplit(address if "://" in address else f"//{address}").hostname
     if address not in ("auto", "local") and host not in _HERE:
         return 0
-    known = ask.gpus(trainer, whole)
+    known = trainer.gpus(whole)
     return started(commands) if known is None else known
 
 

@@ -141,7 +141,7 @@ class TrainerSettings:
         """How a campaign seeds its runs, for people."""
         way = self.seed_way
         numbers = f"{way}, from {way.first}, and the next numbers for replicates"
-        key = ask.seed_key(self.trainer, self.whole) if self.trainer.named else ""
+        key = self.trainer.seed_key_in(self.whole) if self.trainer.named else ""
         if way.name != VARIABLE or not key:
             return numbers
         return f"{numbers}; nothing fixes {key}, which {self.trainer.name} would take: write it into the recipe"
@@ -251,7 +251,7 @@ class TrainerSettings:
     def left_behind(self) -> str:
         """The output of an earlier run that this one would resume from; "" without any, or if that is allowed."""
         elsewhere = not self.resolved.files.here  # patterns are not searched remotely
-        patterns = () if self.resolved.blueprint.notes.resume or elsewhere else ask.resumes(self.trainer, self.whole)
+        patterns = () if self.resolved.blueprint.notes.resume or elsewhere else self.trainer.resumes(self.whole)
         return next((str(hit) for pattern in patterns for hit in there(self.cwd / pattern)), "")
 
     def resume_conflict(self) -> ConflictError | None:
@@ -276,7 +276,7 @@ def ask_trainer(trainer: Trainer, resolved: ResolvedBlueprint, *, job: str = "")
         understood = _named(understood, job)
     whole = ask.settings(trainer, resolved.inherited, understood)
     plain = TrainerSettings(trainer, resolved, whole, command, understood)
-    recording = ask.recording(trainer, whole, str(resolved.result_dir)) if notes.record_metrics else None
+    recording = trainer.recording(whole, str(resolved.result_dir)) if notes.record_metrics else None
     if recording is None or not _reaches(recording, understood):
         return plain
     if recording.overrides and not recording.arguments:

@@ -32,7 +32,7 @@ from autoresearch.records.events import Event
 from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.secrets import mask_text
 from autoresearch.runner.text import clean_line
-from autoresearch.trainers import ask, registry
+from autoresearch.trainers import registry
 
 BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
 _NEAREST_BYTES = 1 << 19  # of the end of a log, searched for the lines nearest to the metric
@@ -61,14 +61,14 @@ def diagnose(finished: FinishedRun, trainer: Trainer) -> Diagnosis:
     What the log says after autoresearch decided to end the run is a consequence of that.
     """
     spec, end, log = finished.spec, finished.exit, finished.rundir.log
-    if end.ending is Ending.FINISHED and (said := _confession(log, ask.confessions(trainer))):
+    if end.ending is Ending.FINISHED and (said := _confession(log, trainer.confessions())):
         words = words_of(log, trainer, spec.signals)
         return diagnosis(words, words.cause(ended_badly=True) or Failure(FailureFamily.UNKNOWN, said, certain=False))
     if end.ending is Ending.FINISHED and (cause := _silent_failure(finished, trainer)):
         return diagnosis(words_of(log, trainer, spec.signals), cause)
     if failed := _failed_evaluation(finished, trainer):
         return Diagnosis(failed)
-    if end.ending is Ending.STALLED and (over := end_of(log, ask.harmless(trainer)).over):
+    if end.ending is Ending.STALLED and (over := end_of(log, trainer.harmless()).over):
         return Diagnosis(Failure(FailureFamily.HANG, mask_text(over)[:MAX_LINE], note=HUNG_AFTER_END))
     badly = end.ending in BADLY
     killed = killed_from_outside(end.ending, end.cause, end.returncode)
@@ -92,7 +92,7 @@ def words_of(
     """
     known = (trainer,) if trainer else registry.every()
     patterns = signals or [signal for one in known for signal in one.signals()]
-    return last_words(log, patterns, [harmless for one in known for harmless in ask.harmless(one)], until)
+    return last_words(log, patterns, [harmless for one in known for harmless in one.harmless()], until)
 
 
 def _silent_failure(finished: FinishedRun, trainer: Trainer) -> Failure | None:
@@ -103,7 +103,7 @@ def _silent_failure(finished: FinishedRun, trainer: Trainer) -> Failure | None:
     """
     if finished.exit.cause == LEFT_TRAINING:
         return Failure(FailureFamily.LEFT_TRAINING, finished.exit.reason)
-    found = end_of(finished.rundir.log, ask.harmless(trainer))
+    found = end_of(finished.rundir.log, trainer.harmless())
     if found.exception is not None:
         return found.exception
     reading = _shell_reader(finished.spec)(finished.spec.command, ()) if found.unfinished else None

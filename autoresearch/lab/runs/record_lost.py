@@ -264,10 +264,9 @@ def _trainer_of(spec: RunSpec) -> Trainer | None:
 
 def _end_companions(spec: RunSpec, grace_s: float) -> int:
     """End daemons that its trainer started and wrote down; returns how many processes were ended."""
-    from autoresearch.trainers import ask
 
     trainer = _trainer_of(spec)
-    patterns = ask.companions(trainer) if trainer else ()
+    patterns = trainer.companions() if trainer else ()
     written = [path for pattern in patterns for path in Path(spec.cwd).glob(pattern)]
     return sweep_companions(written, spec.run, spec.created, grace_s=grace_s)
 
