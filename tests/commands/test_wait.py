@@ -29,6 +29,7 @@ def test_a_tick_is_brief_and_news_are_not(bench: Bench) -> None:
     assert (tick["event"], tick["state"], tick["metric_name"]) == ("tick", "running", "task_pass_rate@1")
     assert tick["step"] >= 1 and not {"metrics", "tail", "log_path"} & set(tick)
     assert len(json.dumps(tick)) < 600
+    assert tick["next"] == [f"autoresearch wait {run} --for 0s --since {tick['seq']} --json"]  # the patience asked for
     assert len(bench.ask("wait", run, "--for", "0s", "--since", 1000, "--tail", 2)["tail"]) == 2
     assert bench.ask("wait", run, "--for", "240s", "--since", 0, "--tail", 0)["tail"] == []
     assert "  | " in bench.here("wait", run, "--for", "0s", "--since", 1000)[1]  # a person is shown the log
@@ -49,13 +50,6 @@ def test_a_slip_in_the_name_of_a_run_is_answered_with_the_nearest(bench: Bench) 
     assert few["left_off"] >= 1 and "--out run.log" in older
     rows = bench.ask("ledger", "show", run)
     assert (len(rows["rows"]), rows["left_off"], rows["next"]) == (1, 0, [])
-
-
-def test_the_next_line_keeps_the_patience_that_was_asked_for(bench: Bench) -> None:
-    run = bench.ask("run", bench.blueprint("long"), "--detach")["run"]
-    tick = bench.ask("wait", run, "--for", "1s", "--since", 1000)
-    assert tick["next"] == [f"autoresearch wait {run} --for 1s --since {tick['seq']} --json"]
-    bench.ask("stop", run, "--reason", "seen enough")
 
 
 def test_an_end_that_is_not_yet_recorded_is_waited_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

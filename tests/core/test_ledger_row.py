@@ -34,30 +34,11 @@ def test_an_empty_row_reads_back_the_same_and_none_is_an_empty_cell() -> None:
     assert {v for k, v in empty.cells().items() if k not in ("index", "schema")} == {""}
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.1, "0.1"),
-        (0.1 + 0.2, "0.30000000000000004"),
-        (1e-07, "1e-07"),
-        (3.0, "3.0"),
-        (1e22, "1e+22"),
-        (-0.0, "-0.0"),
-        (math.inf, "inf"),
-        (-math.inf, "-inf"),
-        (5e-324, "5e-324"),
-    ],
-)
-def test_numbers_are_as_short_as_they_can_be(value: float, text: str) -> None:
+@pytest.mark.parametrize("value", [0.1 + 0.2, 1e-07, 3.0, 1e22, -0.0, math.inf, -math.inf, 5e-324, math.nan])
+def test_numbers_read_back_the_same_and_nan_is_not_unknown(value: float) -> None:
     cells = LedgerRow(index=1, metric_value=value).cells()
-    assert cells["metric_value"] == text
-    assert LedgerRow.from_cells(cells).metric_value == value
-
-
-def test_nan_stays_nan_and_is_not_unknown() -> None:
-    back = LedgerRow.from_cells(LedgerRow(index=1, metric_value=math.nan).cells())
-    assert back.metric_value is not None
-    assert math.isnan(back.metric_value)
+    assert cells["metric_value"] == repr(value)
+    assert repr(LedgerRow.from_cells(cells).metric_value) == repr(value)
 
 
 @pytest.mark.parametrize(

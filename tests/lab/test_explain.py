@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.run.ending import Ending
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.run.ending import HUNG_AFTER_END, Ending
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
@@ -239,3 +240,71 @@ def test_a_trainer_that_exits_with_0_and_says_that_it_crashed(spec: RunSpec, lin
     cause = diagnosed(replace(spec, signals=nemo.signals()), end(Ending.FINISHED, returncode=0), nemo).cause
     assert (cause and cause.family.value) == kind
     assert diagnosed(spec, end(Ending.FINISHED, returncode=0), VERL).cause is None
+
+
+STEP_LINES = "".join(f"step {s} reward 0.{s}\n" for s in range(1, 6))
+RAISED = 'Traceback (most recent call last):\n  File "train.py", line 5, in main\n    go()\nOSError: 1\n'
+THREAD = "Exception in thread Thread-1 (f):\n" + RAISED
+IGNORED = "Exception ignored in: <function A.__del__ at 0x7f>\n" + RAISED
+LOGGED = "--- Logging error ---\n" + RAISED + "Call stack:\n  File \"train.py\", line 9, in <module>\nMessage: '%d'\n"
+
+
+def ended(spec: RunSpec, ending: Ending, log: str, metric: str = "reward") -> str | None:
+    """What is said to have failed in a run of an unknown trainer with this log."""
+    RunDir(Path(spec.run_dir)).log.write_text(log)
+    lone = replace(spec, trainer="generic", signals=(), objective=Objective(metric))
+    trainer = registry.by_name("generic", metrics=(metric,))
+    record = end(ending, returncode=0 if ending is Ending.FINISHED else 143, steps_seen=5)
+    cause = explain_run(RecordedRun(RunDir(Path(spec.run_dir)), lone), record, trainer, 5).diagnosis.cause
+    return f"{cause.family.value} {cause.note}".strip() if cause else None
+
+
+@pytest.mark.parametrize(
+    ("log", "failure"),
+    [
+        (STEP_LINES + RAISED, "code"),
+        (RAISED + STEP_LINES, None),
+        (STEP_LINES + RAISED + "Training finished.\n", None),
+        *((STEP_LINES + printed, None) for printed in (THREAD, IGNORED, LOGGED)),
+    ],
+)
+def test_a_traceback_is_a_failure_of_a_run_that_exits_with_0_only_as_its_last_word(
+    spec: RunSpec, log: str, failure: str | None
+) -> None:
+    assert ended(spec, Ending.FINISHED, log) == failure
+
+
+@pytest.mark.parametrize(
+    ("line", "failure"),
+    [
+        *((line, "diverged") for line in ("step {s} loss {v}", "step={s} loss={v} lr=0.1", "[{s}/5] loss: {V}")),
+        *((line, "diverged") for line in ('{{"step": {s}, "loss": {V}}}', "{{'loss': {v}, 'epoch': {s}}}")),
+        *((line, "diverged") for line in ("step:{s} - actor/pg_loss:{v} - loss:{v}", "step: {s} loss: {v}")),
+        *((line, "diverged") for line in ("step {s} loss {i}", "step: {s}, loss: -{i}")),
+        (" {s}0%|███   | {s}/10 [00:01<00:02, 1.0it/s, loss={v}]", "diverged"),
+        ("step {s} loss 0.{s} number of nan iterations: {m}", "diverged"),
+        ("step:{s} - actor/entropy:{v} - loss:0.{s}", "diverged"),
+        ("step {s} loss 0.{s} completions/mean_length {v}", None),
+        ("step {s} loss 0.{s} INFO nano nan_to_num", None),
+    ],
+)
+def test_a_loss_or_a_policy_that_is_no_number(spec: RunSpec, line: str, failure: str | None) -> None:
+    bad = {"v": "nan", "V": "NaN", "i": "inf", "m": 1}
+    good = {"v": 0.1, "V": 0.1, "i": 0.1, "m": 0}
+    lines = [line.format(s=s, **(bad if s > 3 else good)) + "\n" for s in range(1, 6)]
+    assert ended(spec, Ending.FINISHED, "".join(lines), "loss") == failure
+
+
+@pytest.mark.parametrize(
+    ("log", "failure"),
+    [
+        (STEP_LINES + "Training finished\n", f"hang {HUNG_AFTER_END}"),
+        (STEP_LINES, "hang"),
+        (STEP_LINES + "saved model to ckpt\n", "hang"),
+        (STEP_LINES + "Training epoch 5 completed in 3 s\n", "hang"),
+        (STEP_LINES.replace(" reward", "/10 reward") + "Training finished\n", "hang"),
+        ("Training finished\n" + STEP_LINES, "hang"),
+    ],
+)
+def test_a_hang_after_the_end_and_before_it(spec: RunSpec, log: str, failure: str) -> None:
+    assert ended(spec, Ending.STALLED, log) == failure

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.records import events, lines
+from autoresearch.records import events
 
 
 @pytest.fixture
@@ -52,6 +52,7 @@ def test_events_are_numbered_by_line_from_one(path: Path) -> None:
     assert events.read(path, since=99) == ([], 99)
     assert found[0].record() == {"seq": 4, "t": found[0].t, "s": None, "event": "step", "step": 4}
     assert (found[0].get("x", 1), "step" in found[0], "x" in found[0]) == (1, True, False)
+    assert [e.seq for e in events.last(path, 2)] == [4, 5] and events.last(path, 0) == []
 
 
 def test_half_a_line_is_not_there_until_it_is_whole(path: Path) -> None:
@@ -82,28 +83,6 @@ def test_a_line_that_is_no_event_keeps_its_number(path: Path, line: bytes) -> No
     path.write_bytes(line + b'\n{"event": "a"}\n')
     assert [(e.seq, e.event, e.t, e.s) for e in events.read(path)[0]] == [(2, "a", 0.0, None)]
     assert [e.seq for e in events.last(path, 5)] == [2]
-
-
-def test_the_last_ones_are_found_from_the_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for n in range(1, 40):
-        events.append(path, "step", text="x" * (n * 7 % 50))
-    whole = events.read(path)[0]
-    for block in (1, 30, 1000, 1 << 18):
-        monkeypatch.setattr(lines, "BLOCK", block)
-        for count in (0, 1, 10, 100):
-            assert events.last(path, count) == (whole[-count:] if count else [])
-
-
-def test_only_the_last_ones_are_parsed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path.write_bytes(b'{"t": 1, "s": 2, "event": "a"}\n' * 5000)
-    parsed: list[int] = []
-    real = events._parse
-    monkeypatch.setattr(events, "_parse", lambda seq, line: parsed.append(seq) or real(seq, line))
-    assert [e.seq for e in events.last(path, 3)] == [4998, 4999, 5000]
-    assert parsed == [5000, 4999, 4998]
-    parsed.clear()
-    assert len(events.read(path, since=4990)[0]) == 10
-    assert len(parsed) == 10
 
 
 @pytest.mark.system

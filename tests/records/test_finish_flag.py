@@ -54,19 +54,6 @@ def test_a_reserved_flag_is_written_read_and_leaves_nothing_else(tmp_path: Path)
     assert flag.written
 
 
-def test_without_a_reserve_it_is_written_all_the_same(tmp_path: Path) -> None:
-    finish_flag.write(tmp_path / "gone", CONTENT)
-    assert flag_of(tmp_path / "gone") == CONTENT
-
-
-def test_writing_it_again_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    finish_flag.reserve(tmp_path)
-    finish_flag.write(tmp_path, CONTENT)
-    monkeypatch.setattr(finish_flag, "_put", pytest.fail)
-    finish_flag.write(tmp_path, CONTENT)
-    assert names(tmp_path) == ["finish.flag"]
-
-
 @pytest.mark.parametrize("text", [FOREIGN, "", "{}", "[1]", "done", '{"run": "x"}', "\xff\0", "null"])
 def test_a_strangers_flag_is_recorded_in_ours_and_replaced(tmp_path: Path, text: str) -> None:
     (tmp_path / "finish.flag").write_bytes(text.encode("latin-1"))

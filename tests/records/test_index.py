@@ -172,16 +172,6 @@ def test_ten_thousand_runs_are_not_all_parsed(index: Index, monkeypatch: pytest.
     assert len(parsed) < 5
 
 
-def test_entries_are_found_over_block_edges(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [entry(n, slug="s" * (1 + n * 7 % 30)) for n in range(12)]
-    for one in entries:
-        index.add(one)
-    for block in (1, 50, 300, 4096):
-        monkeypatch.setattr(lines, "BLOCK", block)
-        assert index.recent(100) == entries[::-1]
-        assert [index.by_directory(e.run_dir) for e in entries] == [[e] for e in entries]
-
-
 @pytest.mark.system
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_at_every_call_a_launched_run_is_never_lost(
@@ -255,9 +245,4 @@ def test_an_unusable_place_says_what_to_set(tmp_path: Path, monkeypatch: pytest.
     ],
 )
 def test_where_it_lies(environ: dict[str, str], path: str) -> None:
-    assert str(state_home(environ)) == path
-
-
-def test_the_environment_is_read_when_the_index_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert Index().directory == tmp_path / "autoresearch"
+    assert str(state_home(environ)) == path and str(Index(environ=environ).directory) == path

@@ -59,12 +59,6 @@ def test_lines_have_the_runners_format(tmp_path: Path) -> None:
     assert re.fullmatch(r"- \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ note: several lines and colour , --token \*\*\*", second)
 
 
-def test_a_line_of_a_killed_writer_is_not_glued_to_the_next(tmp_path: Path) -> None:
-    (tmp_path / journal.NAME).write_text("- 2026 half a sen")
-    journal.append(tmp_path, "whole")
-    assert (tmp_path / journal.NAME).read_text().splitlines()[1].endswith("Z whole")
-
-
 def test_a_log_that_is_there_is_never_overwritten(tmp_path: Path, spec: RunSpec) -> None:
     journal.create(tmp_path, spec)
     with pytest.raises(ConflictError, match="sort-aaaaaa"):

@@ -74,24 +74,6 @@ def test_tail_reads_from_the_end_over_block_edges(
         assert ledger.next_index() == 60
 
 
-def test_tail_does_not_read_the_whole_file(ledger: Ledger, row: MakeRow, monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger.append_once(row("r-0"))
-    body = ledger.path.read_bytes().splitlines(keepends=True)[1]
-    with ledger.path.open("ab") as file:
-        file.write(body * 20_000)
-    read = [0]
-    real = lines.os.pread
-
-    def counted(fd: int, size: int, offset: int) -> bytes:
-        data = real(fd, size, offset)
-        read[0] += len(data)
-        return data
-
-    monkeypatch.setattr(lines.os, "pread", counted)
-    assert len(ledger.tail(50)) == 50
-    assert read[0] < 2_000_000 < ledger.path.stat().st_size
-
-
 def test_the_next_index_is_above_the_highest_not_the_last(ledger: Ledger, row: MakeRow) -> None:
     for n, index in enumerate((1, 7, 2)):
         ledger.append_once(row(f"r-{n}", index=index))
