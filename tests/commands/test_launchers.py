@@ -51,24 +51,24 @@ def project(bench: Any, text: str) -> None:
     (bench.repo / "autoresearch.yaml").write_text(text)
 
 
-@pytest.mark.parametrize("words", [(), ("--dry-run",), ("--detach",)])
-def test_a_run_without_sbatch(bench: Any, words: tuple[str, ...]) -> None:
-    path = bench.blueprint()
-    told = refused(bench, "run", path, "--launcher", "slurm", *words, code=6, PATH=without(bench, *SLURM))
-    assert told["code"] == "no_sbatch" and "slurm" in told["message"] and told["hint"]
+@pytest.mark.parametrize(
+    ("target", "code", "words"),
+    [
+        *(("slurm", "no_sbatch", words) for words in ((), ("--dry-run",), ("--detach",))),
+        ("ssh:gpu1", "no_ssh", ()),
+    ],
+)
+def test_a_run_without_the_program_of_its_target(bench: Any, target: str, code: str, words: tuple[str, ...]) -> None:
+    path, gone = bench.blueprint(), ("ssh",) if code == "no_ssh" else SLURM
+    told = refused(bench, "run", path, "--launcher", target, *words, code=6, PATH=without(bench, *gone))
+    assert told["code"] == code and (target == "ssh:gpu1" or "slurm" in told["message"]) and told["hint"]
 
 
-@pytest.mark.parametrize("words", [(), ("--yes",), ("--yes", "--detach")])
+@pytest.mark.parametrize("words", [(), ("--yes", "--detach")])
 def test_a_campaign_without_sbatch(bench: Any, words: tuple[str, ...]) -> None:
     path = campaign(bench, launcher="local:2, slurm:4")
     told = refused(bench, "campaign", path, *words, code=6, PATH=without(bench, *SLURM))
     assert told["code"] == "no_sbatch"
-
-
-def test_ssh_that_is_not_installed(bench: Any) -> None:
-    path = bench.blueprint()
-    told = refused(bench, "run", path, "--launcher", "ssh:gpu1", code=6, PATH=without(bench, "ssh"))
-    assert told["code"] == "no_ssh"
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,6 @@ def sizes(monkeypatch: pytest.MonkeyPatch, big: Path, of_big: int, of_home: int)
     monkeypatch.setattr(os, "statvfs", lambda path: Numbers(of_big if Path(path) == big else of_home))
 
 
-def test_none_where_there_is_none(home: Path) -> None:
-    found = find("auto", {"HOME": str(home)}, home / "nowhere")
-    assert (found.path, dict(found.variables)) == ("", {}) and "there is no" in found.sentence
-
-
 def test_a_large_one_takes_the_caches(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     big = home.parent / "big"
     sizes(monkeypatch, big, 1000, 10)
@@ -45,15 +40,14 @@ def test_a_large_one_takes_the_caches(home: Path, monkeypatch: pytest.MonkeyPatc
     assert str(big) in found.sentence and "HF_HOME" in found.sentence
 
 
-def test_one_that_is_not_larger_than_the_home_is_left_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_missing_small_or_read_only_is_left_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     big = home.parent / "big"
+    found = find("auto", {"HOME": str(home)}, home / "nowhere")
+    assert (found.path, dict(found.variables)) == ("", {}) and "there is no" in found.sentence
     sizes(monkeypatch, big, 10, 10)
     assert "no larger" in find("auto", {"HOME": str(home)}, big).why
-
-
-def test_one_that_cannot_be_written_is_left_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(volume.host_sandbox_check, "can_write", lambda _: False)
-    assert "cannot be written" in find("auto", {"HOME": str(home)}, home.parent / "big").why
+    assert "cannot be written" in find("auto", {"HOME": str(home)}, big).why
 
 
 def test_what_somebody_set_or_uses_stays(home: Path) -> None:
