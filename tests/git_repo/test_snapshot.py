@@ -52,10 +52,6 @@ def every_kind_of_change(repo: Repo) -> Expect:
     return Expect(without={"noise.log", "ignored/x.py"}, dirty=dirty)
 
 
-def nothing_changed(repo: Repo) -> Expect:
-    return Expect(dirty=set())
-
-
 def renamed_and_removed_from_the_index(repo: Repo) -> Expect:
     repo.git("mv", "lib/a.py", "lib/c.py")
     repo.git("rm", "-q", "--cached", "lib/b.py")
@@ -111,6 +107,7 @@ def directory_becomes_link(repo: Repo) -> Expect:
 
 
 def nasty_names(repo: Repo) -> Expect:
+    repo.write(os.fsdecode(b"latin\xe9.py"))
     names = ["new\nline", 'quo"te', "-d", "--", "t\tb", "ünïcödé", "$(x)", "a b", ":(glob)*", "*.py", "b\\s"]
     for name in names:
         repo.write(name)
@@ -122,11 +119,6 @@ def nasty_names(repo: Repo) -> Expect:
         repo.write(name, "changed\n")
         repo.write(f"new {name}/{name}")
     return Expect()
-
-
-def name_that_is_not_utf8(repo: Repo) -> Expect:
-    repo.write(os.fsdecode(b"latin\xe9.py"))
-    return Expect(dirty={"latin\\xe9.py"})
 
 
 def intent_to_add(repo: Repo) -> Expect:
@@ -148,16 +140,10 @@ def hidden_from_git(repo: Repo) -> Expect:
 def sparse(repo: Repo) -> Expect:
     repo.write("docs/x.md", "doc\n")
     repo.commit()
-    repo.git("sparse-checkout", "set", "lib")
+    repo.git("sparse-checkout", "set", "--cone", "--sparse-index", "lib")
     assert not (repo.root / "docs").exists()
     repo.write("lib/a.py", "changed\n")
     return Expect(instead={"docs/x.md": (0o100644, b"doc\n")}, dirty={"lib/a.py"})
-
-
-def sparse_index(repo: Repo) -> Expect:
-    expect = sparse(repo)
-    repo.git("sparse-checkout", "set", "--cone", "--sparse-index", "lib")
-    return expect
 
 
 def unmerged(repo: Repo) -> Expect:
@@ -174,13 +160,8 @@ def unmerged(repo: Repo) -> Expect:
     return Expect(dirty={"train.py", "lib/b.py"})
 
 
-def detached(repo: Repo) -> Expect:
-    repo.git("checkout", "-q", "--detach")
-    repo.write("train.py", "changed\n")
-    return Expect(dirty={"train.py"})
-
-
 def lock_left_behind(repo: Repo) -> Expect:
+    repo.git("checkout", "-q", "--detach")
     repo.write("train.py", "changed\n")
     for name in ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock"):
         (repo.git_dir / name).touch()
@@ -233,12 +214,6 @@ def split_index(repo: Repo) -> Expect:
     repo.write("train.py", "changed\n")
     repo.write("new.py")
     return Expect(dirty={"train.py", "new.py"})
-
-
-def split_index_is_wanted(repo: Repo) -> Expect:
-    repo.git("config", "core.splitIndex", "true")
-    repo.write("new.py")
-    return Expect(dirty={"new.py"})
 
 
 def configuration_that_hides(repo: Repo) -> Expect:
@@ -354,7 +329,6 @@ def many_directories(repo: Repo) -> Expect:
 
 CASES: list[Callable[[Repo], Expect]] = [
     every_kind_of_change,
-    nothing_changed,
     renamed_and_removed_from_the_index,
     staged_then_deleted,
     links_and_modes,
@@ -363,20 +337,16 @@ CASES: list[Callable[[Repo], Expect]] = [
     directory_becomes_file,
     directory_becomes_link,
     nasty_names,
-    name_that_is_not_utf8,
     intent_to_add,
     hidden_from_git,
     sparse,
-    sparse_index,
     unmerged,
-    detached,
     lock_left_behind,
     hooks_and_signing,
     line_ends,
     clean_filter,
     monitor_that_lies,
     split_index,
-    split_index_is_wanted,
     configuration_that_hides,
     racily_clean,
     secrets,
@@ -417,6 +387,7 @@ def test_the_commit_holds_what_runs_and_git_is_untouched(case: Callable[[Repo], 
 
 def test_a_repository_without_a_commit(make_repo: Callable[[str], Repo]) -> None:
     repo = make_repo("unborn")
+    assert repo.tree(take(repo).commit) == {} and not (repo.git_dir / "index").exists()
     repo.write("a.py")
     repo.write("b.py")
     repo.write("c.key")
@@ -428,13 +399,8 @@ def test_a_repository_without_a_commit(make_repo: Callable[[str], Repo]) -> None
     assert repo.git("rev-list", "--count", made.commit).strip() == "1"
     assert set(repo.tree(made.commit)) == {"a.py", "b.py"}
     assert made.dirty == ("a.py", "b.py")
-
-
-def test_an_empty_repository(make_repo: Callable[[str], Repo]) -> None:
-    repo = make_repo("empty")
-    made = take(repo)
-    assert repo.tree(made.commit) == {}
-    assert not (repo.git_dir / "index").exists()
+    second = take(repo, parent=made.commit)
+    assert repo.git("rev-parse", f"{second.commit}^").strip() == second.parent == made.commit
 
 
 @pytest.mark.smoke
@@ -552,15 +518,14 @@ def test_extra_files_stay_inside_the_tree(repo: Repo) -> None:
             take(repo, extra={path: b""})
 
 
-def test_a_follow_up_commit_stands_on_the_given_parent(repo: Repo) -> None:
-    first = take(repo)
-    repo.write("train.py", "fixed\n")
-    second = take(repo, parent=first.commit)
-    assert repo.git("rev-parse", f"{second.commit}^").strip() == second.parent == first.commit
-
-
 @pytest.mark.parametrize("configured", [{}, {"user.name": "Only Name"}, {"user.useConfigOnly": "true"}])
-def test_without_identity_ours_fills_in_what_is_missing(configured: dict[str, str], repo: Repo) -> None:
+def test_without_identity_ours_fills_in_what_is_missing(
+    configured: dict[str, str], repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert repo.git("log", "-1", "--format=%an <%ae>", take(repo).commit).strip() == "T <t@example.invalid>"
+    with monkeypatch.context() as patched:
+        patched.setenv("GIT_AUTHOR_NAME", "Somebody")
+        assert repo.git("log", "-1", "--format=%an %cn", take(repo).commit).strip() == "Somebody T"
     for key in ("user.name", "user.email"):
         repo.git("config", "--unset", key)
     for key, value in configured.items():
@@ -569,12 +534,6 @@ def test_without_identity_ours_fills_in_what_is_missing(configured: dict[str, st
     author, committer = repo.git("log", "-1", "--format=%an%n%cn", made.commit).split("\n")[:2]
     assert author == committer != ""
     assert author == configured.get("user.name", author)
-
-
-def test_identities_of_configuration_and_environment_are_kept(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert repo.git("log", "-1", "--format=%an <%ae>", take(repo).commit).strip() == "T <t@example.invalid>"
-    monkeypatch.setenv("GIT_AUTHOR_NAME", "Somebody")
-    assert repo.git("log", "-1", "--format=%an %cn", take(repo).commit).strip() == "Somebody T"
 
 
 def test_any_message_is_kept(repo: Repo) -> None:

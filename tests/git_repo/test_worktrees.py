@@ -13,7 +13,6 @@ import pytest
 
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo import worktrees
-from autoresearch.git_repo.branches import advance_branch, branch_commit, claim_branch
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.remove_tree import discard
 from autoresearch.git_repo.worktrees import Slot, slot, slots_below
@@ -137,20 +136,6 @@ def test_nothing_is_removed_through_a_link(repo: Repo, second: str, tmp_path: Pa
     one.remove()
     assert sorted(p.name for p in precious.rglob("*")) == ["a.py", "b.py", "c.py", "deep"]
     assert {p.read_text() for p in precious.rglob("*.py")} == {"mine"}
-
-
-def test_hooks_do_not_run(repo: Repo, second: str, tmp_path: Path) -> None:
-    hooks = tmp_path / "hooks"
-    hooks.mkdir()
-    for name in ("post-checkout", "reference-transaction", "post-index-change", "pre-commit", "pre-auto-gc"):
-        (hooks / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\nexit 1\n")
-        (hooks / name).chmod(0o755)
-    repo.git("config", "core.hooksPath", str(hooks))
-    one = slot_of(repo)
-    one.switch(first_of(repo))
-    one.switch(second)
-    one.remove()
-    assert not (tmp_path / "ran").exists()
 
 
 def delete(one: Slot) -> None:
@@ -355,16 +340,6 @@ def test_remove_and_retire_leave_nothing(repo: Repo, second: str) -> None:
     assert list((top / "one").iterdir()) == []
     assert [p.name for p in (repo.git_dir / "worktrees").iterdir()] == ["kept"]
     assert (kept / "train.py").exists()
-
-
-def test_the_branch_of_a_hypothesis_can_go_on_while_its_slot_stands_on_it(repo: Repo, second: str) -> None:
-    checkout = repo.checkout
-    name = claim_branch(checkout, "autoresearch/c/idea", second)
-    one = slot_of(repo)
-    one.switch(name)
-    advance_branch(checkout, name, first_of(repo), second)
-    assert branch_commit(checkout, name) == first_of(repo)
-    assert is_exactly(one, repo, second)
 
 
 def test_changed_attributes_change_files_that_git_thinks_are_the_same(repo: Repo) -> None:
