@@ -40,9 +40,7 @@ class FollowedRun:
     stop_passed: int = 0  # modification time of the one passed on last
     stop_told: int = 0  # what the launcher was asked for: 1 a soft stop, 2 a hard one
     silence: Backoff = field(default_factory=lambda: Backoff(first_s=1.0))  # its own submit got no answer
-    tries: int = 0  # failed submits, for reasons of this run alone
-    failing_since: float = 0.0
-    again_at: float = 0.0
+    trouble: Backoff = field(default_factory=lambda: Backoff(first_s=2.0))  # it could not be sent, for its own reasons
 
     @classmethod
     def open(cls, rundir: RunDir, order: Order, pending_since: float | None) -> FollowedRun:

@@ -196,7 +196,7 @@ class Follower:
         until = self.clock() + SUBMITTING_S
         for one in sorted(self.runs.values(), key=lambda one: one.silence.tries):
             now = self.clock()
-            if (one.handle is not None and one.noted) or one.again_at > now or one.silence.holds(now):
+            if (one.handle is not None and one.noted) or one.trouble.holds(now) or one.silence.holds(now):
                 continue
             try:
                 self._note(one) if one.handle else self._submit(one)
@@ -236,7 +236,8 @@ class Follower:
         failpoint("follower.submitted")
         followed.order = replace(followed.order, handle=handle, submitted=self.parts.clock())
         followed.memory = Memory(pending_since=self.clock())
-        followed.noted, followed.tries = False, 0
+        followed.noted = False
+        followed.trouble.broken()
         self._note(followed)
 
     def _ship(self, followed: FollowedRun) -> tuple[order_file.Order, Job]:
@@ -262,16 +263,11 @@ class Follower:
 
     def _cannot_be_shipped(self, followed: FollowedRun, error: Exception) -> None:
         """Retry later, without delaying other runs; give up in the end if no job can exist."""
-        now = self.clock()
-        followed.failing_since = followed.failing_since if followed.tries else now
-        followed.tries += 1
-        followed.again_at = now + min(2.0**followed.tries, 30.0)
+        trouble, now = followed.trouble, self.clock()
+        trouble.fell(Unreachable(str(error)), now, now)
         patience_s = SHIPPING_S if isinstance(error, OSError) else 0.0
-        if (
-            followed.order.submitting is None
-            and followed.tries >= SHIPPING_TRIES
-            and now - followed.failing_since >= patience_s
-        ):
+        lasts = trouble.tries >= SHIPPING_TRIES and now - trouble.since >= patience_s
+        if followed.order.submitting is None and lasts:
             with contextlib.suppress(*_OWN):
                 self._end(followed, {"ending": "launch_failed", "cause": "not_shipped", "reason": str(error)})
 

@@ -50,7 +50,7 @@ class Backoff:
     first_s: float = 0.5
     most_s: float = 30.0
     tries: int = 0
-    since: float = 0.0  # wall clock
+    since: float = 0.0  # by the clock that `fell` is given as `wall`
     again_at: float = 0.0  # local clock
     error: Unreachable | None = None
 

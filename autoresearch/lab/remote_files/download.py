@@ -20,7 +20,7 @@ from typing import Any
 from autoresearch.core.run.job_launcher import Declined, Reach
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.remote_files.remote_host import RemoteHost
-from autoresearch.lab.remote_files.translate_paths import root_of_path
+from autoresearch.lab.remote_files.translate_paths import Translation, root_of_path
 from autoresearch.records import events, finish_flag, journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.hostile import lies_in, open_own
@@ -102,6 +102,7 @@ class _Download:
     def __init__(self, recorded: RecordedRun, order: Order, remote_host: RemoteHost) -> None:
         self.recorded, self.order, self.there = recorded, order, remote_host
         self.place = Path(recorded.spec.result_dir)
+        self.far, self.near = Translation(order.paths), Translation({far: here for here, far in order.paths.items()})
         self.notes = recorded.rundir.path / "gathering.json"
         self.wrong: list[_File] = []  # they arrived with another checksum, or a directory is in their way
 
@@ -134,7 +135,7 @@ class _Download:
             "results",
             timeout_s=600.0,
             places=[results] if results else [],
-            always=[_mapped(one.path, self.order.paths) for one in spec.sources],
+            always=[self.far.path(one.path) for one in spec.sources],
             only=[only] if isinstance(only, str) else [str(one) for one in only],
             leave=WEIGHTS,
             keep=STATES,
@@ -164,11 +165,9 @@ class _Download:
         return self.place not in (here, *here.parents) or lies_in(here, self.place)
 
     def _here(self, far: str) -> Path | None:
-        back = {there: here for here, there in self.order.paths.items()}
-        if holding := root_of_path(far, back):
-            return Path(back[holding] + far[len(holding) :])
-        sources = [one.path for one in self.recorded.spec.sources]
-        unmapped = (path for path in sources if _mapped(path, self.order.paths) == path)
+        if root_of_path(far, self.near.roots):
+            return Path(self.near.path(far))
+        unmapped = (one.path for one in self.recorded.spec.sources if self.far.path(one.path) == one.path)
         return Path(far) if any(far.startswith(re.split(r"[*?\[]", path)[0]) for path in unmapped) else None
 
     def _clear_stale(self, remote_files: Sequence[_File]) -> None:
@@ -234,12 +233,6 @@ class _Download:
         manifest = [[str(one.here), one.size, one.content] for one in remote_files]
         write_json(self.recorded.rundir.path / DONE, {"files": manifest, "left": listed["left"]}, durable=False)
         self.notes.unlink(missing_ok=True)
-
-
-def _mapped(path: str, paths: Mapping[str, str]) -> str:
-    """The remote path of a local one; unchanged if no mapped directory holds it."""
-    root = root_of_path(path, paths)
-    return paths[root] + path[len(root) :] if root else path
 
 
 def _size(path: Path) -> int:

@@ -239,7 +239,7 @@ def test_the_trouble_of_one_run_is_not_the_others(ground: Any) -> None:
     assert ground.ended(follower, good).ending == "finished"
     assert not damaged.exit_record.exists() and unshipped.state().lives
     unshipped.far.unlink()
-    follower.runs[unshipped.path.name].again_at = 0.0
+    follower.runs[unshipped.path.name].trouble.again_at = 0.0
     assert ground.ended(follower, unshipped).ending == "finished"
 
 
