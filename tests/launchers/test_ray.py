@@ -87,10 +87,11 @@ def test_a_stop_request_where_nothing_is_shared(fake_ray: Any, eventually: Any, 
 
 @pytest.mark.system
 def test_what_is_submitted(fake_ray: Any, eventually: Any) -> None:
-    """The name comes from the run; what everybody can read holds no environment; nothing is reserved."""
-    handle = launcher(fake_ray).submit(job())
+    """The name comes from the run; what everybody can read holds no environment and no token; nothing is reserved."""
+    fake_ray.token = "secret"
+    handle = launcher(fake_ray, environ={"RAY_AUTH_TOKEN": "secret"}).submit(job())
     said = fake_ray.jobs["ajet_lr-abc123"].said
-    assert handle == Handle("lr-abc123", "ajet_lr-abc123")
+    assert handle == Handle("lr-abc123", "ajet_lr-abc123") and "secret" not in json.dumps(said)
     assert said["entrypoint"] == "exec env AUTORESEARCH_RUN_ID=lr-abc123 true"
     assert said["metadata"]["autoresearch_run"] == "lr-abc123"
     wait = said["runtime_env"]["env_vars"].pop("RAY_JOB_STOP_WAIT_TIME_S")
@@ -144,30 +145,19 @@ def test_what_a_proxy_says_is_neither_a_job_nor_a_refusal(
     assert one.submit(job(again=True)).native in fake_ray.jobs
 
 
-def test_no_agent_is_waited_for_and_then_named(fake_ray: Any) -> None:
+@pytest.mark.parametrize(("pause_s", "tries"), [(8.0, 8), (100.0, ray.AGENT_TRIES - 1)])
+def test_no_agent_is_waited_for_and_then_named(fake_ray: Any, pause_s: float, tries: int) -> None:
+    """A minute, and a few tries however long these take."""
     fake_ray.no_agent = True
     clock = Clock()
     one = launcher(fake_ray, clock)
-    for _ in range(8):
+    for _ in range(tries):
         with pytest.raises(Unreachable) as silent:
             one.submit(job())
         assert silent.value.code == "no_agent"
-        clock.now += 8.0
+        clock.now += pause_s
     with pytest.raises(Declined, match="--dashboard-agent-listen-port"):
         one.submit(job())
-
-
-@pytest.mark.system
-def test_few_tries_are_not_enough_however_long_they_take(fake_ray: Any) -> None:
-    fake_ray.no_agent = True
-    clock = Clock()
-    one = launcher(fake_ray, clock)
-    for _ in range(ray.AGENT_TRIES - 1):
-        with pytest.raises(Unreachable):
-            one.submit(job())
-        clock.now += 100.0
-    fake_ray.no_agent = False
-    assert one.submit(job())
 
 
 def test_a_request_that_ray_does_not_understand_is_declined(fake_ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,26 +181,6 @@ def test_a_wrong_token_is_no_failed_job(fake_ray: Any, given: dict[str, str]) ->
         assert "of-" not in silent.value.reason
     (finding,) = one.preflight()
     assert finding.code == "unauthorized"
-
-
-def test_a_token_comes_from_where_ray_looks(fake_ray: Any, tmp_path: Path) -> None:
-    """By variable, by file, from home; and it goes by Ray's second header where a proxy has the first."""
-    fake_ray.token = "secret"
-    (tmp_path / ".ray").mkdir()
-    (tmp_path / ".ray" / "auth_token").write_text("secret\n")
-    for given in (
-        {"RAY_AUTH_TOKEN": "secret"},
-        {"RAY_AUTH_TOKEN_PATH": str(tmp_path / ".ray" / "auth_token")},
-        {"HOME": str(tmp_path)},
-    ):
-        assert not launcher(fake_ray, environ=given).preflight()
-
-
-@pytest.mark.system
-def test_the_token_is_nowhere_in_what_is_submitted(fake_ray: Any) -> None:
-    fake_ray.token = "secret"
-    launcher(fake_ray, environ={"RAY_AUTH_TOKEN": "secret"}).submit(job())
-    assert "secret" not in json.dumps(fake_ray.jobs["ajet_lr-abc123"].said)
 
 
 def test_nobody_answers(fake_ray: Any) -> None:
@@ -255,9 +225,8 @@ def test_two_shells_that_mean_two_clusters_have_two_followers() -> None:
 # -- polling ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [1, 100, 1000])
-def test_one_call_however_many(fake_ray: Any, count: int) -> None:
-    fake_ray.hold = True
+def test_one_call_however_many(fake_ray: Any) -> None:
+    fake_ray.hold, count = True, 1000
     for number in range(count):
         fake_ray.submit({"entrypoint": "true", "submission_id": f"ajet_{number}"})
     fake_ray.asked.clear()

@@ -181,12 +181,22 @@ def test_exit_255_of_a_program_is_its_own(fake_ssh: Any) -> None:
 
 
 @pytest.mark.system
-def test_a_connection_that_died_in_between_is_made_again_within_the_call(fake_ssh: Any, eventually: Any) -> None:
+def test_a_connection_that_died_in_between_is_made_again_within_the_call_but_no_program_is_run_twice(
+    fake_ssh: Any, eventually: Any
+) -> None:
     reach = fake_ssh.launcher().reach
-    first = reach.hello["pid"]
-    os.kill(first, signal.SIGKILL)
-    eventually(lambda: not Path(f"/proc/{first}/cmdline").exists() or not Path(f"/proc/{first}/cmdline").read_bytes())
+
+    def died() -> int:
+        pid = int(reach.hello["pid"])
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes())
+        return pid
+
+    first = died()
     assert reach.look([]) == {} and reach.hello["pid"] != first
+    died()
+    with pytest.raises(Unreachable):
+        reach.run(["true"])
 
 
 @pytest.mark.system
