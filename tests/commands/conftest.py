@@ -589,11 +589,6 @@ class PretendSlurm:
         found = [json.loads(path.read_text()) for path in (self.home / "jobs").glob("*.json")]
         return sorted(found, key=lambda job: int(job["id"]))
 
-    def job_of(self, run: str) -> dict[str, Any]:
-        """The one job of a run; two would be one too many."""
-        (job,) = [job for job in self.jobs() if run in job["comment"]]
-        return dict(job)
-
     def down(self, *, now: bool) -> None:
         """slurmctld goes away, or comes back."""
         (self.home / "down").touch() if now else (self.home / "down").unlink()
