@@ -248,6 +248,8 @@ def files_get_there_and_back(t: Trial) -> None:
     reach.put(place, {"plain": every + b"2"})
     assert reach.run(["cat", f"{place}/plain"]).out == every + b"2"
     assert reach.run(["cat", f"{place}/a/b/deep"]).out == b"x"
+    reach.run(["rm", f"{place}/a/b/deep"])
+    assert reach.run(["cat", f"{place}/a/b/deep"]).returncode, "it was written once"
     assert reach.run(["stat", "-c", "%a", f"{place}/secret"]).text.strip() == "600"
     reach.put(place, {"run.log": b"0123456789", "spec.json": b"{}"})
     wants = [Want("one", place, {"run.log": 4}), Want("two", place, {}), Want("gone", f"{place}/gone", {"run.log": 0})]

@@ -47,6 +47,7 @@ MIN_FREE_GB = 1.0
 PACKED = 8 << 20  # bytes of files per archive
 TRIES = 2
 LIVE = (SourceFormat.JSONL, SourceFormat.DICT_LINES, SourceFormat.SWARM_VAL)  # they grow by lines; stop rules read them
+ANYWHERE = dict.fromkeys(("directory", "results", "code"), "/")  # a survey, where it only counts what is mapped
 GIVEN = "given"  # in a remote run directory: a recipe from outside of the code
 
 
@@ -231,10 +232,7 @@ class _Upload:
 
     def _unmapped(self) -> dict[str, str]:
         """Absolute local paths that the run names and nothing maps -> where they are named."""
-        spec = self.spec
-        roots = [spec.run_dir, spec.result_dir, str(RUNNER), sys.executable, str(self.root), spec.cwd, self.apart]
-        roots += [spec.interpreter, _environment_of(spec.interpreter), spec.recipe, *_paths_option(self.target.options)]
-        own = Translation(dict.fromkeys(filter(None, roots), "/"), self.home)
+        spec, own = self.spec, Translation(self._far(ANYWHERE, "/", "/venv/bin/python"), self.home)
         named = [*texts_of(self.record), *((f"${n}", self.environment.get(n, "")) for n in self.order.declared)]
         if spec.recipe and Path(spec.recipe).is_file():
             named.append(("the recipe", Path(spec.recipe).read_text("utf-8", "replace")))

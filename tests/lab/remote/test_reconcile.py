@@ -199,6 +199,7 @@ OOM = Observation(JobState.OVER, "OUT_OF_MEMORY", "too much memory", Ending.CRAS
         ({"ending": "crashed", "cause": "signal", "returncode": 139}, OOM, "signal"),  # a segmentation fault is its own
         ({"ending": "crashed", "cause": "signal", "returncode": 137}, OOM, "oom"),
         ({"ending": "stopped", "cause": "sigterm"}, CANCELLED, "cancelled"),
+        ({"ending": "stopped", "cause": "sigterm"}, FAILED, "sigterm"),  # what it says is for a run without a record
         ({"ending": "crashed", "cause": "signal", "returncode": 143}, PREEMPTED, "preempted"),
     ],
 )
