@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,11 +13,12 @@ import typer
 from autoresearch.commands import output
 from autoresearch.commands.campaign_plan import unless_agreed
 from autoresearch.commands.campaign_view import changed, live_parts, stand_result, state_of
-from autoresearch.commands.live_line import live_line
+from autoresearch.commands.live_line import live_line, new_lines
 from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, ConflictError, UsageError
+from autoresearch.runner.log_follower import LogFollower
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
@@ -169,28 +170,15 @@ def _follow(campaign_dir: CampaignDir) -> None:
     """Print what its controller says until there is nothing more to follow, above a live line if there is one."""
     from autoresearch.core.campaign.spec import CampaignPhase
 
-    at = 0
+    told = LogFollower(str(campaign_dir.log))
     with live_line() as display:
         while True:
             controlled = campaign_dir.controlled  # before the last look at what it said
-            at = _print_new(campaign_dir.log, at, display.say)
             state = state_of(campaign_dir)
+            for line in new_lines(told):
+                display.say(line)
             if state.phase in (CampaignPhase.PAUSED, CampaignPhase.WAITING) or not controlled:
-                _print_new(campaign_dir.log, at, display.say)
                 return
             if display.display:
                 display.show(live_parts(state))
             time.sleep(0.3)
-
-
-def _print_new(log: Path, at: int, say: Callable[[str], None]) -> int:
-    try:
-        with log.open("rb") as file:
-            file.seek(at)
-            data = file.read()
-    except OSError:
-        return at
-    whole = data[: data.rfind(b"\n") + 1]
-    for line in whole.decode("utf-8", "replace").splitlines():
-        say(line)
-    return at + len(whole)

@@ -13,6 +13,8 @@ from autoresearch.runner.masking import clean_text
 if TYPE_CHECKING:
     from rich.live import Live
 
+    from autoresearch.runner.log_follower import LogFollower
+
 Part = tuple[str, str]  # of a line: text, style
 BAR = 20  # cells
 BARS = "▁▂▃▄▅▆▇█"
@@ -48,9 +50,12 @@ class LiveLine:
 
 
 @contextlib.contextmanager
-def live_line() -> Iterator[LiveLine]:
-    """A live line on stderr, gone at the end; none where nobody looks. Colours go with NO_COLOR."""
-    if output.typed.as_json or not output.at_terminal():
+def live_line(*, beside: bool = True) -> Iterator[LiveLine]:
+    """A live line on stderr, gone at the end; none where nobody looks. What is printed on stdout goes above it.
+
+    `beside`: whether that is the same terminal. Colours go with NO_COLOR.
+    """
+    if output.typed.as_json or not output.at_terminal() or not beside:
         yield LiveLine(None)
         return
     from rich.console import Console
@@ -58,6 +63,12 @@ def live_line() -> Iterator[LiveLine]:
 
     with Live(console=Console(stderr=True), refresh_per_second=4, transient=True) as display:
         yield LiveLine(display)
+
+
+def new_lines(follower: LogFollower) -> Iterator[str]:
+    """The whole lines that a file has grown by."""
+    for chunk in follower.poll():
+        yield from chunk.decode("utf-8", "replace").splitlines()
 
 
 def progress_bar(share: float, width: int = BAR) -> str:

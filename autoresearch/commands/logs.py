@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +14,7 @@ import typer
 from autoresearch.commands import output
 from autoresearch.commands.name_lookup import resolve
 from autoresearch.commands.output import CommandResult, LogLine
-from autoresearch.commands.run_view import event_line, over, repair_line
+from autoresearch.commands.run_view import event_line, grown, repair_line
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP, Ending
 from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
@@ -49,8 +48,8 @@ def logs(
         raise UsageError("--events goes with --since, --tail and --json only")
     if since and not events:
         raise UsageError("--since counts events", fix=f"autoresearch logs {run} --events --since {since}")
-    rundir = sessions.find(run, real_parts())
-    spec = sessions.spec_of(rundir)
+    recorded = sessions.recorded(run, real_parts())
+    rundir, spec = recorded.rundir, recorded.spec
     if events:
         return _events(spec, rundir, since, tail)
     lines = _matching(rundir.log, grep, tail) if grep else tail_lines(rundir.log, tail)
@@ -73,7 +72,8 @@ def logs(
         "next": [*rest, f"autoresearch status {spec.run}"],
     }
     printed: Iterable[str] = () if out else lines
-    return CommandResult(payload, map(LogLine, chain(printed, _grown(rundir) if follow else ())), next_shown=0)
+    more_lines = grown(recorded) if follow else ()
+    return CommandResult(payload, map(LogLine, chain(printed, more_lines)), next_shown=0)
 
 
 def _older(log: Path, shown: int) -> int:
@@ -122,24 +122,6 @@ def _matching(log: Path, pattern: str, limit: int) -> list[str]:
         found.extend(line for line in logical_lines(chunk) if wanted.search(line))
     found.extend(line for line in logical_lines(follower.partial()) if wanted.search(line))
     return [mask_text(line)[:500] for line in found]
-
-
-def _grown(rundir: RunDir) -> Iterator[str]:
-    """What comes until the run is over, line by line: only a whole one can be looked through for secrets."""
-    with rundir.log.open("rb") as file:
-        file.seek(0, 2)
-        rest = b""
-        while True:
-            ended = over(rundir)
-            while data := file.read(1 << 16):
-                whole, end, rest = (rest + data).rpartition(b"\n")
-                if end:
-                    yield whole.decode("utf-8", "replace")
-            if ended:
-                if rest:
-                    yield rest.decode("utf-8", "replace")
-                return
-            time.sleep(0.2)
 
 
 def note(

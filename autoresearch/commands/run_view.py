@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoresearch.commands import output
-from autoresearch.commands.live_line import Part, live_line, progress_bar, sparkline
+from autoresearch.commands.live_line import Part, live_line, new_lines, progress_bar, sparkline
 from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.core.run.ending import NOTHING_MEASURED, Ending
 from autoresearch.core.run.limits import nap
@@ -23,6 +24,7 @@ from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events
 from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.runner.log_follower import LogFollower
 
 if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
@@ -180,6 +182,23 @@ def follow(recorded: RecordedRun, parts: Parts) -> Outcome:
     state, outcome = adopt(rundir, parts)
     assert outcome is not None, state
     return outcome
+
+
+def grown(recorded: RecordedRun) -> Iterator[str]:
+    """What comes until the run is over, in whole lines, which alone can be looked through for secrets; live."""
+    rundir, view = recorded.rundir, LiveView(recorded)
+    grows = LogFollower(str(rundir.log), rundir.log.stat().st_size)
+    with live_line(beside=sys.stdout.isatty()) as display:
+        while True:
+            ended = over(rundir)
+            yield from new_lines(grows)
+            if ended:
+                if rest := grows.partial():
+                    yield rest.decode("utf-8", "replace")
+                return
+            if display.display:
+                display.show(view.line())
+            time.sleep(0.2)
 
 
 def event_line(event: Event) -> str:

@@ -464,7 +464,6 @@ def test_filter_find_and_sort() -> None:
 # ------------------------------------------------------------------------------------------ in a terminal
 
 
-@pytest.mark.smoke
 @pytest.mark.system
 def test_keys_and_sizes_in_a_real_terminal(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
     started = bench.ask("run", bench.blueprint("long"), "--detach")
@@ -519,6 +518,18 @@ def test_keys_and_sizes_in_a_real_terminal(bench: Bench, far: Far, pane: Callabl
     one.keys("e")
     one.shows(run, "stopped")
     one.keys("q")
+    one.ends(0)
+
+
+@pytest.mark.system
+def test_a_log_is_followed_above_the_live_line_of_its_run(bench: Bench, pane: Callable[..., Pane]) -> None:
+    run = bench.ask("run", bench.blueprint("long"), "--detach")["run"]
+    one = pane("--once", columns=120)
+    one.type(shlex.join([sys.executable, "-m", "autoresearch", "logs", run, "-f"]))
+    one.keys("Enter")
+    seen = one.shows("actor/kl_loss", "limit in ", " so far").rstrip().splitlines()
+    assert "so far" in seen[-1] and not [line for line in seen[:-1] if "so far" in line]
+    bench.ask("stop", run, "--reason", "seen enough")
     one.ends(0)
 
 
