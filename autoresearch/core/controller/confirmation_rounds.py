@@ -242,7 +242,7 @@ def owed_to_round(state: CampaignState) -> RunRequest | None:
         needs.append((baseline, max(size for _, size in needs)))
     for idea, size in sorted(needs, key=lambda need: _begun(need[0], ongoing) / need[1]):
         if _begun(idea, ongoing) < size:
-            return RunRequest(idea, 1 + max((run.replicate for run in idea.runs), default=0), "confirm")
+            return RunRequest(idea, scheduler.next_replicate(idea), "confirm")
     return None
 
 

@@ -54,7 +54,7 @@ def owed(state: CampaignState) -> RunRequest | None:
         if begun(state, baseline) < replicates(state) + refreshes(state):
             if state.seed_check is None and begun(state, baseline) >= CHECKED and waits(baseline):
                 return None  # first check whether a further run would be a copy
-            return RunRequest(baseline, _next_replicate(baseline), "baseline")
+            return RunRequest(baseline, next_replicate(baseline), "baseline")
         if baseline.live and len(baseline.judged) < replicates(state):
             return None
     for idea in state.ideas:
@@ -63,7 +63,7 @@ def owed(state: CampaignState) -> RunRequest | None:
         if retry := _repaired(idea) or _retry(state, idea):
             return retry
         if retest_owed(state, idea):
-            return RunRequest(idea, _next_replicate(idea), "repeat" if idea.status == Verdict.KEEP else "retest")
+            return RunRequest(idea, next_replicate(idea), "repeat" if idea.status == Verdict.KEEP else "retest")
     return None
 
 
@@ -102,7 +102,7 @@ def owed_to_check(state: CampaignState) -> RunRequest | None:
         return None
     if begun(state, baseline) >= MOST_TRIES + max(CHECKED, replicates(state)):
         return None
-    return RunRequest(baseline, _next_replicate(baseline), "baseline")
+    return RunRequest(baseline, next_replicate(baseline), "baseline")
 
 
 def baseline_done(state: CampaignState) -> bool:
@@ -141,7 +141,8 @@ def waits(idea: Idea) -> bool:
     return any(run.run not in done and run.why != "confirm" for run in idea.runs)
 
 
-def _next_replicate(idea: Idea) -> int:
+def next_replicate(idea: Idea) -> int:
+    """The number of a further run."""
     return 1 + max((run.replicate for run in idea.runs), default=0)
 
 

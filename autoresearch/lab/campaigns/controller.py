@@ -121,7 +121,7 @@ class Controller:
             recorded=self._runs.recorded,
             requests=self._unread_requests(),
             ready=self._runs.ready,
-            spare_worktree=self._runs.spare_worktree,
+            spare_worktree=self._runs.pool.spare() is not None,
             conflicting=self._runs.conflicting,
             dry=self._dry,
             agent=self._agent.status,
@@ -206,7 +206,7 @@ class Controller:
                 finish(context, reason, runs, self._sources, agent, self._notifier)
                 self._ended = True
             case Do.SLEEP:
-                runs.attend_followers()
+                runs.pool.attend(runs.live, context.parts)
                 self._healthy = True
                 self._notifier.look(context.state)
                 self._sleep()

@@ -45,7 +45,7 @@ def finish(
     failpoint("campaign.reported")
     idea_sources.close()
     worker.remove()
-    live_runs.remove_worktrees()
+    live_runs.pool.remove()
     recovery.close_panes(context)  # those that stayed open
     failpoint("campaign.removed")
     notifier.end(state, reason)

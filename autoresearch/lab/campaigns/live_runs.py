@@ -31,7 +31,7 @@ class LiveRuns:
 
     def __init__(self, context: CampaignContext) -> None:
         self._context = context
-        self._pool = SlotPool(context.spec, context.builder.checkout, context.parts.environ)
+        self.pool = SlotPool(context.spec, context.builder.checkout, context.parts.environ)  # where they run
         self.live: dict[str, RunDir] = {}  # started and watched, by ID; only this class writes it
         self._ready: Ready | None = None  # the prepared run that starts next
         self._recorded: dict[str, RunDir] = {}  # not reported yet
@@ -50,11 +50,6 @@ class LiveRuns:
         """The prepared run."""
         return ReadyRun(self._ready.run.run, self._ready.request) if self._ready else None
 
-    @property
-    def spare_worktree(self) -> bool:
-        """Whether one more run can be prepared."""
-        return self._pool.spare() is not None
-
     def over(self) -> tuple[str, ...]:
         """The live runs that ended, in the order of their ends: a row is judged by what was known at its time."""
 
@@ -69,7 +64,7 @@ class LiveRuns:
     @property
     def may_look_again(self) -> bool:
         """Whether something can only be found out by looking: stuck records, or GPUs that others were using."""
-        return bool(self._stuck) or self._pool.may_ask_again
+        return bool(self._stuck) or self.pool.may_ask_again
 
     def watcher(self) -> Watcher:
         """Wakes when something happens to a live run."""
@@ -79,10 +74,6 @@ class LiveRuns:
         """Whether a run ended that was not tried to be recorded yet."""
         return any(rundir.state() in _OVER for run, rundir in self.live.items() if run not in self._stuck)
 
-    def attend_followers(self) -> None:
-        """Make sure that the runs on other targets have their Followers."""
-        self._pool.attend(self.live, self._context.parts)
-
     # -- the next run --------------------------------------------------------------------------------------------
 
     def prepare(self, run_request: RunRequest) -> None:
@@ -90,10 +81,10 @@ class LiveRuns:
 
         Raises the error if the machine failed, which says nothing of the idea.
         """
-        context, slot = self._context, self._pool.spare()
+        context, slot = self._context, self.pool.spare()
         assert slot is not None
         try:
-            ready = get_ready(context.builder, run_request, slot, context.parts, self._pool.busy(self.live))
+            ready = get_ready(context.builder, run_request, slot, context.parts, self.pool.busy(self.live))
         except SharedOutputError as error:  # its turn comes when that run is over
             self.conflicting = frozenset(self.live)
             context.say(f"{run_request.idea.name} waits: {error.message}")
@@ -104,7 +95,7 @@ class LiveRuns:
             record_unmade(context, run_request, str(error))
             return
         self._ready = ready
-        self._pool.take(ready.slot, ready.run.run)
+        self.pool.take(ready.slot, ready.run.run)
         failpoint("campaign.prepared")
         note_prepared(context, run_request, ready.run)
         if run_request.why == "fix":  # its story goes into the experiment log; that of the crashed run is put aside
@@ -120,7 +111,7 @@ class LiveRuns:
 
     def launch(self) -> bool:
         """Start the prepared run; False if no target has room for it."""
-        ready, run_slot = self._ready, self._pool.assign(self.live)
+        ready, run_slot = self._ready, self.pool.assign(self.live)
         if ready is None or run_slot is None:
             return False
         self._ready = None
@@ -133,7 +124,7 @@ class LiveRuns:
         failpoint("campaign.gone")
         context.note("started", run=run)
         self.live[run] = ready.prepared.rundir
-        self._pool.take(ready.slot, run, run_slot)
+        self.pool.take(ready.slot, run, run_slot)
         idea, why = ready.request.idea, ready.request.why
         where = "" if target.is_local else f" at {target.name}"
         context.say(f"{idea.name}: {why} run {ready.run.replicate} started on {idea.branch}{where}")
@@ -145,7 +136,7 @@ class LiveRuns:
             self.drop()
             self._ready = None
             self._context.note("withdrawn", run=ready.run.run)
-            self._pool.free(ready.run.run)
+            self.pool.free(ready.run.run)
 
     def drop(self) -> None:
         """Before memory is thrown away after trouble: cancel the prepared run."""
@@ -159,7 +150,7 @@ class LiveRuns:
         """Look after a run that an earlier controller started."""
         self.live[run] = rundir = RunDir(Path(run_dir))
         with contextlib.suppress(AutoresearchError, OSError):  # its directory was removed: it will be recorded as lost
-            self._pool.occupied(rundir.path, run)
+            self.pool.occupied(rundir.path, run)
 
     def stop(self, run: str, reason: str, *, again: bool) -> None:
         """Ask a live run to end now; `again`: only if it was not asked before, and as far as that is possible."""
@@ -184,7 +175,7 @@ class LiveRuns:
             return False
         failpoint("campaign.recorded")
         self._stuck.pop(run, None)
-        slot = self._pool.here(run)
+        slot = self.pool.here(run)
         try:  # no result is lost by trouble with it: its row is written
             if slot is not None:
                 outputs.gather(context, rundir, slot, result_dir=read_run(rundir).result_dir)
@@ -192,7 +183,7 @@ class LiveRuns:
         except (AutoresearchError, OSError) as error:
             context.say(f"{run}: its outputs were not kept: {error}")
         del self.live[run]
-        self._pool.free(run)
+        self.pool.free(run)
         self._recorded[run] = rundir
         failpoint("campaign.settled")
         return True
@@ -200,14 +191,10 @@ class LiveRuns:
     def keep_left_outputs(self) -> None:
         """After a crash: keep the outputs of runs that were recorded, before their worktrees are reused."""
         with contextlib.suppress(AutoresearchError, OSError):
-            outputs.gather_left(self._context, self._pool.slots)
+            outputs.gather_left(self._context, self.pool.slots)
 
     def close(self, run: str) -> None:
         """Close the session of a recorded run: it is reported now."""
         rundir = self._recorded.pop(run)
         with contextlib.suppress(AutoresearchError, OSError):
             close_session(rundir, self._context.parts)
-
-    def remove_worktrees(self) -> None:
-        """Remove the worktrees after the campaign has ended; its branches stay."""
-        self._pool.remove()

@@ -62,6 +62,7 @@ def test_the_expected_re_tests_are_those_of_simulated_campaigns(ideas: int, base
 def test_every_part_of_the_number() -> None:
     count = cost.run_count(planned(), 24)
     assert (count.baseline, count.first) == (5 + 1, 23)  # it runs once more after the first 12 ideas
+    assert cost.run_count(planned(), 13).baseline == 5  # not after the last one
     assert count.most == 6 + 23 * 7 + MOST_REPEATS + FRESH
     assert 0 < count.confirming <= 16 and count.expected == 29 + count.retests + count.confirming < count.most
     assert cost.run_count(planned(), 24) == count

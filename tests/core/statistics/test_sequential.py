@@ -46,17 +46,6 @@ def test_all_looks_together_spend_the_level(alpha: float, sizes: tuple[int, ...]
     assert crossed / 20_000 == pytest.approx(alpha, abs=0.0045)
 
 
-@pytest.mark.parametrize("theta", [-1.0, 0.0, 2.0, 4.0])
-def test_the_estimate_is_median_unbiased_and_its_interval_covers(theta: float) -> None:
-    """400 tests each; the standard errors are 0.025 and 0.015."""
-    rng, shares = random.Random(2), []
-    for _ in range(400):
-        look, z = ended(PLAN, walk(rng, SIZES, theta))
-        shares.append(confirmation._as_good(PLAN, look, z, theta))
-    assert sum(share < 0.5 for share in shares) / 400 == pytest.approx(0.5, abs=0.075)
-    assert sum(0.05 <= share <= 0.95 for share in shares) / 400 == pytest.approx(0.9, abs=0.045)
-
-
 def ended(plan: Design, walked: list[float]) -> tuple[int, float]:
     """The look at which a test ends, and its z-value."""
     for look, z in enumerate(walked):
@@ -64,14 +53,6 @@ def ended(plan: Design, walked: list[float]) -> tuple[int, float]:
         if p <= plan.levels[look] or look == len(walked) - 1 or p > plan.futile[look]:
             return look, z
     raise AssertionError
-
-
-def test_the_estimate_is_where_its_probability_is_a_half() -> None:
-    for look, z in ((0, 2.5), (1, 2.2), (2, 2.2), (2, 1.0), (1, 0.2), (0, -1.0)):
-        found = estimate(PLAN, look, z, coverage=0.8)
-        shares = [confirmation._as_good(PLAN, look, z, theta) for theta in (found.low, found.middle, found.high)]
-        assert shares == pytest.approx([0.1, 0.5, 0.9], abs=1e-3)
-        assert found.low < found.middle < found.high
 
 
 def test_a_result_beyond_all_doubt_is_estimated_as_it_is() -> None:
