@@ -78,12 +78,11 @@ def start(
     asking = not (dry_run or yes or output.typed.as_json or output.agent_or_pipe())
     campaign_file = campaign_file_here(source, flags, set_ or (), parts.clock(), asking=asking, yes=yes and not dry_run)
     with _typed_again():
-        proposed = resolve_campaign(campaign_file, parts)
-        findings = preflight(proposed)
+        proposed = preflight(resolve_campaign(campaign_file, parts))
     if dry_run or not yes:
         begins = f"when {campaign_file['after']} is over" if campaign_file["after"] else ""
         code = 0 if dry_run or asking else UsageError.exit_code
-        if plan := unless_agreed(proposed, findings, begins, asking=asking, exit_code=code):
+        if plan := unless_agreed(proposed, begins, asking=asking, exit_code=code):
             return plan
     if campaign_file["after"]:
         return _begin_later(campaign_file, flags, set_ or ())

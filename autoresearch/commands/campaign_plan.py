@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -22,7 +22,7 @@ _JSON_KEYS = {"agent": "researcher"}  # rows of the plan whose key for programs 
 
 
 def unless_agreed(
-    proposed: ProposedCampaign, findings: Any, begins: str, *, asking: bool, exit_code: int, agree: str = "--yes"
+    proposed: ProposedCampaign, begins: str, *, asking: bool, exit_code: int, agree: str = "--yes"
 ) -> CommandResult | None:
     """Show the plan and ask; None where a person agreed, else what is to be said: how to agree, and nothing changed.
 
@@ -32,7 +32,8 @@ def unless_agreed(
 
     disk = planned_disk(proposed.spec, proposed.cost.runs, proposed.base.checkout, real_parts())
     rows = [("begins", begins), *plan_rows(proposed, disk.words)]
-    rows = [row for row in rows if row[1]] + [("remark", str(finding)) for finding in (*findings, *disk.findings)]
+    findings = (*proposed.findings, *disk.findings)
+    rows = [row for row in rows if row[1]] + [("remark", str(finding)) for finding in findings]
     if asking:
         output.say("the campaign:")
         output.table(rows)

@@ -78,8 +78,8 @@ def _campaign(root: Path) -> CommandResult:
     parts = real_parts()
     flags = {"count": IDEAS, "launcher": "local:2"}
     with contextlib.chdir(root):
-        proposed = resolve_campaign(read_campaign_file(CAMPAIGN, flags, start=root, now=parts.clock()), parts)
-        preflight(proposed)
+        campaign_file = read_campaign_file(CAMPAIGN, flags, start=root, now=parts.clock())
+        proposed = preflight(resolve_campaign(campaign_file, parts))
         campaign_dir = start_campaign.create(proposed, parts)
         attach = start_campaign.start_and_wait(campaign_dir, parts)
     output.remark(f"{IDEAS} ideas, the unchanged baseline among them: one to two minutes on two cores; {attach}")

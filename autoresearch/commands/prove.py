@@ -67,9 +67,8 @@ def prove(
         return _proof_result(earlier)
     flags = {"deadline": budget, "at_least": at_least, "metric": metric, "launcher": launcher, "gpus": gpus}
     campaign_file = read_campaign_file(str(path), flags, start=here, now=parts.clock(), pairs=set_ or ())
-    proposed = resolve_campaign(campaign_file, parts)
-    findings = preflight(proposed)
-    if dry_run and (plan := unless_agreed(proposed, findings, "", asking=False, exit_code=0, agree="")):
+    proposed = preflight(resolve_campaign(campaign_file, parts))
+    if dry_run and (plan := unless_agreed(proposed, "", asking=False, exit_code=0, agree="")):
         return plan
     campaign_dir, _ = begun(proposed, parts)
     if not detach:

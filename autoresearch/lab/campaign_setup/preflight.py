@@ -33,8 +33,9 @@ _WRITES_TO = frozenset(
 """Keys and flags, with underscores, that name a path to write to."""
 
 
-def preflight(proposed: ProposedCampaign) -> tuple[Finding, ...]:
-    """Check that the campaign can be created here; writes nothing. ConflictError if its prefix is taken."""
+def preflight(proposed: ProposedCampaign) -> ProposedCampaign:
+    """The campaign with all that is found about creating it here; writes nothing. ConflictError if its prefix is taken.
+    """
     spec, base, campaign_dir = proposed.spec, proposed.base, proposed.campaign_dir
     findings = [*proposed.findings, *_of_spec(proposed)]
     if campaign_dir.controlled and "prefix" in spec.sources:
@@ -53,7 +54,7 @@ def preflight(proposed: ProposedCampaign) -> tuple[Finding, ...]:
     findings += [*check_includes(base.checkout, spec.include, commit), *_hide_findings(proposed, commit)]
     if bad := errors(findings):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
-    return (*findings, *lacking(base.checkout, commit, spec.include))
+    return replace(proposed, findings=(*findings, *lacking(base.checkout, commit, spec.include)))
 
 
 def _of_spec(proposed: ProposedCampaign) -> tuple[Finding, ...]:

@@ -43,8 +43,7 @@ def start(source: Path, pairs: Sequence[str], parts: Parts) -> CampaignDir:
     from autoresearch.lab.campaign_setup.preflight import is_running, preflight
 
     campaign_file = read_campaign_file(str(source), {}, start=source.parent, now=parts.clock(), pairs=pairs)
-    proposed = resolve_campaign(campaign_file, parts)
-    preflight(proposed)
+    proposed = preflight(resolve_campaign(campaign_file, parts))
     if proposed.campaign_dir.controlled:
         raise is_running(proposed.spec.name)
     campaign_dir = create(proposed, parts)
