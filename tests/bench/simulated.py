@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from autoresearch.core.campaign.claim import Claim
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.judgement import decision_of
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
@@ -22,7 +23,7 @@ from autoresearch.core.controller.next_actions import next_request
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.core.statistics.confirmation import Claim, confirm, design
+from autoresearch.core.statistics.confirmation import confirm, design
 from autoresearch.core.statistics.seeding import SeededRun
 
 COLLAPSED = -6.0

@@ -5,14 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
 from typing import Any
 
 from autoresearch.core.metrics.objective import Objective
 
-FAILED = ("demoted", "unconfirmed")  # did not pass: an idea that was kept, and one that was not
-TESTED = ("confirmed", *FAILED)
-CLAIMS = (*TESTED, "undecided", "deterministic")
-"""The verdicts that are claims about an idea. `deterministic`: better, in an objective without randomness."""
+
+class Claim(StrEnum):
+    """The verdicts that are claims about an idea."""
+
+    CONFIRMED = "confirmed"
+    DEMOTED = "demoted"  # it did not pass, and had been kept
+    UNCONFIRMED = "unconfirmed"  # as demoted, of one that was never kept: nothing was built on it by the search
+    UNDECIDED = "undecided"  # too few fresh runs for any test to pass
+    DETERMINISTIC = "deterministic"  # better, in an objective without randomness
+
+
+FAILED = (Claim.DEMOTED, Claim.UNCONFIRMED)
+TESTED = (Claim.CONFIRMED, *FAILED)
+CLAIMS = tuple(Claim)
 
 
 @dataclass(frozen=True, slots=True)

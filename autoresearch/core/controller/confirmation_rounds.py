@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from autoresearch.core.campaign.claim import Claim
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.judgement import claim_words, unprovable
 from autoresearch.core.campaign.state import CampaignState, Idea, Round, marked, measured
@@ -22,7 +23,6 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import seeding
 from autoresearch.core.statistics.confirmation import (
     FEWEST,
-    Claim,
     Confirmation,
     Design,
     confirm,
@@ -133,9 +133,9 @@ def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> t
             continue
         if not (state.unseeded or idea.copies):
             continue
-        do, (reason, delta) = "deterministic", claim_words(state, idea)
+        do, (reason, delta) = Claim.DETERMINISTIC, claim_words(state, idea)
         if not state.unseeded:
-            do, reason, delta = "undecided", "its runs are copies of one another, as it fixes a seed itself", None
+            do, reason, delta = Claim.UNDECIDED, "its runs are copies of one another, as it fixes a seed itself", None
         fields = {"index": idea.index, "slug": idea.slug, "reason": reason, "delta": delta}
         actions += [RecordVerdict(do, fields), Say(f"{idea.name}: {do}: {reason}")]
     return tuple(actions)

@@ -25,12 +25,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import lru_cache
 from itertools import zip_longest
 from statistics import NormalDist
 
-from autoresearch.core.campaign.claim import ClaimEstimate
+from autoresearch.core.campaign.claim import Claim, ClaimEstimate
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.noise import measured, variance
@@ -183,15 +182,6 @@ STEP = 2  # runs of each side between two looks, or half of those so far
 FEWEST = 4  # runs of each side at the first look
 POWER_TESTS = 2000
 MOST = 40  # runs of each side that any design may need
-
-
-class Claim(StrEnum):
-    """The outcome for a candidate."""
-
-    CONFIRMED = "confirmed"
-    DEMOTED = "demoted"
-    UNCONFIRMED = "unconfirmed"  # as demoted, of one that was never kept: nothing was built on it by the search
-    UNDECIDED = "undecided"  # too few fresh runs for any test to pass
 
 
 @dataclass(frozen=True, slots=True)

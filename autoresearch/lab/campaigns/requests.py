@@ -11,9 +11,7 @@ from autoresearch.records.rundir import RunDir
 
 
 def ask(campaign_dir: CampaignDir, do: str, **fields: Any) -> None:
-    """Queue a request for the controller, which checks at least once a second; without one, it is read at the next
-    start.
-    """
+    """Queue a request for the controller, which looks every second; without one, it is read at the next start."""
     campaign_records.add(campaign_dir.requests, do, **fields)
 
 

@@ -9,10 +9,10 @@ from statistics import fmean
 
 import pytest
 
+from autoresearch.core.campaign.claim import Claim
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.statistics.confirmation import (
     ALPHA,
-    Claim,
     Confirmation,
     Design,
     confirm,
