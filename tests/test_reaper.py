@@ -91,8 +91,9 @@ INTERRUPTED = (
 
 @pytest.mark.system
 @pytest.mark.waits
-@pytest.mark.parametrize("workers", ["0", "2"])
-@pytest.mark.parametrize("how", ["ctrl-c", "term", "kill", "parent"])
+@pytest.mark.parametrize(
+    ("how", "workers"), [("ctrl-c", "2"), ("term", "2"), ("kill", "2"), ("parent", "0"), ("kill", "0")]
+)
 def test_an_interrupted_pytest_leaves_nothing(
     how: str, workers: str, tmp_path: Path, eventually: Callable[[Callable[[], object]], None]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,12 +56,6 @@ MAKES_TMUX = 'case "$*" in *install*|*add*|*-Sy*) ln -s /bin/sh "${0%/*}/tmux";;
 ASKS_NOTHING = 'shift; exec "$@"'
 
 
-def test_nothing_is_done_where_tmux_is(machine: Machine) -> None:
-    machine.has("tmux")
-    machine.has("apt-get")
-    assert install(machine) == (0, "") and machine.called() == []
-
-
 @pytest.mark.parametrize(
     ("tool", "line"),
     [
@@ -84,43 +79,35 @@ def test_root_and_passwordless_sudo_install_it_without_a_question(tool: str, lin
     assert [f"sudo -n {line}", line] == machine.called()[-2:]
 
 
-@pytest.mark.parametrize("sudo", [None, "echo 'sudo: a password is required' >&2; exit 1"])
-def test_a_person_without_rights_gets_the_line_to_type(sudo: str | None, machine: Machine) -> None:
-    machine.has("apt-get", MAKES_TMUX)
-    machine.has("id", "echo 1000")
-    if sudo is not None:
-        machine.has("sudo", sudo)
-    code, says = install(machine)
-    line = "tmux is missing; type this, then run the same command again:  sudo apt-get install -y tmux\n"
-    assert (code, says) == (6, line)
-    assert not [call for call in machine.called() if call.startswith("apt-get")]
+UPDATE_FAILS = f'[ "$1" = update ] && exit 100\n{MAKES_TMUX}'
+NO_PACKAGE = '[ "$1" = update ] || { echo "E: Unable to locate package tmux" >&2; exit 100; }'
+ASKS = "echo 'sudo: a password is required' >&2; exit 1"
+TYPE_THIS = "type this, then run the same command again:  "
 
 
-def test_brew_is_never_run_by_sudo(machine: Machine) -> None:
-    machine.has("brew", MAKES_TMUX)
-    machine.has("id", "echo 501")
-    machine.has("sudo", "exit 1")
-    assert install(machine)[0] == 0
-    assert not [call for call in machine.called() if call.startswith("sudo")]
-
-
-def test_a_broken_package_source_need_not_stop_it(machine: Machine) -> None:
-    machine.has("apt-get", f'[ "$1" = update ] && exit 100\n{MAKES_TMUX}')
-    machine.has("id", "echo 0")
-    assert install(machine)[0] == 0
-
-
-def test_a_failed_install_says_why_and_what_to_type(machine: Machine) -> None:
-    machine.has("apt-get", '[ "$1" = update ] || { echo "E: Unable to locate package tmux" >&2; exit 100; }')
-    machine.has("id", "echo 0")
-    code, says = install(machine)
-    assert code == 6 and "E: Unable to locate package tmux" in says
-    assert says.endswith("type this, then run the same command again:  apt-get install -y tmux\n")
-
-
-def test_an_unknown_package_tool(machine: Machine) -> None:
-    code, says = install(machine)
-    assert code == 6 and "install it with the package tool of this machine" in says
+@pytest.mark.parametrize(
+    ("has", "code", "says"),
+    [
+        ({"tmux": "exit 0", "apt-get": "exit 1"}, 0, ""),
+        ({"apt-get": MAKES_TMUX, "id": "echo 1000"}, 6, f"tmux is missing; {TYPE_THIS}sudo apt-get install -y tmux\n"),
+        ({"apt-get": "exit 1", "id": "echo 1000", "sudo": ASKS}, 6, f"{TYPE_THIS}sudo apt-get install -y tmux\n"),
+        ({"brew": MAKES_TMUX, "id": "echo 501", "sudo": "exit 1"}, 0, ""),  # sudo would spoil what is brew's
+        ({"apt-get": UPDATE_FAILS, "id": "echo 0"}, 0, ""),  # a source that cannot be reached need not stop it
+        ({"apt-get": NO_PACKAGE, "id": "echo 0"}, 6, f"{TYPE_THIS}apt-get install -y tmux\n"),
+        ({}, 6, "install it with the package tool of this machine"),
+    ],
+)
+def test_tmux_is_installed_or_the_line_to_type_is_said(
+    has: dict[str, str], code: int, says: str, machine: Machine
+) -> None:
+    for name, script in has.items():
+        machine.has(name, script)
+    found, text = install(machine)
+    assert (found, says in text) == (code, True), text
+    assert ("E: Unable to locate" in text) == (NO_PACKAGE in has.values())
+    called = machine.called()
+    assert not [call for call in called if call.startswith("sudo") and "brew" in call]
+    assert has.get("id") != "echo 1000" or not [call for call in called if call.startswith("apt-get")]
 
 
 # A Python that makes a virtual environment whose Python only writes down what it is asked to do.
@@ -160,33 +147,34 @@ def test_the_environment_is_made_once(machine: Machine, clone: Path) -> None:
     assert machine.called() == ["venv -m pytest"]
 
 
-def test_a_changed_pyproject_is_installed_again(machine: Machine, clone: Path) -> None:
-    machine.has("python3", PYTHON.format(calls=machine.calls))
-    make(machine, clone, "setup")
-    machine.called()
+def _older(clone: Path) -> Path:
     earlier = (clone / "pyproject.toml").stat().st_mtime - 10
     os.utime(clone / ".venv" / ".installed", (earlier, earlier))
-    assert make(machine, clone, "setup") == (0, TELLS)
-    assert machine.called()[-2:] == ["python3 -m venv .venv", INSTALLED]
+    return clone
 
 
-def test_a_clone_that_was_moved_does_not_use_the_old_one(machine: Machine, clone: Path) -> None:
-    machine.has("python3", PYTHON.format(calls=machine.calls))
-    make(machine, clone, "setup")
-    moved = clone.rename(clone.with_name("elsewhere"))
-    machine.called()
-    assert make(machine, moved, "setup") == (0, TELLS)
-    assert machine.called()[-2:] == ["python3 -m venv --clear .venv", INSTALLED]
-    assert make(machine, moved, "setup") == (0, "") and machine.called() == []
+def _moved(clone: Path) -> Path:
+    return clone.rename(clone.with_name("elsewhere"))
 
 
-def test_an_environment_whose_python_is_gone_is_made_again(machine: Machine, clone: Path) -> None:
-    machine.has("python3", PYTHON.format(calls=machine.calls))
-    make(machine, clone, "setup")
+def _without_python(clone: Path) -> Path:
     (clone / ".venv" / "bin" / "python").unlink()
+    return clone
+
+
+@pytest.mark.parametrize(
+    ("change", "flag"), [(_older, ""), (_moved, " --clear"), (_without_python, "")], ids=["older", "moved", "no python"]
+)
+def test_an_environment_that_does_not_fit_is_made_again(
+    change: Callable[[Path], Path], flag: str, machine: Machine, clone: Path
+) -> None:
+    machine.has("python3", PYTHON.format(calls=machine.calls))
+    make(machine, clone, "setup")
+    clone = change(clone)
     machine.called()
     assert make(machine, clone, "setup") == (0, TELLS)
-    assert machine.called()[-2:] == ["python3 -m venv .venv", INSTALLED]
+    assert machine.called()[-2:] == [f"python3 -m venv{flag} .venv", INSTALLED]
+    assert make(machine, clone, "setup") == (0, "") and machine.called() == []
 
 
 def test_somebody_elses_environment_is_never_cleared(machine: Machine, clone: Path) -> None:
@@ -216,29 +204,28 @@ def test_no_python_that_is_new_enough(old: bool, machine: Machine, clone: Path) 
     assert code != 0 and "Python 3.11 or newer is needed" in says
 
 
-def test_no_venv_module(machine: Machine, clone: Path) -> None:
-    machine.has("python3", 'case "$*" in "-m venv"*) exit 1;; esac')
-    code, says = make(machine, clone, "demo")
-    assert code != 0 and says.startswith("python3 cannot make a virtual environment; on Debian and Ubuntu, type this")
-    assert "sudo apt-get install -y python3-venv" in says
-    assert not (clone / ".venv" / ".installed").exists()
+NO_VENV = 'case "$*" in "-m venv"*) exit 1;; esac'
+NO_PACKAGES = PYTHON.replace('[ "$1" = -c ] ||', "[ $2 != pip ] || exit 1;")
 
 
-def test_packages_that_cannot_be_installed(machine: Machine, clone: Path) -> None:
-    fails = PYTHON.format(calls=machine.calls).replace('[ "$1" = -c ] ||', "[ $2 != pip ] || exit 1;")
-    machine.has("python3", fails)
-    code, says = make(machine, clone, "test")
-    assert code != 0 and "could not be installed; pip says why above" in says
-    assert not (clone / ".venv" / ".installed").exists()
-
-
-def test_no_tmux_and_no_rights_stop_make_with_the_line(machine: Machine, clone: Path) -> None:
-    machine.has("python3", PYTHON.format(calls=machine.calls))
-    (machine.bin / "tmux").unlink()
-    machine.has("apt-get")
-    machine.has("id", "echo 1000")
-    code, says = make(machine, clone, "test")
-    assert code != 0 and "type this, then run the same command again:  sudo apt-get install -y tmux" in says
+@pytest.mark.parametrize(
+    ("python", "tmux", "says"),
+    [
+        (NO_VENV, True, "cannot make a virtual environment; on Debian and Ubuntu, type this"),
+        (NO_PACKAGES, True, "could not be installed; pip says why above"),
+        (PYTHON, False, f"{TYPE_THIS}sudo apt-get install -y tmux"),
+    ],
+    ids=["no venv", "no packages", "no tmux"],
+)
+def test_what_stops_make_says_what_to_type(python: str, tmux: bool, says: str, machine: Machine, clone: Path) -> None:
+    machine.has("python3", python.replace("{calls}", str(machine.calls)))
+    if not tmux:
+        (machine.bin / "tmux").unlink()
+        machine.has("apt-get")
+        machine.has("id", "echo 1000")
+    code, text = make(machine, clone, "test")
+    assert code != 0 and says in text
+    assert (clone / ".venv" / ".installed").exists() is not tmux
     assert "venv -m pytest" not in machine.called()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import json
 import os
@@ -22,6 +21,7 @@ import pytest
 
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import is_locked
+from tests.commands.rows import ledger_rows
 from tests.waiting import PATIENCE_S, until
 
 REPO = Path(__file__).parents[2]
@@ -226,9 +226,7 @@ class Bench:
     def settled(self, payload: dict[str, Any], ending: str) -> dict[str, Any]:
         """Assert what holds after every fault: no process, one row, one flag, the true ending; gives the flag."""
         self.until(lambda: not self.carriers())
-        with open(payload["ledger"], encoding="utf-8") as file:
-            rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-        assert [r["ending"] for r in rows if r["run_id"] == payload["run"]] == [ending]
+        assert [row["ending"] for row in ledger_rows(payload["ledger"], payload["run"])] == [ending]
         flags = [json.loads(p.read_text()) for p in Path(payload["result_dir"]).rglob("finish.flag")]
         (flag,) = [f for f in flags if f["run"] == payload["run"]]
         assert flag["ending"] == ending
@@ -459,8 +457,7 @@ class Crashes:
         return [line.split()[1:] for line in lines if line.split()[0] == run]
 
     def rows(self) -> list[dict[str, str]]:
-        with open(self.place.ledger, encoding="utf-8") as file:
-            return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+        return ledger_rows(self.place.ledger)
 
     def sessions(self) -> list[str]:
         listed = self.bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split()
@@ -616,6 +613,47 @@ def pretend_slurm(bench: Bench) -> PretendSlurm:
     bench.env["PATH"] = f"{home}/bin:{bench.env['PATH']}"
     bench.env["PRETEND_SLURM"] = str(home)
     return PretendSlurm(home, bench)
+
+
+# ------------------------------------------------------------------------------- a launcher of the tests' own
+
+WIRED = """
+import sys
+sys.path.append({repo!r})
+try:
+    import autoresearch.launchers.registry as places
+    from pathlib import Path
+    from tests.far.jobs import LocalJobs
+    places.check = lambda *_, **__: None
+    def launcher_of(place, environ, *_):
+        folder = Path({directory!r}) / place.name
+        (folder / "told").write_text(environ.get("SLURM_CONF", ""))
+        return LocalJobs(folder)
+    places.launcher_of = launcher_of
+except ImportError:  # another interpreter
+    pass
+"""
+
+
+@pytest.fixture
+def jobs(bench: Bench, local_jobs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The small real launcher of the tests, in the place of each target's, in every process that the bench starts."""
+    from autoresearch.launchers import registry
+
+    repo, wired, launchers = bench.env["PYTHONPATH"], tmp_path / "wired", tmp_path / "launchers"
+    wired.mkdir()
+    (wired / "sitecustomize.py").write_text(WIRED.format(repo=repo, directory=str(launchers)))
+    bench.env["PYTHONPATH"] = f"{wired}{os.pathsep}{repo}"
+    made = type(local_jobs)
+    monkeypatch.setattr(registry, "check", lambda *_, **__: None)
+    monkeypatch.setattr(registry, "launcher_of", lambda place, *_, **__: made(launchers / place.name))
+    slurm = made(launchers / "slurm")
+    yield slurm
+    bench.end_followers()
+    for record in slurm.records():
+        slurm.kill(record["native"])
+    for name in bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split():
+        bench.tmux("kill-session", "-t", f"={name}")
 
 
 # ------------------------------------------------------------------------------- a campaign of the embedded trainer

@@ -1,19 +1,24 @@
-"""The rows of a campaign whose controller was killed: what nobody is to blame for is there too, and was tried again."""
+"""Rows of a ledger as a second reader finds them; in a campaign's, what nobody is to blame for was tried again."""
 
 from __future__ import annotations
 
 import csv
+from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.ending import EXCUSED
 
 
+def ledger_rows(ledger: str | Path, run: str = "") -> list[dict[str, str]]:
+    """All of them, or those of one run."""
+    with open(ledger, encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return [row for row in rows if not run or row["run_id"] == run]
+
+
 def rows_of(place: Any) -> list[dict[str, str]]:
     """The rows of a CampaignDir; none while there is no ledger."""
-    if not place.ledger.exists():
-        return []
-    with open(place.ledger, encoding="utf-8") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return ledger_rows(place.ledger) if place.ledger.exists() else []
 
 
 def counted(rows: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -126,7 +126,7 @@ def test_check_tells_programs_everything(bench: Any) -> None:
 @pytest.mark.system
 def test_blueprint_new_from_flags_and_yaml(bench: Any) -> None:
     flags = ("--purpose", "lr 1e-6 `a` $(touch pwned)", "--codebase", bench.repo, "--command", COMMAND)
-    made = bench.ask("blueprint", "new", "sub/new.md", *flags, "--max-time", "90 minutes", "--metric", "m")
+    made = bench.ask("blueprint", "new", "sub/new.md", *flags, "--max-time", "90 minutes", "--set", "metric=m")
     path = bench.repo / "sub/new.md"
     assert made["path"] == str(path)
     checked = bench.ask("blueprint", "check", path)
@@ -282,6 +282,7 @@ def test_questions_about_a_run_that_is_over(bench: Any) -> None:
     refused(bench, 6, "logs", run, "--out", bench.root / "no/such/place.txt", says="no/such/place.txt")
     assert "step:2" in bench.cli("logs", run, "-f").stdout
 
+    refused(bench, 2, "metrics", run, "--trainer", "verl", says="a run has its trainer")
     refused(bench, 2, "wait", run, "--for", "nonsense", says="nonsense")
     assert bench.ask("wait", run, "--for", "100s")["state"] == "ended"
     assert bench.ask("wait", run, "--exit-code", check=1)["state"] == "ended"
@@ -391,7 +392,7 @@ def test_an_exit_record_that_only_lacks_its_name_is_taken(bench: Any) -> None:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("record", [b"", b" " * 4096, b'{"run": "somebody", "ending": "finished"}', b'{"run": "'])
+@pytest.mark.parametrize("record", [b'{"run": "somebody", "ending": "finished"}', b'{"run": "'])
 def test_an_exit_record_that_was_not_finished_is_none(bench: Any, record: bytes) -> None:
     payload = uncollected(bench)
     run_dir = Path(payload["run_dir"])

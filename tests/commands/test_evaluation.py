@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from autoresearch.records.rundir import is_locked
+from tests.commands.rows import ledger_rows
 
 pytestmark = pytest.mark.system
 
@@ -30,8 +30,7 @@ print(f"task_pass_rate@1: {rate}", flush=True)
 
 
 def row(payload: dict[str, Any]) -> dict[str, str]:
-    with open(payload["ledger"], encoding="utf-8") as file:
-        (found,) = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+    (found,) = ledger_rows(payload["ledger"])
     return found
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +13,9 @@ import pytest
 
 from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir, is_locked
+from tests.commands.rows import ledger_rows
 
 pytestmark = pytest.mark.system
-
-WIRED = """
-import sys
-sys.path.append({repo!r})
-try:
-    import autoresearch.launchers.registry as places
-    from pathlib import Path
-    from tests.far.jobs import LocalJobs
-    places.check = lambda *_, **__: None
-    def launcher_of(place, environ, *_):
-        folder = Path({directory!r}) / place.name
-        (folder / "told").write_text(environ.get("SLURM_CONF", ""))
-        return LocalJobs(folder)
-    places.launcher_of = launcher_of
-except ImportError:  # another interpreter
-    pass
-"""
 
 
 class FarBench:
@@ -60,9 +42,7 @@ class FarBench:
     def recorded(self, payload: dict[str, Any]) -> dict[str, str]:
         """Its row, waited for."""
         self.bench.until((self.dir(payload).path / "collected.json").exists)
-        with open(payload["ledger"], encoding="utf-8") as file:
-            rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-        (row,) = [row for row in rows if row["run_id"] == payload["run"]]
+        (row,) = ledger_rows(payload["ledger"], payload["run"])
         return row
 
     def folder(self, payload: dict[str, Any]) -> Path:
@@ -82,26 +62,8 @@ class FarBench:
 
 
 @pytest.fixture
-def far(bench: Any, local_jobs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarBench]:
-    from autoresearch.launchers import registry
-
-    wired = tmp_path / "wired"
-    wired.mkdir()
-    repo = bench.env["PYTHONPATH"]
-    (wired / "sitecustomize.py").write_text(WIRED.format(repo=repo, directory=str(tmp_path / "launchers")))
-    bench.env["PYTHONPATH"] = f"{wired}{os.pathsep}{repo}"
-    made = type(local_jobs)
-    jobs = made(tmp_path / "launchers" / "slurm")
-    monkeypatch.setattr(registry, "check", lambda *_, **__: None)
-    monkeypatch.setattr(registry, "launcher_of", lambda place, *_, **__: made(tmp_path / "launchers" / place.name))
-    one = FarBench(bench, jobs)
-    yield one
-    bench.end_followers()
-    for record in jobs.records():
-        jobs.kill(record["native"])
-    listed = bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split()
-    for name in listed:
-        bench.tmux("kill-session", "-t", f"={name}")
+def far(bench: Any, jobs: Any) -> FarBench:
+    return FarBench(bench, jobs)
 
 
 def test_elsewhere_too_a_trainer_that_nobody_knows_lives_as_long_as_it_prints(far: FarBench) -> None:

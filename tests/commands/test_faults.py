@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
@@ -16,21 +15,6 @@ import pytest
 from autoresearch.records.ledger import Ledger
 
 pytestmark = pytest.mark.system
-
-
-def settled(bench: Any, payload: dict[str, Any], ending: str) -> dict[str, Any]:
-    """Assert the invariant after a fault and give back the flag."""
-    result_dir, ledger = Path(payload["result_dir"]), Path(payload["ledger"])
-    bench.until(lambda: not bench.carriers())
-    with ledger.open() as file:
-        found = [
-            r for r in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if r["run_id"] == payload["run"]
-        ]
-    assert len(found) == 1
-    assert found[0]["ending"] == ending
-    flag = json.loads((result_dir / "finish.flag").read_text())
-    assert (flag["run"], flag["ending"]) == (payload["run"], ending)
-    return dict(flag)
 
 
 def living(bench: Any, mode: str = "long", **values: str) -> dict[str, Any]:
@@ -53,12 +37,6 @@ def flagged(bench: Any, payload: dict[str, Any]) -> None:
     bench.until(lambda: not bench.carriers())
 
 
-def test_finish_flag_comes_with_the_command_dead(bench: Any) -> None:
-    payload = bench.ask("run", bench.blueprint("ok"), "--detach")
-    flagged(bench, payload)  # nobody of ours is alive; the Runner's collector wrote it
-    settled(bench, payload, "finished")
-
-
 @pytest.mark.parametrize(
     ("point", "ending"),
     [
@@ -78,7 +56,7 @@ def test_kill_9_of_the_command_while_it_launches(bench: Any, point: str, ending:
         bench.ask("status")
     else:
         bench.until(lambda: (run_dir / "collected.json").exists())
-    settled(bench, entry, ending)
+    bench.settled(entry, ending)
     assert not (run_dir / "environment").exists()
     assert (
         "hello" not in (run_dir / "run.log").read_text() if ending != "finished" and point != "launch.claimed" else True
@@ -93,7 +71,7 @@ def test_kill_9_after_collecting_leaves_nothing_to_adopt(bench: Any) -> None:
     bench.until(lambda: not bench.carriers())
     assert bench.ask("status", payload["run"])["ending"] == "finished"
     assert bench.ask("status")["runs"] == []
-    settled(bench, payload, "finished")
+    bench.settled(payload, "finished")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +83,7 @@ def test_kill_9_while_collecting_is_mended_by_the_next_look(bench: Any, point: s
     bench.until(lambda: not bench.carriers())
     assert not (Path(payload["run_dir"]) / "collected.json").exists()
     assert bench.ask("status", payload["run"])["ending"] == "finished"
-    settled(bench, payload, "finished")
+    bench.settled(payload, "finished")
     assert bench.ask("status")["runs"] == []
 
 
@@ -120,7 +98,7 @@ def test_kill_9_of_the_foreground_command(bench: Any) -> None:
     assert adopted["living"] == 1
     assert bench.ask("status", payload["run"])["state"] == "running"
     bench.ask("stop", payload["run"], "--reason", "enough")
-    settled(bench, payload, "stopped")
+    bench.settled(payload, "stopped")
 
 
 @pytest.mark.smoke
@@ -132,7 +110,7 @@ def test_kill_9_of_the_runner(bench: Any) -> None:
     assert len(bench.carriers()) >= 2  # the trainer and its child live on, unwatched
     adopted = bench.ask("status")
     assert [r["ending"] for r in adopted["runs"]] == ["lost"]
-    flag = settled(bench, payload, "lost")
+    flag = bench.settled(payload, "lost")
     assert flag["returncode"] is None and flag["verdict"] == "crash"
 
 
@@ -148,7 +126,7 @@ def test_kill_9_of_the_runner_of_agentjet_with_a_ray_of_its_own(bench: Any) -> N
     assert not ended(int(file.read_text()))
     assert [r["ending"] for r in bench.ask("status")["runs"]] == ["lost"]
     assert ended(int(file.read_text()))
-    settled(bench, payload, "lost")
+    bench.settled(payload, "lost")
 
 
 NEVER_LOOKS = """
@@ -166,7 +144,7 @@ def test_the_foreground_command_notices_at_once_that_the_runner_was_killed(bench
     os.kill(runner["pid"], signal.SIGKILL)
     assert process.wait(timeout=240) == 10  # long before its first look by itself
     spec = json.loads((Path(entry["run_dir"]) / "spec.json").read_text())
-    settled(bench, spec, "lost")
+    bench.settled(spec, "lost")
 
 
 def test_kill_9_of_the_trainer(bench: Any) -> None:
@@ -174,47 +152,32 @@ def test_kill_9_of_the_trainer(bench: Any) -> None:
     hello = Path(payload["log_path"]).read_text().splitlines()[0]
     os.kill(int(hello.removeprefix("hello from the trainer")), signal.SIGKILL)
     flagged(bench, payload)
-    settled(bench, payload, "crashed")
+    bench.settled(payload, "crashed")
 
 
 def test_the_user_kills_the_session(bench: Any) -> None:
     payload = living(bench, "tree")
     assert bench.tmux("kill-session", "-t", f"={payload['session']}").returncode == 0
     flagged(bench, payload)
-    assert "session" in settled(bench, payload, "stopped")["reason"]
+    assert "session" in bench.settled(payload, "stopped")["reason"]
 
 
-def test_the_tmux_server_is_killed_and_the_run_goes_on(bench: Any) -> None:
+def test_a_run_outlasts_a_hangup_and_its_tmux_server_and_is_drained(bench: Any) -> None:
     payload = living(bench)
-    os.kill(int(bench.tmux("display-message", "-p", "#{pid}").stdout), signal.SIGKILL)
-    before = bench.ask("status", payload["run"])["step"] or 0
-    bench.until(lambda: (bench.ask("status", payload["run"])["step"] or 0) > before)
-    bench.ask("stop", payload["run"], "--reason", "enough")
-    settled(bench, payload, "stopped")
+    run, runner = payload["run"], bench.runner(payload["run_dir"])
 
+    def goes_on() -> None:
+        before = bench.ask("status", run)["step"]
+        bench.until(lambda: bench.ask("status", run)["step"] > before)
 
-def test_hangup_of_the_runner_alone_changes_nothing(bench: Any) -> None:
-    payload = living(bench)
-    runner = bench.runner(payload["run_dir"])
     os.kill(runner["pid"], signal.SIGHUP)
-    before = bench.ask("status", payload["run"])["step"] or 0
-    bench.until(lambda: (bench.ask("status", payload["run"])["step"] or 0) > before)
-    assert bench.ask("status", payload["run"])["state"] == "running"
-    bench.ask("stop", payload["run"], "--reason", "enough")
-    settled(bench, payload, "stopped")
-
-
-def test_drain_lets_the_step_finish(bench: Any) -> None:
-    payload = living(bench)
-    done = bench.ask("stop", payload["run"], "--drain", "--reason", "room needed")
+    goes_on()
+    os.kill(int(bench.tmux("display-message", "-p", "#{pid}").stdout), signal.SIGKILL)
+    goes_on()
+    assert "--reason" in bench.ask("stop", run, check=2)["error"]["message"]
+    done = bench.ask("stop", run, "--drain", "--reason", "room needed")
     assert done["ending"] == "stopped" and "room needed" in done["reason"]
-    settled(bench, payload, "stopped")
-
-
-def test_stop_without_a_terminal_needs_a_reason(bench: Any) -> None:
-    payload = living(bench)
-    assert "--reason" in bench.ask("stop", payload["run"], check=2)["error"]["message"]
-    bench.ask("stop", payload["run"], "--reason", "enough")
+    bench.settled(payload, "stopped")
 
 
 def test_a_ledger_with_a_torn_last_line(bench: Any) -> None:
@@ -223,12 +186,8 @@ def test_a_ledger_with_a_torn_last_line(bench: Any) -> None:
     with open(first["ledger"], "ab") as file:
         file.write(b"2\tautoresearch/half a ro")
     second = bench.ask("run", blueprint)
-    settled(
-        bench,
-        first | {"result_dir": str(next(Path(first["result_dir"]).rglob("earlier/*/finish.flag")).parent)},
-        "finished",
-    )
-    settled(bench, second, "finished")
+    for payload in (first, second):
+        bench.settled(payload, "finished")
     assert (Path(first["ledger"]).parent / "results.tsv.torn").read_bytes().rstrip().endswith(b"half a ro")
 
 
@@ -301,6 +260,6 @@ def test_a_log_that_is_removed_while_the_run_writes_it(bench: Any) -> None:
     (Path(payload["run_dir"]) / "run.log").unlink()
     (bench.repo / "go").touch()
     flagged(bench, payload)
-    assert settled(bench, payload, "finished")["metric"]["value"] == 0.75
+    assert bench.settled(payload, "finished")["metric"]["value"] == 0.75
     events = (Path(payload["run_dir"]) / "events.jsonl").read_text()
     assert "run.log was removed while the run wrote it: it was written again" in events

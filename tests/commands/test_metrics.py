@@ -119,7 +119,7 @@ def test_the_metric_that_is_named_is_read_wherever_it_stands(ask: Ask, name: str
 
 
 def test_the_wrong_trainer_is_told(ask: Ask) -> None:
-    found = ask("--log", LOGS / "verl_ok_np2_ray.log", "--trainer", "nemo_rl")
+    found = ask(LOGS / "verl_ok_np2_ray.log", "--trainer", "nemo_rl")  # without --log it is the same
     assert (found["steps"], found["source"]) == ([], None)
     assert "--trainer verl" in found["warnings"][0]
     unknown = ask("--log", LOGS / "verl_ok_np2_ray.log", "--trainer", "vrl", code=2)

@@ -58,7 +58,7 @@ def by_step(python: Path, env: dict[str, str], bench: Any) -> None:
     """The notebook's runs as TensorBoard's own reader sees them: each metric at each of its steps."""
     ledgers = [*Path(env["XDG_STATE_HOME"]).rglob("results.tsv")]
     board = bench.root / "board"
-    words = [python, "-m", "autoresearch", "ledger", "export", ledgers[0], "--to", "tensorboard", "--out", board]
+    words = [python, "-m", "autoresearch", "ledger", "show", ledgers[0], "--out", board]
     done = subprocess.run([*words, "--json"], env=env | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert done.returncode == 0 and json.loads(done.stdout)["remarks"] == [], done.stdout + done.stderr
     done = subprocess.run([python, "-c", SCALARS, board], env=env, capture_output=True, text=True)

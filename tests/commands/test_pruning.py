@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.commands.rows import ledger_rows
 
 pytestmark = pytest.mark.system
 
@@ -47,8 +48,7 @@ def test_a_campaign_prunes(bench: Any) -> None:
     begun = bench.ask(*words, "--set", "prune=median", "--set", "warmup=5", "--yes", "--detach")
     place = Path(begun["directory"])
     bench.until(lambda: (place / "finish.flag").exists())
-    with open(begun["ledger"], encoding="utf-8") as file:
-        rows = {r["run_id"].rpartition("-")[0]: r for r in csv.DictReader(file, delimiter="\t")}
+    rows = {row["run_id"].rpartition("-")[0]: row for row in ledger_rows(begun["ledger"])}
     row = rows["hopeless"]
     assert (row["status"], row["failure"], row["ending"], row["metric_step"]) == ("discard", "pruned", "stopped", "10")
     assert "[pruned: 0.1333 at step 10, behind 0.2333 of 4 other runs]" in row["description"]

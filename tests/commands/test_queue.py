@@ -178,39 +178,6 @@ def pane(bench: Bench, clean_environment: Path) -> Iterator[Callable[..., Pane]]
         one.tmux("kill-server")
 
 
-WIRED = """
-import sys
-sys.path.append({repo!r})
-try:
-    import autoresearch.launchers.registry as places
-    from pathlib import Path
-    from tests.far.jobs import LocalJobs
-    places.check = lambda *_, **__: None
-    places.launcher_of = lambda *_, **__: LocalJobs(Path({directory!r}))
-except ImportError:  # another interpreter
-    pass
-"""
-
-
-@pytest.fixture
-def jobs(bench: Bench, local_jobs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The small real launcher of the tests, in the place of Slurm's, in every process that the bench starts."""
-    from autoresearch.launchers import registry
-
-    repo, wired = bench.env["PYTHONPATH"], tmp_path / "wired"
-    wired.mkdir()
-    (wired / "sitecustomize.py").write_text(WIRED.format(repo=repo, directory=str(local_jobs.directory)))
-    bench.env["PYTHONPATH"] = f"{wired}{os.pathsep}{repo}"
-    monkeypatch.setattr(registry, "check", lambda *_, **__: None)
-    monkeypatch.setattr(registry, "launcher_of", lambda *_, **__: local_jobs)
-    yield local_jobs
-    bench.end_followers(signal.SIGKILL)
-    for record in local_jobs.records():
-        local_jobs.kill(record["native"])
-    for name in bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split():
-        bench.tmux("kill-session", "-t", f"={name}")
-
-
 # ------------------------------------------------------------------------------------------ without a terminal
 
 

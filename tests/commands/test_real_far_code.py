@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import os
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.commands.rows import ledger_rows
 
 REPO = Path(__file__).parents[2]
 PYTHON = "/usr/bin/python3"
@@ -111,16 +112,9 @@ def quickstart(bench: Any, codebase: str, result_dir: str, python: str = "auto")
 def ended(bench: Any, payload: dict[str, Any]) -> dict[str, str]:
     """The ledger's row of a run, once it has one."""
 
-    def row() -> dict[str, str] | None:
-        if not Path(payload["ledger"]).exists():
-            return None
-        with open(payload["ledger"], encoding="utf-8") as file:
-            rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-        return next((r for r in rows if r["run_id"] == payload["run"]), None)
-
-    found = bench.until(row)
-    bench.until(lambda: any(Path(payload["result_dir"]).glob("finish.flag")))
-    return dict(found)
+    bench.until(lambda: any(Path(payload["result_dir"]).glob("finish.flag")))  # written after the row
+    (row,) = ledger_rows(payload["ledger"], payload["run"])
+    return row
 
 
 @pytest.mark.real

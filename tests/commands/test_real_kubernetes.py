@@ -5,7 +5,6 @@ No kubelet ever ran a pod here: containers are processes of this machine (tests/
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shutil
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 from autoresearch.records.rundir import RunDir
+from tests.commands.rows import ledger_rows
 from tests.engines.kubernetes.api_server import Refused
 
 pytestmark = pytest.mark.real
@@ -64,9 +64,7 @@ class Lab:
     def row(self, run: dict[str, Any]) -> dict[str, str]:
         """Its row, waited for; there is exactly one."""
         self.bench.until((Path(run["run_dir"]) / "collected.json").exists)
-        with open(run["ledger"], encoding="utf-8") as file:
-            rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-        (row,) = [row for row in rows if row["run_id"] == run["run"]]
+        (row,) = ledger_rows(run["ledger"], run["run"])
         return row
 
     def record(self, run: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.commands.rows import ledger_rows
 
 pytestmark = [pytest.mark.real, pytest.mark.waits]
 
@@ -66,10 +67,7 @@ class Lab:
 
     def row(self, run: dict[str, Any]) -> dict[str, str]:
         """Its one row."""
-        with open(run["ledger"], encoding="utf-8") as file:
-            (row,) = [
-                r for r in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if r["run_id"] == run["run"]
-            ]
+        (row,) = ledger_rows(run["ledger"], run["run"])
         return row
 
     def close(self) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.commands.rows import ledger_rows
 
 pytestmark = pytest.mark.real
 
@@ -138,8 +139,7 @@ def test_a_campaign_over_the_learning_rate(bench: Any, tiny: Path, fonts: Path) 
     place = bench.repo / "reports" / "auto_research" / "lr"
     bench.until((place / "finish.flag").exists, seconds=1500)
     bench.until(lambda: not bench.carriers())
-    with open(place / "results.tsv", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    rows = ledger_rows(place / "results.tsv")
     assert [row["ending"] for row in rows] == ["finished"] * 3, rows
     baseline, raised, frozen = (float(row["metric_value"]) for row in rows)
     assert raised > baseline + 0.05 > frozen + 0.1, rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -15,6 +14,8 @@ from unittest import mock
 
 import pytest
 
+from tests.commands.rows import ledger_rows
+
 pytestmark = pytest.mark.system
 SAMPLES = Path(__file__).parents[1] / "samples/launch_scripts"
 
@@ -22,11 +23,6 @@ NEMO = (
     *("index", "branch", "parent_commit", "commit", "recipe", "metric_name", "metric_value", "memory_gb"),
     *("elapsed_min", "launcher", "job_id", "command", "log_path", "status", "description"),
 )
-
-
-def rows(ledger: str) -> list[dict[str, str]]:
-    with open(ledger, encoding="utf-8") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def flag(result_dir: str) -> dict[str, Any]:
@@ -69,7 +65,7 @@ def test_a_run_ends_with_its_records_and_changes_nothing_else(bench: Any) -> Non
     for words in ("See what ok does.", "## Validation", "## Training", "critic/rewards/mean", "task_pass_rate@1"):
         assert words in results
     assert flag(payload["result_dir"])["ending"] == "finished"
-    (row,) = rows(payload["ledger"])
+    (row,) = ledger_rows(payload["ledger"])
     assert tuple(row)[:15] == NEMO and float(row["memory_gb"]) > 0
     assert (row["status"], row["metric_value"], row["run_id"]) == ("keep", "0.5", payload["run"])
     assert Path(payload["ledger"]).parts[-4:-2] == ("reports", "auto_research")
@@ -99,7 +95,7 @@ def test_a_run_is_begun_once_and_outlives_the_terminal(bench: Any) -> None:
     before = bench.ask("status", run)["step"]
     bench.until(lambda: bench.ask("status", run)["step"] > before)
     assert bench.ask("stop", run, "--reason", "enough")["ending"] == "stopped"
-    assert [row["run_id"] for row in rows(again["ledger"])] == [run]
+    assert [row["run_id"] for row in ledger_rows(again["ledger"])] == [run]
 
 
 def test_two_commands_on_one_blueprint_at_once_make_one_run(bench: Any) -> None:
@@ -130,7 +126,7 @@ def test_every_ending_is_told_apart(
     payload = bench.ask("run", bench.blueprint(mode, **values), *args, check=code)
     assert (payload["ending"], payload["returncode"]) == (ending, returncode)
     assert flag(payload["result_dir"])["ending"] == ending
-    (row,) = rows(payload["ledger"])
+    (row,) = ledger_rows(payload["ledger"])
     assert row["ending"] == ending and row["returncode"] == str(returncode)
     bench.until(lambda: not bench.carriers())  # the Runner's own collector may just be finding nothing to do
 
@@ -176,8 +172,8 @@ def test_a_second_run_moves_the_first_ones_records_aside(bench: Any) -> None:
     second = bench.ask("run", blueprint)
     assert first["run"] != second["run"] and first["run_dir"] != second["run_dir"]
     assert second["branch"] == first["branch"] + "-2"
-    assert [r["run_id"] for r in rows(second["ledger"])] == [first["run"], second["run"]]
-    assert [r["index"] for r in rows(second["ledger"])] == ["1", "2"]
+    assert [r["run_id"] for r in ledger_rows(second["ledger"])] == [first["run"], second["run"]]
+    assert [r["index"] for r in ledger_rows(second["ledger"])] == ["1", "2"]
     earlier = list((Path(first["result_dir"]) / "earlier").rglob("finish.flag"))
     assert len(earlier) == 1 and json.loads(earlier[0].read_text())["run"] == first["run"]
     assert flag(second["result_dir"])["run"] == second["run"]
@@ -192,7 +188,7 @@ def test_two_runs_never_write_into_each_other(bench: Any) -> None:
     assert payloads[0]["run"] in bench.ask("run", other, check=5)["error"]["message"]
     for payload in payloads:
         bench.ask("stop", payload["run"], "--reason", "enough")
-    ledger = rows(payloads[0]["ledger"])
+    ledger = ledger_rows(payloads[0]["ledger"])
     assert sorted(r["run_id"] for r in ledger) == sorted(p["run"] for p in payloads)
     assert sorted(r["index"] for r in ledger) == ["1", "2"]
 
@@ -206,8 +202,8 @@ def test_a_repaired_rerun_stays_on_the_branch_and_index(bench: Any) -> None:
     mended = bench.ask("run", blueprint, "--fix-of", broken["run"], "--note", "the data set was put back")
     assert mended["branch"] == broken["branch"] and mended["commit"] != broken["commit"]
     assert bench.git("rev-parse", f"{mended['branch']}~1") == broken["commit"]
-    assert [r["index"] for r in rows(mended["ledger"])] == ["1", "1"]
-    assert rows(mended["ledger"])[1]["fix_of"] == broken["run"]
+    assert [r["index"] for r in ledger_rows(mended["ledger"])] == ["1", "1"]
+    assert ledger_rows(mended["ledger"])[1]["fix_of"] == broken["run"]
     log = (Path(mended["result_dir"]) / "experiment_log.md").read_text()
     assert "the data set was put back" in log
 

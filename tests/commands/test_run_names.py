@@ -56,11 +56,11 @@ def test_names_and_no_name_stay_in_the_project(bench: Any) -> None:
     for directory in (other, plain, bench.root):  # another repository, no project, the parent of both
         stranger = replace(bench, repo=directory)
         stranger.blueprint()
-        for line in OF_A_RUN:
+        for line in OF_A_RUN if directory == other else OF_A_RUN[:1]:
             for name in ("last", "sort"):
                 error = stranger.ask(*line.format(name, name).split(), check=4)["error"]
                 assert str(directory) in error["message"] and f"{run} in {run_dir}" in error["hint"], line
-        for line in WITHOUT_A_NAME:
+        for line in WITHOUT_A_NAME if directory == other else ():
             stranger.ask(*line.split(), check=4)
         for name in (run, first["session"], first["result_dir"], run_dir):  # wherever it is typed
             assert stranger.ask("status", name)["run"] == run

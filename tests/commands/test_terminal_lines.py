@@ -84,27 +84,19 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, di
 COMMANDS = """
 run blueprints/quickstart.md --dry-run
 campaign start blueprints/campaign.md --dry-run
-status
 status last
 metrics
-logs --tail 4
 logs --events
 explain
-ledger show
 ledger show night/results.tsv
-campaign status night
 campaign status night --full
 report night
 compare last last
-repro last
 queue --once
 clean
 doctor
-config show
 config schema
 blueprint check blueprints/quickstart.md
-skill show
-wait last --for 1s
 status of-no-run
 """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from pathlib import Path
@@ -11,29 +10,25 @@ from typing import Any
 import pytest
 
 from autoresearch.records.index import Index
+from tests.commands.rows import ledger_rows
 
 pytestmark = pytest.mark.system
-
-
-def rows(ledger: Path) -> list[dict[str, str]]:
-    with ledger.open(encoding="utf-8") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 @pytest.mark.parametrize("who", ["adopt", "collect"])
 def test_a_row_that_was_torn_off_comes_back(bench: Any, who: str) -> None:
     payload = bench.ask("run", bench.blueprint("ok"))
     ledger = Path(payload["ledger"])
-    (before,) = rows(ledger)
+    (before,) = ledger_rows(ledger)
     data = ledger.read_bytes()
     ledger.write_bytes(data[:-40])
     assert bench.ask("ledger", "show", payload["ledger"])["count"] == 0
     bench.ask("status") if who == "adopt" else bench.ask("collect", payload["run_dir"])
-    (after,) = rows(ledger)
+    (after,) = ledger_rows(ledger)
     assert after == before
     assert Path(f"{ledger}.torn").read_bytes().endswith(data[-60:-40] + b"\n")
     assert bench.ask("status")["runs"] == []
-    assert rows(ledger) == [before]
+    assert ledger_rows(ledger) == [before]
 
 
 def test_a_run_directory_that_is_deleted_while_it_runs_has_a_row(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +44,7 @@ def test_a_run_directory_that_is_deleted_while_it_runs_has_a_row(bench: Any, mon
     bench.until(lambda: not bench.carriers())
     (told,) = bench.ask("status")["runs"]
     assert (told["run"], told["ending"]) == (started["run"], "lost")
-    (row,) = rows(Path(started["run_dir"]).parent / "results.tsv")
+    (row,) = ledger_rows(Path(started["run_dir"]).parent / "results.tsv")
     assert (row["run_id"], row["ending"], row["status"]) == (started["run"], "lost", "crash")
     assert "was deleted while it ran" in row["description"]
     flag = json.loads((Path(started["result_dir"]) / "finish.flag").read_text())
