@@ -97,7 +97,7 @@ def client(run: RunArgument) -> int:
 def down(run: RunArgument) -> CommandResult:
     """Stop the engine, end the server, see its port free: a `cleanup` step, harmless to repeat."""
     from autoresearch.core.run.spec import RunState
-    from autoresearch.lab.runs.record_lost import end_processes
+    from autoresearch.lab.runs.record_lost import sweep
     from autoresearch.trainers import ask
 
     recorded, trainer = _swarm_run(run)
@@ -110,7 +110,7 @@ def down(run: RunArgument) -> CommandResult:
     if not output.typed.as_json:  # it takes a while
         say = output.say
         output.prose(f"{name} in {rundir.path}:")
-    free = ask.server(trainer).stop_server(str(rundir.path), end_processes, say)
+    free = ask.server(trainer).stop_server(str(rundir.path), sweep, say)
     payload = {"run": name, "run_dir": str(rundir.path), "down": free, "said": lines, "next": []}
     return CommandResult(payload, exit_code=0 if free else ConflictError.exit_code)
 

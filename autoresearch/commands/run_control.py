@@ -78,7 +78,7 @@ def stop(
 
 def _closed(outcome: Outcome, parts: Parts) -> CommandResult:
     """End what is left of a run that is over; exits 5 where the port of its server stays taken."""
-    from autoresearch.lab.runs.record_lost import end_processes
+    from autoresearch.lab.runs.record_lost import sweep
     from autoresearch.trainers import ask, registry
 
     more: dict[str, Any] = {}
@@ -86,7 +86,7 @@ def _closed(outcome: Outcome, parts: Parts) -> CommandResult:
         lines: list[str] = []
         server = ask.server(registry.by_name(outcome.spec.trainer))
         more["down"] = server.stop_server(
-            str(outcome.rundir.path), end_processes, lines.append if output.typed.as_json else output.say
+            str(outcome.rundir.path), sweep, lines.append if output.typed.as_json else output.say
         )
         more["said"] = lines
     more["closed"] = sessions.close_session(outcome.rundir, parts)

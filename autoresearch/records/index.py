@@ -136,21 +136,21 @@ class Index:
         found = self._matching("run", name, 1) or self._matching("session", name, 1)
         return found[0] if found else None
 
-    def by_slug(self, slug: str, project: str = "", *, limit: int = FOUND_MAX) -> list[IndexEntry]:
+    def by_slug(self, slug: str, project: str = "") -> list[IndexEntry]:
         """The runs with this slug, of one project or of all, newest first."""
-        return self._matching("slug", slug, limit, project)
+        return self._matching("slug", slug, FOUND_MAX, project)
 
-    def by_directory(self, name: str, *, limit: int = FOUND_MAX) -> list[IndexEntry]:
+    def by_directory(self, name: str) -> list[IndexEntry]:
         """The runs with this result directory, or else with this run directory, newest first."""
         for place in _spellings(name):
             for kind in ("result_dir", "run_dir"):
-                if found := self._matching(kind, place, limit):
+                if found := self._matching(kind, place, FOUND_MAX):
                     return found
         return []
 
-    def by_blueprint(self, path: str, *, limit: int = FOUND_MAX) -> list[IndexEntry]:
+    def by_blueprint(self, path: str) -> list[IndexEntry]:
         """The newest runs of the blueprint at this path, newest first."""
-        return self._matching("blueprint", path, limit)
+        return self._matching("blueprint", path, FOUND_MAX)
 
     def recent(self, count: int, project: str = "") -> list[IndexEntry]:
         """The `count` newest runs of a project, or of all, newest first."""

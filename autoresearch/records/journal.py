@@ -18,7 +18,7 @@ from pathlib import Path
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError
 from autoresearch.records import earlier_runs, finish_flag, hostile
-from autoresearch.records.appending import append_line, hold_lock, unwritable
+from autoresearch.records.appending import append_line, hold_lock, make_directory, unwritable
 from autoresearch.records.hostile import open_own, read_plain
 from autoresearch.records.rundir import write_all
 from autoresearch.records.secrets import clean_text
@@ -146,7 +146,7 @@ def begin(result_dir: Path, spec: RunSpec, more: Iterable[Path] = ()) -> list[Pa
 def create(result_dir: Path, spec: RunSpec) -> Path:
     """Create the experiment log of a run. Raises ConflictError if there is a log, EnvironmentUnusable."""
     path = result_dir / NAME
-    _make(result_dir)
+    make_directory(result_dir)
     try:
         fd = open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         try:
@@ -161,13 +161,6 @@ def create(result_dir: Path, spec: RunSpec) -> Path:
     return path
 
 
-def _make(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(directory, error) from error
-
-
 def append(result_dir: Path, sentence: str, *, s: float | None = None, t: float | None = None) -> None:
     """Append one line; `s`: seconds since the run started, if known; `t`: wall clock, default now.
 
@@ -177,7 +170,7 @@ def append(result_dir: Path, sentence: str, *, s: float | None = None, t: float 
     stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(t))
     since = "" if s is None else f" +{s:.1f}s"
     line = f"- {stamp}{since} {_line(sentence)}\n".encode("utf-8", "replace")
-    _make(result_dir)
+    make_directory(result_dir)
     append_line(path, line, durable=False)  # not durable: the authoritative records are elsewhere
 
 

@@ -12,7 +12,6 @@ from autoresearch.core.run.overview import (
     OverviewFilter,
     PlaceLine,
     RunLine,
-    label,
     place_lines,
     short_campaign,
 )
@@ -99,8 +98,8 @@ def test_places_with_what_runs_there() -> None:
 
 
 def test_words() -> None:
-    assert label(Target("slurm", Kind.SLURM)) == "slurm"
-    assert label(Target("gpu1", Kind.SSH, options={"host": "gpu1"})) == "ssh:gpu1"
+    assert Target("slurm", Kind.SLURM).shown == "slurm"
+    assert Target("gpu1", Kind.SSH, options={"host": "gpu1"}).shown == "ssh:gpu1"
     assert short_campaign("20261121-sort") == "sort"
     assert short_campaign("sort-20261121") == "sort-20261121"
     assert line("x", slug="lr-up", member=True, campaign="20261121-sort", index=3).idea == "sort #3 lr-up"

@@ -24,25 +24,6 @@ from autoresearch.core.run.spec import RunSpec
 
 SCHEMA = 1
 
-NEMO_COLUMNS = (
-    "index",
-    "branch",
-    "parent_commit",
-    "commit",
-    "recipe",
-    "metric_name",
-    "metric_value",
-    "memory_gb",
-    "elapsed_min",
-    "launcher",
-    "job_id",
-    "command",
-    "log_path",
-    "status",
-    "description",
-)
-
-
 _OF_SPEC = (
     *("index", "replicate", "commit", "parent_commit", "parent_branch", "launcher", "command", "trainer", "sandbox"),
     *("seed", "seed_by", "result_dir", "run_dir", "fix_of", "campaign", "driven_by"),
@@ -151,6 +132,7 @@ def shown_statuses(rows: Sequence[LedgerRow]) -> list[str]:
 
 
 COLUMNS = tuple(field.name for field in fields(LedgerRow))
+NEMO_COLUMNS = COLUMNS[:15]
 
 
 def _text(value: object) -> str:

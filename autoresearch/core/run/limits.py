@@ -6,6 +6,7 @@ The cadence of reports: how long to wait before the next one. Nothing sleeps her
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from autoresearch.core.text.durations import spoken
 
@@ -53,16 +54,9 @@ class Limits:
         grace_s: float | None = None,
     ) -> Limits:
         """The limits with those given on the command line; None keeps a limit."""
-        new = self
-        if first_step_s is not None:
-            new = replace(new, first_step_s=first_step_s, strict_first_step=True, first_step_since_output=False)
-        if max_s is not None:
-            new = replace(new, max_s=max_s)
-        if stall_s is not None:
-            new = replace(new, stall_s=stall_s)
-        if grace_s is not None:
-            new = replace(new, grace_s=grace_s)
-        return new
+        given: dict[str, Any] = {"first_step_s": first_step_s, "max_s": max_s, "stall_s": stall_s, "grace_s": grace_s}
+        new = replace(self, **{name: value for name, value in given.items() if value is not None})
+        return new if first_step_s is None else replace(new, strict_first_step=True, first_step_since_output=False)
 
 
 NAPS_S = (30.0, 60.0, 120.0, 240.0, 480.0, 960.0)

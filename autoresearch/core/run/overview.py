@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from autoresearch.core.run.spec import RunState
-from autoresearch.core.run.targets import Kind, Target
+from autoresearch.core.run.targets import Kind
 
 _RANK = {state: rank for rank, state in enumerate((  # states that may need attention come first
     RunState.UNREACHABLE, RunState.DEAD, RunState.PENDING, RunState.STARTING, RunState.RUNNING,
@@ -41,7 +41,7 @@ class RunLine(_Line):
 
     run: str
     state: RunState
-    place: str = "local"  # as returned by `label`
+    place: str = "local"  # as `Target.shown` says it
     kind: str = Kind.LOCAL.value
     job: str = ""  # the launcher's ID of the job
     node: str = ""
@@ -199,11 +199,6 @@ def mentions(line: RunLine, words: Sequence[str]) -> bool:
     idea = f"{line.slug}\n{line.name}"
     text = "\n".join((line.run, line.place, line.campaign, idea, line.state, line.job, line.node)).lower()
     return all(word.lower() in text for word in words)
-
-
-def label(target: Target) -> str:
-    """The display name of a target: `local`, `slurm`, `ssh:gpu1`."""
-    return target.name if target.name == target.kind else f"{target.kind}:{target.name}"
 
 
 def short_campaign(name: str) -> str:

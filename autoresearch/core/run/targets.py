@@ -56,10 +56,14 @@ class Target:
         """The label in a ledger: `slurm`, or `ssh/gpu1` if its name differs from its kind."""
         return str(self.kind) if self.name == self.kind else f"{self.kind}/{self.name}"
 
+    @property
+    def shown(self) -> str:
+        """The name that people are shown: `local`, `slurm`, `ssh:gpu1`."""
+        return self.label.replace("/", ":")
+
     def __str__(self) -> str:
         """In the syntax of `--launcher`: `slurm:8`, `ssh:gpu1:4`."""
-        name = self.label.replace("/", ":")
-        return f"{name}:{self.slots}" if self.slots else name
+        return f"{self.shown}:{self.slots}" if self.slots else self.shown
 
     def text(self, option: str, default: str = "") -> str:
         """An option as text; `default` if it is not given."""

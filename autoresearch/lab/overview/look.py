@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.metrics.objective import Direction
-from autoresearch.core.run.overview import CampaignLine, GpuUse, Overview, PlaceLine, RunLine, label, place_lines
+from autoresearch.core.run.overview import CampaignLine, GpuUse, Overview, PlaceLine, RunLine, place_lines
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.run.targets import LOCAL, Kind, Target
 from autoresearch.errors import AutoresearchError
@@ -133,11 +133,11 @@ class Looker:
             record = read_json(Path(order.follower) / TROUBLE) if alone else None
             followed[order.follower] = not alone, str((record or {}).get("reason") or "")
         for place in (*self._places, *(order.place for order in orders)):
-            name = label(place)
+            name = place.shown
             line = found.get(name) or PlaceLine(name, str(place.kind))
             found[name] = replace(line, slots=max(line.slots, place.slots))
         for order in orders:
-            line, (follows, trouble) = found[label(order.place)], followed[order.follower]
+            line, (follows, trouble) = found[order.place.shown], followed[order.follower]
             follows = follows and line.followed is not False
             found[line.place] = replace(line, followed=follows, trouble=line.trouble or trouble)
         return list(found.values())
@@ -237,7 +237,7 @@ class WatchedRun:
         began = started if isinstance(started, int | float) else now
         since = None if seen else float(order.ordered)  # the start of its state, as the Follower recorded it
         return {
-            "place": label(order.place),
+            "place": order.place.shown,
             "kind": str(order.place.kind),
             "job": str(order.handle.native) if order.handle else "",
             "node": clean_line(str(seen.node)) if seen else "",
@@ -358,6 +358,6 @@ def _ended_line(entry: IndexEntry) -> RunLine:
         ending=end.ending.value,
         verdict=found.standing,
         ended=end.ended or None,
-        place=label(place),
+        place=place.shown,
         kind=str(place.kind),
     )

@@ -83,9 +83,8 @@ def read_ledger(path: Path, metric: str = "", direction: str = "") -> ForeignLed
         LoopRow(row[0].strip(), _value(row[column], keeps, judged_rows, column), bool(keeps), row[-1].strip())
         for row, keeps in judged_rows
     )
-    return ForeignLedger(
-        Objective(f'"{head[column]}"', way), attempts, len(rows) - len(judged_rows), _agreeing(judged_rows, column, way)
-    )
+    agreeing = sum(follows for _, follows in _follows(judged_rows, column, way))
+    return ForeignLedger(Objective(f'"{head[column]}"', way), attempts, len(rows) - len(judged_rows), agreeing)
 
 
 def is_commit(name: str) -> bool:
@@ -151,10 +150,6 @@ def _follows(judged_rows: _JudgedRows, column: int, direction: Direction) -> lis
         if keeps:
             best = number
     return found
-
-
-def _agreeing(judged_rows: _JudgedRows, column: int, direction: Direction) -> int:
-    return sum(follows for _, follows in _follows(judged_rows, column, direction))
 
 
 def _agreement(judged_rows: _JudgedRows, column: int, direction: Direction) -> float:

@@ -39,18 +39,13 @@ CLOCK_S = 2.0  # start times have the resolution of a tick, and the clock may ha
 _WRITTEN_DOWN = re.compile(r"(?:^|\.)(?P<mark>[0-9a-f]{8})\.(?P<host>.+)\.[a-z]+\Z")
 
 
-def sweep(run: str, *, grace_s: float) -> int:
-    """TERM, grace, KILL until none is left; returns how many processes were ended.
+def sweep(run: str, grace_s: float) -> int:
+    """TERM, at most SWEEP_S of grace, KILL until none is left; returns how many processes were ended.
 
     Processes are identified by (pid, start time), so a reused pid is never hit. tmux servers are spared: ending one
     would end foreign sessions.
     """
-    return _end(lambda: carriers(run), grace_s)
-
-
-def end_processes(run: str, grace_s: float) -> int:
-    """The same with at most SWEEP_S of grace, for those whose spec allows more."""
-    return sweep(run, grace_s=min(grace_s, SWEEP_S))
+    return _end(lambda: carriers(run), min(grace_s, SWEEP_S))
 
 
 def sweep_companions(files: Iterable[Path], run: str, since: float, *, grace_s: float) -> int:
@@ -196,7 +191,7 @@ def record_lost(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] 
         spec = read_spec(rundir)
         identity = read_json(rundir.runner)
         grace_s = min(spec.limits.grace_s, SWEEP_S)
-        killed = sweep(spec.run, grace_s=grace_s)
+        killed = sweep(spec.run, grace_s)
         killed += _end_companions(spec, grace_s)
         _end_ray_job(spec)
         if spec.swarm:
@@ -252,7 +247,7 @@ def _end_server(recorded: RecordedRun) -> None:
         from autoresearch.trainers import ask
 
         log, run_dir = Path(recorded.spec.result_dir), str(recorded.rundir.path)
-        ask.server(trainer).stop_server(run_dir, end_processes, lambda text: journal.append(log, text))
+        ask.server(trainer).stop_server(run_dir, sweep, lambda text: journal.append(log, text))
 
 
 def _trainer_of(spec: RunSpec) -> Trainer | None:
