@@ -167,7 +167,7 @@ class Ledger:
 
     def was_torn(self) -> bool:
         """Whether the ledger's end is torn, or was and is in `<ledger>.torn`: rows of runs may be missing."""
-        if _torn_path(self.path).exists():
+        if self.path.with_name(f"{self.path.name}.torn").exists():
             return True
         with lines.reading(self.path) as fd:
             return fd is not None and not next(lines.backwards(fd), b"\n").endswith(b"\n")
@@ -242,10 +242,6 @@ def _put_aside(path: Path, word: str, tail: bytes) -> None:
     what = "torn tail of" if word == "torn" else "not written by us:"
     line = f"# {stamp} {what} {len(tail)} bytes\n".encode() + tail.removesuffix(b"\n") + b"\n"
     append_line(path.with_name(f"{path.name}.{word}"), line)
-
-
-def _torn_path(path: Path) -> Path:
-    return path.with_name(path.name + ".torn")
 
 
 def _header(fd: int) -> tuple[str, ...]:

@@ -61,3 +61,10 @@ def read(rundir: RunDir) -> RunSpec:
             code="spec_damaged",
         ) from error
 
+
+def read_if_whole(rundir: RunDir) -> RunSpec | None:
+    """The same; None where it is gone or damaged."""
+    try:
+        return read(rundir)
+    except (OSError, NotFoundError):
+        return None

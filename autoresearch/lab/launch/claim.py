@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.errors import AutoresearchError, EnvironmentUnusable, NotFoundError
+from autoresearch.errors import EnvironmentUnusable, NotFoundError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.snapshot import exclude, pattern_for
 from autoresearch.lab.launch.runner_spec import write_spec
@@ -51,12 +51,8 @@ def claim(resolved_run: ResolvedRun, *, ahead: bool) -> ResolvedRun:
 def _next_index(campaign_dir: Path) -> int:
     """One more than the highest index of a row or a run directory here."""
     taken = [ledger.Ledger(campaign_dir / "results.tsv").next_index() - 1]
-    for other in campaign_dir.glob("*/spec.json"):
-        try:
-            taken.append(spec_file.read(RunDir(other.parent)).index)
-        except (OSError, ValueError, AutoresearchError):
-            continue  # a run directory whose claim was never finished
-    return max(taken) + 1
+    specs = (spec_file.read_if_whole(RunDir(other.parent)) for other in campaign_dir.glob("*/spec.json"))
+    return max([*taken, *(spec.index for spec in specs if spec)]) + 1  # a claim that was never finished has none
 
 
 def _lives(index: Index, run_id: str) -> bool | None:

@@ -1,5 +1,4 @@
-"""Frames for pandas: a run's readings, a ledger, a project's runs; and the readings as a file. Only this file knows it.
-"""
+"""Frames for pandas, which only this file knows: readings, a ledger, a project's runs; and the readings as a file."""
 
 from __future__ import annotations
 
@@ -182,9 +181,8 @@ def runs_frame(parts: Parts, *, every_project: bool, limit: int) -> DataFrame:
 def _record(entry: IndexEntry, row: LedgerRow | None) -> dict[str, Any]:
     rundir = RunDir(Path(entry.run_dir))
     known = {"run": entry.run, "slug": entry.slug, "created": entry.created, "run_dir": entry.run_dir}
-    try:
-        spec = spec_file.read(rundir)
-    except (OSError, NotFoundError):
+    spec = spec_file.read_if_whole(rundir)
+    if spec is None:
         return {**(record_of(row) if row else {}), **known, "state": "gone", "result_dir": entry.result_dir}
     names = ("campaign", "trainer", "seed", "branch", "commit", "command", "result_dir", "index", "replicate")
     of_spec = {name: getattr(spec, name) for name in names}

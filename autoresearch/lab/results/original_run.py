@@ -11,7 +11,7 @@ from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
-from autoresearch.errors import AutoresearchError, NotFoundError
+from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.worktrees import Slot, slot
@@ -73,7 +73,7 @@ def read_original(match: LedgerMatch) -> OriginalRun:
 
 def free_worktree(checkout: Checkout, preferred: Path, parts: Parts) -> Slot:
     """A worktree without edits or runs."""
-    busy = [spec.cwd for entry in parts.index.live() if (spec := _spec(entry.run_dir))]
+    busy = [spec.cwd for entry in parts.index.live() if (spec := spec_file.read_if_whole(RunDir(Path(entry.run_dir))))]
     for number in range(1, MOST):
         path = preferred if number == 1 else preferred.with_name(f"{preferred.name}-{number}")
         worktree = slot(checkout, path, reason="a row that is made again")
@@ -81,13 +81,6 @@ def free_worktree(checkout: Checkout, preferred: Path, parts: Parts) -> Slot:
         if not any(cwd == inside or cwd.startswith(inside + os.sep) for cwd in busy) and not worktree.changes():
             return worktree
     raise NotFoundError(f"{MOST} worktrees of this row hold changes of yours: {preferred}", code="slot_taken")
-
-
-def _spec(run_dir: str) -> RunSpec | None:
-    try:
-        return spec_file.read(RunDir(Path(run_dir)))
-    except (OSError, AutoresearchError):
-        return None
 
 
 def caveats_of(old: OriginalRun, linked: Iterable[str], redirected: Mapping[str, object]) -> Iterable[str]:

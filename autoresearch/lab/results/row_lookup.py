@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +100,8 @@ def find(name: str, parts: Parts) -> LedgerMatch:
         try:
             directory = _campaign(asked["campaign"], parts)
             row = _by_index(directory / "results.tsv", int(asked["index"]), asked["replicate"])
-            return _match(name, directory, row, _spec_in(row.run_dir))
+            spec = spec_file.read_if_whole(RunDir(Path(row.run_dir))) if row.run_dir else None
+            return _match(name, directory, row, spec)
         except NotFoundError as error:
             refusal = error  # it may be a path with a colon
     try:
@@ -170,10 +170,3 @@ def _campaign(name: str, parts: Parts) -> Path:
         if found := next((one for entry in runs if (one := Path(entry.run_dir).parent).name == name), None):
             return found
         raise
-
-
-def _spec_in(run_dir: str) -> RunSpec | None:
-    """The spec in a row's run directory; None if it is gone or damaged."""
-    with contextlib.suppress(OSError, NotFoundError):
-        return spec_file.read(RunDir(Path(run_dir))) if run_dir else None
-    return None
