@@ -156,3 +156,10 @@ def test_an_hour_between_the_clocks(far: Far) -> None:
         "ended": None,
     }
     assert in_our_time({"t": 10_000.0}, 1.5) == {"t": 10_000.0}, "noise is left"
+
+
+@pytest.mark.system
+def test_more_than_a_piece_comes_before_the_last_word(ground: Any) -> None:
+    rundir = ground.order("head -c 5000000 /dev/zero | tr '\\0' x; exit 0")
+    assert ground.ended(ground.follower(), rundir).ending == "finished"
+    assert rundir.log.stat().st_size == (rundir.far / "run.log").stat().st_size >= 5_000_000
