@@ -133,7 +133,7 @@ def test_what_a_cluster_does_to_runs(lab: Lab) -> None:
     lab.cluster.evict(jobs["evict"])
     lab.cluster.lose_node(jobs["node"])
     lab.cluster.out_of_memory(jobs["memory"])
-    lab.cluster.pass_deadline("jobs", jobs["deadline"])
+    lab.cluster.pass_deadline(jobs["deadline"])
     said = {name: (record["ending"], record["cause"]) for name in runs if (record := lab.record(runs[name]))}
     assert said == {
         "preempt": ("lost", "preempted"),

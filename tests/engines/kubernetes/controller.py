@@ -22,11 +22,7 @@ from tests.engines.kubernetes.api_server import ApiServer, Object, now
 
 PULLED = "registry.example.org/trainer:1"
 RULE = "Pod default/{} has condition DisruptionTarget matching FailJob rule at index 0"
-BROKEN = {  # image -> (reason, message) of the container that waits for it
-    "registry.example.org/missing:1": ("ImagePullBackOff", "Back-off pulling image: rpc error: manifest unknown"),
-    "registry.example.org/slow:1": ("ErrImagePull", "dial tcp: i/o timeout"),
-    "Not An Image": ("InvalidImageName", 'couldn\'t parse image name "Not An Image": invalid reference format'),
-}
+NO_IMAGE = "Not An Image"
 
 
 @dataclass
@@ -50,7 +46,6 @@ class Cluster:
         self.api, self.store, self.folder, self.environ = api, api.store, folder, environ
         self.pods: dict[str, Pod] = {}
         self.unschedulable = ""  # message of the scheduler for new pods
-        self.stuck = False  # nothing is done
         self.started: list[str] = []  # jobs whose process was started, in order
         self._threads_end = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -70,57 +65,47 @@ class Cluster:
 
     # -- what tests do to it -------------------------------------------------------------------------------------
 
-    def pod_of(self, job: str) -> Pod | None:
-        """The pod in which a job's Runner is, once it lives."""
-        return next((pod for pod in self.pods.values() if pod.job[1] == job), None)
+    def pod_of(self, job: str) -> Pod:
+        """The pod in which a job's Runner is."""
+        return next(pod for pod in self.pods.values() if pod.job[1] == job)
 
     def disrupt(self, job: str, reason: str, message: str) -> None:
         """Preempt or evict: the pod is marked, then deleted with its grace."""
-        pod = self.pod_of(job)
-        assert pod is not None
         about = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
-        self.store.change("pods", self.namespace, pod.name, {"status": {"conditions": [about]}})
-        self.api.delete("pods", self.namespace, pod.name)
+        name = self.pod_of(job).name
+        self.store.change("pods", self.namespace, name, {"status": {"conditions": [about]}})
+        self.api.delete("pods", self.namespace, name)
 
     def evict(self, job: str) -> None:
         """By the kubelet, for memory: no mark, the pod stays as Failed."""
         pod = self.pod_of(job)
-        assert pod is not None
         pod.why = {"reason": "Evicted", "message": "The node was low on resource: memory."}
         self._kill(pod)
 
     def lose_node(self, job: str) -> None:
         """The node is gone, with all that ran there."""
-        pod = self.pod_of(job)
-        assert pod is not None
-        pod.why = {"reason": "NodeLost", "message": "Node n1 which was running pod is unresponsive"}
-        for process in pod.containers.values():
-            _end(process)
+        lost = {"reason": "NodeLost", "message": "Node n1 which was running pod is unresponsive"}
+        self._end_at_once(self.pod_of(job), lost)
 
     def out_of_memory(self, job: str) -> None:
         """The kernel ends all of a container."""
-        pod = self.pod_of(job)
-        assert pod is not None
-        pod.why = {"oom": True}
+        self._end_at_once(self.pod_of(job), {"oom": True})
+
+    def _end_at_once(self, pod: Pod, why: Object) -> None:
+        pod.why = why
         for process in pod.containers.values():
             _end(process)
 
-    def pass_deadline(self, resource: str, job: str) -> None:
+    def pass_deadline(self, job: str) -> None:
         """activeDeadlineSeconds are over, now."""
-        if resource == "jobs":
-            pod = self.pod_of(job)
-            assert pod is not None
-            self.store.change("pods", self.namespace, pod.name, {"spec": {"activeDeadlineSeconds": 0}})
-        else:
-            self._fail_ray_job(job, "DeadlineExceeded", "The RayJob has passed the activeDeadlineSeconds.")
+        self.store.change("pods", self.namespace, self.pod_of(job).name, {"spec": {"activeDeadlineSeconds": 0}})
 
     # -- the thread ----------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
         while not self._threads_end.wait(0.05):
             try:
-                if not self.stuck:
-                    self._turn()
+                self._turn()
             except Exception as error:
                 self.faults.append(error)
                 raise
@@ -216,12 +201,10 @@ class Cluster:
         if self.unschedulable:
             about = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
             return self._status(name, {"conditions": [{**about, "message": self.unschedulable}]})
-        image = containers[0]["image"]
-        if image in BROKEN:
-            reason, message = BROKEN[image]
-            waiting = [
-                {"name": c["name"], "state": {"waiting": {"reason": reason, "message": message}}} for c in containers
-            ]
+        if containers[0]["image"] == NO_IMAGE:
+            message = f'couldn\'t parse image name "{NO_IMAGE}": invalid reference format'
+            why = {"waiting": {"reason": "InvalidImageName", "message": message}}
+            waiting = [{"name": container["name"], "state": why} for container in containers]
             return self._status(name, {"containerStatuses": waiting, "conditions": []})
         owner = item["metadata"]["labels"]["ajet-owner"]
         kind = "rayjobs" if "ray.io/node-type" in item["metadata"]["labels"] else "jobs"
@@ -307,13 +290,6 @@ class Cluster:
         if pod["status"]["phase"] == "Succeeded":
             return self._say("jobs", name, _condition("Complete", "CompletionsReached", ""))
         return None
-
-    def _fail_ray_job(self, name: str, reason: str, message: str) -> None:
-        pod = self.pod_of(name)
-        if pod is not None:
-            self.api.delete("pods", self.namespace, pod.name)
-        state = {"jobDeploymentStatus": "Failed", "jobStatus": "RUNNING", "reason": reason, "message": message}
-        self._say("rayjobs", name, state)
 
     def _say(self, resource: str, name: str, status: Object) -> None:
         old = (self.store.get(resource, self.namespace, name) or {}).get("status", {})
