@@ -45,7 +45,7 @@ READ = re.compile(r"(?:(?:place|target)\.text\(|\boptions(?:\.get\(|\[))\"([a-z_
         (Kind.SSH, "paths", {"data": "/mnt"}, "is no mapping of directories"),
         (Kind.RAY, "driver_gpus", [1], "is no number"),
         (Kind.SSH, "connect_timeout", "soon", "'soon' is no number of seconds"),
-        (Kind.SSH, "keepalive", -1, "-1 is no number of seconds"),
+        (Kind.SSH, "keepalive", 0, "0 is no number of seconds"),
         (Kind.SSH, "host", "-oProxyCommand=x", "is no host"),
         (Kind.SLURM, "extra", "--nice", "is no list"),
         (Kind.SLURM, "signal", "soon", "is no whole number"),

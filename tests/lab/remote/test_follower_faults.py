@@ -207,3 +207,14 @@ def test_an_order_that_names_the_follower_by_another_path_is_found(ground: Any) 
     assert order is not None
     order_file.write(rundir, replace(order, follower=str(ground.root / "linked" / ground.folder.name)))
     assert ground.ended(ground.follower(), rundir).ending == "finished"
+
+
+def test_a_run_that_cannot_be_sent_is_given_up_after_a_while(ground: Any, turned: Any) -> None:
+    rundir, follower = ground.order(), ground.follower(turned)
+    rundir.far.write_text("a file where the far directory should be")
+    for lives in (True, False):
+        for _ in range(19):
+            follower.turn()
+            turned.now += 31.0
+        assert rundir.exit_record.exists() is not lives, "ten minutes, and a few tries"
+    assert ground.ended(follower, rundir).cause == "not_shipped" and not ground.jobs.records()
