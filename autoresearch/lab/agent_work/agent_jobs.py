@@ -23,12 +23,12 @@ from autoresearch.lab.agent_work import agent_turns
 from autoresearch.lab.agent_work.agent_turns import AgentTurns, Line
 from autoresearch.lab.agent_work.edit import make_edit, make_fix
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace, workspace_for
-from autoresearch.lab.agent_work.guard import end_leftover
 from autoresearch.lab.agent_work.propose import ProposeResult, propose
 from autoresearch.lab.agent_work.propose_context import ProposeContext, gather
 from autoresearch.lab.agent_work.question import TurnContext, UnansweredError
 from autoresearch.lab.agent_work.review import reviewed
 from autoresearch.lab.agent_work.summarise import summarise, write
+from autoresearch.lab.agent_work.turn_environment import guard_in
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.parts import Parts
@@ -87,7 +87,7 @@ class AgentJobs:
             clock=parts.clock,
         )
         workspace = workspace_for(builder, builder.spec.research, turns.next_directory, researcher.traits.leavings)
-        environment, confined = dict(parts.environ), turns.confined()
+        environment, confined = dict(parts.environ), guard_in(turn_environment)
         workspace = replace(workspace, environment=environment, stopped=stop.is_set, confined=confined)
         return cls(campaign_dir, builder, parts, say, turns, workspace, history)
 
@@ -95,10 +95,6 @@ class AgentJobs:
     def researcher(self) -> Agent:
         """The agent that is asked."""
         return self.turns.researcher
-
-    def end_leftover(self) -> None:
-        """End the guard that a killed controller left running."""
-        end_leftover(self.workspace)
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from autoresearch.lab.agent_work import sandbox
 from autoresearch.lab.agent_work.rate_limits import notice_of_waiting, waiting_out_limits
 from autoresearch.lab.agent_work.turn import lost_turns, run_turn
 from autoresearch.lab.agent_work.turn_dir import TurnDir, next_directory, read_result
-from autoresearch.lab.agent_work.turn_environment import TurnEnvironment, guard_in
+from autoresearch.lab.agent_work.turn_environment import TurnEnvironment
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.results.explain import Explanation, explain_run
 from autoresearch.records import exit_record
@@ -94,10 +94,6 @@ class AgentTurns:
     def next_directory(self, role: TurnRole) -> Path:
         """The directory of the next turn."""
         return next_directory(self.campaign_dir.turns, role)
-
-    def confined(self) -> Callable[[str, Path], str]:
-        """How a guard's command is confined in a directory: as the agent itself is."""
-        return guard_in(self.turn_environment)
 
     def take_lines(self) -> list[Line]:
         """The journal lines of turns that are over, each handed out once."""

@@ -118,8 +118,10 @@ class AgentWorker:
 
     def recover(self) -> None:
         """Write down what turns cost that a killed controller had begun or not written down; end what lives of them."""
+        from autoresearch.lab.agent_work.guard import end_leftover
+
         if self.spec.agent:
-            self.jobs.end_leftover()
+            end_leftover(self.jobs.workspace)
             known = self.context.state.research.turns
             for name, fields in self.jobs.turns.unwritten(known):
                 self.context.note("turn", name=name, **fields)

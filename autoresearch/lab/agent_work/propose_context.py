@@ -134,10 +134,7 @@ def _diffs(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> dict[str, Di
     dead = [ideas[line.index] for line in idea_lines if line.standing in DEAD]
     code = [idea for idea in dead if is_code(idea.hypothesis)]
     repository = Path(state.spec.repository)
-    return {
-        idea.slug: diff_of(repository, idea.parent_commit, idea.commit, idea.slug, idea.parent)
-        for idea in code[-MOST_DIFFS:]
-    }
+    return {idea.slug: diff_of(repository, idea.parent_commit, idea.commit) for idea in code[-MOST_DIFFS:]}
 
 
 def _failures(state: CampaignState) -> list[FailureGroup]:

@@ -10,7 +10,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign.state import CampaignState
@@ -50,13 +50,9 @@ class RunCurves:
 class Diff:
     """How an idea's commit differs from its parent's; `lines` are (CSS class, text)."""
 
-    slug: str
-    parent: str
     stat: str
     lines: tuple[tuple[str, str], ...]
     missing: str = ""  # why there is none
-    name: str = ""
-    parent_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,27 +167,22 @@ def read_again(run_dir: str, *, ended: bool = False) -> Measurement:
         return Measurement(())
 
 
-def diffs_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[Diff]:
+def diffs_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[tuple[IdeaLine, Diff]]:
     """What each kept idea changed, the best last; at most 40 ideas, 160 lines each."""
     kept = [line for line in idea_lines if line.standing in KEPT]
-    ideas = {idea.slug: idea for idea in state.ideas}
+    before = {idea.index: idea.parent_commit for idea in state.ideas}
     repository = Path(state.spec.repository)
-    found = []
-    for line in kept[-MOST_DIFFS:]:
-        idea = ideas[line.slug]
-        diff = diff_of(repository, idea.parent_commit, line.commit, line.slug, line.parent)
-        found.append(replace(diff, name=line.name, parent_name=line.parent_name))
-    return found
+    return [(line, diff_of(repository, before[line.index], line.commit)) for line in kept[-MOST_DIFFS:]]
 
 
 @functools.lru_cache(maxsize=4 * MOST_DIFFS)  # a commit never changes
-def diff_of(repository: Path, before: str, after: str, slug: str = "", parent: str = "") -> Diff:
+def diff_of(repository: Path, before: str, after: str) -> Diff:
     """The bounded diff of two commits, without each one's blueprint; `missing` where git cannot give one.
 
     The arguments that an idea adds to a command, and the recipe of one that lies elsewhere, are files of ours in it.
     """
     if not (before and after and repository.is_dir()):
-        return Diff(slug, parent, "", (), "its commits are not recorded")
+        return Diff("", (), "its commits are not recorded")
     shown = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "-M")
     where = (before, after, "--", ".", f":(exclude,top){BLUEPRINT}")
     git = Git(repository, timeout_s=60.0)
@@ -199,9 +190,9 @@ def diff_of(repository: Path, before: str, after: str, slug: str = "", parent: s
         stat = git.run(*shown, "--stat=100", *where).decode("utf-8", "replace")
         text = git.run(*shown, *where).decode("utf-8", "replace")
     except GitFailed as failure:
-        return Diff(slug, parent, "", (), formatting.plain(failure.message))
+        return Diff("", (), formatting.plain(failure.message))
     lines = tuple((_kind(line), line) for line in formatting.block(text.rstrip("\n"), DIFF_LINES).split("\n") if text)
-    return Diff(slug, parent, formatting.block(stat.rstrip("\n"), 40), lines, "" if text.strip() else "no file differs")
+    return Diff(formatting.block(stat.rstrip("\n"), 40), lines, "" if text.strip() else "no file differs")
 
 
 def _kind(line: str) -> str:

@@ -72,7 +72,7 @@ def page_data(
         "unread": curves.unread,
         "parallel": parallel,
         "importance": importance,
-        "diffs": [_diff(diff) for diff in reversed(curves_and_diffs.diffs_of(state, lines))],
+        "diffs": [_diff(line, diff) for line, diff in reversed(curves_and_diffs.diffs_of(state, lines))],
         "claims": [
             [formatting.stamp(one.t), *(plain(words, 400) for words in (one.name, one.word, one.detail))]
             for one in summary.claims(state, list(entries(campaign_dir.verdicts)))
@@ -146,9 +146,9 @@ def _curves(run_curves: curves_and_diffs.RunCurves, text: Callable[[str], str]) 
     return {**words, "standing": str(run_curves.standing), "series": series}
 
 
-def _diff(kept_diff: curves_and_diffs.Diff) -> dict[str, Any]:
-    named = {"name": plain(kept_diff.name), "parent": plain(kept_diff.parent_name)}
-    return {**named, "stat": kept_diff.stat, "lines": kept_diff.lines, "missing": plain(kept_diff.missing)}
+def _diff(idea_line: IdeaLine, diff: curves_and_diffs.Diff) -> dict[str, Any]:
+    named = {"name": plain(idea_line.name), "parent": plain(idea_line.parent_name)}
+    return {**named, "stat": diff.stat, "lines": diff.lines, "missing": plain(diff.missing)}
 
 
 def _rows(state: CampaignState, idea_line: summary.IdeaLine) -> Iterator[list[Any]]:
