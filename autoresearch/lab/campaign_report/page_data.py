@@ -146,9 +146,9 @@ def _curves(run_curves: curves_and_diffs.RunCurves, text: Callable[[str], str]) 
     return {**words, "standing": str(run_curves.standing), "series": series}
 
 
-def _diff(idea_line: IdeaLine, diff: curves_and_diffs.Diff) -> dict[str, Any]:
+def _diff(idea_line: IdeaLine, kept_diff: curves_and_diffs.Diff) -> dict[str, Any]:
     named = {"name": plain(idea_line.name), "parent": plain(idea_line.parent_name)}
-    return {**named, "stat": diff.stat, "lines": diff.lines, "missing": plain(diff.missing)}
+    return {**named, "stat": kept_diff.stat, "lines": kept_diff.lines, "missing": plain(kept_diff.missing)}
 
 
 def _rows(state: CampaignState, idea_line: summary.IdeaLine) -> Iterator[list[Any]]:

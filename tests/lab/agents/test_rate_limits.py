@@ -33,7 +33,7 @@ class Agent:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
     def sleep(self, seconds: float) -> None:
-        assert 0 < seconds <= 60
+        assert 0 < seconds <= 60 and self.now < self.start + 48 * HOUR, "it waits for ever"
         self.now += seconds
 
     def persist(self, deadline_s: float | None = None) -> Answer:

@@ -69,6 +69,7 @@ def test_what_is_taken_and_what_is_refused(matter: ProposeContext) -> None:
     for items, taken, whys in (
         ([idea(), idea("wider", "0.5"), idea("widest", "0.6")], ["wide", "wider"], [EXTRA]),
         ([idea("better"), idea("lucky", "0.7")], ["better", "lucky-2"], []),
+        ([idea(), idea(value="0.5")], ["wide", "wide-2"], []),
         ([idea("again", "0.05", parent="lr-up")], ["again-2"], []),  # another parent; a skipped one has the name
         (
             [idea("again", "0.05"), idea("new", "0.9"), idea("new-too", "9e-1")],
