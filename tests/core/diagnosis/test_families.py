@@ -74,6 +74,7 @@ hang           (Pdb)
 cancelled      slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO TIME LIMIT ***
 cancelled      slurmstepd: error: *** JOB 4261046 ON c204 CANCELLED AT 2022-04-21T12:13:09 ***
 cancelled      TERM_OWNER: job killed by owner.
+cancelled      *** SIGTERM received at time=1759753629 on cpu 42 ***
 unknown        2026-11-21 07:36:24 ERR cli.py:75 -- \x1b[31mJob 'ajet_math_003' failed\x1b[39m
 unknown        AssertionError
 unknown        Error running subprocess: Command '['/x/python']' returned non-zero exit status 1.
