@@ -282,7 +282,7 @@ def test_questions_about_a_run_that_is_over(bench: Any) -> None:
     refused(bench, 6, "logs", run, "--out", bench.root / "no/such/place.txt", says="no/such/place.txt")
     assert "step:2" in bench.cli("logs", run, "-f").stdout
 
-    refused(bench, 2, "metrics", run, "--trainer", "verl", says="a run has its trainer")
+    refused(bench, 2, "metrics", payload["run_dir"], "--trainer", "verl", says="a run has its trainer")
     refused(bench, 2, "wait", run, "--for", "nonsense", says="nonsense")
     assert bench.ask("wait", run, "--for", "100s")["state"] == "ended"
     assert bench.ask("wait", run, "--exit-code", check=1)["state"] == "ended"

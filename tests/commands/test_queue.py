@@ -496,8 +496,11 @@ def test_a_log_is_followed_above_the_live_line_of_its_run(bench: Bench, pane: Ca
     one.keys("Enter")
     seen = one.shows("actor/kl_loss", "limit in ", " so far").rstrip().splitlines()
     assert "so far" in seen[-1] and not [line for line in seen[:-1] if "so far" in line]
+    later = bench.ask("status", run)["step"] + 1
+    bench.until(lambda: bench.ask("status", run)["step"] > later)
     bench.ask("stop", run, "--reason", "seen enough")
     one.ends(0)
+    assert f"step:{later} - " in one.tmux("capture-pane", "-p", "-S", "-", "-t", "=outer:")
 
 
 @pytest.mark.system
