@@ -24,6 +24,7 @@ _FEW_WORDS = 2  # of one name before a number: `val loss 4.3`
 _PROSE = frozenset(
     "a an and are at but by for from in is its of on or so than that the then this to was we with".split()
 )
+_QUALIFIERS = frozenset("train training val valid validation eval test dev mean avg average total best".split())
 
 # Words that name a step, the finest first: a step of an earlier group is preferred, and within one the larger number.
 _STEPS = (
@@ -65,7 +66,7 @@ _PREFIXES = re.compile(
     r"|\[?\d\d?:\d\d:\d\d(?:[.,]\d+)?(?:\s?[AP]M)?\]?"
     r"|[IWED]\d{4} \d\d:\d\d:\d\d(?:\.\d+)?\s+\d+(?: [\w./-]+:\d+\])?"  # glog
     r"|\[?(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|TRACE)\b\]?:?"
-    r"|[\w./<>-]+\.py:\d+\]?:?|[\w.]+:[\w<>.]+:\d+"  # file.py:12, loguru's module:function:line
+    r"|(?:[IWEF] )?[\w./<>-]+\.(?:py|cc|cpp|cu|h):\d+\]?:?|[\w.]+:[\w<>.]+:\d+"  # file.py:12, loguru's module:function:line
     r"|\d\d-\d\d \d\d:\d\d:\d\d"
     r"|\[[A-Za-z_][\w.:-]{0,60}\](?=\s)|[a-z_][\w]*(?:\.\w+)+(?=\s-|:)"  # [logger], package.logger
     r"|[-:|\u2022\u25cf*>=#\u2728]+(?=\s|$)|->|=>|\u2192"
@@ -411,7 +412,7 @@ class _PairReader:
         if sign in (":", "=", "->", "=>", "\u2192"):
             self._name_ends()
             if sign == "=" and self.at and self.tokens[self.at - 1].end() == token.start():  # `level=info step=5`
-                del self.words[:-1]
+                del self.words[: -1 - (self.words[-2:-1] != [] and self.words[-2].lower() in _QUALIFIERS)]
         elif sign in ("{", "[", "("):
             self._open(sign, token)
         elif sign in ("}", "]", ")"):
@@ -603,7 +604,7 @@ _WHOLE = frozenset(("all", "overall", "total"))  # names of a row that holds wha
 
 def header(text: str) -> Table | None:
     """The table that a CSV header, or the head of an aligned table, begins; None for any other line."""
-    wide = "  " in text or bars(text) > 3
+    wide = "  " in text or "\t" in text or bars(text) > 3
     if len(text) > 2000 or not (wide or _STEP_WORD.search(text)):
         return None
     text = _ROW_BAR.sub("", text) if "%|" in text else text

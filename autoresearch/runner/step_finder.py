@@ -91,13 +91,13 @@ class StepName:
 
     __slots__ = (
         *("before", "certain", "count", "example", "falls", "first", "grows", "grows_known", "known", "last", "names"),
-        *("known_at", "rank", "restarts", "step_name", "values"),
+        *("known_at", "rank", "resets", "restarts", "step_name", "values"),
     )
 
     def __init__(self, step_name: str, rank: int) -> None:
         self.step_name = step_name
         self.rank = rank
-        self.grows = self.grows_known = self.falls = self.restarts = self.count = self.known = 0
+        self.grows = self.grows_known = self.falls = self.restarts = self.resets = self.count = self.known = 0
         self.first: int | None = None
         self.last: int | None = None
         self.before: int | None = None  # the number before the last, which a bar may show again
@@ -105,7 +105,7 @@ class StepName:
         self.certain = False  # proven by one line, as Hugging Face's dicts are
         self.example = ""
         self.names: dict[str, None] = {}
-        self.values: set[float] = set()  # some values of a metric beside it
+        self.values: set[float] = set()  # some values of the metrics beside it
 
     def see(self, value: int, pairs: ParsedLine, known: int, text: str) -> bool:
         """Note the number on one more line; whether it grew."""
@@ -128,7 +128,8 @@ class StepName:
         if len(self.names) < 100 and not pairs.metrics.keys() <= self.names.keys():
             self.names.update(dict.fromkeys(pairs.metrics))
         if len(self.values) < 3:
-            self.values.update(value for name, value in pairs.metrics.items() if known_metric(name))
+            beside = {name: value for name, value in pairs.metrics.items() if known_metric(name)} or pairs.metrics
+            self.values.update(list(beside.values())[: None if known else 1])
         return grew
 
     @property
@@ -140,11 +141,13 @@ class StepName:
             return self.known == 2 or (self.known == 1 and min(self.count, len(self.values)) > GROWS)
         if self.restarts > 1 or self.falls * 4 > self.grows:
             return False
+        if self.resets and self.grows_known and not self.falls:
+            return True
         if self.rank == _UNNAMED:
             return not self.falls and self.grows_known >= (GROWS if self.known == 2 else GROWS_UNKNOWN)
         if self.grows_known >= GROWS:
             return True
-        return self.grows >= GROWS_UNKNOWN and not self.falls and self.step_name != BAR
+        return self.grows >= GROWS_UNKNOWN and not self.falls and self.step_name != BAR and len(self.values) > 1
 
     @property
     def grew_each_time(self) -> bool:
@@ -318,7 +321,7 @@ class StepFinder:
             self._add(row, at, cells, 0)
             return
         if row is not None:
-            self._see(row, at, cells)
+            self._see(row, at, cells, tabled=row.steps.keys() != {NUMBER})
             return
         line = parse(words)
         if (line is None or "%|" in words) and "  " in cells and self._tables.begins(cells):
@@ -407,9 +410,11 @@ class StepFinder:
 
     # -- steps --------------------------------------------------------------------------------------------------
 
-    def _see(self, pairs: ParsedLine, at: float, text: str, *, block: bool = False) -> None:
-        """Note a line with metrics, and every number that may be its step."""
-        known = plausible(pairs.metrics, self.names)
+    def _see(
+        self, pairs: ParsedLine, at: float, text: str, *, block: bool = False, tabled: bool = False
+    ) -> None:
+        """Note a line with metrics, and every number that may be its step. The columns of a table are metrics."""
+        known = plausible(pairs.metrics, self.names) or int(tabled)
         if not pairs.bare and not pairs.dump and known < 2:
             return
         steps = {name: value for name, (value, _) in pairs.steps.items()}
@@ -438,7 +443,10 @@ class StepFinder:
                 fallen += [axis] if axis.falls > before else []
                 axis.certain = axis.certain or (name in pairs.steps and _proves(name, pairs, known))
         for axis in fallen:  # a batch that starts again with the next epoch
-            axis.restarts += 2 * any(other.rank > axis.rank or axis.step_name == BAR for other in grown)
+            coarser = [other for other in grown if other.rank > axis.rank or axis.step_name == BAR]
+            axis.restarts += 2 * bool(coarser)
+            for other in coarser:
+                other.resets += 1
         if known == 2 or not block:  # else a block that is printed again and again may be a configuration
             self._count_line(pairs, known, text)
         self._pending.append(_Seen(pairs, steps, at, text))
