@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autoresearch.core.run.trainer import SourceFormat
+from autoresearch.core.run.trainer import SUFFIXES, SourceFormat
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.readers import swanlab_run, wandb_run
 from autoresearch.readers.registry import recognised
@@ -15,7 +15,6 @@ from autoresearch.readers.trainer_state import state_file
 
 _HEAD = 1 << 16
 _TEXT_CONTROL = frozenset(b"\t\n\r\x0b\x0c\x08\x07\x1b")
-_JSONL = (".jsonl", ".ndjson", ".json")
 _AGENTJET = (b"'global_step", b"'step'", b"task_pass_rate@", b"TGC@")
 
 
@@ -85,6 +84,8 @@ def _of_text(path: Path, seen: bytes) -> SourceFormat:
         return SourceFormat.DICT_LINES if any(name in first for name in _AGENTJET) else SourceFormat.CONSOLE
     if seen.startswith(b"## Step "):
         return SourceFormat.SWARM_VAL
-    if seen.startswith((b'{"', b'{ "')) or path.suffix in _JSONL:
+    if path.suffix in SUFFIXES:
+        return SourceFormat(SUFFIXES[path.suffix])
+    if seen.startswith((b'{"', b'{ "')):
         return SourceFormat.JSONL
     return SourceFormat.CONSOLE

@@ -10,8 +10,9 @@ validations are counted, and the source maps the count to a step.
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from autoresearch.core.metrics import metric_keys
@@ -19,6 +20,10 @@ from autoresearch.core.metrics.python_values import numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.readers.chunks import lines
 from autoresearch.readers.step_numbers import numbered
+from autoresearch.records.hostile import read_readable
+from autoresearch.runner.metric_lines import step_rank
+
+_LONGEST = 1 << 28  # bytes of a JSON document
 
 
 def read_jsonl(path: Path, offset: int = 0) -> Iterator[Reading]:
@@ -48,6 +53,39 @@ def read_dict_lines(path: Path, offset: int = 0, validated_at: Callable[[int], i
             yield reading
 
 
+def read_json(path: Path, offset: int = 0) -> Iterator[Reading]:
+    """The readings of a JSON document, an object or a list of objects; of a file that is none, those of its lines."""
+    try:
+        document = json.loads(read_readable(path, _LONGEST))
+    except (OSError, ValueError, RecursionError):
+        return read_jsonl(path, offset)
+    entries = document if isinstance(document, list) else [document]
+    return numbered(one for entry in entries if isinstance(entry, dict) for one in _of_object(_flat(entry)))
+
+
+def _flat(entry: Mapping[str, object], above: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, value in entry.items():
+        flat |= _flat(value, f"{above}{key}/") if isinstance(value, dict) else {f"{above}{key}": value}
+    return flat
+
+
+def read_csv(path: Path, offset: int = 0) -> Iterator[Reading]:
+    """The readings of a table's rows from a byte offset on; cells that are empty or hold a text are left out.
+
+    A row that a writer has not ended yet is skipped. Rows without a step are counted.
+    """
+    head = next((line.decode("utf-8-sig", "replace") for line, _ in lines(path)), "")
+    separator = max(",;\t", key=head.count)
+    columns = [name.strip() for name in next(csv.reader([head], delimiter=separator), [])]
+    steps = sorted((rank, name) for name in columns if (rank := step_rank(name)) is not None)
+    columns = ["step" if steps and name == steps[0][1] else name for name in columns]
+    whole = (line.decode("utf-8", "replace") for line, ended in lines(path, offset) if ended)
+    rows = csv.reader(whole, delimiter=separator)
+    cells = (dict(zip(columns, row, strict=False)) for row in rows if len(row) == len(columns))
+    return numbered(one for row in cells for one in _of_object(numbers(row, strings=True)))
+
+
 def _readings(line: bytes) -> tuple[Reading, ...]:
     start = line.lstrip(b"\0 \t\r")  # a file truncated while its writer continues begins with NULs
     if not start.startswith(b"{"):
@@ -56,13 +94,15 @@ def _readings(line: bytes) -> tuple[Reading, ...]:
         found = json.loads(start.decode())
     except (ValueError, RecursionError):
         return ()
-    if not isinstance(found, dict):
-        return ()
-    data = found.get("data")
-    metrics = numbers(data if isinstance(data, dict) else found)
-    named = found.get("step")
+    return _of_object(found) if isinstance(found, dict) else ()
+
+
+def _of_object(fields: Mapping[str, object]) -> tuple[Reading, ...]:
+    data = fields.get("data")
+    metrics = numbers(data if isinstance(data, dict) else fields)
+    named = fields.get("step")
     step = named if type(named) is int and 0 <= named < 1 << 53 else None  # fast path for nearly all lines
-    if step is None and "step" in found:
+    if step is None and "step" in fields:
         step = metric_keys.step_of(numbers({"step": named}))
     if step is None:
         step = metric_keys.step_of(metrics)

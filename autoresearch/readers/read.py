@@ -12,14 +12,9 @@ from autoresearch.core.metrics.expression import near_miss
 from autoresearch.core.metrics.metric_keys import readings as split
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
-from autoresearch.core.run.trainer import (
-    ReportsUnread,
-    Source,
-    SourceFormat,
-    Trainer,
-)
+from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.readers.console import MatchedLines, find_metrics, read_whole_log
-from autoresearch.readers.jsonl import read_dict_lines, read_jsonl
+from autoresearch.readers.jsonl import read_csv, read_dict_lines, read_json, read_jsonl
 from autoresearch.readers.registry import read_by_plugin
 from autoresearch.readers.step_numbers import merged
 from autoresearch.readers.swanlab_run import read_swanlab
@@ -32,7 +27,13 @@ from autoresearch.readers.wandb_run import read_wandb
 from autoresearch.records.hostile import bounds, is_readable, open_readable
 from autoresearch.runner.text import plain
 
-_APPENDED = (SourceFormat.JSONL, SourceFormat.DICT_LINES, SourceFormat.SWARM_VAL, SourceFormat.CONSOLE)
+_READ = {
+    SourceFormat.JSONL: read_jsonl,
+    SourceFormat.JSON: read_json,
+    SourceFormat.CSV: read_csv,
+    SourceFormat.SWARM_VAL: read_swarm_val,
+}
+_APPENDED = (*_READ, SourceFormat.DICT_LINES, SourceFormat.CONSOLE)
 TRACKERS = {SourceFormat.WANDB: read_wandb, SourceFormat.SWANLAB: read_swanlab}
 _TOLD = 3  # disagreements listed in full per source
 _MARKED = 4096  # bytes at either end
@@ -117,18 +118,16 @@ def _read_source(source: Source, path: Path, offset: int, trainer: Trainer, *, e
     reader = trainer.reader() or MatchedLines(trainer)
     lines = read_whole_log(path, reader, offset, ended=ended)
     readings = merged(part for reading in lines for part in _parts(reading))
-    unread = reader.unread if isinstance(reader, ReportsUnread) else {}
+    unread: Mapping[str, str] = getattr(reader, "unread", {})  # of declared lines: names -> texts that are no numbers
     return SourceReadings(source, readings, tuple(_no_number(path, name, text) for name, text in unread.items()))
 
 
 def _read_file(source: Source, path: Path, offset: int, trainer: Trainer) -> Iterable[Reading]:
     """The readings of a file of metrics."""
-    if source.format is SourceFormat.JSONL:
-        return read_jsonl(path, offset)
+    if source.format in _READ:
+        return _READ[SourceFormat(source.format)](path, offset)
     if source.format is SourceFormat.DICT_LINES:
         return read_dict_lines(path, offset, source.validated_at)
-    if source.format is SourceFormat.SWARM_VAL:
-        return read_swarm_val(path, offset)
     if source.format is SourceFormat.TENSORBOARD:
         return read_tensorboard(path, offset, trainer.key_of)
     if source.format is SourceFormat.TRAINER_STATE:
@@ -197,43 +196,11 @@ def _parts(reading: Reading) -> tuple[Reading, ...]:
     return split(reading.step, reading.metrics) if reading.kind is SignalKind.STEP else (reading,)
 
 
-def read_all(
-    sources: Sequence[Source],
-    offsets: Mapping[str, int],
-    *,
-    trainer: Trainer,
-    base: Path = Path(),
-    ended: bool = False,
-    within: Sequence[str] = (),
-) -> list[SourceReadings]:
-    """Read every source, in order of authority.
-
-    offsets: bytes at the start of a source, by path, that are not this run's. `ended`, `within`: see `read_source`.
-    """
-    ranked = sorted(sources, key=lambda source: source.authority)
-    return [
-        read_source(source, base, offsets.get(source.path, 0), trainer, ended=ended, within=within)
-        for source in ranked
-    ]
-
-
-def read_best(
-    sources: Sequence[Source],
-    offsets: Mapping[str, int],
-    *,
-    trainer: Trainer,
-    objective: Objective | None,
-    base: Path = Path(),
-) -> Best:
-    """Read every source; use the one with the lowest authority number that has the objective's metric.
+def best_of(source_readings: Sequence[SourceReadings], objective: Objective | None) -> Best:
+    """Use the source with the lowest authority number, the first of these, that has the objective's metric.
 
     Values of the same step that differ by more than rounding, and steps that the chosen source lacks, become warnings.
     """
-    return best_of(read_all(sources, offsets, trainer=trainer, base=base), objective)
-
-
-def best_of(source_readings: Sequence[SourceReadings], objective: Objective | None) -> Best:
-    """Like `read_best`, for sources that were already read, in order of authority."""
     doubts = tuple(text for read in source_readings for text in read.warnings)
     summary = next((read.summary for read in source_readings if read.summary), "")
     if objective is None:

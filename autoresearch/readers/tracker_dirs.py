@@ -15,7 +15,12 @@ _FILES = {  # a run has at least one of these
     SourceFormat.SWANLAB: ("*.swanlab", "logs/*/*.log"),
 }
 _RUNS = ("run-*", "offline-run-*")
-_LINES = {SourceFormat.JSONL: (".jsonl", ".ndjson", ".json"), SourceFormat.DICT_LINES: (".txt", ".log")}
+_LINES = {
+    SourceFormat.JSONL: (".jsonl", ".ndjson", ".json"),
+    SourceFormat.JSON: (".json",),
+    SourceFormat.CSV: (".csv", ".tsv"),
+    SourceFormat.DICT_LINES: (".txt", ".log"),
+}
 _MOST_FILES = 20_000  # looked at below a directory, or for a pattern
 _SAME_SECOND = 1.0  # seconds; some file systems round times down
 

@@ -66,7 +66,8 @@ _PREFIXES = re.compile(
     r"|\[?\d\d?:\d\d:\d\d(?:[.,]\d+)?(?:\s?[AP]M)?\]?"
     r"|[IWED]\d{4} \d\d:\d\d:\d\d(?:\.\d+)?\s+\d+(?: [\w./-]+:\d+\])?"  # glog
     r"|\[?(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|TRACE)\b\]?:?"
-    r"|(?:[IWEF] )?[\w./<>-]+\.(?:py|cc|cpp|cu|h):\d+\]?:?|[\w.]+:[\w<>.]+:\d+"  # file.py:12, loguru's module:function:line
+    r"|(?:[IWEF] )?[\w./<>-]+\.(?:py|cc|cpp|cu|h):\d+\]?:?"  # file.py:12
+    r"|[\w.]+:[\w<>.]+:\d+"  # loguru's module:function:line
     r"|\d\d-\d\d \d\d:\d\d:\d\d"
     r"|\[[A-Za-z_][\w.:-]{0,60}\](?=\s)|[a-z_][\w]*(?:\.\w+)+(?=\s-|:)"  # [logger], package.logger
     r"|[-:|\u2022\u25cf*>=#\u2728]+(?=\s|$)|->|=>|\u2192"
@@ -146,6 +147,8 @@ class ParsedLine:
 @lru_cache(maxsize=1 << 13)
 def step_rank(name: str) -> int | None:
     """How fine a step this name stands for, 0 the finest; None if it names none."""
+    if name in RANK:
+        return RANK[name]
     if name.endswith("/max_steps"):
         name = name[:-10]
     word = re.split(r"[/.]", name.lower())[-1]

@@ -410,9 +410,7 @@ class StepFinder:
 
     # -- steps --------------------------------------------------------------------------------------------------
 
-    def _see(
-        self, pairs: ParsedLine, at: float, text: str, *, block: bool = False, tabled: bool = False
-    ) -> None:
+    def _see(self, pairs: ParsedLine, at: float, text: str, *, block: bool = False, tabled: bool = False) -> None:
         """Note a line with metrics, and every number that may be its step. The columns of a table are metrics."""
         known = plausible(pairs.metrics, self.names) or int(tabled)
         if not pairs.bare and not pairs.dump and known < 2:
@@ -435,7 +433,7 @@ class StepFinder:
         fallen: list[StepName] = []
         for name, value in steps.items():
             if len(self.axes) < _MOST_AXES or name in self.axes:
-                rank = RANK.get(name, step_rank(name))
+                rank = step_rank(name)
                 axis = self.axes.setdefault(name, StepName(name, _UNNAMED if rank is None else rank))
                 before = axis.falls
                 grew = axis.see(value, pairs, known, text)
@@ -540,8 +538,8 @@ class StepFinder:
         here = self._step or 0
         totals = ("num_", "n_")
         own_steps = {name: value for name, value in dated.steps.items() if not name.startswith(totals)}
-        ranks = {name: RANK.get(name, step_rank(name)) for name in own_steps}
-        finest = {value for name, value in own_steps.items() if ranks[name] == min(ranks.values(), key=_last_none)}
+        ranks = {name: _fineness(name) for name in own_steps}
+        finest = {value for name, value in own_steps.items() if ranks[name] == min(ranks.values())}
         if self._step is None and len(finest) > 1 and not named:  # which of them counts is not known yet
             return None
         fits = [value for value in sorted(finest) if self._step is None or here <= value <= here + 2 * self._gap]
@@ -575,10 +573,7 @@ def _coarser(steps: Iterable[str], than: Iterable[str]) -> bool:
 
 
 def _fineness(name: str) -> int:
-    return _last_none(RANK.get(name, step_rank(name)))
-
-
-def _last_none(rank: int | None) -> int:
+    rank = step_rank(name)
     return _COUNTED if rank is None else rank
 
 

@@ -115,7 +115,7 @@ class AgentJet(CommandFramework):
         return ()
 
     def lint_command(self, command: str) -> tuple[Finding, ...]:
-        return agentjet_lint.lint_command(command)
+        return tuple(agentjet_lint.lint_command(command))
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         return agentjet_lint.lint(recipe)

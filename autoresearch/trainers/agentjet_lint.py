@@ -51,11 +51,6 @@ def lint(recipe: Recipe) -> tuple[Finding, ...]:
     return tuple(finding for part in parts for finding in part(recipe))
 
 
-def lint_command(command: str) -> tuple[Finding, ...]:
-    """Mistakes in the launch command; `--autokill` is refused elsewhere, for every trainer."""
-    return tuple(_command(command))
-
-
 def lint_here(recipe: Recipe, here: Circumstances) -> tuple[Finding, ...]:
     """Findings on output paths, secrets, the model's path, the time limit and the launcher's GPU check."""
     if look_up(recipe, agentjet_keys.ROOT) is None:
@@ -201,7 +196,8 @@ def _keys(recipe: Recipe) -> Iterator[Finding]:
             yield warning("set_by_ajet", message, hint)
 
 
-def _command(command: str) -> Iterator[Finding]:
+def lint_command(command: str) -> Iterator[Finding]:
+    """Mistakes in the launch command; `--autokill` is refused elsewhere, for every trainer."""
     for simple in simple_commands(command):
         if simple.name == "ajet" and simple.argv[1:2] == ["swarm"]:
             message = "there is no `ajet swarm`: its parser refuses the words"

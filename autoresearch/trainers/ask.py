@@ -9,7 +9,7 @@ from __future__ import annotations
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.server import HasServer, NoServer
-from autoresearch.core.run.trainer import Circumstances, ReadsCommands, Recipe, Trainer
+from autoresearch.core.run.trainer import Circumstances, Recipe, Trainer
 from autoresearch.core.text.durations import spoken
 
 SAVE_S = 3600.0
@@ -26,11 +26,6 @@ QUIET = {
 tracebacks. The Runner adds PYTHONUNBUFFERED."""
 
 
-def settings(trainer: Trainer, recipe: Recipe, command: str) -> Recipe:
-    """The recipe with the command's settings over it; the other queries expect this as their recipe."""
-    return trainer.settings(recipe, command) if isinstance(trainer, ReadsCommands) else recipe
-
-
 def findings(
     trainer: Trainer, recipe: Recipe, command: str, max_s: float | None = None, here: Circumstances | None = None
 ) -> tuple[Finding, ...]:
@@ -38,8 +33,8 @@ def findings(
 
     `here`: the run's environment, if known; its limit then takes precedence over `max_s`.
     """
-    whole = settings(trainer, recipe, command)
-    own = trainer.lint_command(command) if isinstance(trainer, ReadsCommands) else ()
+    whole = trainer.settings(recipe, command)
+    own = trainer.lint_command(command)
     local = trainer.lint_here(whole, here) if here else ()
     return (*trainer.lint(whole), *own, *local, *_cut_short(trainer.time_limit(whole), here.max_s if here else max_s))
 
@@ -58,11 +53,6 @@ def tighter(trainer: Trainer, whole: Recipe, max_s: float, save_s: float = SAVE_
     """The effective limit in seconds: `max_s`, or the trainer's own limit plus `save_s` for its last save if sooner."""
     own = trainer.time_limit(whole)
     return max_s if own is None else min(max_s, own + save_s)
-
-
-def arguments(trainer: Trainer, overrides: dict[str, object]) -> tuple[str, ...]:
-    """Command-line arguments that set these keys; () if only a recipe can set them."""
-    return trainer.arguments(overrides) if isinstance(trainer, ReadsCommands) else ()
 
 
 def _cut_short(own: float | None, max_s: float | None) -> tuple[Finding, ...]:

@@ -57,8 +57,7 @@ def _controller(recipe: Recipe, algorithm: str, name: str) -> Iterator[Finding]:
     """The single controller refuses to start if validation is requested (single_controller_utils/config.py)."""
     if name.startswith("val:") and look_up(recipe, "checkpointing.enabled") is not False:
         message = f"checkpointing.metric_name is {name}, but the single controller has no validation and refuses it"
-        hint = "write train:reward"
-        yield error("controller_validates", message, hint)
+        yield error("controller_validates", message, "write train:reward")
     asked = [key for key in ("val_at_start", "val_at_end") if true_at(recipe, f"{algorithm}.{key}")]
     if asked or (whole_number(recipe, f"{algorithm}.val_period") or 0) > 0:
         message = "the single controller has no validation and refuses to start with one"

@@ -1,4 +1,4 @@
-"""JSONL files: verl's, tinygrpo's, flat ones, torn ones."""
+"""JSONL files: verl's, tinygrpo's, flat ones, torn ones; JSON documents and tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.metrics.signal import Reading
-from autoresearch.readers.jsonl import read_jsonl
+from autoresearch.core.run.trainer import Source
+from autoresearch.readers.file_kind import sniff
+from autoresearch.readers.jsonl import read_csv, read_json, read_jsonl
+from autoresearch.readers.read import read_source
+from autoresearch.trainers import registry
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 
@@ -87,3 +91,30 @@ def test_bytes_of_an_earlier_run_and_holes(tmp_path: Path) -> None:
 def test_a_missing_file(tmp_path: Path) -> None:
     assert list(read_jsonl(tmp_path / "none.jsonl")) == []
     assert list(read_jsonl(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.csv", "epoch,step,train_loss,val_loss\n0,49,0.5,\n0,99,,0.4\n1,149,0.3,0.2", [(49, 0.5), (99, None)]),
+        ("a.tsv", "epoch\ttrain_loss\tnote\n3\t0.5\tbest, so far\n4\tnan\t\n", [(3, 0.5), (4, math.nan)]),
+        ("a.csv", "train_loss;reward\r\n0.5;1\r\n0.25;2\r\n", [(1, 0.5), (2, 0.25)]),
+        ("a.csv", "", []),
+        ("a.json", '{\n "train_loss": 0.5,\n "name": "x"\n}', [(1, 0.5)]),
+        ("a.json", '[{"step": 3, "train_loss": 0.5}, {"step": 5, "train_loss": 0.25}, 7]', [(3, 0.5), (5, 0.25)]),
+        ("a.json", '{"step": 1, "train_loss": 0.5}\n{"step": 2, "train_loss": 0.4}\n{"st', [(1, 0.5), (2, 0.4)]),
+        ("a.json", "{", []),
+    ],
+)
+def test_tables_and_documents(tmp_path: Path, name: str, text: str, expected: list[tuple[int, float | None]]) -> None:
+    (tmp_path / name).write_text(text)
+    found = read_source(Source(sniff(tmp_path / name), name), tmp_path, 0, registry.by_name("generic")).readings
+    assert repr([(one.step, one.metrics.get("train_loss")) for one in found]) == repr(expected)
+
+
+def test_what_an_earlier_run_wrote_to_a_table_is_left_out_and_nested_names_are_joined(tmp_path: Path) -> None:
+    head = "step,loss\n1,0.5\n"
+    (tmp_path / "a.csv").write_text(head + "2,0.4\n")
+    assert [one.step for one in read_csv(tmp_path / "a.csv", len(head))] == [2]
+    (tmp_path / "a.json").write_text('{"results": {"arc": {"acc": 0.6, "alias": "arc"}}}')
+    assert [one.metrics for one in read_json(tmp_path / "a.json")] == [{"results/arc/acc": 0.6}]

@@ -11,8 +11,9 @@ import pytest
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.readers.read import TRACKERS, Best, read_best, read_source
+from autoresearch.readers.read import TRACKERS, Best, read_source
 from autoresearch.trainers import registry
+from tests.readers.best_source import read_best
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 RATE = Objective("task_pass_rate@1")

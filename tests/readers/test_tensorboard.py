@@ -13,9 +13,10 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.readers import tensorboard
-from autoresearch.readers.read import read_best, size_of
+from autoresearch.readers.read import size_of
 from autoresearch.readers.tensorboard import event_files, read_tensorboard, size
 from autoresearch.trainers import registry
+from tests.readers.best_source import read_best
 
 Encode = dict[str, Callable[..., bytes]]
 ROWS = [

@@ -289,7 +289,7 @@ def test_gpus_seed_space() -> None:
     assert set(AJET.space(GOOD)) == {f"{COMMON}.optim.lr", f"{COMMON}.kl_loss_coef"}
     assert set(AJET.space(changed(ajet__trainer_common__use_kl_loss=False))) == {f"{COMMON}.optim.lr"}
     assert AJET.space({}) == {}
-    assert ask.arguments(AJET, {"a": 1}) == ()
+    assert AJET.arguments({"a": 1}) == ()
 
 
 BAR = "█▏        "

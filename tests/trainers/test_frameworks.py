@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from autoresearch.core.blueprint.parser import parse_blueprint
-from autoresearch.core.run.trainer import ReadsCommands
 from autoresearch.trainers import registry
 
 BLUEPRINTS = Path(__file__).parents[2] / "blueprints"
@@ -103,7 +102,7 @@ def test_the_example_of_a_framework(name: str) -> None:
     wanted, file = EXAMPLES[name]
     assert trainer.name == blueprint.notes.trainer == wanted
     recipe = yaml.safe_load((BLUEPRINTS / "recipes" / file).read_text()) if file else {}
-    if isinstance(trainer, ReadsCommands):
+    if trainer.takes_arguments:
         recipe = trainer.settings(recipe, blueprint.launch_command)
         assert trainer.lint_command(blueprint.launch_command) == ()
     assert trainer.lint(recipe) == ()

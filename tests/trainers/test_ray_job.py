@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.trainers import ask, ray_job, registry
+from autoresearch.trainers import ray_job, registry
 
 PLAIN = "ray job submit --address=http://h:1 --runtime-env-json='{}' -- python3 t.py --submission-id x --no-wait"
 
@@ -65,7 +65,7 @@ def test_a_job_elsewhere_has_neither_our_directories_nor_our_variables(address: 
     found = set()
     for name, command in commands.items():
         trainer = registry.by_name(name)
-        assert trainer.recording(ask.settings(trainer, {}, command), "/r") is not None
-        whole = ask.settings(trainer, {}, f"ray job submit {address} --submission-id a -- {command}")
+        assert trainer.recording(trainer.settings({}, command), "/r") is not None
+        whole = trainer.settings({}, f"ray job submit {address} --submission-id a -- {command}")
         found |= {name} if trainer.recording(whole, "/r") is not None else set()
     assert found == recorded

@@ -10,9 +10,10 @@ import pytest
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
-from autoresearch.readers.read import read_best, read_source
+from autoresearch.readers.read import read_source
 from autoresearch.trainers.trl import Trl
 from tests.line_signals import told
+from tests.readers.best_source import read_best
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 TRL = Trl()

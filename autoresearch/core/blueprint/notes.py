@@ -31,7 +31,7 @@ from autoresearch.core.blueprint.note_keys import BY_NAME, LIST_KEYS, NOTE_KEYS,
 from autoresearch.core.keys import Key, ValueType
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, near_miss, parse
 from autoresearch.core.run.swarm import Swarm, is_url
-from autoresearch.core.run.trainer import Source, SourceFormat
+from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
 from autoresearch.core.text.durations import spoken
 
 _DECLARED_FIRST = -100  # sources named in a blueprint take precedence over those known for the trainer
@@ -308,8 +308,7 @@ def source_of(text: str, n: int = 0) -> Source:
     of_plugin = name if rest and word.endswith(":") and name.isidentifier() else None
     declared = _FORMATS.get(name, of_plugin)
     path = (rest if declared else text).strip().strip("`\"'")
-    by_suffix = SourceFormat.JSONL if path.endswith((".jsonl", ".json", ".ndjson")) else SourceFormat.DICT_LINES
-    return Source(declared or by_suffix, path, _DECLARED_FIRST + n)
+    return Source(declared or SUFFIXES.get(path[path.rfind(".") :], SourceFormat.DICT_LINES), path, _DECLARED_FIRST + n)
 
 
 # ------------------------------------------------------------------ and back

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics.objective import Objective
@@ -18,6 +18,8 @@ class SourceFormat(StrEnum):
     """The format of a file of metrics."""
 
     JSONL = "jsonl"  # verl file logger: {"step": N, "data": {...}}, or flat objects with a step key
+    JSON = "json"  # a last result: one object, or a list of them; nested names are joined by slashes
+    CSV = "csv"  # a table with a header, separated by commas, semicolons or tabs
     DICT_LINES = "dict_lines"  # AgentJet: one Python dict repr per line
     CONSOLE = "console"  # the run's log
     TENSORBOARD = "tensorboard"  # a directory with event files, or a pattern of directories
@@ -25,6 +27,10 @@ class SourceFormat(StrEnum):
     TRAINER_STATE = "trainer_state"  # Hugging Face: trainer_state.json, or the directory of its checkpoints
     WANDB = "wandb"  # a W&B run directory, or the directory of all its runs
     SWANLAB = "swanlab"  # the same for SwanLab
+
+
+SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "csv"}
+"""What a file of metrics is by its name, where nobody says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +171,23 @@ class Trainer(Protocol):
         """Findings in a recipe that may be valid under some circumstances and not under these."""
         return ()
 
+    def settings(self, recipe: Recipe, command: str) -> Recipe:
+        """The recipe with the settings of this launch command applied; pass it to the other methods."""
+        return recipe
+
+    def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
+        """Arguments of the trainer's own command that set these recipe keys."""
+        return ()
+
+    @property
+    def takes_arguments(self) -> bool:
+        """Whether its command takes settings at all."""
+        return type(self).arguments is not Trainer.arguments
+
+    def lint_command(self, command: str) -> tuple[Finding, ...]:
+        """Findings in the command itself."""
+        return ()
+
     def companions(self) -> tuple[str, ...]:
         """Patterns of files that contain the ID of a daemon's process group each and are named `*.HASH.HOST.*`.
 
@@ -182,20 +205,6 @@ class Trainer(Protocol):
         return ()
 
 
-@runtime_checkable
-class ReadsCommands(Protocol):
-    """A trainer that takes settings on its command line, overriding a recipe or without one."""
-
-    def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The recipe with the settings of this launch command applied; pass it to the other methods of a Trainer."""
-
-    def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
-        """Arguments that set these recipe keys, to be appended to the trainer's own command."""
-
-    def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """Findings in the command itself."""
-
-
 class LogReader(Protocol):
     """Reads one log from its beginning, with state for readings that span several lines."""
 
@@ -208,15 +217,6 @@ class LogReader(Protocol):
 
     def end(self) -> Reading | None:
         """The reading that was still incomplete when the log ended, if any."""
-
-
-@runtime_checkable
-class ReportsUnread(Protocol):
-    """A LogReader of lines with a declared format, which may contain values that do not fit it."""
-
-    @property
-    def unread(self) -> Mapping[str, str]:
-        """Names whose values were found but could not be parsed, each with the first such text."""
 
 
 @dataclass(frozen=True, slots=True)

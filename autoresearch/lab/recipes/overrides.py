@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from autoresearch.core.campaign.overrides import canonical, flatten
 from autoresearch.core.campaign.recipe_edits import apply_overrides
 from autoresearch.core.run.recipe_keys import look_up
-from autoresearch.core.run.trainer import ReadsCommands, Recipe, Trainer
+from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.program_flags import programs
@@ -24,7 +24,6 @@ from autoresearch.lab.recipes.shell_settings import (
     with_variable,
 )
 from autoresearch.lab.yaml_files import edit, parse_mapping
-from autoresearch.trainers import ask
 from autoresearch.trainers.command_settings import hydra_words
 
 _VARIABLE = re.compile(r"\$[A-Za-z_]\w{0,200}\Z")  # a key that is a variable, for scripts that read one
@@ -51,7 +50,7 @@ class LaunchSettings:
         texts = [*reversed([*self.scripts.values()]), self.command]
         known = {name: value for text in texts for name, (value, _) in variables_in(text).items()}
         for text in texts:
-            found = ask.settings(self.trainer, found, text)  # type: ignore[assignment]
+            found = self.trainer.settings(found, text)  # type: ignore[assignment]
             if not self.own_words:
                 found.update({key: _resolved(value, known) for key, value in settings_in(text).items()})
         return {**found, **{f"${name}": value for name, value in known.items() if not _OF_MACHINE.match(name)}}
@@ -59,7 +58,7 @@ class LaunchSettings:
     @property
     def own_words(self) -> bool:
         """Whether the trainer itself knows how settings are written on its command line."""
-        return isinstance(self.trainer, ReadsCommands)
+        return self.trainer.takes_arguments
 
     def has(self, key: str) -> bool:
         """Whether a key is known to be one of this launch, or needs not be: a variable, a key to add to the recipe."""
@@ -96,8 +95,8 @@ class LaunchSettings:
         then spelled `--flag`); otherwise it is an error, unless `+`, `new_keys` or the trainer allows to add it to the
         recipe. `$NAME` is a variable, `--flag` a flag even if nobody found it.
         """
-        said = ask.settings(self.trainer, {}, self.command)
-        optional = self.trainer.space(ask.settings(self.trainer, self.recipe or {}, self.command))
+        said = self.trainer.settings({}, self.command)
+        optional = self.trainer.space(self.trainer.settings(self.recipe or {}, self.command))
         inside: dict[str, object] = {}
         behind: dict[str, object] = {}
         for key, value in overrides.items():
@@ -201,7 +200,7 @@ class LaunchSettings:
     def _words(self, settings: Mapping[str, object]) -> tuple[str, ...]:
         """The words that set these keys behind the training's own command."""
         if self.own_words:
-            return ask.arguments(self.trainer, dict(settings))
+            return self.trainer.arguments(dict(settings))
         flags = {key[2:]: value for key, value in settings.items() if key.startswith("--")}
         plain = {key: value for key, value in settings.items() if not key.startswith("--")}
         words = [word.removeprefix("++") for word in hydra_words(plain)]
@@ -235,7 +234,7 @@ class LaunchSettings:
 
     def _settings_of(self, command: str) -> dict[str, object]:
         """What a command sets, by keys with underscores."""
-        found = ask.settings(self.trainer, {}, command) if self.own_words else settings_in(command)
+        found = self.trainer.settings({}, command) if self.own_words else settings_in(command)
         return {plain_key(key): value for key, value in found.items()}
 
 

@@ -274,7 +274,7 @@ def ask_trainer(trainer: Trainer, resolved: ResolvedBlueprint, *, job: str = "")
     understood = started.text if started else command
     if started in reading.own:  # only there can the job be named
         understood = _named(understood, job)
-    whole = ask.settings(trainer, resolved.inherited, understood)
+    whole = trainer.settings(resolved.inherited, understood)
     plain = TrainerSettings(trainer, resolved, whole, command, understood)
     recording = trainer.recording(whole, str(resolved.result_dir)) if notes.record_metrics else None
     if recording is None or not _reaches(recording, understood):

@@ -29,7 +29,7 @@ from autoresearch.trainers.generic import Declaring
 
 MOST_WARNINGS = 8
 MOST_NAMES = 30
-_LINES = (SourceFormat.JSONL, SourceFormat.DICT_LINES)  # an object a line
+_LINES = (SourceFormat.JSONL, SourceFormat.JSON, SourceFormat.CSV, SourceFormat.DICT_LINES)  # an object a line
 _END = 1 << 18  # bytes at each end of a log that tell whose it is
 _GUESSED = 1 << 26  # bytes of a log that may be read again for each trainer
 

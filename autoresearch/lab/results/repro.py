@@ -14,7 +14,6 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.fields import BlueprintFields, fields_like, moved
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.trainer import ReadsCommands
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import BlueprintError
 from autoresearch.git_repo.commits import Change, commit_hypothesis
@@ -30,7 +29,6 @@ from autoresearch.lab.results.row_lookup import LedgerMatch
 from autoresearch.lab.yaml_files import edit
 from autoresearch.records.index import state_home
 from autoresearch.records.secrets import MASK
-from autoresearch.trainers import ask
 
 MESSAGE_END = "Nothing but where it writes differs from its commit."
 
@@ -134,13 +132,13 @@ def _fields(old: OriginalRun, inside: str, result_dir: str, command: str, worktr
 def _redirected(old: OriginalRun, command: str, result_dir: str) -> tuple[dict[str, object], str]:
     """The recipe's output keys with new paths, and the command, with those that it sets."""
     recipe = old.match.ran.recipe() if old.recipe_path else None
-    whole = ask.settings(old.trainer, recipe or {}, command)
+    whole = old.trainer.settings(recipe or {}, command)
     own = {
         output.key: str(Path(result_dir) / output.name) if output.name else f"{old.spec.run}-repro"
         for output in old.trainer.outputs(whole)
     }
     launch = LaunchSettings(old.trainer, recipe, command)
-    if recipe is None and not isinstance(old.trainer, ReadsCommands):
+    if recipe is None and not old.trainer.takes_arguments:
         return {}, command
     inside, behind = launch.split(own, new_keys=True)
     try:
