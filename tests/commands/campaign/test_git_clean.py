@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands.test_true_records import rows
+from tests.commands.rows import ledger_rows
 
 pytestmark = pytest.mark.system
 SAID = "somebody removed the records (`git clean`?)"
@@ -36,7 +36,7 @@ def test_a_lone_run_keeps_its_log_and_its_row(bench: Any) -> None:
     while ended["state"] != "ended":
         ended = bench.ask("wait", started["run"], "--for", "100s")
     assert (ended["ending"], ended["metrics"]["task_pass_rate@1"]) == ("finished", 0.7)
-    (row,) = rows(Path(started["ledger"]) if "ledger" in started else directory.parent / "results.tsv")
+    (row,) = ledger_rows(Path(started["ledger"]) if "ledger" in started else directory.parent / "results.tsv")
     assert (row["run_id"], row["status"]) == (started["run"], "keep")
     assert "step:1" in (directory / "run.log").read_text() and "step:2" in (directory / "run.log").read_text()
 
