@@ -55,6 +55,7 @@ _TELLING = (
     rb"\||\xe2\x94[\x82\x83]|:\s*$"
 )
 _DIGIT = re.compile(rb"\d")
+_SEPARATED = re.compile(r"  |[,;\t]")  # a header may name f1 or top5
 _NEEDLES = (
     *(b"step", b"Step", b"iter", b"Iter", b"epoch", b"Epoch", b"episode", b"Episode", b"update", b"Update"),
     *(b"loss", b"Loss", b"eward", b"val_", b"%|", b"\n|", b"\n\xe2\x94\x82"),
@@ -324,7 +325,7 @@ class StepFinder:
             self._see(row, at, cells, tabled=row.steps.keys() != {NUMBER})
             return
         line = parse(words)
-        if (line is None or "%|" in words) and "  " in cells and self._tables.begins(cells):
+        if (line is None or "%|" in words) and _SEPARATED.search(cells) and self._tables.begins(cells):
             self._close()
             return
         if line is None or (line.quoted and not line.dump and not line.steps):
@@ -536,8 +537,7 @@ class StepFinder:
         if not metrics or not (named or proven or (validates and not early)):
             return None
         here = self._step or 0
-        totals = ("num_", "n_")
-        own_steps = {name: value for name, value in dated.steps.items() if not name.startswith(totals)}
+        own_steps = {name: n for name, n in dated.steps.items() if not name.startswith(("num_", "n_"))}  # totals
         ranks = {name: _fineness(name) for name in own_steps}
         finest = {value for name, value in own_steps.items() if ranks[name] == min(ranks.values())}
         if self._step is None and len(finest) > 1 and not named:  # which of them counts is not known yet

@@ -61,6 +61,11 @@ def test_the_rows_of_a_table_without_a_step_belong_to_the_step_before() -> None:
     assert found(table.format(n=1)) == [], "nobody says that it is what was measured"
 
 
+def test_a_header_may_hold_digits() -> None:
+    rows = "".join(f"{n},0.{n},0.5\n" for n in range(1, 5))
+    assert found("epoch,val_f1,loss_2\n" + rows)[-1] == (4, {"val_f1": 0.4, "loss_2": 0.5})
+
+
 def test_a_leaderboard_at_the_end_is_no_step() -> None:
     board = "#  lr  val_loss\n1  0.1  0.2\n2  0.3  0.4\n3  0.5  0.6\n4  0.7  0.8\n"
     steps = "".join(f"epoch {n} val_loss 0.{n}\n" for n in range(5))
