@@ -112,13 +112,12 @@ function drawProgress() {
       error_y: bars || undefined, hovertemplate: points.map((q, n) => `${hover(q, off[n])}<extra></extra>`) });
   }
   const layout = layoutOf("idea, in the order of the attempts", `${p.metric} (${p.better})`, logged);
-  layout.title = { text: esc(p.title), x: 0, xref: "paper", xanchor: "left", y: 0.985, yanchor: "top", font: { size: narrow() ? 12 : 14, color: css("ink") } };
   layout.xaxis.range = [0.4, last];
   layout.yaxis.range = logged ? [Math.log10(low), Math.log10(high)] : [low, high];
   layout.uirevision = layout.yaxis.uirevision = logged ? "log" : "linear";
   layout.xaxis.uirevision = "kept";
-  const words = `${p.metric} over the ideas, ${p.better}: ${p.title}. ${(data.outcome || []).slice(1, 2).join("")}`;
-  draw("progress-plot", traces, layout, words).then((plot) => {
+  const words = `${p.metric} over the ideas, ${p.better}`;
+  draw("progress-plot", traces, layout, `${words}: ${p.title}. ${(data.outcome || []).slice(1, 2).join("")}`).then((plot) => {
     label(plot);
     if (!plot.labelled) {
       plot.on("plotly_relayout", (change) => { if (!("annotations" in change)) label(plot); });
@@ -303,7 +302,6 @@ function table(heads, rows) {
 function words() {
   $("goal").textContent = [data.goal, data.phase, data.stand, data.written && `written ${data.written}`].filter(Boolean).join(" · ");
   $("outcome").replaceChildren(...(data.outcome || []).map((text) => el("p", { dir: "auto" }, text)));
-  $("tiles").replaceChildren(...(data.tiles || []).map(([number, text]) => el("div", { class: "tile" }, el("b", {}, number), el("span", { dir: "auto" }, text))));
   part("diffs", data.diffs, (diffs, card) => card.replaceChildren(...diffs.map((diff, n) => el("details", { open: n === 0 },
     el("summary", { dir: "auto" }, el("b", {}, diff.name), ` against ${diff.parent}${diff.missing ? ` (${diff.missing})` : ""}`),
     diff.missing ? null : el("pre", { tabindex: 0 }, diff.stat), diff.missing ? null : el("pre", { tabindex: 0 }, diff.lines.map(([kind, text]) => el("span", { class: kind }, text || " ")))))));

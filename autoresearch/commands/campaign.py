@@ -49,6 +49,7 @@ def start(
     set_: Set = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; change nothing.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="All of the plan.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return as soon as it runs.")] = False,
 ) -> CommandResult:
     """Start a campaign: print the plan, ask, then run ideas until a stop rule is met.
@@ -80,9 +81,9 @@ def start(
     with _typed_again():
         proposed = preflight(resolve_campaign(campaign_file, parts))
     if dry_run or not yes:
-        begins = f"when {campaign_file['after']} is over" if campaign_file["after"] else ""
+        begins = ("begins", f"when {campaign_file['after']} is over" if campaign_file["after"] else "")
         code = 0 if dry_run or asking else UsageError.exit_code
-        if plan := unless_agreed(proposed, begins, asking=asking, exit_code=code):
+        if plan := unless_agreed(proposed, begins, asking=asking, exit_code=code, full=full):
             return plan
     if campaign_file["after"]:
         return _begin_later(campaign_file, flags, set_ or ())
@@ -168,6 +169,7 @@ def follow(campaign_dir: CampaignDir, more: Mapping[str, Any] | None = None) -> 
 def _follow(campaign_dir: CampaignDir) -> None:
     """Print what its controller says until there is nothing more to follow, above a live line if there is one."""
     from autoresearch.core.campaign.spec import CampaignPhase
+    from autoresearch.core.controller.sentences import LOG_ONLY
 
     told = LogFollower(str(campaign_dir.log))
     with live_line() as display:
@@ -175,7 +177,8 @@ def _follow(campaign_dir: CampaignDir) -> None:
             controlled = campaign_dir.controlled  # before the last look at what it said
             state = state_of(campaign_dir)
             for line in new_lines(told):
-                display.say(line)
+                if not line.partition(" ")[2].startswith(LOG_ONLY):
+                    display.say(line)
             if state.phase in (CampaignPhase.PAUSED, CampaignPhase.WAITING) or not controlled:
                 return
             if display.display:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from autoresearch.commands import output
-from autoresearch.commands.output import CommandResult
+from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.text.counted import counted
 
@@ -17,56 +17,67 @@ if TYPE_CHECKING:
     from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 
 
-PUT_ON = "the best idea so far when each begins; `parent: baseline` in an entry keeps questions apart"
+_KNOWN_SEEDS = {"random": "every run is a replicate", "fixed": "runs are copies, and nothing can be confirmed"}
 _JSON_KEYS = {"agent": "researcher"}  # rows of the plan whose key for programs is another
 
 
 def unless_agreed(
-    proposed: ProposedCampaign, begins: str, *, asking: bool, exit_code: int, agree: str = "--yes"
+    proposed: ProposedCampaign,
+    first: tuple[str, str],
+    *,
+    full: bool,
+    asking: bool = False,
+    exit_code: int = 0,
+    agree: str = "--yes",
 ) -> CommandResult | None:
     """Show the plan and ask; None where a person agreed, else what is to be said: how to agree, and nothing changed.
 
+    first: a row above all others. full: all rows, and not only those that are needed to agree, and what is unusual.
     agree: the option that agrees, "" if the line without `--dry-run` does.
     """
+    from autoresearch.core.blueprint.finding import one_of_a_kind
     from autoresearch.lab.disk.campaign_disk import planned_disk
 
     disk = planned_disk(proposed.spec, proposed.cost.runs, proposed.base.checkout, real_parts())
-    rows = [("begins", begins), *plan_rows(proposed, disk.words)]
     findings = (*proposed.findings, *disk.findings)
-    rows = [row for row in rows if row[1]] + [("remark", str(finding)) for finding in findings]
+    rows = [row for row in ((*first, True), *plan_rows(proposed, disk.words)) if row[1]]
+    remarks = [("remark", words) for words in one_of_a_kind(findings)]
+    shown = TableRows([*((key, value) for key, value, short in rows if short or full), *remarks])
     if asking:
-        output.say("the campaign:")
-        output.table(rows)
+        output.say("the campaign (--full: all of it):")
+        output.table(shown.rows)
         return None if typer.confirm("Start it?", default=True) else CommandResult({})
     payload = {
         "campaign": proposed.spec.name,
         "state": "planned",
         "exit_code": exit_code,
-        "plan": {_JSON_KEYS.get(key, key): value for key, value in rows if key != "remark"},
+        "plan": {_JSON_KEYS.get(key, key): value for key, value, _ in rows},
         "cost": proposed.cost.to_json(),
         "disk": disk.to_json(),
-        "remarks": [value for key, value in rows if key == "remark"],
-        "next": [output.typed.again(*filter(None, [agree]), without=("--json", "--dry-run", "--yes"))],
+        "remarks": [str(finding) for finding in findings],
+        "next": [output.typed.again(*filter(None, [agree]), without=("--json", "--dry-run", "--yes", "--full"))],
     }
     if exit_code:
         output.remark("nothing was started: --yes starts it, and --dry-run only plans")
-    lines = ["nothing was changed; the plan is:", *(f"{key:<12} {value}" for key, value in rows)]
-    return CommandResult(payload, lines, exit_code=exit_code)
+    head = "nothing was changed; the plan:" if full else "nothing was changed; the plan (--full: all of it):"
+    return CommandResult(payload, [head, shown], exit_code=exit_code)
 
 
-def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, str]]:
-    """What will be run, where, for how long at most, and where each value came from; "" where there is nothing."""
+def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, str, bool]]:
+    """What will be run, where, for how long at most, and where each value came from; "" where there is nothing.
+
+    And whether a person needs it to agree, or would not expect it.
+    """
     from autoresearch.core.campaign.stop_rules import span
 
     spec, rules, trainer = proposed.spec, proposed.spec.rules, proposed.trainer_settings
 
     def source_of(key: str) -> str:
-        return f"  ({spec.sources[key]})" if key in spec.sources else ""
+        return f"  ({output.near(spec.sources[key])})" if key in spec.sources else ""
 
-    left = f"{span(rules.deadline - spec.created)} from now" if rules.deadline else ""
     stops = [
-        f"{rules.count} ideas, the baseline among them{source_of('count')}" if rules.count else "",
-        f"in {left}{source_of('deadline')}" if left else "",
+        f"{rules.count} ideas, the baseline among them{source_of('count')}" if rules.count and not spec.prove else "",
+        f"in {span(rules.deadline - spec.created)}{source_of('deadline')}" if rules.deadline else "",
         f"{rules.budget_gpu_hours:g} GPU hours" if rules.budget_gpu_hours else "",
         f"{rules.budget_usd:g} USD" if rules.budget_usd else "",
         f"{rules.budget_tokens:,} tokens" if rules.budget_tokens else "",
@@ -76,40 +87,40 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
     space = "; ".join(f"{key} {_values(value)}" for key, value in spec.proposer.space.items())
     recording = trainer.recording.source if trainer.recording else None
     differ = f", {'1 file differs' if len(dirty) == 1 else f'{len(dirty)} files differ'} from HEAD" if dirty else ""
+    queue = output.near(spec.proposer.queue) if spec.proposer.queue else ""
+    elsewhere = not all(place.is_local for place in spec.places)
     return [
-        ("campaign", proposed.earlier),
-        ("objective", f"{spec.objective.metric}, {spec.objective.direction}{source_of('metric')}"),
-        ("command", " ".join(trainer.resolved.blueprint.launch_command.split())[:200]),
-        ("stops at", "; ".join(stop for stop in stops if stop)),
-        ("each run", f"at most {span(proposed.cost.limit_s)}; {spec.parallel} at a time{source_of('parallel')}"),
-        ("runs", proposed.cost.runs_words),
-        ("hours", proposed.cost.hours_words),
-        ("room", proposed.cost.fits_words),
-        ("first step", proposed.first_step_rule),
-        ("where", f"{', '.join(map(str, spec.places))}{source_of('launcher')}"),
-        ("baseline", f"{counted(spec.replicates, 'run')}, on {spec.branch('baseline')}{source_of('baseline')}"),
-        ("seeds", _seed_words(proposed)),
-        ("metrics", (recording and f"{recording.format} in the directory of each run, switched on") or ""),
-        ("ideas from", f"{spec.proposer.name}{source_of('proposer')} {spec.proposer.queue}".rstrip()),
-        ("put on", PUT_ON if spec.proposer.queue else ""),
-        ("space", space and f"{space}{source_of('space')}"),
-        ("measured by", _evaluation_words(proposed)),
+        ("campaign", proposed.earlier, True),
+        ("objective", f"{spec.objective.metric}, {spec.objective.direction}{source_of('metric')}", True),
+        ("command", " ".join(trainer.resolved.blueprint.launch_command.split())[:200], True),
+        ("stops at", "; ".join(stop for stop in stops if stop), True),
+        ("each run", f"at most {span(proposed.cost.limit_s)}; {spec.parallel} at a time{source_of('parallel')}", False),
+        ("runs", proposed.cost.runs_words, True),
+        ("hours", proposed.cost.hours_words, True),
+        ("room", proposed.cost.fits_words, False),
+        ("where", f"{', '.join(map(str, spec.places))}{source_of('launcher')}", elsewhere),
+        ("baseline", f"{counted(spec.replicates, 'run')}, on {spec.branch('baseline')}{source_of('baseline')}", False),
+        ("seeds", _seed_words(proposed), spec.seeding in _KNOWN_SEEDS),
+        ("metrics", (recording and f"{recording.format} in the directory of each run, switched on") or "", False),
+        ("ideas from", f"{spec.proposer.name}{source_of('proposer')} {queue}".rstrip(), not spec.prove),
+        ("space", space and f"{space}{source_of('space')}", True),
+        ("measured by", _evaluation_words(proposed), True),
         *_agent_rows(spec),
-        ("early stop", spec.prune and f"{spec.prune}, after step {spec.warmup}{source_of('prune')}"),
-        ("re-tests", f"up to {spec.retests} more runs of an idea that looks better"),
-        ("if it fails", _failure_words(proposed)),
-        ("claims", _claim_words(spec)),
-        ("base", f"{spec.base}{differ}"),
-        ("dirty", ", ".join(dirty[:8]) + (" ..." if len(dirty) > 8 else "")),
-        ("branches", f"{spec.prefix}/<idea>, all kept"),
-        ("worktrees", f"{spec.parallel + 1} in {spec.trees}"),
-        ("results", f"{spec.result_dir}/<idea>"),
-        ("outputs", _outputs_words(proposed)),
-        ("disk", disk_words),
-        ("ledger", f"{spec.directory}/results.tsv"),
-        ("GPUs", (spec.gpus and f"{', '.join(spec.gpus)}; {spec.gpus_per_run} a run") or ""),
-        ("include", ", ".join(spec.include)),
-        ("hide", ", ".join(spec.hide)),
+        ("early stop", (spec.prune and f"{spec.prune}, after step {spec.warmup}{source_of('prune')}") or "", True),
+        ("re-tests", f"up to {spec.retests} more runs of an idea that looks better", False),
+        ("if it fails", _failure_words(proposed), False),
+        ("claims", _claim_words(proposed), True),
+        ("base", f"{spec.base}{differ}", False),
+        ("dirty", ", ".join(dirty[:8]) + (" ..." if len(dirty) > 8 else ""), True),
+        ("branches", f"{spec.prefix}/<idea>, all kept", False),
+        ("worktrees", f"{spec.parallel + 1} in {spec.trees}", False),
+        ("results", f"{output.near(spec.result_dir)}/<idea>", False),
+        ("outputs", _outputs_words(proposed), False),
+        ("disk", disk_words, False),
+        ("ledger", f"{output.near(spec.directory)}/results.tsv", False),
+        ("GPUs", (spec.gpus and f"{', '.join(spec.gpus)}; {spec.gpus_per_run} a run") or "", True),
+        ("include", ", ".join(spec.include), True),
+        ("hide", ", ".join(spec.hide), True),
     ]
 
 
@@ -127,40 +138,22 @@ def _values(space: object) -> str:
 
 
 def _seed_words(proposed: ProposedCampaign) -> str:
-    """How runs are seeded, and how it will be seen whether the seed does anything."""
-    campaign_spec = proposed.spec
-    known = {"random": "every run is a replicate", "fixed": "runs are copies, and nothing can be confirmed"}
-    if campaign_spec.seeding in known:
-        return f"{known[campaign_spec.seeding]} ({campaign_spec.seeding_why})"
-    return f"{proposed.trainer_settings.seed_words}; {_seed_check_words(campaign_spec)}"
-
-
-def _seed_check_words(campaign_spec: CampaignSpec) -> str:
-    """How it will be seen whether the seed does anything."""
+    """How runs are seeded, and whether it will be seen that the seed does anything."""
     from autoresearch.core.controller.scheduler import CHECKED
 
-    bar = campaign_spec.resolution
-    exact = "" if bar is None else f"; if not, a gain of more than {bar:g} counts"
-    if campaign_spec.replicates >= CHECKED:
-        return f"run 2 of the baseline repeats the first one's, which shows whether seeds change anything{exact}"
-    if not campaign_spec.confirm:
-        return f"whether seeds change anything stays unknown: that takes {CHECKED} runs of the baseline"
-    return f"{CHECKED} runs of the baseline, made before any claim, show whether seeds change anything{exact}"
+    spec = proposed.spec
+    if spec.seeding in _KNOWN_SEEDS:
+        return f"{_KNOWN_SEEDS[spec.seeding]} ({spec.seeding_why})"
+    shown = "runs of the baseline show" if spec.confirm or spec.replicates >= CHECKED else "nothing will show"
+    return f"{proposed.trainer_settings.seed_words}; {shown} whether seeds change anything"
 
 
-def _claim_words(campaign_spec: CampaignSpec) -> str:
-    """What may be claimed at the end, and what that may cost; without a confirmation, what is given up."""
-    if not campaign_spec.confirm:
-        return (
-            "none (confirm: false): nothing may be claimed, and the number of a kept idea is likely too good, as the "
-            "idea was picked for it"
-        )
-    most = campaign_spec.rules.confirm_runs
-    return (
-        f"at the end, at most {most} fresh runs of the best idea and of the baseline together confirm it or not; "
-        "if not, the next best idea is tested with what is left of them "
-        f"(`campaign set {campaign_spec.name} confirm_runs={most + 8}` allows more runs)"
-    )
+def _claim_words(proposed: ProposedCampaign) -> str:
+    """What may be claimed at the end, and what that costs; without a confirmation, what is given up."""
+    if not proposed.spec.confirm:
+        return "none (confirm: false): the number of a kept idea is likely too good, as the idea was picked for it"
+    sides = "both sides tell" if proposed.spec.prove else "the best idea and the baseline at the end confirm it or not"
+    return f"{proposed.cost.proof} fresh runs of {sides}"
 
 
 def _outputs_words(proposed: ProposedCampaign) -> str:
@@ -203,7 +196,7 @@ def _evaluation_words(proposed: ProposedCampaign) -> str:
     return none if proposed.spec.research.agent else ""
 
 
-def _agent_rows(campaign_spec: CampaignSpec) -> list[tuple[str, str]]:
+def _agent_rows(campaign_spec: CampaignSpec) -> list[tuple[str, str, bool]]:
     """Which agent takes part, and what it may do."""
     from autoresearch.core.campaign.stop_rules import span
     from autoresearch.core.controller.agent_schedule import HYBRID
@@ -215,6 +208,6 @@ def _agent_rows(campaign_spec: CampaignSpec) -> list[tuple[str, str]]:
     bounds = f"each turn at most {span(own.turn_s)}" + (f" and {own.turn_usd:g} USD" if own.turn_usd else "")
     name = f"{own.agent} {own.model}".strip()
     return [
-        ("agent", f"{name}{share}; {bounds}; {own.max_fixes} fixes an idea{'; a review' if own.review else ''}"),
-        ("guard", "; ".join(own.guard) or "none: --set guard='python -m pytest -q' would try each edit before its run"),
+        ("agent", f"{name}{share}; {bounds}; {own.max_fixes} fixes an idea{'; a review' if own.review else ''}", True),
+        ("guard", "; ".join(own.guard) or "none: --set guard='python -m pytest -q' would try each edit first", True),
     ]

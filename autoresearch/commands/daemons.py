@@ -32,10 +32,11 @@ def control_campaign(directory: Annotated[str, typer.Argument(metavar="DIR")]) -
         os.environ.pop("AUTORESEARCH_RUN_ID", None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal may go, the campaign stays
         detached.reported(campaign_dir.path)
+        from autoresearch.core.controller.sentences import LOG_ONLY
         from autoresearch.lab.campaigns.controller import Controller
 
         say = Speaker(campaign_dir.log)
-        say(f"controller {os.getpid()} {mark} took {campaign_dir.path}")
+        say(f"{LOG_ONLY}controller {os.getpid()} {mark} took {campaign_dir.path}")
         controller = Controller(campaign_dir, real_parts(), say)
         controller.run()
         controller.close_pane()

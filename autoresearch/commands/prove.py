@@ -41,6 +41,7 @@ def prove(
     gpus: Annotated[str, typer.Option(help="The pool: none, all, N, 0,1 or UUIDs.")] = "",
     set_: Set = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; change nothing.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="All of the plan.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return as soon as it runs.")] = False,
 ) -> CommandResult:
     """Tell whether one version of the code, or one command, is better than another, by fresh runs of both.
@@ -68,7 +69,8 @@ def prove(
     flags = {"deadline": budget, "at_least": at_least, "metric": metric, "launcher": launcher, "gpus": gpus}
     campaign_file = read_campaign_file(str(path), flags, start=here, now=parts.clock(), pairs=set_ or ())
     proposed = preflight(resolve_campaign(campaign_file, parts))
-    if dry_run and (plan := unless_agreed(proposed, "", asking=False, exit_code=0, agree="")):
+    asks = ("question", f"is {candidate.shown} better than {baseline.shown}?")
+    if dry_run and (plan := unless_agreed(proposed, asks, full=full, agree="")):
         return plan
     campaign_dir, _ = begun(proposed, parts)
     if not detach:
@@ -134,7 +136,8 @@ def audit(
 ) -> CommandResult:
     """Read the ledger of another loop: how much of it noise alone would give, and what is worth being proved.
 
-    Any TSV or CSV file with a row for each attempt and a column of verdicts. The words behind `--` train one attempt.
+    Any TSV or CSV file with a row for each attempt and a column of verdicts, or JSON with a record of each (evo's
+    graph.json, CORAL's directory of attempts). The words behind `--` train one attempt.
     """
     from autoresearch.core.statistics.ratchet import ratchet
     from autoresearch.lab.results.ledger_audit import is_commit, read_ledger
@@ -151,8 +154,8 @@ def audit(
     lines = [
         f"{found.measured} attempts with {name} ({objective.better_words}), {found.kept} kept, of which "
         f"{len(found.steps)} were the best so far",
-        f"if none changed anything, noise alone would make {found.by_noise:.1f} the best so far, and more than "
-        f"{found.by_noise_at_most} in 5 of 100 such loops: {'this is more' if found.more_than_noise else 'no more'}",
+        f"noise alone would give {found.by_noise:.1f} of these, {found.by_noise_at_most} at most in 95 of 100 loops: "
+        f"{len(found.steps)} {'are' if found.more_than_noise else 'are not'} more than that",
         _noise_words(found.sd, replicated=found.replicated, command=trained_by),
     ]
     if 2 * read.agreeing < found.measured:
@@ -188,6 +191,6 @@ def audit(
 
 def _noise_words(sd: float | None, *, replicated: bool, command: str) -> str:
     if sd is None:
-        return f"how much a run varies cannot be told from it; two more runs of the first attempt would: {command}"
+        return f"how much a run varies cannot be told from it: run the first attempt twice more, with {command}"
     how = "by its repeated attempts" if replicated else "assumed: as near as attempts on the same code lie"
     return f"one run varies by {sd:.2g} (sd, {how})"

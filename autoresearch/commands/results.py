@@ -53,12 +53,13 @@ def report(
     campaign_dir = campaign_registry.find(name, parts)
     state = CampaignHistory(campaign_dir).state()
     written = write_report(campaign_dir, state, stand_at(state, parts.clock()))
-    files = [str(path) for path in (written.markdown, written.page, written.picture) if path]
+    files = [path for path in (written.markdown, written.page, written.picture) if path]
     for remark in written.remarks:
         output.remark(remark)
-    payload = {"campaign": state.spec.name, "directory": str(campaign_dir.path), "files": files}
+    payload = {"campaign": state.spec.name, "directory": str(campaign_dir.path), "files": [*map(str, files)]}
     payload |= {"remarks": list(written.remarks), "next": []}
-    return CommandResult(payload, [f"{state.spec.name} in {campaign_dir.path}:", *(f"wrote {path}" for path in files)])
+    names = ", ".join(path.name for path in files)
+    return CommandResult(payload, [f"wrote {names} in {output.near(campaign_dir.path)}"])
 
 
 def _serve(name: str, port: int) -> int:

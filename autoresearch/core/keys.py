@@ -12,7 +12,8 @@ from __future__ import annotations
 import datetime
 import difflib
 import shlex
-from collections.abc import Container, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -159,10 +160,39 @@ def as_deadline(value: Any, now: float) -> float:
     return at
 
 
+_SAME = (  # words for one thing, of which no file has more than one
+    *("slug title name id", "sentence hypothesis idea description summary rationale", "queue hypotheses"),
+    *("overrides set changes params parameters config settings", "space search_space param_space sweep"),
+    *("count max_ideas num_ideas trials n_trials num_trials max_trials", "deadline time_budget max_hours"),
+    *("timeout run_timeout time_per_run", "parallel concurrency n_jobs num_workers max_parallel", "metric objective"),
+    *("proposer sampler strategy algorithm", "launcher backend executor", "prune pruner early_stop early_stopping"),
+)
+
+
+def same_thing(word: str, known: Iterable[str]) -> str:
+    """The known key that means the same as a word; "" for none, and where several do."""
+    word = word.strip().lower().replace("-", "_").replace(" ", "_")
+    found = [key for words in map(str.split, _SAME) if word in words for key in known if key in words]
+    return found[0] if len(found) == 1 else ""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The known key that is nearest to a word: by what it means, then by its letters; "" for none."""
+    known = tuple(known)
+    return same_thing(word, known) or next(iter(difflib.get_close_matches(word, known, 1)), "")
+
+
+def in_known_words(content: Mapping[Any, Any], known: Collection[str]) -> dict[Any, Any]:
+    """The same with our word for another that cannot mean anything else."""
+    ours = {word: word if word in known else same_thing(str(word), known) or word for word in content}
+    times = Counter(ours.values())
+    return {ours[word] if times[ours[word]] == 1 else word: value for word, value in content.items()}
+
+
 def unknown_key(source: str, name: str, keys: Iterable[str]) -> UsageError:
     """The error for a key that nobody knows; its hint is the nearest key, else all of them."""
-    near = difflib.get_close_matches(name, keys, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(keys))}"
+    near = nearest(name, keys)
+    hint = f"did you mean {near!r}?" if near else f"known: {', '.join(sorted(keys))}"
     return UsageError(f"{source}: unknown key {name!r}", hint=hint, code="bad_campaign_file")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.keys import Key, ValueType
+from autoresearch.core.keys import Key, ValueType, unknown_key
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.run.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S, MAX_TIME_S
 from autoresearch.core.run.targets import Declared, Target, check_declared, in_one_allocation, parse_pool, spelled
@@ -182,8 +182,7 @@ def _read(file: Path) -> tuple[dict[str, str], Declared, object]:
     except ValueError as error:
         raise bad(f"{key}: {error}") from error
     if unknown := sorted(data.keys() - {key.name for key in KEYS}):
-        known = ", ".join([*(key.name for key in KEYS), LAUNCHERS, NOTIFY])
-        raise UsageError(f"{file}: unknown setting {unknown[0]!r}", hint=f"known: {known}")
+        raise unknown_key(str(file), unknown[0], [*(key.name for key in KEYS), LAUNCHERS, NOTIFY])
     return {name: "" if value is None else str(value) for name, value in data.items()}, declared, notify
 
 

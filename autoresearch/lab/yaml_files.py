@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign.recipe_edits import apply_overrides
-from autoresearch.core.keys import ValueType, unknown_key
+from autoresearch.core.keys import ValueType, same_thing, unknown_key
 from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
 from autoresearch.runner.debug_log import note
@@ -144,6 +144,7 @@ def parse_pairs(pairs: Iterable[str], types: Mapping[str, ValueType], *, option:
     for pair in pairs:
         name, sign, text = pair.partition("=")
         name, text = name.strip().replace("-", "_"), text.strip()
+        name = name if name in types else same_thing(name, types) or name
         if not sign or not name:
             raise UsageError(f"{start}{pair!r} is no KEY=VALUE", hint=f"such as {start}{next(iter(types))}=VALUE")
         if name not in types:

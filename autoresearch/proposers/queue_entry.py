@@ -20,7 +20,6 @@ person who wrote the entry, with the keys that lead to what is wrong.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
@@ -35,6 +34,7 @@ from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.campaign import overrides
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.usual_space import on_one_line
+from autoresearch.core.keys import in_known_words, nearest
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.records.secrets import mask_text
 
@@ -98,10 +98,8 @@ def from_entry(entry: object, folder: Path) -> Hypothesis:
 
 
 def _spelled_out(entry: Any) -> Any:
-    """The same entry with `overrides` for `set`, as options of commands call it."""
-    if not isinstance(entry, Mapping) or "set" not in entry or "overrides" in entry:
-        return entry
-    return {"overrides" if word == "set" else word: value for word, value in entry.items()}
+    """The same entry with our words for others, such as `overrides` for `set`, as options of commands call it."""
+    return in_known_words(entry, ENTRY.keys() - {"set"}) if isinstance(entry, Mapping) else entry
 
 
 def from_blueprint(path: Path) -> Hypothesis:
@@ -142,8 +140,8 @@ def _misshapen(entry: Mapping[Any, Any]) -> Iterator[EntryFault]:
     """What is not as the schema has it."""
     for word, value in entry.items():
         if word not in ENTRY or word == "set":
-            near = difflib.get_close_matches(str(word), ENTRY, 1)
-            known = f"write `{near[0]}`" if near else f"known are {', '.join(ENTRY)}"
+            near = nearest(str(word), ENTRY.keys() - {"set"})
+            known = f"write `{near}`" if near else f"known are {', '.join(ENTRY)}"
             yield EntryFault(f"`{word}` is no key of an entry; {known}", (str(word),))
             continue
         form, otherwise = _FORMS[ENTRY[word]["type"]]

@@ -13,7 +13,7 @@ from tests.commands.rows import ledger_rows
 
 pytestmark = pytest.mark.system
 
-SINCE = "steps are recognised from the output; until the first one, the run is ended if it prints nothing new"
+SINCE = "steps are recognised from the output; before the first one, a run is ended if it prints nothing new"
 WRITTEN = "after the start if no step is recognised, whatever is printed; steps are recognised from the output"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,8 @@ def test_the_metric_is_what_the_verdicts_follow(
         ("a\tb\n1\t2\n", "no column that says what was kept"),
         ("", "results.tsv is empty"),
         (",,\n", "results.tsv is empty"),
+        ("commit\tloss\tstatus\n", "results.tsv holds no attempts"),
+        ("{nope", "is no JSON that can be read"),
         ("commit\tloss\tstatus\nx1\t0.5\tkeep\n", "one attempt with a verdict"),
         ("commit\tloss\tstatus\nx1\t0.5\tdiscard\nx2\t0.4\tcrash\n", "nothing was kept"),
         ("commit\tstatus\nx1\tkeep\nx2\tdiscard\n", "no column of"),
@@ -74,6 +77,28 @@ def test_what_cannot_be_looked_at(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "results.tsv").write_text(text)
     with pytest.raises(AutoresearchError, match=told):
         read_ledger(tmp_path / "results.tsv")
+
+
+def test_records_of_json_are_read_in_the_order_of_their_time(tmp_path: Path) -> None:
+    """As evo writes them (one graph of nodes) and CORAL (a file for each attempt, named by its commit)."""
+    values, kept = [0.5, 0.4, 0.6, None], ["committed", "discarded", "committed", "failed"]
+    nodes = {"root": {"id": "root", "children": ["exp_0"], "status": "root", "score": None, "gates": []}}
+    attempts = tmp_path / "attempts"
+    attempts.mkdir()
+    for n, (value, status) in enumerate(zip(values, kept, strict=True)):
+        commit, when = f"{9 - n}" * 40, f"2026-04-01T01:0{n}:00+00:00"
+        node = {"id": f"exp_{n}", "hypothesis": f"try this {n}", "score": value, "created_at": when, "commit": commit}
+        nodes[f"exp_{n}"] = node | {"status": status, "children": [], "gates": [{"name": "x"}]}
+        record = {"title": f"try this {n}", "score": value, "timestamp": when, "agent_id": "agent-1"}
+        (attempts / f"{commit}.json").write_text(json.dumps({"commit_hash": commit, "status": status, **record}))
+    (tmp_path / "graph.json").write_text(json.dumps({"root": "root", "nodes": nodes}))
+    for path in (attempts, tmp_path / "graph.json"):
+        found = read_ledger(path)
+        assert (found.objective.metric, found.objective.direction) == ('"score"', Direction.MAXIMIZE)
+        assert [(one.name[0], one.value, one.kept, one.words) for one in found.attempts] == [
+            *(("9", 0.5, True, "try this 0"), ("8", 0.4, False, "try this 1")),
+            *(("7", 0.6, True, "try this 2"), ("6", None, False, "try this 3")),
+        ]
 
 
 def test_a_column_may_be_named(tmp_path: Path) -> None:

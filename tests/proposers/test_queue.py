@@ -71,6 +71,11 @@ def test_every_word_of_an_entry(queue: Any, tmp_path: Path) -> None:
     assert idea.proposer == "queue"
 
 
+def test_other_words_for_the_same_are_understood(queue: Any) -> None:
+    idea = queue("- {title: Wide Clip, hypothesis: a wider clip, params: {lr: 0.1}}\n").ask([])
+    assert (idea.slug, idea.sentence, idea.overrides) == ("wide-clip", "a wider clip", {"lr": 0.1})
+
+
 def test_what_is_left_out_is_made_up(queue: Any, tmp_path: Path) -> None:
     (tmp_path / "x.diff").write_text(DIFF)
     waiting = queue("- overrides: {lr: 1e-3, group_size: 16}\n- patches: [x.diff]\n")
@@ -114,6 +119,7 @@ def test_a_name_that_another_idea_has_gets_a_number(queue: Any, campaign: Any) -
         ("- 3", "it is no mapping"),
         ("- {slug: a}", "it changes nothing"),
         ("- {override: {lr: 1}}", "`override` is no key of an entry; write `overrides`"),
+        ("- {set: {lr: 1}, slug: a, title: b}", "`title` is no key of an entry; write `slug`"),
         ("- {overrides: [lr]}", "`overrides` is no mapping"),
         ("- {overrides: {lr: 1}, simpler: maybe}", "`simpler` is neither true nor false"),
         ("- {overrides: {lr: 1}, slug: 3}", "`slug` is no text"),

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from autoresearch.core.campaign import overrides
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
+from autoresearch.core.keys import nearest
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_MAX
@@ -241,7 +242,7 @@ def _misshapen(value: object, schema: Mapping[str, Any], where: str) -> Iterator
         case "object", Mapping():
             known = schema["properties"]
             unknown = [one_line(str(key), 60) for key in value if key not in known][:5]
-            yield from (f"{where}.{key}: there is no such key" for key in unknown)
+            yield from (f"{where}.{key}: no such key; the nearest is {nearest(key, known) or '-'}" for key in unknown)
             if missing := [key for key in schema["required"] if key not in value]:
                 yield f"{where}: lacks {', '.join(missing)}"
             for key in (key for key in known if key in value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -37,6 +37,14 @@ class Finding:
 def errors(findings: Sequence[Finding]) -> list[Finding]:
     """The findings that stop a run."""
     return [f for f in findings if f.severity is Severity.ERROR]
+
+
+def one_of_a_kind(findings: Iterable[Finding]) -> list[str]:
+    """The findings in words, one line for all of a kind: the first, and how many are like it."""
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for one in findings:
+        kinds.setdefault((one.severity, one.code, one.where), []).append(str(one))
+    return [f"{first}; {len(others)} more like it" if others else first for first, *others in kinds.values()]
 
 
 def error(line: int, code: str, message: str, hint: str = "", where: str = "") -> Finding:

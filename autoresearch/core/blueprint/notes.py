@@ -28,7 +28,7 @@ from autoresearch.core.blueprint.document import (
 from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.blueprint.note_keys import BY_NAME, LIST_KEYS, NOTE_KEYS, SWARM, TEXT_KEYS, note_key
-from autoresearch.core.keys import Key, ValueType
+from autoresearch.core.keys import Key, ValueType, same_thing
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, near_miss, parse
 from autoresearch.core.run.swarm import Swarm, is_url
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
@@ -128,7 +128,7 @@ def _close(word: str) -> str:
     """The key that a word resembles; "" for any other word, which is prose."""
     key = re.sub(r"[ -]+", "_", word.strip().lower())
     close = [] if key in ("sources", "notes") else difflib.get_close_matches(key, BY_NAME, n=1, cutoff=0.82)
-    return close[0] if close else ""
+    return close[0] if close else same_thing(key, BY_NAME)
 
 
 def _values(key: str, item: SectionItem) -> list[NoteValue]:

@@ -17,6 +17,7 @@ from autoresearch.core.text.numbers import number
 
 LEVEL = 0.05
 FEWEST = 6  # runs
+LOG_ONLY = "· "  # begins what stands in the controller's log, and is not shown to those who follow it
 
 
 def row_line(state: CampaignState, idea: Idea, run: str) -> str:
@@ -37,7 +38,7 @@ def row_line(state: CampaignState, idea: Idea, run: str) -> str:
         label = f", {shown.label}" if shown.label else ""
         top = f"; best {number(shown.value)} ({best.name}{label})"
     if any(one.run == run and one.why == "confirm" for one in idea.runs):  # it judges neither idea nor baseline
-        return f"{where} {idea.name}, fresh run {row.replicate}: {value}{failure}{top}"
+        return f"{where} {idea.name}, fresh run {row.replicate}: {value}{failure}"
     return f"{where} {idea.name}, run {row.replicate}: {row.shown_status}, {value}{noise}{failure}{top}"
 
 
@@ -90,7 +91,7 @@ def seed_words(state: CampaignState) -> str:
     if state.replicated:
         return f"Every run is a replicate, whatever its seed: {check.why or 'runs differ from their first values on'}."
     if check.seen:
-        return f"The seed{f' ({check.by})' if check.by else ''} works: in {metric}, {check.reason}."
+        return f"The seed{f' ({check.by})' if check.by else ''} works: it changes {metric}."
     judged = f"one run judges an idea, to within {resolution_of(state).size:.3g}, and nothing can be confirmed"
     if check.randomness == Randomness.UNKNOWN:
         return f"Runs differ as much with the same seed as with another: {judged}; {DECLARE}."

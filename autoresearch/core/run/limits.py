@@ -37,7 +37,7 @@ class Limits:
         limit = spoken(self.first_step_s)
         unknown = "steps are recognised from the output"
         if self.first_step_since_output:
-            return f"{unknown}; until the first one, the run is ended if it prints nothing new for {limit}"
+            return f"{unknown}; before the first one, a run is ended if it prints nothing new for {limit}"
         if not steps_known:
             return f"ended {limit} after the start if no step is recognised, whatever is printed; {unknown}"
         if self.strict_first_step:

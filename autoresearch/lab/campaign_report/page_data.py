@@ -6,7 +6,6 @@ The page leaves out each part whose key is missing, so an object with only `name
 
     name, subtitle, goal, phase, stand, written    what it is and how it stands, in words
     outcome, honest                                the outcome in three sentences; all that may be said, and may not
-    tiles             [[number, what it is]]
     progress          the plot of the objective over ideas (`plot_data.Progress`)
     ideas             one object for each attempt, see `_idea`
     curves            [{run, index, name, standing, series: {metric: {x, y}}}], and `metric`, the objective's name
@@ -22,7 +21,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -32,7 +31,7 @@ from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.run.ledger_row import shown_statuses
 from autoresearch.lab.agent_work import summarise
 from autoresearch.lab.campaign_report import curves_and_diffs, formatting, plot_data, run_outputs, summary
-from autoresearch.lab.campaign_report.campaign_words import agent_words, campaign_words, cost, minutes_taken, outcome
+from autoresearch.lab.campaign_report.campaign_words import agent_words, campaign_words, cost, outcome
 from autoresearch.lab.campaign_report.curves_and_diffs import CurveReader
 from autoresearch.lab.campaign_report.formatting import plain
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
@@ -66,7 +65,6 @@ def page_data(
         "subtitle": progress.title,
         "written": formatting.stamp(now),
         "outcome": outcome(state, lines),
-        "tiles": _tiles(state, lines),
         "progress": asdict(progress),
         "ideas": [_idea(line, spec.prefix) for line in lines],
         "unread": curves.unread,
@@ -91,25 +89,6 @@ def page_data(
     text = functools.cache(clean_text)  # many texts are there several times
     masked: dict[str, Any] = _shown(data, text)
     return masked | {"curves": [_curves(curve, text) for curve in curves.runs]}
-
-
-def _tiles(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[list[str]]:
-    best, band, spec = summary.best_line(state, idea_lines), summary.band_of(state), state.spec
-    counts = [(str(status), sum(line.standing is status for line in idea_lines)) for status in IdeaStatus]
-    limit = f" / {spec.rules.count}" if spec.rules.count else ""
-    words = "" if best is None else f": {best.name}"
-    if best is not None:
-        words += ", which nothing beats" if best.standing is IdeaStatus.BASELINE else f", {best.shown.words}"
-    noise = "" if band is None or band.sd is None else f" ± {band.sd:.3g}"
-    return [
-        [formatting.number(best.shown.value if best else None), plain(f"best {spec.objective.metric}{words}", 460)],
-        [
-            f"{formatting.number(band.mean if band else None)}{noise}",
-            f"baseline, ± sd of one run; {band.runs}" if band else "baseline: not measured",
-        ],
-        [f"{state.attempted}{limit}", "ideas: " + ", ".join(f"{count} {word}" for word, count in counts if count)],
-        [formatting.minutes(minutes_taken(state)), f"from {formatting.stamp(spec.created)}"],
-    ]
 
 
 OF_AN_IDEA = ("index", "slug", "name", "sentence", "changes", "unsaid", "why", "standing", "note", "fresh", "mean",

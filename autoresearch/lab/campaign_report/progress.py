@@ -34,7 +34,7 @@ def write_end(
     write_documents(campaign_dir, state, stand)
     try:
         written = write_report(campaign_dir, state, stand)
-        say(f"wrote {written.markdown} and {written.page}")
+        say(f"wrote {written.markdown.name} and {written.page.name}")
     except (OSError, AutoresearchError) as error:
         say(f"the report could not be written: {error}")
     best = shown_value(state, state.best) if state.best else None

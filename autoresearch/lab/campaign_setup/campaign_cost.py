@@ -47,7 +47,6 @@ class CampaignCost:
     capacity: int | None  # runs that this limit allows
     fits: int | None  # ideas that are likely to be attempted within it, if fewer than asked for
     proof: str  # the fresh runs of one proof, of the idea and of the baseline: `8 to 16`; "" if nothing is confirmed
-    apart: str = ""  # runs that are in no number, as they depend on what goes wrong, in words
 
     @property
     def runs_words(self) -> str:
@@ -60,13 +59,12 @@ class CampaignCost:
             f"{runs.baseline} of the baseline" if runs.baseline else "",
             counted(runs.first, "first run") if runs.first else "",
             counted(runs.retests, "re-test") if runs.retests >= 0.5 else "",
-            f"{runs.confirming:.0f} to confirm: {self.proof} if an idea is kept" if runs.confirming >= 0.5 else "",
+            f"{runs.confirming:.0f} to confirm" if runs.confirming >= 0.5 else "",
         )
         left, so_far = max(0, runs.ideas - self.attempted), f", after the {self.attempted} so far"
         ideas = f"{counted(left, 'further idea')}{so_far}" if self.attempted else counted(left, "idea")
         words = f"{ideas}: about {counted(runs.expected, 'run')}"
-        apart = f"; beyond these, {self.apart}" if self.apart else ""
-        return f"{words} ({', '.join(filter(None, parts))}), at most {runs.most}{apart}"
+        return f"{words}, at most {runs.most} ({', '.join(filter(None, parts))})"
 
     @property
     def hours_words(self) -> str:
@@ -143,11 +141,6 @@ def priced(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> tupl
     fitting = None if capacity is None else ideas_within(spec, capacity, asked_ideas, attempted)
     ideas = asked_ideas if asked_ideas is not None else fitting
     looks = design(1, 1, spec.rules.confirm_runs) if spec.confirm else None
-    again, fixes = spec.max_machine_retries, spec.research.max_fixes if spec.research.agent else 0
-    apart = (
-        f"up to {again} retries of each run that the machine ended" if again else "",
-        f"up to {fixes} of an idea that the agent repairs" if fixes else "",
-    )
     return spec, CampaignCost(
         runs=None if ideas is None else run_count(spec, ideas, attempted),
         attempted=attempted,
@@ -158,7 +151,6 @@ def priced(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> tupl
         capacity=capacity,
         fits=fitting if fitting is not None and (asked_ideas is None or fitting < asked_ideas) else None,
         proof=" to ".join(dict.fromkeys(str(2 * n) for n in (looks.sizes[0], looks.sizes[-1]))) if looks else "",
-        apart=", and ".join(filter(None, apart)),
     )
 
 

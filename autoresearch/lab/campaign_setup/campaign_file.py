@@ -10,7 +10,7 @@ from typing import Any
 
 from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.campaign.spec import AT_LEAST, LEAST_CONFIRM_RUNS, too_few_to_confirm
-from autoresearch.core.keys import unknown_key
+from autoresearch.core.keys import in_known_words, unknown_key
 from autoresearch.core.run.json_record import from_record
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.campaign_setup.campaign_keys import AGENT_KEYS, CAMPAIGN_KEYS, DEFAULTS, TYPES
@@ -67,7 +67,7 @@ def read_campaign_file(
     if not path.exists():
         raise NotFoundError(f"there is no campaign file or blueprint {path}", hint=NEW_BLUEPRINT)
     file = path if path.suffix in (".yaml", ".yml") else None
-    content: dict[str, Any] = dict(load_mapping(file)) if file else {}
+    content: dict[str, Any] = in_known_words(load_mapping(file), {*DEFAULTS, "blueprint"}) if file else {}
     if unknown := sorted(content.keys() - {*DEFAULTS, "blueprint"}):
         raise unknown_key(str(file), unknown[0], {*DEFAULTS, "blueprint"})
     blueprint = _blueprint(file, content.get("blueprint")) if file else path

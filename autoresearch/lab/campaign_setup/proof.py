@@ -44,6 +44,11 @@ class Side:
     revision: str = ""
 
     @property
+    def shown(self) -> str:
+        """What was typed for it."""
+        return self.revision or f"`{self.command}`"
+
+    @property
     def name(self) -> str:
         """What a person calls it."""
         return self.revision or short_name(self.command)
@@ -120,8 +125,8 @@ def _write(command: str, directory: Path, path: Path, metric: str, like: Path | 
     else:
         found = metric or printed_metric(command, directory)
         fields = replace(first_blueprint(directory, command, found, purpose, path), title=title)
-        fields = replace(fields, codebase_dir=os.path.relpath(directory, base))
-    fields = replace(fields, result_dir=os.path.relpath(directory / fields.default_result_dir(), base))
+        fields = replace(fields, codebase_dir=f"./{os.path.relpath(directory, base)}")
+    fields = replace(fields, result_dir=f"./{os.path.relpath(directory / fields.default_result_dir(), base)}")
     path.write_text(render_blueprint(fields), encoding="utf-8")
 
 

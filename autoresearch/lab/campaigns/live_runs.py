@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autoresearch.core.controller.machine import ReadyRun
 from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.controller.sentences import LOG_ONLY
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaigns import outputs, recovery
@@ -127,7 +128,7 @@ class LiveRuns:
         self.pool.take(ready.slot, run, run_slot)
         idea, why = ready.request.idea, ready.request.why
         where = "" if target.is_local else f" at {target.name}"
-        context.say(f"{idea.name}: {why} run {ready.run.replicate} started on {idea.branch}{where}")
+        context.say(f"{LOG_ONLY}{idea.name}: {why} run {ready.run.replicate} started on {idea.branch}{where}")
         return True
 
     def withdraw(self) -> None:

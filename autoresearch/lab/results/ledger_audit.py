@@ -1,19 +1,21 @@
 """Reads the ledger of another loop: which column is its metric, which way is better, and what was kept.
 
 Karpathy's autoresearch and its forks write `commit val_bpb memory_gb status description`; others have more columns,
-other words and other names. So nothing is read by its name: the column of verdicts is the one whose cells begin with
-words for keeping and discarding, and the metric is the number that the verdicts follow.
+other words and other names; evo and CORAL write JSON. So nothing is read by its name: the column of verdicts is the
+one whose cells begin with words for keeping and discarding, and the metric is the number that the verdicts follow.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.statistics.ratchet import LoopRow
@@ -21,12 +23,15 @@ from autoresearch.errors import NotFoundError, UsageError
 
 MOST_BYTES = 64 << 20
 MOSTLY = 0.8  # of the kept rows have a number where the metric is
-_KEPT = frozenset("keep kept best baseline accept accepted adopted improved confirmed advance".split())  # noqa: SIM905
+_KEPT = frozenset(
+    "keep kept best baseline accept accepted adopted improved confirmed advance committed".split()  # noqa: SIM905
+)
 _NOT = frozenset(
     "discard discarded revert reverted reject rejected worse neutral pending duplicate tentative repair skip skipped "  # noqa: SIM905
-    "crash crashed fail failed error oom timeout kill killed".split()
+    "crash crashed fail failed error oom timeout kill killed regressed evaluated pruned".split()
 )
 _WORD = re.compile(r"\W*([A-Za-z]+)")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 _COMMIT = re.compile(r"[0-9a-f]{6,40}\Z")
 
 
@@ -41,18 +46,18 @@ class ForeignLedger:
 
 
 def read_ledger(path: Path, metric: str = "", direction: str = "") -> ForeignLedger:
-    """Read a TSV or CSV file. `metric`, `direction`: where they are known.
+    """Read a TSV or CSV file, or JSON records. `metric`, `direction`: where they are known.
 
     Raises NotFoundError, and UsageError for a file in which nothing was kept or whose metric cannot be told.
     """
     try:
-        with path.open("rb") as file:
-            text = file.read(MOST_BYTES).decode("utf-8-sig", "replace")
+        head, *rows = _records(path) if path.is_dir() else _read(path)
     except OSError as error:
         raise NotFoundError(f"{path} cannot be read: {error.strerror}") from error
-    head, *rows = _table(text)
-    if not head:
-        raise UsageError(f"{path} is empty")
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is no JSON that can be read: {error}") from error
+    if not rows:
+        raise UsageError(f"{path} holds no attempts" if head or path.is_dir() else f"{path} is empty")
     width = len(head)
     whole = [row for row in rows if len(row) == width]
     verdicts = _verdicts(head, whole)
@@ -90,6 +95,46 @@ def read_ledger(path: Path, metric: str = "", direction: str = "") -> ForeignLed
 def is_commit(name: str) -> bool:
     """Whether an attempt's name can be one of git's."""
     return bool(_COMMIT.match(name))
+
+
+def _read(path: Path) -> list[list[str]]:
+    text = _text(path)
+    if text.lstrip()[:1] not in ("{", "["):
+        return _table(text)
+    try:
+        return _table_of(_collection(json.loads(text)))
+    except json.JSONDecodeError:  # one record on each line
+        return _table_of(_collection([json.loads(line) for line in text.splitlines() if line.strip()]))
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES).decode("utf-8-sig", "replace")
+
+
+def _records(directory: Path) -> list[list[str]]:
+    """One record in each file, as CORAL writes them."""
+    return _table_of(_collection([json.loads(_text(one)) for one in sorted(directory.glob("*.json"))]))
+
+
+def _collection(document: object) -> list[Mapping[str, Any]]:
+    """The longest list of objects in it, or object of objects, such as the nodes of evo's graph."""
+    inner = list(document.values()) if isinstance(document, dict) else document if isinstance(document, list) else []
+    return max([[one for one in inner if isinstance(one, dict)], *map(_collection, inner)], key=len)
+
+
+def _table_of(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """In the order of their time, where they have one; first what may be a commit, last what is told of them."""
+    texts = [{key: str(one) for key, one in record.items() if isinstance(one, str | int | float)} for record in records]
+    keys = list(dict.fromkeys(key for text in texts for key in text))
+    if not keys:
+        return [[]]
+    if when := next((key for key in keys if all(_TIME.match(text.get(key, "")) for text in texts)), None):
+        texts.sort(key=lambda text: text[when])
+    name = max(keys, key=lambda key: sum(is_commit(text.get(key, "")) for text in texts))
+    told = max(keys, key=lambda key: sum(text.get(key, "").count(" ") for text in texts))
+    keys = [name, *(key for key in keys if key not in (name, told)), told]
+    return [keys, *([text.get(key, "") for key in keys] for text in texts)]
 
 
 def _table(text: str) -> list[list[str]]:

@@ -169,7 +169,7 @@ def test_at_a_terminal_it_asks_what_init_asks_and_shows_the_plan(camp: Any) -> N
     said = at_terminal([str(word) for word in (*LINE, *QUICK, "--detach")], root, bench.env, typed=answers)
     asked = ("Which command trains it", "Which metric", "What is the experiment for", "`git init` in", "Start it?")
     assert all(words in said for words in asked), said
-    assert "the campaign:" in said and "unknown until the baseline ran; a run is cut after 10 h" in said
+    assert "the campaign (--full: all" in said and "unknown until the baseline ran; a run is cut after 10 h" in said
     (directory,) = (root / "reports/auto_research").iterdir()
     camp.known({"directory": str(directory)})
     assert len(camp.over().rows) == 3, camp.said()

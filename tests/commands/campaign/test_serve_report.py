@@ -170,7 +170,7 @@ def test_a_real_browser_sees_a_new_row_arrive(camp: Any, serving: Any, tmp_path:
         until(lambda: "one" in text("#campaigns"))
         assert text("#runs").count("running") == 1
         page.js("document.querySelector('#campaigns a').click()")
-        until(lambda: "Live: the records last changed at" in text("#notice") and text("#tiles"))
+        until(lambda: "Live: the records last changed at" in text("#notice") and text("#outcome"))
         page.js("window.same = true")
         before = rows()
         camp.go.touch()

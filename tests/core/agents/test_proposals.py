@@ -94,7 +94,7 @@ PROBLEMS: list[tuple[Any, str]] = [
     (idea(kind="magic"), "hypotheses[0].kind: is magic, which is none of config, code, prompt, data"),
     (idea(simpler="yes"), "hypotheses[0].simpler: is text, not true or false"),
     (idea(parent="nobody"), "hypotheses[0].parent: is nobody, which is neither best, nor baseline"),
-    (idea(extra=1), "hypotheses[0].extra: there is no such key"),
+    (idea(extra=1), "hypotheses[0].extra: no such key"),
     ({k: v for k, v in idea().items() if k != "risk"}, "hypotheses[0]: lacks risk"),
     (idea(expected_effect="better"), "hypotheses[0].expected_effect: is text, not an object"),
     (

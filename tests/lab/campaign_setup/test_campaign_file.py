@@ -79,6 +79,9 @@ def test_an_unknown_key_has_a_neighbour(place: Path) -> None:
     with pytest.raises(UsageError) as caught:
         declared(place, "dead_line: 3h\n")
     assert "unknown key 'dead_line'" in caught.value.message and "did you mean 'deadline'?" in caught.value.hint
+    assert declared(place, "n_trials: 8\nsearch_space: {lr: [1, 2]}\n")["count"] == 8
+    with pytest.raises(UsageError, match="unknown key 'n_trials'"):
+        declared(place, "n_trials: 8\ncount: 9\n")
 
 
 @pytest.mark.parametrize("word", ["off", "Off", "OFF", "false", "no", '"off"'])
