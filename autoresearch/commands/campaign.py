@@ -169,7 +169,7 @@ def follow(campaign_dir: CampaignDir, more: Mapping[str, Any] | None = None) -> 
 def _follow(campaign_dir: CampaignDir) -> None:
     """Print what its controller says until there is nothing more to follow, above a live line if there is one."""
     from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.core.controller.sentences import LOG_ONLY
+    from autoresearch.records.campaign_records import LOG_ONLY
 
     told = LogFollower(str(campaign_dir.log))
     with live_line() as display:

@@ -22,7 +22,7 @@ from autoresearch.runner.masking import clean_text
 def control_campaign(directory: Annotated[str, typer.Argument(metavar="DIR")]) -> int:
     """Control a campaign until it is over (`campaign start` and `resume` call this in a session of its own)."""
     from autoresearch.lab.campaign_setup import start_campaign
-    from autoresearch.records.campaign_records import CampaignDir
+    from autoresearch.records.campaign_records import LOG_ONLY, CampaignDir
 
     campaign_dir = CampaignDir(Path(directory))
     with start_campaign.in_control(campaign_dir):
@@ -32,7 +32,6 @@ def control_campaign(directory: Annotated[str, typer.Argument(metavar="DIR")]) -
         os.environ.pop("AUTORESEARCH_RUN_ID", None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal may go, the campaign stays
         detached.reported(campaign_dir.path)
-        from autoresearch.core.controller.sentences import LOG_ONLY
         from autoresearch.lab.campaigns.controller import Controller
 
         say = Speaker(campaign_dir.log)

@@ -19,6 +19,7 @@ from autoresearch.records.rundir import FileIn, is_locked, read_json, write_atom
 
 # an idea's code and settings, which must be read back unmasked (a queue with a secret in them is refused)
 EXECUTED = frozenset({"files", "patches", "blueprint", "overrides"})
+LOG_ONLY = "· "  # begins what stands in the controller's log, and is not shown to those who follow it
 _REMOVED = (
     "somebody removed the records (`git clean`?): ideas, verdicts and rows were written again; logs and outputs of "
     "runs that are over are lost"

@@ -17,7 +17,6 @@ from autoresearch.core.text.numbers import number
 
 LEVEL = 0.05
 FEWEST = 6  # runs
-LOG_ONLY = "· "  # begins what stands in the controller's log, and is not shown to those who follow it
 
 
 def row_line(state: CampaignState, idea: Idea, run: str) -> str:

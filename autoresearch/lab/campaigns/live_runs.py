@@ -7,7 +7,6 @@ from pathlib import Path
 
 from autoresearch.core.controller.machine import ReadyRun
 from autoresearch.core.controller.scheduler import RunRequest
-from autoresearch.core.controller.sentences import LOG_ONLY
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaigns import outputs, recovery
@@ -20,6 +19,7 @@ from autoresearch.lab.ideas.idea_run import Ready, SharedOutputError, get_ready
 from autoresearch.lab.runs.sessions import close_session
 from autoresearch.lab.runs.watch import Watcher
 from autoresearch.records import journal
+from autoresearch.records.campaign_records import LOG_ONLY
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import RunDir
 from autoresearch.records.spec_file import read as read_run
