@@ -92,6 +92,7 @@ def check(
         found.append(Finding(Severity.ERROR, "would_resume", message, "move it away, or note `- resume: true`"))
     rule = limits_of(asked, settings).first_step_rule(steps_known=ask.steps_known(trainer))
     refusals = [BlueprintInvalid(found)] if errors(found) else []
+    metric = f"{asked.objective.metric}, {asked.objective.direction}" if asked.objective else ""
     payload = {
         "path": str(resolved.path),
         "valid": not refusals,
@@ -106,12 +107,16 @@ def check(
         "first_step_s": blueprint.first_step_s,
         "first_step_rule": rule,
         "trainer": trainer.name,
+        "metric": asked.objective.metric if asked.objective else None,
+        "metric_line": asked.metric_line or None,
         "findings": [asdict(f) for f in found],
         "exit_code": 0,
         "next": [f"autoresearch run {shlex.quote(path)} --dry-run"],
     }
     bad = len(errors(found))
     lines = [*map(str, found), f"first step: {rule}"]
+    if metric:
+        lines.append(f"metric: {metric}" + (f"; printed by {asked.metric_line}" if asked.metric_line else ""))
     lines.append(f"{path}: {counted(bad, 'error')}, {counted(len(found) - bad, 'warning')}")
     if not refusals:
         return CommandResult(payload, lines)

@@ -163,6 +163,7 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
     environment = {**spec.environment, **(options.caches if target.is_local else {})}
     stall = "report only" if limits.stall_s is None else output.duration(limits.stall_s)
     times = [output.duration(seconds) for seconds in (limits.first_step_s, limits.max_s, limits.grace_s)]
+    by = f"; printed by {trainer.metric_line}" if trainer.metric_line else ""
     asking = f", asking for {count} GPU{'s' if count > 1 else ''}" if count else ""
     rows = [
         ["where", f"{target}{asking}" if not target.is_local else "here, in tmux"],
@@ -174,7 +175,7 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
         ["trainer", f"{spec.trainer}, by {script}" if script else spec.trainer],
         ["recipe", spec.recipe],
         ["GPUs", str(gpus or "")],
-        ["metric", f"{spec.objective.metric}, {spec.objective.direction}" if spec.objective else "none"],
+        ["metric", f"{spec.objective.metric}, {spec.objective.direction}{by}" if spec.objective else "none"],
         ["limits", f"first step {times[0]}, in all {times[1]}, stall {stall}, grace {times[2]}"],
         ["first step", resolved_run.first_step_rule],
         ["result_dir", spec.result_dir],
@@ -207,6 +208,7 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
         "recipe": spec.recipe or None,
         "gpus_needed": gpus or None,
         "metric": spec.objective.metric if spec.objective else None,
+        "metric_line": trainer.metric_line or None,
         "limits": {
             "first_step_s": limits.first_step_s,
             "first_step_rule": resolved_run.first_step_rule,

@@ -58,6 +58,7 @@ class Framework(Trainer):
     named = True
     command: ClassVar[re.Pattern[str]]  # found in commands that start it
     lines: ClassVar[tuple[SignalPattern, ...]]
+    imports: ClassVar[re.Pattern[str] | None] = None  # found in the text of a Python program that trains with it
     seed_key = ""
     usual_seed: ClassVar[int | None] = None  # if the recipe sets none
     outputs_anyway: ClassVar[tuple[Output, ...]] = ()  # also if the recipe does not name them
@@ -66,6 +67,10 @@ class Framework(Trainer):
 
     def recognises(self, command: str) -> bool:
         return self.command.search(command) is not None
+
+    def trains(self, program: str) -> bool:
+        """Whether the text of a Python program, whose command does not show it, trains with this framework."""
+        return self.imports is not None and self.imports.search(program) is not None
 
     def signals(self) -> tuple[SignalPattern, ...]:
         return self.lines

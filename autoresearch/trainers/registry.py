@@ -14,6 +14,7 @@ from autoresearch.core.shell.commands import ShellReading
 from autoresearch.errors import AutoresearchError, BlueprintError, UsageError
 from autoresearch.plugins import PluginGroup, PluginWarning
 from autoresearch.trainers import ask
+from autoresearch.trainers.framework import Framework
 
 _REFERENCES = {
     "tinygrpo": "autoresearch.trainers.tinygrpo:TinyGrpo",
@@ -80,9 +81,9 @@ def every() -> tuple[Trainer, ...]:
 def choose(
     name: str, command: str, lines: tuple[str, ...] = (), *, shell_reading: ShellReading | None = None
 ) -> Trainer:
-    """The named trainer, else the first that recognises the command, else the generic one.
+    """The named trainer, else the first that recognises the command, else the one that its program imports.
 
-    shell_reading: the reading of the command with its scripts, where one of them may start the trainer.
+    The generic one, where there is none. shell_reading: the reading of the command with its scripts and programs.
 
     Declared lines also select the generic trainer; BlueprintError if another trainer is named, or if a declared line is
     invalid.
@@ -105,6 +106,10 @@ def choose(
         started = next((one for one in trainers if shell_reading.trainer(_recognises(one))), None)
         if started is not None:
             return started
+        texts = [program.text or "" for program in shell_reading.programs]
+        imported = (one for one in trainers if isinstance(one, Framework) and any(map(one.trains, texts)))
+        if (found := next(imported, None)) is not None:
+            return found
     return next((one for one in trainers if _recognises(one)(command)), by_name(NAMES[-1]))
 
 

@@ -35,6 +35,10 @@ _COMMAND = later(
     rf"(?<![\w./-])(?:\S{{0,200}}/)?trl[ \t]+(?:{_KINDS})\b|\btrl[./]scripts[./](?:{_KINDS})\b"
     rf"|\bexamples/scripts/(?:(?:ppo/)?(?:{_KINDS}|{_EXAMPLES})\w*|(?:openenv|openreward|harbor)/\w{{1,60}})\.py\b"
 )
+_IMPORTS = later(
+    r"(?m)^\s*from\s+(?:trl|transformers)[\w.]*\s+import\s+(?:\([^)]{0,4000}?|[^\n]{0,400}?)\b\w{0,40}Trainer\b"
+    r"|\b(?:trl|transformers)\.\w{0,40}Trainer\(|\.log_metrics\(\s*[\"'](?:train|eval)\b"
+)
 _KIND = later(rf"\b(?:trl[ \t]+|scripts[./])(?:async_)?({_KINDS}|gspo)")
 _REWARDED = ("num_generations", "reward_funcs", "max_completion_length")  # keys that only GRPO and RLOO have
 _SHARED = "trainer_output"  # default output directory, shared by all runs without an output_dir
@@ -57,6 +61,7 @@ class Trl(CommandFramework):
 
     name = "trl"
     command = _COMMAND
+    imports = _IMPORTS
     lines = _LINES
     seed_key = "seed"
     usual_seed = 42

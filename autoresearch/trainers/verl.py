@@ -86,6 +86,7 @@ class Verl(CommandFramework):
 
     name = "verl"
     command = _COMMAND
+    imports = later(r"(?m)^\s*(?:from|import)\s+verl\.trainer\b")
     lines = _LINES
     hydra = by_ray = True
     seed_key = "data.seed"  # orders the prompts; sampling has its own actor_rollout_ref.rollout.seed, which is 42

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.lab.recipes.program_flags import Program, ask_help, flags_in, flags_of_help, parser_of, programs
+from autoresearch.lab.recipes.program_flags import ask_help, flags_in, flags_of_help, parser_of
 
 ARGPARSE = """
 import argparse
@@ -73,16 +73,11 @@ options:
     assert flags_of_help(hydra) == {"optim.lr": 0.1, "seed": 3}
 
 
-def test_programs_of_a_text() -> None:
-    text = "cd x\npython -u train.py --lr 1\ntorchrun --nproc_per_node 8 -m pkg.main\npython $DIR/x.py\n"
-    assert [one.path for one in programs(text)] == ["train.py", "pkg/main.py", "pkg/main/__main__.py"]
-
-
 @pytest.mark.system
 def test_help_is_asked_without_a_gpu_and_what_hangs_or_fails_names_nothing(tmp_path: Path) -> None:
     (tmp_path / "t.py").write_text(ARGPARSE.replace("DEFAULT", "os.environ['CUDA_VISIBLE_DEVICES']") + "p.parse_args()")
     (tmp_path / "u.py").write_text("import os\n" + (tmp_path / "t.py").read_text())
     python, environ = Path(sys.executable), {"CUDA_VISIBLE_DEVICES": "0"}
-    assert ask_help(Program("t.py", ("t.py",)), python, tmp_path, environ) == {}  # a NameError
-    assert "batch-size" in ask_help(Program("u.py", ("u.py",)), python, tmp_path, environ)
-    assert ask_help(Program("u.py", ("u.py",)), Path("/nowhere/python"), tmp_path, environ) == {}
+    assert ask_help(["t.py"], python, tmp_path, environ) == {}  # a NameError
+    assert "batch-size" in ask_help(["u.py"], python, tmp_path, environ)
+    assert ask_help(["u.py"], Path("/nowhere/python"), tmp_path, environ) == {}

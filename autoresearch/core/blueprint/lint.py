@@ -18,7 +18,7 @@ from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.values import looks_like_command
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.shell.commands import ShellReading, SimpleCommand
-from autoresearch.core.shell.programs import FAR, nested_argv
+from autoresearch.core.shell.programs import FAR, nested_argv, python_file
 from autoresearch.core.shell.reading import read_shell
 
 _DETACHED = re.compile(r"\s(?:-[a-z]*d[a-z]*|--detach(?:=true)?)(?:\s|\Z)")
@@ -242,6 +242,7 @@ def _not_last(commands: list[SimpleCommand], where: str) -> Iterator[Finding]:
 _UNSEEN = "starts the trainer where this run cannot see how it ends"
 _FINISHED = "returns while the job waits or runs, and the run would look finished at once"
 _SEVERAL = "starts several trainings, and all of them would be one row"
+_ONE = "start one training, and let a campaign choose the values"
 _FOREGROUND = "start it in the foreground: the run survives the terminal anyway"
 _NOT_WAITED_FOR = (  # how a command begins that returns before the training ends, or starts more than one; what helps
     (r"(setsid|screen|daemonize|disown) ", _UNSEEN, _FOREGROUND),
@@ -257,7 +258,7 @@ _NOT_WAITED_FOR = (  # how a command begins that returns before the training end
         *(_FINISHED, "wait for the job's end in the same command, or `- launcher: kubernetes` in the notes"),
     ),
     (r"sky (?=(\S+ )*(launch|exec) )(\S+ )*(-d|--detach-run|--async) ", _FINISHED, "take out -d"),
-    (r"wandb (\S+ )*agent ", _SEVERAL, "start one training, and let a campaign choose the values"),
+    (r"wandb (\S+ )*agent |(parallel|xargs) ", _SEVERAL, _ONE),
 )
 
 
@@ -268,10 +269,12 @@ def _out_of_sight(shell_reading: ShellReading) -> Iterator[Finding]:
         message = "the command ends in the background: the run would look finished at once"
         hint = "take out the `&` (and nohup): the run survives the terminal anyway"
         yield warning(meant[-1].line, "background", message, hint)
+    yield from _several(shell_reading)
     for simple in shell_reading.commands:
         if simple.depth or not simple.live or simple.python or not simple.argv:
             continue
-        argv = ["setsid", *simple.argv] if "setsid" in simple.words[:3] else [simple.name, *simple.argv[1:]]
+        before = next((word for word in simple.words[:3] if word in ("setsid", "xargs") and simple.may_train), "")
+        argv = [before, *simple.argv] if before else [simple.name, *simple.argv[1:]]
         text = "".join(f"{word} " for word in argv[: len(argv) - len(nested_argv(argv))])
         rows = (row for row in _NOT_WAITED_FOR if re.match(row[0], text))
         if row := next(rows, None):
@@ -279,6 +282,17 @@ def _out_of_sight(shell_reading: ShellReading) -> Iterator[Finding]:
         elif _is_multirun(simple.argv):
             hint = "give each key one value, and let a campaign vary them"
             yield warning(simple.line, "detached", f"a multirun {_SEVERAL}", hint, simple.where)
+
+
+def _several(shell_reading: ShellReading) -> Iterator[Finding]:
+    """Warn where a loop starts the training, or the same program is started twice in the background."""
+    trains = [one for one in shell_reading.commands if one.live and one.may_train and not one.python]
+    if trains and trains[-1].repeated:
+        yield warning(trains[-1].line, "detached", f"a loop {_SEVERAL}", _ONE, trains[-1].where)
+    beside = [one for one in trains if one.end == "&"]
+    names = [python_file(one.argv) or one.name for one in beside]
+    if twice := next((one for one, name in zip(beside, names, strict=True) if names.count(name) > 1), None):
+        yield warning(twice.line, "detached", f"`&` {_SEVERAL}", _ONE, twice.where)
 
 
 def _is_multirun(argv: Sequence[str]) -> bool:

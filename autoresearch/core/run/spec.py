@@ -63,6 +63,7 @@ class RunSpec:
     created: float  # wall clock, seconds
     launcher: str = "tmux"
     objective: Objective | None = None
+    metric_line: str = ""  # the line of source that prints the objective, where nothing else names it
     branch: str = ""
     commit: str = ""
     recipe_in_commit: str = ""  # path of the recipe in that commit; "" if it is not in it
@@ -99,6 +100,11 @@ class RunSpec:
     far_paths: dict[str, str] = field(default_factory=dict)  # host with its own code: local -> remote path
     plugins: dict[str, str] = field(default_factory=dict)  # `trainers.NAME` -> distribution and version, if it is one
     swarm: Swarm | None = None  # the server side, in AgentJet's swarm mode
+
+    @property
+    def needs_metric(self) -> bool:
+        """Whether somebody named the objective, or its trainer has one; what only a text showed is no promise."""
+        return self.objective is not None and not self.metric_line
 
     @property
     def unkept(self) -> str:

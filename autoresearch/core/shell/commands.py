@@ -39,6 +39,7 @@ class SimpleCommand:
     live: bool = True  # False: in a branch that is not taken, or in a function that nobody calls
     parent: SimpleCommand | None = None  # the program that passes it on: `ray job submit -- X`, `sbatch x.sub`, ssh
     python: bool = False  # started by a Python file
+    repeated: bool = False  # by a loop that goes round more than once, as far as is known
 
     @property
     def name(self) -> str:
@@ -89,6 +90,11 @@ class ShellReading:
     def own(self) -> tuple[SimpleCommand, ...]:
         """The commands of the text itself, without those of nested texts and scripts."""
         return tuple(one for one in self.commands if not one.depth and not one.where)
+
+    @property
+    def programs(self) -> tuple[Script, ...]:
+        """The Python programs that it starts, with their texts."""
+        return tuple(one for one in self.scripts if one.kind == "python" and one.text is not None)
 
     def trainer(self, recognises: Callable[[str], bool]) -> SimpleCommand | None:
         """The command that starts the trainer; None if none is recognised.

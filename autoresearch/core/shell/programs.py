@@ -49,6 +49,7 @@ PASS_ON = frozenset(
      "kubectl", "ray", "parallel", "find", "watch", "tmux", "screen", "conda", "mamba", "uv", "poetry", "pixi"]
 )  # fmt: skip
 """Programs that run the command in their arguments, perhaps on another machine or in another file system."""
+_OF_MODULES = frozenset({"torchrun", "deepspeed", "accelerate"})
 ELSEWHERE = frozenset({"sbatch", "srun", "ssh", "kubectl"})
 FAR = frozenset({"docker", "podman", "singularity", "apptainer", "kubectl"})
 _STARTED = re.compile(
@@ -140,18 +141,17 @@ def text_after_c(argv: Sequence[str]) -> int:
 
 
 def python_file(argv: Sequence[str]) -> str:
-    """The file of the Python program that a command runs, also for a module; "" for anything else."""
+    """The file of the Python program that a command runs, by whatever launcher, also for a module; "" for none."""
     name = base(argv[0]) if argv else ""
-    if name.endswith(".py"):
-        return argv[0]
-    if not (name.startswith("python") or name in ("torchrun", "deepspeed", "accelerate")):
+    python = name.startswith("python")
+    if name in BESIDE or name in SHELLS:
         return ""
-    for before, word, following in zip(argv, argv[1:], [*argv[2:], ""], strict=False):
-        if word in ("-m", "--module") and re.fullmatch(r"[\w.]+", following):
+    for before, word, following in zip(["", *argv], argv, [*argv[1:], ""], strict=False):
+        if word in ("-m", "--module") and re.fullmatch(r"[\w.]+", following) and (python or name in _OF_MODULES):
             return f"{following.replace('.', '/')}.py"
-        if word.endswith(".py"):
+        if word.endswith(".py") and word[:1] != "-" and "=" not in word:
             return word
-        if name.startswith("python") and (word == "-c" or (word[:1] != "-" and before not in ("-X", "-W"))):
+        if python and (word == "-c" or (before and word[:1] != "-" and before not in ("-X", "-W"))):
             return ""
     return ""
 

@@ -1,13 +1,21 @@
-"""The commands that a Python file starts, as far as they stand in it: `subprocess.run("...")`, `os.system`, lists."""
+"""What Python files say of commands: those that one starts (`subprocess.run("...")`, `os.system`, lists), and the file
+of a program that the project's own package installs.
+"""
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import posixpath
 import re
 import shlex
 import warnings
 from collections.abc import Iterator
 
+from autoresearch.core.shell.commands import OpenText
+from autoresearch.core.shell.programs import BESIDE, PASS_ON, SHELLS
+
+_PACKAGED = ("pyproject.toml", "setup.cfg", "setup.py")  # they name the programs of a package
 _STARTS = re.compile(r"(?i).*(?:exec|run|system|shell|cmd|command|popen|spawn|output).*|call|check_call")
 
 
@@ -49,4 +57,16 @@ def _command(node: ast.expr) -> str:
             return "".join(text or "$UNKNOWN" for text in texts) if any(texts) else ""
         case ast.Call(func=ast.Attribute(attr="format" | "split", value=text)):
             return _command(text)
+    return ""
+
+
+def entry_point(program: str, base: str, open_text: OpenText) -> str:
+    """The file behind a program's name, by `[project.scripts]` of the package in `base`; "" for any other."""
+    if not re.fullmatch(r"[A-Za-z][\w.-]*", program) or program in SHELLS | BESIDE | PASS_ON:
+        return ""
+    entry = re.compile(rf"""(?m)(?<![\w.-]){re.escape(program)}["']?\s*=\s*["']?([\w.]+):\w+""")
+    for file in _PACKAGED:
+        with contextlib.suppress(OSError, ValueError):
+            if match := entry.search(open_text(posixpath.join(base, file))):
+                return f"{match[1].replace('.', '/')}.py"
     return ""

@@ -190,7 +190,8 @@ class Reader:
                 values = self.words.all_of(clause.children_by_field_name("value"), shell)
             elif clause.type != "c_style_for_statement":
                 self._sequence(own[:body], shell)
-            inner = shell.copy(sure=False)
+            loops = "for" in clause.type or clause.type == "while_statement"
+            inner = shell.copy(sure=False, repeated=shell.repeated or (loops and not (variable and len(values) == 1)))
             if variable:
                 inner.variables[variable] = values[0] if len(values) == 1 else unknown(f"${variable}")
             self._sequence(own[body:], inner)
@@ -378,6 +379,7 @@ class Reader:
             live=shell.live,
             parent=shell.parent,
             python=shell.python,
+            repeated=shell.repeated,
         )
         self.commands.append(simple)
         return simple
@@ -417,7 +419,9 @@ class Reader:
             self._script(argv, simple, child, kind="shell" if known else "", must=known)
         for text in programs.nested_texts(simple.words, simple.argv):
             self.read(text, child.copy(**inner))
-        if (file := programs.python_file(argv)) and not shell.python:
+        own = name in self.functions or not argv or shell.python
+        installed = "" if own else python_calls.entry_point(argv[0], self.base, self.open_text)
+        if not shell.python and (file := programs.python_file(argv) or installed):
             self._script([file], simple, child, kind="python", must=False)
         _change(name, argv, shell)
         self.made.append(simple)
@@ -535,6 +539,10 @@ class Reader:
 
     def _opened(self, script: Script, arguments: list[str]) -> Script:
         paths = [script.path]
+        if script.kind == "python":
+            stem = script.path.removesuffix(".py")
+            above = posixpath.normpath(posixpath.join(script.cwd or "", "src", script.name))
+            paths += [f"{stem}/__main__.py", f"{stem}/__init__.py", above]
         if script.kind == "make" and script.name == "Makefile":
             paths = [posixpath.join(posixpath.dirname(script.path), name) for name in _MAKEFILES]
         for path in paths:

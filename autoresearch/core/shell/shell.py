@@ -65,6 +65,7 @@ class Shell:
     depth: int = 0  # of nested texts
     parent: SimpleCommand | None = None  # the program that passes commands on
     python: bool = False  # the text stands in a Python file
+    repeated: bool = False  # it is the body of a loop
     work: Work = field(default_factory=Work)  # one for all shells of a reading
 
     def copy(self, **changes: Any) -> Shell:

@@ -9,18 +9,15 @@ from pathlib import Path
 from autoresearch.core.campaign.spec import Rules, parse_target
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
-from autoresearch.core.text.regex import later
 from autoresearch.errors import InputMissing, NotFoundError, UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
-from autoresearch.lab.campaign_setup.first_blueprint import metric_candidates
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
+from autoresearch.lab.recipes.printed_names import PrintedName, candidates
 from autoresearch.records.index import Index
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
-from autoresearch.runner.metric_lines import is_validation
 from autoresearch.trainers import ask
 
-_SCORE = later(r"(?i)reward|return|score|acc(?:uracy)?(?![a-z])|fitness|success|win_?rate")
 UNRULED_IDEAS = 4  # no stop rule given: the baseline and three ideas, then a question
 
 
@@ -48,8 +45,8 @@ def _target(campaign_file: CampaignFile, objective: Objective) -> float | None:
 def objective_of(setup: CampaignSetup) -> Objective:
     """Flag or campaign file over blueprint over trainer, for the metric and for its direction.
 
-    UsageError without a metric. Where nobody names one, it is the one that the last run of the blueprint printed, if
-    only one of its metrics was measured on held-out data, or else only one is a score.
+    UsageError without a metric. Where nobody names one, it is the best of what the last run of the blueprint printed,
+    or of what its program's text prints.
     """
     notes, trainer, sources = setup.blueprint.notes, setup.trainer_settings.trainer, setup.sources
     usual = trainer.objective(setup.trainer_settings.whole)
@@ -57,8 +54,7 @@ def objective_of(setup: CampaignSetup) -> Objective:
     name = own or notes.metric or (usual.metric if usual else "")
     metric = ask.server(trainer).recorded_metric(name, notes)
     if not metric:
-        run, metric = _printed_metric(setup)
-        sources["metric"] = f"none was named; run {run} printed it"
+        metric, sources["metric"] = _printed_metric(setup)
     elif not own:
         sources["metric"] = "blueprint" if notes.metric else f"trainer {trainer.name}"
     try:
@@ -82,15 +78,21 @@ def objective_of(setup: CampaignSetup) -> Objective:
 
 
 def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:
-    """The last run of the blueprint, and the one of its metrics that is an objective. InputMissing without one."""
+    """The metric that is an objective, of the last run of the blueprint or else in its program's text, and its source.
+
+    Raises InputMissing without one.
+    """
     resolved = setup.trainer_settings.resolved
     run, printed = _printed(resolved.path, setup.parts.index)
-    likely = [key for key in printed if is_validation(key)] or [key for key in printed if _SCORE.search(key)]
+    likely = [one.name for one in candidates(map(PrintedName, printed))]
     if len(likely) == 1:
-        return run, likely[0]
+        return likely[0], f"none was named; run {run} printed it"
+    found = setup.trainer_settings.found_metric
+    if found is not None and (not printed or found.name in printed):
+        return found.name, f"none was named; {found.printed}"
     start = f"autoresearch run {shlex.quote(str(resolved.path))}"
     names = f"{run} printed {', '.join(printed[:8])}" if printed else f"one run lists what it prints: {start}"
-    in_text = metric_candidates(setup.blueprint.launch_command, resolved.codebase)
+    in_text = [one.name for one in setup.trainer_settings.texts.objectives()]
     raise InputMissing(
         f"the trainer {setup.trainer_settings.trainer.name} has no usual metric and none is named",
         hint=f"--metric NAME, or `- metric: NAME` in the notes of the blueprint; {names}",

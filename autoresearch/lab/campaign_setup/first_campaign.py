@@ -16,13 +16,12 @@ from pathlib import Path
 
 from autoresearch.core.campaign.usual_space import on_one_line, usual_space
 from autoresearch.core.text.session_and_branch_names import slugify
-from autoresearch.lab.campaign_setup.first_blueprint import program_paths
+from autoresearch.lab.campaign_setup.first_blueprint import settings_of
 from autoresearch.lab.campaign_setup.proposer_spec import space_line
 from autoresearch.lab.json_schemas import first_line
 from autoresearch.lab.recipes.overrides import LaunchSettings
-from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint, resolve_blueprint
-from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
-from autoresearch.trainers import registry
+from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings
 
 COUNT = 8
 IDEAS = "ideas"  # the directory of the patches
@@ -50,9 +49,8 @@ def first_campaign(blueprint: Path, environ: Mapping[str, str], name: str) -> Fi
 
     Raises BlueprintError for a blueprint that is invalid.
     """
-    resolved = resolve_blueprint(read_blueprint(blueprint), environ=environ)
-    trainer = registry.for_blueprint(resolved.blueprint, shell_reading=resolved.shell_reading)
-    settings = ask_trainer(trainer, resolved)
+    settings = settings_of(read_blueprint(blueprint), environ)
+    resolved, trainer = settings.resolved, settings.trainer
     metric = "" if resolved.blueprint.notes.metric or settings.objective else (
         "# metric: NAME  # the number that counts; without it, the one that a first run shows to be a score\n"
     )  # fmt: skip
@@ -63,9 +61,9 @@ def first_campaign(blueprint: Path, environ: Mapping[str, str], name: str) -> Fi
     if space := usual_space(launch.settings):
         lines = [f"  {key}: {on_one_line(values)}" for key, values in space.items()]
         return FirstCampaign("\n".join([f"{head}space:  # what the ideas vary", *lines, ""]), varies=tuple(space))
-    command, codebase = resolved.blueprint.launch_command, resolved.codebase
-    for path in program_paths(command, codebase):
-        if ideas := _ideas(path, base_of(blueprint)):
+    command = resolved.blueprint.launch_command
+    for program in resolved.shell_reading.programs:
+        if ideas := _ideas(resolved.codebase / program.path, base_of(blueprint)):
             return _queued(head, ideas)
     if line := space_line(launch):
         remark = f"nothing is varied yet: only you know what the numbers of `{command}` are; see `space:` in {name}"

@@ -22,7 +22,7 @@ from autoresearch.errors import UsageError
 from autoresearch.git_repo.checkout import Checkout, NoCheckout, locate
 from autoresearch.git_repo.comparison import diff
 from autoresearch.git_repo.git import GitFailed
-from autoresearch.lab.campaign_setup.first_blueprint import first_blueprint, printed_metric
+from autoresearch.lab.campaign_setup.first_blueprint import first_blueprint
 from autoresearch.lab.campaign_setup.typed_command import TYPED, short_name
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint
@@ -118,15 +118,13 @@ def _write(command: str, directory: Path, path: Path, metric: str, like: Path | 
     """Write a blueprint of this command; `like`: with all else as that one has it."""
     title = path.parent.name if path.stem == "baseline" else f"{path.parent.name} {path.stem}"
     purpose = f"One side of a proof, see {path.parent.name}.yaml: `{command}`"
-    base = base_of(path)
     if like is not None:
         own = read_blueprint(like).blueprint
         fields = fields_like(own, launch_command=command, title=title, purpose=purpose, slug="", result_dir="")
+        below = os.path.relpath(directory / fields.default_result_dir(), base_of(path))
+        fields = replace(fields, result_dir=f"./{below}")
     else:
-        found = metric or printed_metric(command, directory)
-        fields = replace(first_blueprint(directory, command, found, purpose, path), title=title)
-        fields = replace(fields, codebase_dir=f"./{os.path.relpath(directory, base)}")
-    fields = replace(fields, result_dir=f"./{os.path.relpath(directory / fields.default_result_dir(), base)}")
+        fields = first_blueprint(directory, command, metric, purpose, path, title)
     path.write_text(render_blueprint(fields), encoding="utf-8")
 
 

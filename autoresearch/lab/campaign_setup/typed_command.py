@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.lint import RECORDS
 from autoresearch.core.text.session_and_branch_names import first_free, slugify
-from autoresearch.lab.campaign_setup.first_blueprint import first_blueprint, printed_metric
+from autoresearch.lab.campaign_setup.first_blueprint import first_blueprint
 from autoresearch.lab.render import render_blueprint
-from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import read_blueprint
 
 TYPED = f"{RECORDS}/typed"  # in the repository, beside the records
 _STARTERS = re.compile(r"\A(?:(?:uv run|python3?(?:\.\d+)?|bash|sh)\s+(?:-\w+\s+)?)+")
@@ -21,7 +19,7 @@ _SUFFIX = re.compile(r"\.(?:py|sh)\b")
 def typed_blueprint(command: str, directory: Path, metric: str = "") -> Path:
     """Write the blueprint that runs a command in this directory as it stands; the one of an earlier time is kept.
 
-    metric: the objective; "" is the number that the program's text shows to be one.
+    metric: the objective; "" leaves it to what the trainer or the program's text shows, as in any blueprint.
     """
     root = next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), directory)
     folder = root / TYPED
@@ -30,10 +28,7 @@ def typed_blueprint(command: str, directory: Path, metric: str = "") -> Path:
     if path.exists():
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    base = base_of(path)
-    fields = first_blueprint(directory, command, metric or printed_metric(command, directory), "", path)
-    fields = replace(fields, codebase_dir=os.path.relpath(directory, base))
-    fields = replace(fields, result_dir=os.path.relpath(directory / fields.default_result_dir(), base))
+    fields = first_blueprint(directory, command, metric, "", path)
     path.write_text(render_blueprint(fields), encoding="utf-8")
     return path
 

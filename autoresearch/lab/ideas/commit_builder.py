@@ -235,7 +235,8 @@ def _launch_files(
     checkout: Checkout, commit: str, codebase: Path, command: str, variables: tuple[tuple[str, str], ...]
 ) -> tuple[Mapping[str, str], Mapping[str, object]]:
     """The scripts that a command starts, as a commit holds them, and the flags of its program."""
-    texts = LaunchTexts(command, codebase, dict(variables), CommitFiles(checkout, commit))
+    files = CommitFiles(checkout, commit)
+    texts = LaunchTexts(shell_reader(codebase, dict(variables), files)(command, ()), codebase, files)
     return texts.scripts(checkout.root), texts.flags()
 
 

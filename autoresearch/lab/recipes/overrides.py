@@ -12,9 +12,10 @@ from autoresearch.core.campaign.overrides import canonical, flatten
 from autoresearch.core.campaign.recipe_edits import apply_overrides
 from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import Recipe, Trainer
+from autoresearch.core.shell.programs import python_file
+from autoresearch.core.shell.reading import simple_commands
 from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError
-from autoresearch.lab.recipes.program_flags import programs
 from autoresearch.lab.recipes.shell_settings import (
     plain_key,
     settings_in,
@@ -161,7 +162,9 @@ class LaunchSettings:
         return next(takes, "")
 
     def _recognises(self, command: str) -> bool:
-        return self.trainer.recognises(command) if self.own_words else any(programs(command))
+        if self.own_words:
+            return self.trainer.recognises(command)
+        return any(python_file(one.argv) for one in simple_commands(command))
 
     def _refuse_unknown(self, key: str) -> None:
         """Raise BlueprintError for a key that neither recipe, command, scripts nor program have."""

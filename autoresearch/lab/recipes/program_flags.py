@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from autoresearch.core.campaign.overrides import flatten
-from autoresearch.core.shell.reading import simple_commands
 from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.yaml_files import parse_mapping
@@ -37,28 +34,6 @@ _HELP_FLAG = later(
 )
 _HELP_DEFAULT = later(r"[\[(][Dd]efault(?:s to)?[:=]?\s*(?P<value>[^\])]{1,60})[\])]")
 _HYDRA_CONFIG = later(r"(?s)== Config ==\n(?P<config>.*?)\n\s*\n(?:Powered by Hydra|\Z)")
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A Python program that a command starts: its file, and the words that name it."""
-
-    path: str  # relative to the working directory, or absolute
-    words: tuple[str, ...]  # `train.py`, or `-m package.module`
-
-
-def programs(text: str) -> Iterator[Program]:
-    """The Python programs that a shell text starts, as it names them; one behind a variable is left out."""
-    for simple in simple_commands(text):
-        argv = simple.argv
-        for n, word in enumerate(argv):
-            if word == "-m" and n + 1 < len(argv) and re.fullmatch(r"[\w.]+", argv[n + 1]):
-                path = argv[n + 1].replace(".", "/")
-                yield from (Program(one, (word, argv[n + 1])) for one in (f"{path}.py", f"{path}/__main__.py"))
-                break
-            if word.endswith(".py") and not word.startswith("-") and "$" not in word:
-                yield Program(word, (word,))
-                break
 
 
 def parser_of(source: str) -> str:
@@ -87,12 +62,13 @@ def flags_in(source: str) -> dict[str, object]:
     return found
 
 
-def ask_help(program: Program, interpreter: Path, cwd: Path, environ: Mapping[str, str]) -> dict[str, object]:
+def ask_help(program: Sequence[str], interpreter: Path, cwd: Path, environ: Mapping[str, str]) -> dict[str, object]:
     """The flags, or with hydra the dotted keys, that a program's `--help` names; {} if it does not answer in time.
 
-    The program sees no GPU. It must be one of `parser_of`.
+    program: the words that start it behind the interpreter, `train.py` or `-m package.module`; it must be one of
+    `parser_of`. It sees no GPU.
     """
-    words = [str(interpreter), *program.words, "--help"]
+    words = [str(interpreter), *program, "--help"]
     quiet = {**environ, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
     quiet |= {"PYTHONDONTWRITEBYTECODE": "1", "WANDB_MODE": "disabled"}  # it shall leave nothing behind
     try:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import urllib.parse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.run.targets import Kind, Target, kind_of
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.shell.commands import SimpleCommand
+from autoresearch.core.shell.programs import ELSEWHERE
 from autoresearch.errors import UsageError
 from autoresearch.lab.settings import Settings
 from autoresearch.launchers import gpus
@@ -25,6 +28,7 @@ _PROCESSES: Mapping[str, str] = {  # of programs that start a process for each G
     "accelerate": "--num-processes",
     "deepspeed": "--num-gpus",
 }
+_OWN = re.compile(r"(?!max_)(?:\w+_)?(?:n_?|num_)?gpus(?:_per_node)?|nproc(?:_per_node)?|(?:num_)?devices")
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ANYWAY = "--no-gpu-check (of a campaign: `--set gpu_check=false`) starts it all the same"
 
@@ -111,11 +115,17 @@ class GpuRequest:
 
 
 def needed(
-    trainer: Trainer, whole: Recipe, command: str, environ: Mapping[str, str], commands: Iterable[SimpleCommand]
+    trainer: Trainer,
+    whole: Recipe,
+    command: str,
+    environ: Mapping[str, str],
+    commands: Iterable[SimpleCommand],
+    read: Callable[[SimpleCommand, str], Recipe] = lambda *_: {},
 ) -> int:
     """GPUs needed on this machine; 0 if nothing says, or if a remote Ray cluster provides them.
 
-    The recipe's word comes first, then those of the commands that start processes.
+    The recipe's word comes first, then those of the commands that start processes, then keys that name GPUs in the
+    recipe of a trainer that we do not know. read: the YAML file that a command names.
     """
     job = ray_job.find(command)
     address = (job.address if job else "") or environ.get("RAY_API_SERVER_ADDRESS") or environ.get("RAY_ADDRESS") or ""
@@ -123,11 +133,17 @@ def needed(
     if address not in ("auto", "local") and host not in _HERE:
         return 0
     known = trainer.gpus(whole)
-    return started(commands) if known is None else known
+    if known is not None:
+        return known
+    own = [] if trainer.named else [_number(value) for key, value in flatten(whole).items() if _is_own(key)]
+    return started(commands, read) or max(own, default=0)
 
 
-def started(commands: Iterable[SimpleCommand]) -> int:
-    """How many GPUs commands use: the processes of their launchers, else the GPUs that CUDA_VISIBLE_DEVICES names."""
+def started(commands: Iterable[SimpleCommand], read: Callable[[SimpleCommand, str], Recipe] = lambda *_: {}) -> int:
+    """How many GPUs commands use: the processes of their launchers, or what a setting of the program's own says.
+
+    Else the GPUs that CUDA_VISIBLE_DEVICES names.
+    """
     most, named, exported = 0, set[str](), ""
     for one in commands:
         if not one.live or one.elsewhere:
@@ -140,23 +156,36 @@ def started(commands: Iterable[SimpleCommand]) -> int:
         ids = [word.strip() for word in (visible or "").split(",")]
         if not one.may_train or (known and ids[0] in ("", "-1")):
             continue
-        count = _processes(one.argv)
+        count = None if one.name in ELSEWHERE else _processes(one, read)
         most = max(most, count or 0)
         if count is None and known:
             named |= set(ids)
     return max(most, len(named))
 
 
-def _processes(argv: Sequence[str]) -> int | None:
-    """The processes that a launcher starts on this machine; None if it does not say, or is none."""
+def _is_own(key: str) -> bool:
+    """Whether a key, or the name of a flag, says how many GPUs a program takes: `trainer.n_gpus_per_node`."""
+    return _OWN.fullmatch(key.lstrip("-+").rpartition(".")[2].replace("-", "_")) is not None
+
+
+def _number(value: object) -> int:
+    return int(str(value)) if str(value).isdecimal() else 0
+
+
+def _processes(simple: SimpleCommand, read: Callable[[SimpleCommand, str], Recipe]) -> int | None:
+    """The processes that a launcher starts on this machine, or the GPUs of a program; None if it does not say."""
+    argv = simple.argv
     module = argv[argv.index("-m") + 1 :][:1] if "-m" in argv else []
     option = next((_PROCESSES[one] for one in (argv[0].rpartition("/")[2], *module) if one in _PROCESSES), None)
-    if option is None:
-        return None
     found: dict[str, str] = {}
     for word, following in zip(argv, [*argv[1:], ""], strict=True):
         name, joined, value = word.partition("=")
         found.setdefault(name.replace("_", "-"), value if joined else following)
+    if option is None:
+        named = ((key, value) for key, value in found.items() if key[:2] == "--" or "." in key)
+        return max((_number(value) for key, value in named if _is_own(key)), default=0) or None
+    if option == "--num-processes" and option not in found and (path := found.get("--config-file")):
+        found |= {f"--{key.replace('_', '-')}": str(value) for key, value in read(simple, path).items()}
     count = found.get(option, "")
     if "--cpu" in found or not count.isdecimal():
         return 0 if "--cpu" in found or count == "cpu" else None

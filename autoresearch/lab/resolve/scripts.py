@@ -17,16 +17,17 @@ from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.shell.commands import Script, ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import read_shell
-from autoresearch.lab.recipes.program_flags import Program, ask_help, flags_in, parser_of, programs
+from autoresearch.lab.recipes.printed_names import PrintedName, objectives_of
+from autoresearch.lab.recipes.program_flags import ask_help, flags_in, parser_of
 from autoresearch.lab.resolve.files import OURS, Files
 
 _BYTES = 1 << 18  # a longer file is data; only its beginning is read
-_SOURCE_BYTES = 1 << 20
 MOST_SOURCES = 40  # modules of one program that are read
 _SUFFIXES = (".yaml", ".yml", ".toml", ".json")
-_CONFIG = re.compile(r"--(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
+_CONFIG = re.compile(r"(?:--)?(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
 _HYDRA_NAME, _HYDRA_PATH = re.compile(r"--config[-_]name|-cn"), re.compile(r"--config[-_](?:path|dir)|-cp|-cd")
-_DEFAULT = re.compile(r"\bdirname\(__file__\),\s*\"configs\",\s*\"([\w.-]+\.ya?ml)\"")  # of NeMo-RL's examples
+_HYDRA = re.compile(r"""(config_path|config_name)\s*=\s*["']([\w./-]{1,200})["']""")
+_YAML = re.compile(r"""["']([\w./-]{1,200}\.ya?ml)["']""")
 
 
 def shell_reader(
@@ -59,34 +60,44 @@ def shell_reader(
 def recipe_of(shell_reading: ShellReading, codebase: Path, files: Files = OURS) -> Path | None:
     """The recipe that the trainer's command names, or that its program has.
 
-    It is an existing file behind an option for it (`--config X`, hydra's `--config-name X`), else the only one that is
-    an operand of a program (`axolotl train X.yml`). None if there is no such file: the command may make it, or the
-    option means something else.
+    It is an existing file behind an option for it (`--config X`, hydra's `--config-name X`, `config=X`), else the only
+    one that is an operand of a program (`axolotl train X.yml`), else the only one that its program's text names. None
+    if there is no such file: the command may make it, or the option means something else.
     """
-    sources = {script.path: script.text or "" for script in shell_reading.scripts if script.kind == "python"}
     commands = [one for one in reversed(shell_reading.commands) if one.live and one.may_train]
 
     def first(simple: SimpleCommand, paths: Iterable[str]) -> Path | None:
         candidates = (codebase / (simple.cwd or "") / path for path in paths if "$" not in path)
         return next((one for one in candidates if one.suffix in _SUFFIXES and files.kind(one) == "file"), None)
 
-    named = (first(command, _named(command, sources)) for command in commands)
+    if named := next(filter(None, (first(command, _named(command, shell_reading)) for command in commands)), None):
+        return named
     operands = dict.fromkeys(filter(None, (first(command, _operands(command)) for command in commands)))
-    return next(filter(None, named), None) or (next(iter(operands)) if len(operands) == 1 else None)
+    texts = (_in_text(script, codebase) for script in shell_reading.programs)
+    told = dict.fromkeys(path for paths in texts for path in paths if files.kind(path) == "file")
+    return next((next(iter(found)) for found in (operands, told) if len(found) == 1), None)
 
 
-def _named(simple: SimpleCommand, sources: Mapping[str, str]) -> Iterator[str]:
-    """The files that options of the program name, then the one that its text has."""
+def _named(simple: SimpleCommand, shell_reading: ShellReading) -> Iterator[str]:
+    """The files that options of the program name."""
     own, program = _own_words(simple), python_file(simple.argv)
     yield from _options(own, _CONFIG)
-    folder = Path(program).parent
+    folder, text = Path(program).parent, next((one.text for one in shell_reading.programs if one.name == program), "")
+    in_text = [match[2] for match in _HYDRA.finditer(text or "") if match[1] == "config_path"]
     for name in _options(own, _HYDRA_NAME):
         name = name if name.endswith((".yaml", ".yml")) else f"{name}.yaml"
-        for path in _options(own, _HYDRA_PATH) or ["config"]:
+        for path in _options(own, _HYDRA_PATH) or [*in_text, "config"]:
             yield from (str(folder / path / name), str(Path(path) / name))
-    text = next((text for path, text in sources.items() if program and path.endswith(program.removeprefix("./"))), "")
-    if match := _DEFAULT.search(text):
-        yield str(folder / "configs" / match[1])
+
+
+def _in_text(program: Script, codebase: Path) -> Iterator[Path]:
+    """The YAML files that the text of a program names, hydra's among them."""
+    text, folder = program.text or "", (codebase / program.path).parent
+    hydra = {match[1]: match[2] for match in _HYDRA.finditer(text)}
+    if "config_name" in hydra:
+        yield folder / hydra.get("config_path", ".") / f"{hydra['config_name'].removesuffix('.yaml')}.yaml"
+    for match in _YAML.finditer(text):
+        yield from (codebase / (program.cwd or "") / match[1], folder / match[1], folder / "configs" / match[1])
 
 
 def _operands(simple: SimpleCommand) -> list[str]:
@@ -146,39 +157,45 @@ def _finding(script: Script, where: str, line: int, *, must: bool) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class LaunchTexts:
-    """A command in its codebase, with its variables: the texts of what it starts there."""
+    """The texts of what a command starts in its codebase."""
 
-    command: str
+    reading: ShellReading
     codebase: Path
-    variables: Mapping[str, str]
     files: Files = OURS
 
     def scripts(self, root: Path) -> dict[str, str]:
         """The shell scripts below `root` that it starts: path from `root` -> text."""
-        read = [one for one in self._scripts() if one.kind != "make"]
+        read = [one for one in self.reading.scripts if one.text is not None and one.kind not in ("make", "python")]
         paths = {os.path.relpath(os.path.normpath(self.codebase / one.path), root): one.text or "" for one in read}
         return {path: text for path, text in paths.items() if not path.startswith("..")}
 
     def flags(self) -> dict[str, object]:
         """The flags of its program that stand in its text: `--lr` -> default, as `LaunchSettings` takes them."""
         found: dict[str, object] = {}
-        for _, _, source in self._programs():
-            found = {**{f"--{key}": value for key, value in flags_in(source).items()}, **found}
+        for program in self.reading.programs:
+            found = {**{f"--{key}": value for key, value in flags_in(program.text or "").items()}, **found}
         return found
 
     def flags_of_help(self, interpreter: Path, environ: Mapping[str, str]) -> dict[str, object]:
-        """The same, as the program's own `--help` names them; {} if it may not be asked."""
-        for program, cwd, source in self._programs():
-            if parser := parser_of(source):
-                found = ask_help(program, interpreter, cwd, {**environ, **self.variables})
+        """The same, as the program's own `--help` names them; {} if it may not be asked. environ: the program's."""
+        for program in self.reading.programs:
+            if parser := parser_of(program.text or ""):
+                named = any(program.name in one.words for one in self.reading.commands)
+                module = program.name.removesuffix(".py").replace("/", ".")
+                words = [program.name] if named else ["-m", module]
+                found = ask_help(words, interpreter, self.codebase / (program.cwd or ""), environ)
                 dashes = "" if parser == "hydra" else "--"
                 return {f"{dashes}{key}": value for key, value in found.items()}
         return {}
 
+    def objectives(self) -> list[PrintedName]:
+        """The numbers that its programs print and of which any may be the objective, as their texts show them."""
+        return objectives_of({program.where: program.text or "" for program in self.reading.programs})
+
     def sources(self) -> dict[str, str]:
         """The texts of the Python programs that it starts, and of the modules beside them that they import."""
         found: dict[str, str] = {}
-        left = [(cwd / program.path, source) for program, cwd, source in self._programs()]
+        left = [(self.codebase / program.path, program.text or "") for program in self.reading.programs]
         while left and len(found) < MOST_SOURCES:
             path, source = left.pop()
             if (name := os.path.relpath(path, self.codebase)) in found:
@@ -187,21 +204,5 @@ class LaunchTexts:
             for module in re.findall(r"(?m)^\s*(?:from|import)\s+\.?(\w[\w.]*)", source):
                 beside = path.parent / f"{module.replace('.', '/')}.py"
                 if self.files.kind(beside) == "file":
-                    left.append((beside, self._text(beside)))
+                    left.append((beside, self.files.read(beside, _BYTES).decode("utf-8", "replace")))
         return found
-
-    def _scripts(self) -> list[Script]:
-        found = shell_reader(self.codebase, self.variables, self.files)(self.command, ()).scripts
-        return [one for one in found if one.text is not None and one.kind != "python"]
-
-    def _programs(self) -> Iterator[tuple[Program, Path, str]]:
-        """The Python programs that command and scripts start: (program, working directory, its text)."""
-        scripts = ((one.text or "", self.codebase / (one.cwd or "")) for one in self._scripts())
-        for text, cwd in ((self.command, self.codebase), *scripts):
-            for program in programs(text):
-                paths = (cwd / program.path, cwd / "src" / program.path)
-                if there := next((path for path in paths if self.files.kind(path) == "file"), None):
-                    yield program, cwd, self._text(there)
-
-    def _text(self, path: Path) -> str:
-        return self.files.read(path, _SOURCE_BYTES).decode("utf-8", "replace")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autoresearch.core.blueprint.document import MAX_BYTES
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
@@ -17,15 +18,16 @@ from autoresearch.core.run.trainer import Circumstances, Recipe, Recording, Sour
 from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.statistics.seeding import VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
-from autoresearch.errors import BlueprintError, ConflictError
+from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
 from autoresearch.lab.recipes import seeds
 from autoresearch.lab.recipes.overrides import LaunchSettings
+from autoresearch.lab.recipes.printed_names import PrintedName
 from autoresearch.lab.recipes.seeds import randomness_of
 from autoresearch.lab.resolve import gpu_check
 from autoresearch.lab.resolve.chat_template import drops_thinking
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
-from autoresearch.lab.yaml_files import edit
+from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers import ask, nrl_k8s, ray_job
 
 COPIES = "recipe"  # a directory in a result directory
@@ -73,8 +75,9 @@ class TrainerSettings:
     def sources(self) -> tuple[Source, ...]:
         """Files of metrics, as absolute paths: declared ones, ours, then those that the trainer writes anyway."""
         ours = (replace(self.recording.source, authority=RECORDED),) if self.recording else ()
+        told = self.found_metric.sources if self.found_metric else ()
         found: dict[str, Source] = {}
-        for source in (*self.resolved.blueprint.notes.source, *ours, *self.trainer.sources(self.whole)):
+        for source in (*self.resolved.blueprint.notes.source, *ours, *told, *self.trainer.sources(self.whole)):
             path = str((self.cwd / source.path).absolute())
             found.setdefault(path, replace(source, path=path))
         return tuple(found.values())
@@ -113,22 +116,36 @@ class TrainerSettings:
         return ("", "") if found is Randomness.UNKNOWN else (found.value, why)
 
     @property
+    def found_metric(self) -> PrintedName | None:
+        """The number that its program prints and that is the objective, where nobody names one."""
+        if self.resolved.blueprint.notes.metric or self.trainer.objective(self.whole):
+            return None
+        likely = self.texts.objectives()
+        return likely[0] if len(likely) == 1 and likely[0].objective else None
+
+    @property
+    def metric_line(self) -> str:
+        """The line of source that prints the objective, and where it stands; "" where no text shows it."""
+        name = self.objective.metric if self.objective else ""
+        return next((one.printed for one in self.texts.objectives() if one.name == name), "")
+
+    @property
     def texts(self) -> LaunchTexts:
         """The blueprint's command, and what it starts."""
-        resolved, blueprint = self.resolved, self.resolved.blueprint
-        return LaunchTexts(blueprint.launch_command, resolved.codebase, blueprint.notes.env, resolved.files)
+        return LaunchTexts(self.resolved.shell_reading, self.resolved.codebase, self.resolved.files)
 
     def launch(self, root: Path | None = None) -> LaunchSettings:
         """All that the blueprint's command can vary. `root`: of its repository; None for the codebase itself."""
         resolved, texts = self.resolved, self.texts
         recipe = resolved.inherited if resolved.recipe and resolved.recipe.suffix != ".toml" else None  # not edited
         return LaunchSettings(
-            self.trainer, recipe, texts.command, texts.scripts(root or resolved.codebase), texts.flags()
+            self.trainer, recipe, texts.reading.text, texts.scripts(root or resolved.codebase), texts.flags()
         )
 
     def with_help(self, launch: LaunchSettings, environ: Mapping[str, str]) -> LaunchSettings:
         """A launch with what the program's `--help` names."""
-        named = self.texts.flags_of_help(self.resolved.interpreter, environ)
+        resolved = self.resolved
+        named = self.texts.flags_of_help(resolved.interpreter, {**environ, **resolved.blueprint.notes.env})
         return replace(launch, flags={**named, **launch.flags})
 
     def launch_for(self, keys: Iterable[str], root: Path, environ: Mapping[str, str]) -> LaunchSettings:
@@ -152,13 +169,13 @@ class TrainerSettings:
 
     @property
     def objective(self) -> Objective | None:
-        """The metric of the blueprint, else the trainer's usual one.
+        """The metric of the blueprint, else the trainer's usual one, else the one that is found in its program's text.
 
         Raises BlueprintError for an expression that cannot be parsed, or whose direction is unknown.
         """
         notes, usual, path = self.resolved.blueprint.notes, self.trainer.objective(self.whole), self.resolved.path
         if not notes.metric:
-            return usual
+            return usual or (self.found_metric.objective if self.found_metric else None)
         try:
             parse(notes.metric)
         except ExpressionError as error:
@@ -197,8 +214,12 @@ class TrainerSettings:
         """A warning if no metric judges the run."""
         if self.objective:
             return ()
+        name, likely = "NAME", self.texts.objectives()
         message = f"no metric is named, and the trainer {self.trainer.name} has no usual one: the run cannot be judged"
-        return (Finding(Severity.WARNING, "no_metric", message, "add `- metric: NAME` to the notes"),)
+        if likely:
+            name = likely[0].name
+            message = f"no metric is named, and it may be {' or '.join(map(str, likely))}: the run cannot be judged"
+        return (Finding(Severity.WARNING, "no_metric", message, f"add `- metric: {name}` to the notes"),)
 
     @property
     def _last(self) -> SimpleCommand | None:
@@ -246,7 +267,15 @@ class TrainerSettings:
         if started is not None and started.elsewhere:
             return 0
         commands = self.resolved.shell_reading.commands
-        return gpu_check.needed(self.trainer, self.whole, self.understood, environ, commands)
+        return gpu_check.needed(self.trainer, self.whole, self.understood, environ, commands, self._file_of)
+
+    def _file_of(self, simple: SimpleCommand, path: str) -> Recipe:
+        """The YAML file that a command names, such as the configuration of `accelerate launch`; {} for any other."""
+        place = self.resolved.codebase / (simple.cwd or "") / path
+        try:
+            return parse_mapping(self.resolved.files.read(place, MAX_BYTES), path)
+        except (OSError, ValueError, AutoresearchError):
+            return {}
 
     def left_behind(self) -> str:
         """The output of an earlier run that this one would resume from; "" without any, or if that is allowed."""

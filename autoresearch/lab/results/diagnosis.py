@@ -148,7 +148,7 @@ def why_unmeasured(finished: FinishedRun, trainer: Trainer, measurement: Measure
         return None
     if trainer.named and not end.steps_seen and not measurement.steps:
         return Failure(FailureFamily.NO_STEP, f"{trainer.name} exited with 0 and printed no training step")
-    if spec.objective is None:
+    if spec.objective is None or not spec.needs_metric:
         return None
     names = dict.fromkeys(name for reading in measurement.readings for name in reading.metrics)
     near = nearest_lines(spec.objective.keys, names)

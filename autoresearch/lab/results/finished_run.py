@@ -67,7 +67,7 @@ class ExaminedRun:
     @property
     def needs_metric(self) -> bool:
         """Whether it is no success without a value; False for one without a named metric that did not fail."""
-        return self.finished.spec.objective is not None or self.failure is not None or bool(self.tampered)
+        return self.finished.spec.needs_metric or self.failure is not None or bool(self.tampered)
 
     @property
     def counted(self) -> float | None:

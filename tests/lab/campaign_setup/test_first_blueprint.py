@@ -10,13 +10,12 @@ import pytest
 
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.lab.campaign_setup.first_blueprint import (
-    candidates,
+    as_read,
     first_blueprint,
-    metric_candidates,
-    printed_names,
     training_command,
 )
 from autoresearch.lab.campaign_setup.first_campaign import FirstCampaign, first_campaign
+from autoresearch.lab.recipes.printed_names import PrintedName, candidates, printed_names
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.readers.console import find_metrics
@@ -43,8 +42,9 @@ def test_the_script_of_a_usual_name_or_the_only_one(tmp_path: Path, files: list[
 
 
 def printed_metric(command: str, root: Path) -> str:
-    likely = metric_candidates(command, root)
-    return likely[0] if len(likely) == 1 else ""
+    """What a run of this command would be judged by, if nobody names a metric."""
+    objective = as_read(first_blueprint(root, command, "", "", root / "b.md"), root / "b.md", {}).objective
+    return objective.metric if objective else ""
 
 
 def made(root: Path, **environ: str) -> tuple[str, FirstCampaign]:
@@ -129,7 +129,7 @@ def test_a_script_with_nothing_to_vary_is_for_an_agent(tmp_path: Path) -> None:
     [
         ("print(f'score {w}')", ["score"]),
         ("print(f'step {s} reward {r:.2f} loss {l}')", ["reward", "loss"]),
-        ("print('loss: %.4f acc: %d' % (a, b))", ["loss", "acc"]),
+        ("print('loss: %.4f acc: %d' % (a, b))", ["loss"]),  # a whole number counts something
         ("print('acc = {:.3f}'.format(a))", ["acc"]),
         ("print('Epoch', e, 'val_loss', v)", ["val_loss"]),
         ("log.info('it %d return=%.2f', i, r)", ["return"]),
@@ -139,9 +139,8 @@ def test_a_script_with_nothing_to_vary_is_for_an_agent(tmp_path: Path) -> None:
         ("print('a' b)", []),  # no Python
     ],
 )
-def test_names_that_a_text_prints(tmp_path: Path, text: str, names: list[str]) -> None:
-    (tmp_path / "x.py").write_text(text)
-    assert list(printed_names(tmp_path / "x.py")) == names
+def test_names_that_a_text_prints(text: str, names: list[str]) -> None:
+    assert [one.name for one in printed_names(text)] == names
 
 
 @pytest.mark.parametrize(
@@ -159,7 +158,7 @@ def test_names_that_a_text_prints(tmp_path: Path, text: str, names: list[str]) -
     ],
 )
 def test_held_out_before_reward_before_loss_and_never_a_spread_or_a_time(names: str, best: str) -> None:
-    assert candidates(dict.fromkeys(names.split(), "")) == best.split()
+    assert [one.name for one in candidates(map(PrintedName, names.split()))] == best.split()
 
 
 @pytest.mark.parametrize(
