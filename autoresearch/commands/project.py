@@ -14,7 +14,6 @@ import typer
 from autoresearch.commands import output
 from autoresearch.commands.layout import Whole
 from autoresearch.commands.output import CommandResult, TableRows
-from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import AutoresearchError, ConflictError, UsageError
 from autoresearch.lab import settings as project
 
@@ -32,20 +31,14 @@ def init(
     directory: Annotated[str, typer.Argument(metavar="DIR")] = ".",
     command: Annotated[str, typer.Option(help="How it is trained, if not by train.py, main.py or run.sh.")] = "",
     metric: Annotated[str, typer.Option(help="The objective; by default, what the script prints last.")] = "",
-    try_: Annotated[
-        str, typer.Option("--try", metavar="DURATION", help="Run it so long, if its text does not show what it prints.")
-    ] = "",
 ) -> CommandResult:
     """Write autoresearch.yaml, a blueprint of the training script, and a campaign.yaml that varies what it takes.
 
     The script's text is read, and its --help is asked where the text shows no flag. Files that exist are kept.
     """
-    try:
-        root, try_s = Path(directory).absolute(), parse_duration(try_) if try_ else 0.0
-    except ValueError as error:
-        raise UsageError(f"--try: {error}", hint="durations look like 60s or 2m") from None
+    root = Path(directory).absolute()
     wrote, asking = _settings_file(root), not output.agent_or_pipe()
-    first = _blueprint_file(root / BLUEPRINT, command, metric, wrote, asking=asking, try_s=try_s)
+    first = _blueprint_file(root / BLUEPRINT, command, metric, wrote, asking=asking)
     campaign = _campaign_file(root, wrote) if first["blueprint"] else {"campaign": None, "varies": [], "remarks": []}
     if not wrote:
         raise ConflictError(f"{root / project.FILE} exists already", hint="edit it; nothing was changed")
@@ -143,13 +136,8 @@ def first_commit(root: Path, *, asking: bool) -> None:
     output.remark(f"{root} is a git repository now; its first commit is {commit[:12]}, of what is there{left}")
 
 
-def _blueprint_file(
-    path: Path, command: str, metric: str, wrote: dict[str, str], *, asking: bool, try_s: float = 0.0
-) -> dict[str, Any]:
-    """Write the blueprint, unless there is one or nothing to train; first ask, if `asking`.
-
-    try_s: how long the command may be run for its metric, where its text does not show one.
-    """
+def _blueprint_file(path: Path, command: str, metric: str, wrote: dict[str, str], *, asking: bool) -> dict[str, Any]:
+    """Write the blueprint, unless there is one or nothing to train; first ask, if `asking`."""
     from autoresearch.lab.campaign_setup import first_blueprint as first
     from autoresearch.lab.render import render_blueprint
 
@@ -163,12 +151,6 @@ def _blueprint_file(
         return {"blueprint": None, "launch_command": "", "metric": metric, "direction": ""}
     settings = first.as_read(first.first_blueprint(root, command, metric, "", path), path, os.environ)
     metric, likely = (settings.objective.metric if settings.objective else ""), settings.texts.objectives()
-    if try_s and not metric:
-        from autoresearch.lab.campaign_setup.short_run import shown_objectives
-
-        output.remark(f"`{command}` runs for {output.duration(try_s)}, for what it prints")
-        likely = shown_objectives(command, root, try_s, os.environ) or likely
-        metric = likely[0].name if len(likely) == 1 else ""
     if asking:
         for one in likely:
             output.remark(f"it prints {one}")

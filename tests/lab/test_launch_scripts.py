@@ -214,6 +214,9 @@ def test_a_job_that_is_not_waited_for_is_one_finding(tmp_path: Path) -> None:
         ("CUDA_VISIBLE_DEVICES= torchrun --nproc_per_node 4 train.py", 0),
         ("CUDA_VISIBLE_DEVICES=-1 python train.py", 0),
         ("torchrun --nproc_per_node=gpu train.py", 0),
+        ("python train_zero_math.py --gpus 8 --max-gpus 9", 8),
+        ("python train.py trainer.placement.policy_num_gpus_per_node=4 trainer.devices=2", 4),
+        ("printf 'num_processes: 6' > z.yaml; accelerate launch --config_file z.yaml train.py", 0),  # not there yet
         ("srun torchrun --nproc_per_node 4 train.py", 0),
         ("python train.py -m", 0),
     ],

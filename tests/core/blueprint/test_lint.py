@@ -171,6 +171,10 @@ def test_near_misses(command: str) -> None:
         ("uv run src/train.py --multirun lr=1", [("detached", 10)]),
         ("python -m train lr=0.1,0.2; python train.py lr=0.1 betas=[1,2] -m", []),
         ("torchrun train.py -m lr=0.1", []),
+        ("for lr in 1 2; do python train.py --lr $lr; done", [("detached", 10)]),
+        ("for x in 1; do python train.py; done; for f in a b; do python prep.py $f; done; python train.py", []),
+        ("python train.py --seed 1 & python train.py --seed 2 & wait", [("detached", 10)]),
+        ("python serve.py & python train.py; find . | xargs rm -f", []),
         ("$ python x", [("prompt", 10)]),
     ],
 )
