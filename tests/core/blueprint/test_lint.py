@@ -10,6 +10,7 @@ from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.lint import lint_blueprint, lint_recipe
 from autoresearch.core.blueprint.lint import lint_shell as lint_reading
 from autoresearch.core.blueprint.parser import parse_blueprint
+from autoresearch.core.shell.commands import no_file
 from autoresearch.core.shell.reading import read_shell, simple_commands
 
 
@@ -174,7 +175,7 @@ def test_near_misses(command: str) -> None:
         ("for lr in 1 2; do python train.py --lr $lr; done", [("detached", 10)]),
         ("for x in 1; do python train.py; done; for f in a b; do python prep.py $f; done; python train.py", []),
         ("python train.py --seed 1 & python train.py --seed 2 & wait", [("detached", 10)]),
-        ("python serve.py & python train.py; find . | xargs rm -f", []),
+        ("find . | xargs rm -f; python serve.py & python train.py", []),
         ("$ python x", [("prompt", 10)]),
     ],
 )
@@ -196,7 +197,7 @@ def test_words_are_unquoted() -> None:
 
 def test_scripts() -> None:
     text = "#!/bin/bash\nset -e\n\nray stop --force\npython x | tee y\nsleep 3 &\n"
-    findings = lint_reading(read_shell("bash run.sh", open_text={"run.sh": text}.__getitem__), where="b.md")
+    findings = lint_reading(read_shell("bash run.sh", open_text=lambda path: text if path == "run.sh" else no_file(path)), where="b.md")
     assert [str(f).split(": ")[0] for f in findings] == ["run.sh:4", "run.sh:5"]
 
 
