@@ -75,6 +75,9 @@ def _resolve(resolved: ResolvedBlueprint, run_options: RunOptions) -> ResolvedRu
     return replace(run, findings=(*run.findings, *run.crossed_limits(), *run.gpu_findings(settings)))
 
 
+MOST_NAMED = 3  # files of one kind
+
+
 def _tree_findings(checkout: Checkout) -> tuple[Finding, ...]:
     """Warnings about files of the code that are not what they seem."""
     tree = tree_state.look(checkout)
@@ -85,14 +88,10 @@ def _tree_findings(checkout: Checkout) -> tuple[Finding, ...]:
         ("lfs_pointer", tree.lfs_pointers, "is a pointer of Git LFS, without the content", "git lfs pull"),
     )  # fmt: skip
     return tuple(
-        Finding(Severity.WARNING, code, f"{paths[0]}{_more(len(paths) - 1)} {words}", hint)
+        Finding(Severity.WARNING, code, f"{path} {words}", hint)
         for code, paths, words, hint in kinds
-        if paths
+        for path in paths[:MOST_NAMED]
     )
-
-
-def _more(count: int) -> str:
-    return f" (and {count} more)" if count else ""
 
 
 def _launch_options(trainer_settings: TrainerSettings, run_options: RunOptions) -> LaunchOptions:
