@@ -10,7 +10,7 @@ from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.lint import lint_blueprint, lint_recipe
 from autoresearch.core.blueprint.lint import lint_shell as lint_reading
 from autoresearch.core.blueprint.parser import parse_blueprint
-from autoresearch.core.shell.commands import no_file
+from autoresearch.core.shell.commands import ShellReading, no_file
 from autoresearch.core.shell.reading import read_shell, simple_commands
 
 
@@ -195,9 +195,13 @@ def test_words_are_unquoted() -> None:
     assert (command.name, command.argv[1:]) == ("pkill", ['a"b $c', "d e", "fg"])
 
 
+def _of_run_sh(text: str) -> ShellReading:
+    return read_shell("bash run.sh", open_text=lambda path: text if path == "run.sh" else no_file(path))
+
+
 def test_scripts() -> None:
     text = "#!/bin/bash\nset -e\n\nray stop --force\npython x | tee y\nsleep 3 &\n"
-    findings = lint_reading(read_shell("bash run.sh", open_text=lambda path: text if path == "run.sh" else no_file(path)), where="b.md")
+    findings = lint_reading(_of_run_sh(text), where="b.md")
     assert [str(f).split(": ")[0] for f in findings] == ["run.sh:4", "run.sh:5"]
 
 
