@@ -170,8 +170,7 @@ def _blueprint_file(path: Path, command: str, metric: str, wrote: dict[str, str]
         "direction": fields.direction,
     }
     if not metric and likely:
-        either = " or ".join(map(str, likely))
-        told["remarks"] = [f"the objective may be {either}: name it as `- metric:` in {path.name}"]
+        told["remarks"] = [f"it may be {' or '.join(map(str, likely))}: name it as `- metric:` in {path.name}"]
     return told
 
 
