@@ -132,10 +132,10 @@ def needed(
     host = urllib.parse.urlsplit(address if "://" in address else f"//{address}").hostname
     if address not in ("auto", "local") and host not in _HERE:
         return 0
-    known = trainer.gpus(whole)
-    if known is not None:
+    if (known := trainer.gpus(whole)) is not None:
         return known
-    own = [] if trainer.named else [_number(value) for key, value in flatten(whole).items() if _is_own(key)]
+    keys = {} if trainer.named else flatten({**whole, "hydra": None})  # its launcher has GPUs of its own
+    own = [_number(value) for key, value in keys.items() if _is_own(key)]
     return started(commands, read) or max(own, default=0)
 
 
