@@ -17,8 +17,45 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+# How help is laid out: commands in sections, whole sentences, no default that only means "not given".
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+def grouped(sections: Mapping[str, str]) -> type[TyperGroup]:
+    """A class of groups whose commands are listed in sections: of each command, the section's title."""
+
+    class SectionedGroup(TyperGroup):
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            """Write the sections."""
+            rows: dict[str, list[tuple[str, str]]] = {}
+            for name, title in sections.items():
+                command = self.get_command(ctx, name)
+                if command is not None and not command.hidden:
+                    about = command.short_help or command.get_short_help_str(1000)
+                    rows.setdefault(title, []).append((name, about))
+            for title, listed in rows.items():
+                with formatter.section(title):
+                    formatter.write_dl(listed)
+
+    return SectionedGroup
+
+
+class PlainCommand(TyperCommand):
+    """A command that does not show the numbers by which it knows that an option was not given."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for parameter in self.params:
+            default = parameter.default
+            sentinel = isinstance(default, int | float) and not isinstance(default, bool) and default <= 0
+            if isinstance(parameter, TyperOption) and sentinel:
+                parameter.show_default = False
 
 
 class CommandEntry(NamedTuple):
@@ -281,8 +318,6 @@ def _names_a_verb(word: str, verbs: Collection[str]) -> bool:
 
 def _app(argv: Sequence[str]) -> Any:
     """A typer app with only the requested command, or with all commands for help."""
-    from autoresearch.commands.help_pages import CONTEXT, PlainCommand
-
     if COMPLETES in os.environ:  # the words typed so far come in the environment
         argv = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or "").split()[1:]
     apps = {"": _typer("Run RL experiments from blueprints while nobody watches.", "")}
@@ -306,8 +341,6 @@ def _app(argv: Sequence[str]) -> Any:
 def _typer(about: str, name: str) -> Any:
     """The app of a group, or with no name of the whole program."""
     import typer
-
-    from autoresearch.commands.help_pages import CONTEXT, grouped
 
     own = {command.split()[-1]: COMMANDS[command].section for command in COMMANDS if command.rpartition(" ")[0] == name}
     app = typer.Typer(

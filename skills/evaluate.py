@@ -39,7 +39,7 @@ from autoresearch.core.agents.agent import Agent, Answer, Bounds, Chosen, Turn, 
 from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError, ResearcherFailed, UsageError
 from autoresearch.lab import skill
 from autoresearch.lab.agent_work.turn import run_turn
-from autoresearch.lab.agent_work.turn_environment import TurnEnvironment
+from autoresearch.lab.agent_work.turn_dir import TurnEnvironment
 from autoresearch.records.index import state_home
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import write_json

@@ -35,7 +35,7 @@ from autoresearch.core.run.server import EndProcesses, HostServices, Say
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.run.swarm import PORT, Swarm
 from autoresearch.errors import UsageError
-from autoresearch.records import spec_file
+from autoresearch.records import recorded_run
 from autoresearch.records.rundir import RunDir, is_locked, read_json, write_atomically, write_json
 from autoresearch.runner.processes import start_ticks
 from autoresearch.runner.text import logical_lines
@@ -142,7 +142,7 @@ def server_session(session: str) -> str:
 def read(run_dir: str) -> SwarmRun:
     """Read a run's spec. Raises UsageError for one that is not in swarm mode."""
     rundir = RunDir(Path(run_dir))
-    spec = spec_file.read(rundir)
+    spec = recorded_run.read(rundir)
     if spec.swarm is None:
         raise UsageError(f"{rundir.path.name} is no run of swarm mode", hint="its blueprint has no `swarm_` notes")
     return SwarmRun(rundir, spec, spec.swarm)

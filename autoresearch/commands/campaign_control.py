@@ -122,7 +122,7 @@ def set_rules(
 def _rules(pairs: Sequence[str], objective: Objective, now: float) -> dict[str, Any]:
     """The rules in KEY=VALUE words, checked as a campaign file's are."""
     from autoresearch.core.campaign.spec import parse_target
-    from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, TYPES
+    from autoresearch.lab.campaign_setup.campaign_file import CAMPAIGN_KEYS, TYPES
     from autoresearch.lab.yaml_files import parse_pairs
 
     values = parse_pairs(pairs, {name: TYPES[name] for name in RULES}, option="")

@@ -86,7 +86,7 @@ def fix(
     note: Annotated[str, typer.Option(help="What was repaired.")] = "",
 ) -> CommandResult:
     """Repair an idea that crashed: a follow-up commit on its branch, then the same idea again."""
-    from autoresearch.core.controller.answer_requests import unrepairable
+    from autoresearch.core.controller.next_actions import unrepairable
     from autoresearch.lab.campaign_setup.queue_checks import QueueInvalid, entry_findings
 
     campaign_dir = campaign_to_change(campaign, real_parts(), [idea])

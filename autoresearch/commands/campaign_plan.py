@@ -173,7 +173,7 @@ def _outputs_words(proposed: ProposedCampaign) -> str:
 
 def _failure_words(proposed: ProposedCampaign) -> str:
     """What becomes of a run that fails, by who did it."""
-    from autoresearch.lab.recipes.continuation import can_go_on
+    from autoresearch.lab.recipes.recipe_of_run import can_go_on
 
     settings, most = proposed.trainer_settings, proposed.spec.max_machine_retries
     result = "a failure that the idea caused is its result"

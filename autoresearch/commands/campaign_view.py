@@ -209,7 +209,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     best = shown_value(state, state.best) if state.best and state.best.value is not None else None
     waits = None
     if state.spec.research.agent and controlled:
-        from autoresearch.lab.agent_work.rate_limits import read_waiting
+        from autoresearch.lab.agent_work.agent_turns import read_waiting
 
         waits = read_waiting(campaign_dir.waiting)
     return {

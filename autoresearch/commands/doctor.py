@@ -43,7 +43,7 @@ def doctor(
     from autoresearch.git_repo import checkout as repository
     from autoresearch.lab import plugin_groups
     from autoresearch.lab import settings as project
-    from autoresearch.launchers import host, host_sandbox_check, volume
+    from autoresearch.launchers import host, host_sandbox_check
     from autoresearch.launchers.tmux import TmuxLauncher
     from autoresearch.records.index import state_home
 
@@ -56,7 +56,7 @@ def doctor(
     around = host.look([here, state_home()], git_directory=repo.git_dir if repo else None)
     found = host.findings(around, TmuxLauncher(settings.text("tmux_socket")))
     plugins = plugin_groups.faults()
-    big = volume.find(settings.text("big_volume"), os.environ)
+    big = host.find(settings.text("big_volume"), os.environ)
     errors = [f for f in found if f.severity is Severity.ERROR]
     gpus = ", ".join(f"{g.index}: {g.name} {g.uuid}" for g in around.gpus) or "none"
     notices = look_at_notices(settings, os.environ, send=notify)
@@ -102,7 +102,7 @@ def doctor(
 def _inspected(settings: Settings, blueprint: Path | None, canary: Path | None) -> list[Inspected]:
     """Every target that was named but this machine, which the rest of the command is about."""
     from autoresearch.lab.remote.inspect import inspect
-    from autoresearch.lab.remote_files.interpreter import InterpreterSearch, search_for
+    from autoresearch.lab.remote_files.remote_host import InterpreterSearch, search_for
     from autoresearch.lab.resolve.resolve_blueprint import read_blueprint, resolve_blueprint
 
     parts = real_parts()

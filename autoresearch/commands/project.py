@@ -250,7 +250,7 @@ def schema(
             known = ", ".join((*NAMES, "blueprint"))
             raise UsageError(f"there is no schema {name!r}", hint=f"known: {known}", fix="autoresearch config schema")
         return CommandResult({"name": name, "json_schema": schema_of(name)}, [Whole(as_text(schema_of(name)))])
-    from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
+    from autoresearch.lab.campaign_setup.campaign_file import CAMPAIGN_KEYS
 
     blueprint = ("blueprint", "path", None, "the blueprint of the baseline; relative to the campaign file")
     files: dict[str, list[tuple[str, str, Any, str]]] = {

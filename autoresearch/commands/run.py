@@ -60,7 +60,7 @@ def run(
             fix=f"autoresearch explain {fix_of}",
         )
     if typed := typed_command([blueprint, *(command or ())]):
-        from autoresearch.lab.campaign_setup.typed_command import typed_blueprint
+        from autoresearch.lab.campaign_setup.proof import typed_blueprint
 
         path = typed_blueprint(typed, Path.cwd())
         blueprint = output.near(path)

@@ -67,7 +67,7 @@ def elsewhere(payload: Mapping[str, Any], run_state: RunState) -> list[str]:
     """A line about where a run is that is not here."""
     if not payload.get("place"):
         return []
-    from autoresearch.lab.remote.remote_status import clause
+    from autoresearch.lab.remote.reconcile import clause
 
     return [f"at {clause(dict(payload), run_state)}"]
 

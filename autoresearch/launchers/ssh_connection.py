@@ -28,8 +28,7 @@ from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.run.job_launcher import Unreachable
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.launchers.sent_program import program
-from autoresearch.launchers.shared import ANSWER_S, AgentReach, said_by
+from autoresearch.launchers.shared import ANSWER_S, AgentReach, program, said_by
 from autoresearch.runner import remote_agent
 
 CONNECTION = {

@@ -13,8 +13,7 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.plugins import PluginGroup, why_unlike
 from autoresearch.proposers.queue import Lines, Queue, ReadYaml
-from autoresearch.proposers.sweep import GridSweep, RandomSweep
-from autoresearch.proposers.tpe import Tpe, need_optuna
+from autoresearch.proposers.tpe import GridSweep, RandomSweep, Tpe, need_optuna
 
 NAMES = ("queue", "grid", "random", "tpe")
 

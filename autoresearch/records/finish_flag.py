@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoresearch.records import earlier_runs
+from autoresearch.records import index
 from autoresearch.records.appending import sync_directory, unwritable
 from autoresearch.records.hostile import clear, open_own
 from autoresearch.records.rundir import write_all, write_atomically
@@ -98,13 +98,13 @@ def write(result_dir: Path, content: Mapping[str, Any]) -> None:
     path = result_dir / NAME
     try:
         result_dir.mkdir(parents=True, exist_ok=True)
-        clear(result_dir, (NAME, RESERVE), (earlier_runs.DIRECTORY,))
+        clear(result_dir, (NAME, RESERVE), (index.DIRECTORY,))
         found = read(path)
         if found.ours and found.run != str(content["run"]):
-            earlier_runs.move(result_dir, [path], found.run)
+            index.move(result_dir, [path], found.run)
             found = Flag(exists=False)
-        elif (unfinished := earlier_runs.unfinished(result_dir)).is_dir():
-            earlier_runs.move(result_dir, (), read(unfinished / NAME).run)  # continue an interrupted move
+        elif (unfinished := index.unfinished(result_dir)).is_dir():
+            index.move(result_dir, (), read(unfinished / NAME).run)  # continue an interrupted move
         data = _bytes(mask_values({**content, **_foreign(found)}))
         if found.text != data.decode():
             _put(result_dir, data)

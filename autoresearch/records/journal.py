@@ -17,7 +17,7 @@ from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError
-from autoresearch.records import earlier_runs, finish_flag, hostile
+from autoresearch.records import finish_flag, hostile, index
 from autoresearch.records.appending import append_line, hold_lock, make_directory, unwritable
 from autoresearch.records.hostile import open_own, read_plain
 from autoresearch.records.rundir import write_all
@@ -28,7 +28,7 @@ NAME = "experiment_log.md"
 RESULTS = "results.md"
 OWNER = ".autoresearch-run"
 FILES = (NAME, RESULTS, OWNER, finish_flag.NAME, finish_flag.RESERVE)
-NAMES = (*FILES, earlier_runs.DIRECTORY)
+NAMES = (*FILES, index.DIRECTORY)
 SENTENCE_MAX = 4000
 _TITLE = re.compile(rb"# Experiment log: (\S{1,80})\n")
 _UNSHOWN = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
@@ -99,7 +99,7 @@ def set_aside(result_dir: Path, more: Iterable[Path] = ()) -> list[Path]:
     # the flag is moved last, because it names the run that the records belong to
     try:
         files = [result_dir / NAME, result_dir / RESULTS, *hostile.renamed(result_dir, NAMES), *more, flag]
-        return earlier_runs.move(result_dir, files, _whose(result_dir) or _whose(earlier_runs.unfinished(result_dir)))
+        return index.move(result_dir, files, _whose(result_dir) or _whose(index.unfinished(result_dir)))
     except OSError as error:
         raise unwritable(result_dir, error) from error
 
@@ -108,7 +108,7 @@ def clear_the_way(result_dir: Path) -> list[str]:
     """Rename what else stands where files of ours go, and unlock them; a sentence for each that was changed."""
     try:
         unlocked = hostile.unlock(Path(os.path.realpath(result_dir)), FILES)
-        hostile.clear(result_dir, FILES, (earlier_runs.DIRECTORY,))
+        hostile.clear(result_dir, FILES, (index.DIRECTORY,))
         return [*unlocked, *hostile.foreign(result_dir, NAMES)]
     except OSError as error:
         raise unwritable(result_dir, error) from error
@@ -127,7 +127,7 @@ def owner(result_dir: Path) -> str:
 def has_run(result_dir: Path) -> bool:
     """Whether a result directory holds traces of a run that ended, runs or is being launched, or a foreign flag."""
     flag = finish_flag.read(result_dir / finish_flag.NAME)
-    names = (OWNER, NAME, RESULTS, finish_flag.RESERVE, earlier_runs.DIRECTORY)
+    names = (OWNER, NAME, RESULTS, finish_flag.RESERVE, index.DIRECTORY)
     return (flag.exists and not flag.refused) or any(os.path.lexists(result_dir / name) for name in names)
 
 

@@ -22,20 +22,18 @@ from .basics import (
     wall,
     write_all,
 )
-from .event_log import EventLog
+from .event_log import EventLog, RemovedRecords, put_back
 from .exit_record import exit_record, why_it_ended
 from .gpu_lease import Gpus, Leases
 from .listener import Listener
-from .loop import Loop
+from .loop import Loop, no_more_wakeups
 from .masking import learn, learn_environment, mask_text, mask_values, secrets_in
 from .processes import start_ticks
-from .removed_records import RemovedRecords, put_back
 from .spawn import Command, LaunchError, evaluation_environment, how_it_ended, trainer_environment
 from .spec import Spec
 from .stop_reasons import StopDecision, Stopping
 from .terminal_mirror import release_tmux_server
 from .text import plain
-from .wakeups import no_more_wakeups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

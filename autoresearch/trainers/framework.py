@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.diagnosis import fatal_lines
-from autoresearch.core.metrics.known_lines import KnownLines
+from autoresearch.core.diagnosis import log_lines
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.step_line import KnownLines
 from autoresearch.core.run.recipe_keys import around, look_up, text_of, whole_number
 from autoresearch.core.run.trainer import LogReader, Output, Recipe, Trainer
 from autoresearch.trainers import ray_job
@@ -18,8 +18,8 @@ from autoresearch.trainers.command_settings import flag_words, hydra_words, with
 HOLD_S = 120.0  # loading a shard, capturing a graph, a batch: each prints something this often
 SILENT_S = 600.0  # initial validation by a loop that prints nothing while it validates
 
-FATAL = (fatal_lines.TRACEBACK, fatal_lines.OUT_OF_MEMORY)
-FATAL_WITH_RAY = (*FATAL, fatal_lines.RAY_EXCEPTION, fatal_lines.NCCL_TIMEOUT)
+FATAL = (log_lines.TRACEBACK, log_lines.OUT_OF_MEMORY)
+FATAL_WITH_RAY = (*FATAL, log_lines.RAY_EXCEPTION, log_lines.NCCL_TIMEOUT)
 BAR = r"%\|[^|\r\n]{0,640}\| *[1-9]\d{0,8}/\d{1,9} \["  # a tqdm bar that has moved; one at 0 proves nothing
 LOADING = SignalPattern(
     SignalKind.PROGRESS,

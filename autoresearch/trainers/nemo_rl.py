@@ -19,17 +19,17 @@ log directory stops the job.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.python_values import numbers, python_dict
+from autoresearch.core.metrics.python_values import number, numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import nemo_rl_lint, nrl_k8s
+from autoresearch.trainers import nrl_k8s
 from autoresearch.trainers.command_settings import hydra_words
 from autoresearch.trainers.framework import (
     FATAL_WITH_RAY,
@@ -37,10 +37,235 @@ from autoresearch.trainers.framework import (
     LOADING,
     SILENT_S,
     CommandFramework,
+    error,
     own_directory,
+    warning,
     words_of,
 )
-from autoresearch.trainers.nemo_rl_log import NemoRlLog
+
+# Checks of a NeMo-RL recipe, and the time limit that it may set itself.
+
+_LIMIT = later(r"(\d{1,4}):(\d{1,4}):(\d{1,6}):(\d{1,9})")
+_LOGGERS = ("wandb", "tensorboard", "swanlab", "mlflow")
+
+
+def seconds(value: object) -> float | None:
+    """Parse `DD:HH:MM:SS` into seconds; None for no limit and for any other format.
+
+    YAML 1.1 reads an unquoted 10:03:45:00 (but not 00:03:45:00) as a base-60 integer.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        digits = [value // 216000, value // 3600 % 60, value // 60 % 60, value % 60]
+    elif isinstance(value, str) and (found := _LIMIT.fullmatch(value.strip())):
+        digits = [int(part) for part in found.groups()]
+    else:
+        return None
+    days, hours, minutes, rest = digits
+    return float(days * 86400 + hours * 3600 + minutes * 60 + rest)
+
+
+def lint(recipe: Recipe, algorithm: str) -> tuple[Finding, ...]:
+    """Unmeasured, silently resumed or self-contradicting runs; `algorithm` is the recipe's section or ""."""
+    return (*_metrics(recipe, algorithm), *_limit(recipe), *_stop(recipe, algorithm), *_resume(recipe))
+
+
+def _metrics(recipe: Recipe, algorithm: str) -> Iterator[Finding]:
+    if look_up(recipe, "logger") is not None and not any(true_at(recipe, f"logger.{k}_enabled") for k in _LOGGERS):
+        message = "all loggers are off: the console rounds to four digits and never prints the reference KL"
+        yield warning("no_structured_logger", message, "set logger.tensorboard_enabled: true")
+    name = text_of(recipe, "checkpointing.metric_name")
+    if name and not name.startswith(("val:", "train:")):
+        message = f"checkpointing.metric_name {name!r} begins with neither val: nor train:, which NeMo-RL asserts"
+        hint = "write val:accuracy, val:val_loss, val:validation-default_loss or train:reward"
+        yield warning("metric_name_prefix", message, hint)
+    if look_up(recipe, "async_rl") is not None:
+        yield from _controller(recipe, algorithm, name)
+        return
+    period = whole_number(recipe, f"{algorithm}.val_period") if algorithm else None
+    late = any(true_at(recipe, f"{algorithm}.{key}") for key in ("val_at_start", "val_at_end"))
+    if name.startswith("val:") and period is not None and period <= 0 and not late:
+        message = f"{algorithm}.val_period is {period}: {name} is never measured"
+        yield warning("no_validation", message, "set a val_period that divides max_num_steps, or val_at_end: true")
+
+
+def _controller(recipe: Recipe, algorithm: str, name: str) -> Iterator[Finding]:
+    """The single controller refuses to start if validation is requested (single_controller_utils/config.py)."""
+    if name.startswith("val:") and look_up(recipe, "checkpointing.enabled") is not False:
+        message = f"checkpointing.metric_name is {name}, but the single controller has no validation and refuses it"
+        yield error("controller_validates", message, "write train:reward")
+    asked = [key for key in ("val_at_start", "val_at_end") if true_at(recipe, f"{algorithm}.{key}")]
+    if asked or (whole_number(recipe, f"{algorithm}.val_period") or 0) > 0:
+        message = "the single controller has no validation and refuses to start with one"
+        hint = f"set {algorithm}.val_period: 0 and val_at_start, val_at_end: false"
+        yield error("controller_validates", message, hint)
+
+
+def _limit(recipe: Recipe) -> Iterator[Finding]:
+    value = look_up(recipe, "checkpointing.checkpoint_must_save_by")
+    if value is None:
+        return
+    if seconds(value) is None:
+        message = f"checkpointing.checkpoint_must_save_by {value!r} is not of the form DD:HH:MM:SS"
+        yield error("save_by_format", message, 'write "00:03:45:00" for 3 hours and 45 minutes')
+    elif isinstance(value, int):
+        message = "checkpointing.checkpoint_must_save_by is read as one number, for want of quotes"
+        yield warning("save_by_unquoted", message, 'write it in quotes: "10:03:45:00"')
+    if look_up(recipe, "checkpointing.enabled") is False:
+        message = "checkpoint_must_save_by ends the run, but checkpointing.enabled is false: nothing is saved"
+        yield warning("save_by_without_checkpoints", message, "set checkpointing.enabled: true, or take the limit out")
+
+
+def _stop(recipe: Recipe, algorithm: str) -> Iterator[Finding]:
+    metric = text_of(recipe, f"{algorithm}.stop_at_validation_metric") if algorithm else ""
+    if metric and look_up(recipe, f"{algorithm}.stop_at_validation_threshold") is None:
+        key = f"{algorithm}.stop_at_validation"
+        message = f"{key}_metric is {metric}, but no threshold is given: NeMo-RL refuses to start"
+        yield error("no_stop_threshold", message, f"set {key}_threshold")
+
+
+def _resume(recipe: Recipe) -> Iterator[Finding]:
+    directory = text_of(recipe, "checkpointing.checkpoint_dir")
+    shared = directory and not directory.startswith("/")  # by all runs in this checkout
+    if shared and look_up(recipe, "checkpointing.enabled") is not False:
+        key = "checkpointing.checkpoint_dir"
+        message = f"{key} {directory} is shared by all runs here: a step_N in it is resumed silently"
+        hint = "name an absolute directory of this run alone; a campaign does so by itself"
+        yield warning("silent_resume", message, hint)
+
+
+# NeMo-RL's console: blocks of bullets under a heading; the step is on a separate line before them.
+#
+# Written by nemo_rl/algorithms/{grpo,grpo_sync,ppo,distillation,sft,dpo,rm}.py (NVIDIA-NeMo/RL at 7ea279ab), and by
+# xtoken_off_policy_distillation.py, whose bullets have no heading: the one with a mean per micro-batch is the first.
+# The step in `== Step i/M ==` restarts in every epoch, while `Starting validation at step N` and the files count on;
+# the asynchronous loops never restart. Metrics are renamed as in the files, so that console and TensorBoard agree.
+# single_controller.py prints no blocks but `step_metrics={...}` and `train step N/M`.
+
+_HEADING = later(r"\U0001F4CA (?P<kind>Training|Validation) Results(?: for `(?P<set>[^`]{1,200})` set)?:\s*")
+_MARK = later(r"={10,} (?P<what>Epoch|Step) (?P<n>\d{1,9})/(?P<of>\d{1,9}) ={10,}\s*")
+_BULLET = later(r"\s{1,8}\u2022 (?P<name>[^:]{1,80}): {1,3}(?P<value>\S+)")
+_BARE = later(r"\s{1,8}\u2022 Loss: \S{1,24} \(per-MB-mean: ")
+_ASIDE = later(r" \([^()]{1,40}\)")  # Avg Trajectory Age (gen-version)
+_VALIDATES = later(r"\u25b6 Starting validation at step (?P<n>\d{1,9})\b")
+_CONTROLLER = later(r"train step (?P<n>\d{1,9})/\d{1,9} {2}trainer_v=")
+
+_NAMES = {
+    "Policy Loss": "loss",
+    "Generation KL Error": "gen_kl_error",
+    "Avg Reward": "reward",
+    "Avg Total Reward": "reward",  # the files' name for all rewards with dynamic sampling
+    "Avg Filtered Reward": "filtered_reward",
+    "Mean Generation Length": "mean_gen_tokens_per_sample",
+    "Critic Loss": "critic/loss",
+    "Critic Grad Norm": "critic/grad_norm",
+    "Critic LR": "critic/lr",
+    "Critic Clip Frac": "critic/vf_clipfrac",
+    "Average response length": "avg_length",
+    "Samples processed": "num_samples",
+    "Validation loss": "val_loss",
+    "KL": "kl_loss",  # to the teachers
+    "CE": "ce_loss",
+    "KL(common)": "kl_common",
+    "L1(uncommon)": "l1_uncommon",
+    "Acc": "accuracy",
+    "ProjAcc": "proj_accuracy",
+}
+
+
+class NemoRlLog:
+    """Reads NeMo-RL's log; see `core.run.trainer.LogReader`."""
+
+    needles = (
+        *("\u2022 ", " Results", "===== ", "Starting validation at", "Timing"),
+        *("step_metrics={", "train step "),
+    )
+
+    def __init__(self) -> None:
+        self._epoch = 0
+        self._in_epoch = 0  # the last announced step
+        self._before = 0  # steps of earlier epochs
+        self._until: dict[int, int] = {}  # epoch -> steps before it; a repeated epoch starts again from the same number
+        self._validated = NO_STEP  # the step announced for the last validation
+        self._kind = SignalKind.STEP
+        self._prefix = ""
+        self._open: dict[str, float] | None = None
+        self._controller: dict[str, float] = {}
+
+    @property
+    def step(self) -> int:
+        """The last announced step, counted over all epochs."""
+        return self._before + self._in_epoch
+
+    def line(self, text: str) -> Reading | None:
+        """The reading of the block that this line ends, if any."""
+        bullet = _BULLET.match(text)
+        if bullet and self._open is None and _BARE.match(text):
+            self._open, self._kind, self._prefix = {}, SignalKind.STEP, "train/"
+        if bullet:
+            self._take(bullet["name"], bullet["value"])
+            return None
+        done = self.end()
+        heading, mark, validates = _HEADING.fullmatch(text), _MARK.fullmatch(text), _VALIDATES.match(text)
+        if heading:
+            self._begin(heading)
+        elif mark:
+            self._announced(mark["what"], int(mark["n"]), int(mark["of"]))
+        elif validates:
+            self._validates(int(validates["n"]))
+        return done or self._of_controller(text)
+
+    def end(self) -> Reading | None:
+        """The reading of the block that is still open."""
+        metrics, self._open = self._open, None
+        if not metrics:
+            return None
+        if self._kind is SignalKind.STEP:
+            return Reading(self._kind, self.step or NO_STEP, metrics)
+        step = self.step if self._validated == NO_STEP else self._validated
+        return Reading(self._kind, step, metrics)
+
+    def _begin(self, heading: re.Match[str]) -> None:
+        self._open = {}
+        self._kind = SignalKind.STEP if heading["kind"] == "Training" else SignalKind.VALIDATION
+        self._prefix = f"validation-{heading['set']}/" if heading["set"] else "validation/"
+        if self._kind is SignalKind.STEP:
+            self._prefix = "train/"
+
+    def _take(self, name: str, text: str) -> None:
+        value = number(text.rstrip("%,"))
+        if self._open is None or value is None:
+            return
+        if self._prefix.startswith("validation-"):
+            name = name.removeprefix("Validation ")
+        name = _ASIDE.sub("", name)
+        if name in ("Acc", "ProjAcc"):  # percent in the console, a fraction in the files
+            value /= 100
+        self._open[self._prefix + _NAMES.get(name, name.lower().replace(" ", "_"))] = value
+
+    def _announced(self, what: str, n: int, of: int) -> None:
+        if what == "Epoch":
+            self._before = self._until.setdefault(n, self._before + self._in_epoch)
+            self._epoch, self._in_epoch = n, 0
+        else:
+            if self._epoch > 1 and not self.step:  # a resumed run: another process ran the earlier epochs
+                self._before = self._until[self._epoch] = (self._epoch - 1) * of
+            self._in_epoch = n
+            self._validated = NO_STEP
+
+    def _validates(self, step: int) -> None:
+        self._validated = step
+        if self._epoch and step > self._in_epoch > 0:  # this step counts over all epochs and resumed runs
+            self._before = self._until[self._epoch] = step - self._in_epoch
+
+    def _of_controller(self, text: str) -> Reading | None:
+        if text.startswith("step_metrics={"):
+            self._controller = {f"train/{k}": v for k, v in numbers(python_dict(text[13:]) or {}).items()}
+        elif self._controller and (found := _CONTROLLER.match(text)):
+            metrics, self._controller = self._controller, {}
+            self._in_epoch = int(found["n"])
+            return Reading(SignalKind.STEP, self._in_epoch, metrics)
+        return None
+
 
 _COMMAND = later(
     r"\bnemo_rl\b|\bnrl-k8s\b"
@@ -158,11 +383,11 @@ class NemoRl(CommandFramework):
         return nrl_k8s.lint(command)
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        return nemo_rl_lint.lint(recipe, algorithm(recipe))
+        return lint(recipe, algorithm(recipe))
 
     def time_limit(self, recipe: Recipe) -> float | None:
         """`checkpointing.checkpoint_must_save_by` in seconds after set-up; the run ends one step before that."""
-        return nemo_rl_lint.seconds(look_up(recipe, "checkpointing.checkpoint_must_save_by"))
+        return seconds(look_up(recipe, "checkpointing.checkpoint_must_save_by"))
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
         """Any step_N in the checkpoint directory, even if this run saves no checkpoints."""
@@ -192,7 +417,6 @@ class NemoRl(CommandFramework):
         """Logs, checkpoints and tracker names; two runs with one checkpoint directory would resume each other."""
         names = [Output(f"logger.{k}.name") for k in ("wandb", "swanlab") if true_at(recipe, f"logger.{k}_enabled")]
         return (Output("logger.log_dir", "logs"), Output("checkpointing.checkpoint_dir", "checkpoints"), *names)
-
 
 
 def algorithm(recipe: Recipe) -> str:

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.diagnosis import fatal_lines
+from autoresearch.core.diagnosis import log_lines
 from autoresearch.core.metrics import metric_keys
-from autoresearch.core.metrics.known_lines import KnownLines
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.step_line import KnownLines
 from autoresearch.core.run.recipe_keys import look_up, real_at, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
@@ -52,7 +52,7 @@ _LINES = (
     ),
     SignalPattern(SignalKind.VALIDATION, rf"(?=\{{'eval_){_CLOSED}", needles=("{'eval_",), metrics="^eval_"),
     words_of(SignalKind.ERROR, ("The vLLM server can't be reached at ",)),
-    *(*FATAL, fatal_lines.NCCL_TIMEOUT, LOADING),
+    *(*FATAL, log_lines.NCCL_TIMEOUT, LOADING),
 )
 
 
@@ -122,7 +122,6 @@ class Trl(CommandFramework):
         if look_up(recipe, "resume_from_checkpoint") is None or not directory:
             return None
         return Continuation({"output_dir": directory}, f"{directory}/checkpoint-*", "resume_from_checkpoint")
-
 
 
 def _evaluates(recipe: Recipe) -> bool:

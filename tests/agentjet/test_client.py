@@ -166,9 +166,9 @@ def test_a_signal_is_passed_on_exactly(stand: Any) -> None:
 
 def _as_a_program(given: Any, log: Any) -> int:
     """`autoresearch swarm client RUN_DIR`, as the Runner starts it."""
-    from autoresearch.records import spec_file
+    from autoresearch.records import recorded_run
 
-    spec_file.write(given.rundir, given.spec, {})
+    recorded_run.write(given.rundir, given.spec, {})
     argv = [sys.executable, "-m", "autoresearch", "swarm", "client", str(given.rundir.path)]
     return subprocess.run(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, timeout=120).returncode
 

@@ -26,7 +26,7 @@ from autoresearch.core.run.targets import LOCAL, parse_pool
 from autoresearch.core.run.trainer import Circumstances, Recipe, SourceFormat
 from autoresearch.core.text.session_and_branch_names import SESSION
 from autoresearch.errors import ConflictError, UsageError
-from autoresearch.records import spec_file
+from autoresearch.records import recorded_run
 from autoresearch.trainers import ask, registry
 from tests.line_signals import told
 
@@ -350,21 +350,21 @@ def no_process(run_id: str, grace_s: float) -> int:
 
 def test_a_fault_is_a_line_for_the_runner_and_an_exit_code(stand: Any) -> None:
     given = stand.swarm_run(health_s=0.1, url=f"http://127.0.0.1:{free_port()}")
-    spec_file.write(given.rundir, given.spec, {})
+    recorded_run.write(given.rundir, given.spec, {})
     assert TRAINER.run_program("up", str(given.rundir.path), stand.services, stand.said.append) == 3
     assert stand.said[-1].startswith("[swarm] error server_unhealthy: no healthy server at ")
 
 
 def test_a_server_of_somebody_else_is_left_alone(stand: Any) -> None:
     given = stand.swarm_run()
-    spec_file.write(given.rundir, given.spec, {})
+    recorded_run.write(given.rundir, given.spec, {})
     assert TRAINER.stop_server(str(given.rundir.path), no_process, stand.said.append) and stand.said == []
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_run_without_a_server_has_no_such_program(stand: Any, program: str) -> None:
     given = stand.swarm_run()
-    spec_file.write(given.rundir, replace(given.spec, swarm=None), {})
+    recorded_run.write(given.rundir, replace(given.spec, swarm=None), {})
     with pytest.raises(UsageError, match="'down' is no program"):
         TRAINER.run_program("down", "/no/run", stand.services, stand.said.append)
     with pytest.raises(UsageError, match="run is no run of swarm mode"):

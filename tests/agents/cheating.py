@@ -333,7 +333,7 @@ def _in_this_process(place: CampaignDir) -> Iterator[None]:
 def _small_bounds() -> Iterator[None]:
     """A turn may print and write little, so that no real disk is filled to see what happens."""
     from autoresearch.lab.agent_work import agent_turns
-    from autoresearch.lab.agent_work.turn_environment import TurnEnvironment
+    from autoresearch.lab.agent_work.turn_dir import TurnEnvironment
 
     small: Callable[..., TurnEnvironment] = functools.partial(
         TurnEnvironment, printed_bytes=PRINTED, written_bytes=WRITTEN

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.records import spec_file
+from autoresearch.records import recorded_run
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir
@@ -131,7 +131,7 @@ def _make_bed(place: Path) -> Bed:
         until(lambda: is_dead(pid) or b"collect\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
         kill(pid)
         until(lambda: is_dead(pid))
-    spec = spec_file.read(rundir)
+    spec = recorded_run.read(rundir)
     assert not rundir.collected.exists()
     ledger = Ledger(Path(spec.ledger))
     ledger.append_once(LedgerRow(index=1, run_id="earlier-000000", status="keep", ending="finished"))

@@ -28,7 +28,7 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.follower import Follower
 from autoresearch.launchers.shared import SharedFiles
 from autoresearch.launchers.tmux import TmuxLauncher
-from autoresearch.records import order_file, spec_file
+from autoresearch.records import order_file, recorded_run
 from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir
@@ -109,7 +109,7 @@ def _ordered(root: Path, index: Index, place: Target, folder: Path, number: int)
     for path in (rundir.path, result_dir):
         path.mkdir(parents=True)
     spec = _spec(name, rundir, result_dir, root)
-    spec_file.write(rundir, spec, {"journal": str(result_dir / "experiment_log.md"), "collector": []})
+    recorded_run.write(rundir, spec, {"journal": str(result_dir / "experiment_log.md"), "collector": []})
     index.add(IndexEntry(name, "quiet", spec.session, str(rundir.path), str(result_dir), created=spec.created))
     rundir.environment.write_bytes(b"")
     order_file.write(rundir, Order(name, place, time.time(), str(folder)))

@@ -22,7 +22,7 @@ from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.lab.overview.look import Looker
-from autoresearch.records import order_file, spec_file
+from autoresearch.records import order_file, recorded_run
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.rundir import RunDir, write_json
@@ -89,7 +89,7 @@ def _runs(root: Path) -> tuple[list[RunDir], list[int]]:
     for n, rundir in enumerate(rundirs):
         spec = _spec(rundir, root)
         rundir.path.mkdir(parents=True)
-        spec_file.write(rundir, spec, {})
+        recorded_run.write(rundir, spec, {})
         index = real_parts().index
         index.add(IndexEntry(spec.run, spec.slug, spec.session, spec.run_dir, spec.result_dir, created=spec.created))
         if n < RUNS // 2:

@@ -213,13 +213,13 @@ def test_no_git_goes_on_without_a_branch(bench: Any, tmp_path: Path) -> None:
 
 SLOW_SPEC = """
 import os, time
-from autoresearch.records import spec_file
-write = spec_file.write
+from autoresearch.records import recorded_run
+write = recorded_run.write
 def slow(*args, **more):
     open({reached!r}, "w").close()
     while not os.path.exists({gate!r}): time.sleep(0.02)
     return write(*args, **more)
-spec_file.write = slow
+recorded_run.write = slow
 """
 
 

@@ -29,7 +29,7 @@ from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.overview import GpuUse, Overview, OverviewFilter, PlaceLine, RunLine
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.run.targets import Kind, Target
-from autoresearch.records import order_file, spec_file
+from autoresearch.records import order_file, recorded_run
 from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.rundir import RunDir, read_json
@@ -61,7 +61,7 @@ class Far:
             limits=Limits(max_s=600.0), session=f"ajet_{name}", run_dir=str(rundir.path),
             result_dir=str(root / "results" / name), ledger=str(root / "results.tsv"), created=NOW,
         )  # fmt: skip
-        spec_file.write(rundir, spec, {})
+        recorded_run.write(rundir, spec, {})
         follower = root / f"places-{kind.value}"
         if not follower.exists():
             follower.mkdir()

@@ -98,9 +98,9 @@ def _prepared(crashes: Any) -> list[str]:
 
 
 def _run(rundir: RunDir) -> str:
-    from autoresearch.records import spec_file
+    from autoresearch.records import recorded_run
 
-    return spec_file.read(rundir).run
+    return recorded_run.read(rundir).run
 
 
 def test_names_say_what_runs(bench: Any) -> None:

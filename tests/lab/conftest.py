@@ -24,7 +24,7 @@ from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.lab.results.finished_run import ExaminedRun
 from autoresearch.lab.results.judge import Judgement, judge
 from autoresearch.lab.results.measure import Measurement
-from autoresearch.records import spec_file
+from autoresearch.records import recorded_run
 from autoresearch.records.campaign_records import CampaignDir, add, entries, write_spec
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.ledger import Ledger
@@ -142,7 +142,7 @@ class Made:
             for step in range(0, 50, 10):
                 value = 0.1 + (last - 0.1) * step / 40
                 file.write(json.dumps({"step": step, "data": {METRIC: value}}) + "\n")
-        spec_file.write(place, self.run_spec(row, slug, str(metrics)), {})
+        recorded_run.write(place, self.run_spec(row, slug, str(metrics)), {})
 
     def run_spec(self, row: LedgerRow, slug: str, metrics: str) -> RunSpec:
         return RunSpec(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.trainer import Recipe
-from autoresearch.lab.recipes.continuation import can_go_on, settings_from
+from autoresearch.lab.recipes.recipe_of_run import can_go_on, settings_from
 from autoresearch.trainers import registry
 
 MARK = "latest_checkpointed_iteration.txt"

@@ -19,8 +19,7 @@ from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.blueprint.schema import EXAMPLE
 from autoresearch.errors import AutoresearchError, BlueprintError
 from autoresearch.lab import json_schemas, settings
-from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
-from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
+from autoresearch.lab.campaign_setup.campaign_file import CAMPAIGN_KEYS, read_campaign_file
 from autoresearch.lab.yaml_files import parse_any
 from autoresearch.notifiers.notice import parse_recipients
 from tests.plugin_dirs import distribution, on_path

@@ -9,7 +9,7 @@ import pytest
 
 from autoresearch.core.run.chat_template import thinking_is_dropped
 from autoresearch.core.run.trainer import Circumstances
-from autoresearch.lab.resolve.chat_template import drops_thinking, template_of
+from autoresearch.lab.resolve.trainer_settings import drops_thinking, template_of
 
 # The parts of Qwen/Qwen3-8B's template that matter: thinking is kept behind the last query only.
 QWEN3 = """{%- set ns = namespace(last_query_index=messages|length - 1) %}

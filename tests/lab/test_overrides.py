@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.errors import BlueprintError
-from autoresearch.lab.recipes.overrides import LaunchSettings, rewritten
-from autoresearch.lab.recipes.recipe_parents import inherited, parents
+from autoresearch.lab.recipes.overrides import LaunchSettings, inherited, parents, rewritten
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.trainers import registry
 

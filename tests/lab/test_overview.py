@@ -30,7 +30,7 @@ from autoresearch.lab.overview.look import BYTES, GpuWatch, Looker
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.run_status import TAIL_BYTES, LiveReadings, ReadBudget, as_payload, boot_id
 from autoresearch.launchers.gpus import Gpu
-from autoresearch.records import events, order_file, spec_file
+from autoresearch.records import events, order_file, recorded_run
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Observed, Order
@@ -72,7 +72,7 @@ class Account:
             result_dir=str(self.root / "results" / name), ledger=str(self.root / "results.tsv"), created=NOW - 100,
             objective=Objective(METRIC, Direction.MAXIMIZE),
         )  # fmt: skip
-        spec_file.write(rundir, replace(spec, **more), {})
+        recorded_run.write(rundir, replace(spec, **more), {})
         self.index.add(
             IndexEntry(
                 name, name, spec.session, str(rundir.path), spec.result_dir, created=more.get("created", NOW - 100)
@@ -155,7 +155,7 @@ def test_the_newest_output_is_shown_until_a_step_is_known(account: Account, monk
     (line,) = looker.look().runs
     assert (line.left_s, line.limit) == (40.0, "output")
     assert line.newest_output == line.to_json()["newest_output"] == "HF_TOKEN=*** epoch 3, all well"
-    spec = spec_file.read(rundir)
+    spec = recorded_run.read(rundir)
     follower = LiveView(RecordedRun(rundir, spec))
     told, _ = follower.report()
     assert "running, no step known yet, newest output `HF_TOKEN=*** epoch 3, all well`, " in told
@@ -299,7 +299,7 @@ def test_how_a_run_ended_is_told_without_what_a_terminal_obeys(
     end = ExitRecord("coloured", Ending.LAUNCH_FAILED, "its last words: \x1b[31mpython: not found\x1b[2J")
     found = SimpleNamespace(
         rundir=rundir,
-        spec=spec_file.read(rundir),
+        spec=recorded_run.read(rundir),
         exit=end,
         metric_step=None,
         metric_value=None,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from autoresearch.errors import UsageError
-from autoresearch.launchers import volume
-from autoresearch.launchers.volume import find
+from autoresearch.launchers import host
+from autoresearch.launchers.host import find
 from autoresearch.runner import remote_files
 
 
@@ -46,7 +46,7 @@ def test_one_that_is_missing_small_or_read_only_is_left_alone(home: Path, monkey
     assert (found.path, dict(found.variables)) == ("", {}) and "there is no" in found.sentence
     sizes(monkeypatch, big, 10, 10)
     assert "no larger" in find("auto", {"HOME": str(home)}, big).why
-    monkeypatch.setattr(volume.host_sandbox_check, "can_write", lambda _: False)
+    monkeypatch.setattr(host.host_sandbox_check, "can_write", lambda _: False)
     assert "cannot be written" in find("auto", {"HOME": str(home)}, big).why
 
 

@@ -10,7 +10,7 @@ from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.overrides import fingerprint
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.space import Space, read_space
-from autoresearch.proposers.sweep import GridSweep, RandomSweep
+from autoresearch.proposers.tpe import GridSweep, RandomSweep
 
 BASE = {"lr": 0.001, "g": 8, "agg": "token"}
 SMALL = read_space({"lr": [0.001, 0.01, 0.1], "g": {"low": 4, "high": 8, "step": 4}, "agg": ["token", "seq"]})

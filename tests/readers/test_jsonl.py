@@ -9,9 +9,8 @@ import pytest
 
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.run.trainer import Source
-from autoresearch.readers.file_kind import sniff
 from autoresearch.readers.jsonl import read_csv, read_json, read_jsonl
-from autoresearch.readers.read import read_source
+from autoresearch.readers.read import read_source, sniff
 from autoresearch.trainers import registry
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"

@@ -8,8 +8,8 @@ import pytest
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat
+from autoresearch.readers.jsonl import read_swarm_val
 from autoresearch.readers.read import read_source
-from autoresearch.readers.swarm_val import read_swarm_val
 from autoresearch.trainers.registry import by_name
 
 SECTION = """

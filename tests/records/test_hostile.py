@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.records import earlier_runs, finish_flag, hostile, journal
+from autoresearch.records import finish_flag, hostile, index, journal
 from autoresearch.records.rundir import read_json, write_atomically, write_page
 
 SECRET = "export PATH\n" * 500
@@ -80,7 +80,7 @@ def test_the_documents_are_written_and_it_is_said(
     out = tmp_path / "out"
     out.mkdir()
     TRICKS[trick](out / name, victim)
-    ours = trick == "directory" and name == earlier_runs.DIRECTORY
+    ours = trick == "directory" and name == index.DIRECTORY
     (said,) = journal.clear_the_way(out) or [""]
     assert journal.clear_the_way(out) == ([said] if said else []), "as often as it is asked, until the next run"
     assert said.startswith(f"{name} was a") or ours, said
@@ -125,7 +125,7 @@ def test_a_directory_below_that_is_a_link_is_not_entered(tmp_path: Path, victim:
         hostile.read_own(out / "recipes/.bashrc", root=out)
     with pytest.raises(OSError, match="not below"):
         write_atomically(out / "a/../../home/.bashrc", b"ours", root=out)
-    assert earlier_runs.move(out, [out / "recipes/.bashrc"]) == [], "nor is somebody else's file moved out of it"
+    assert index.move(out, [out / "recipes/.bashrc"]) == [], "nor is somebody else's file moved out of it"
     write_atomically(out / "a/b/c", b"ours", root=out)
     assert (out / "a/b/c").read_text() == "ours" and victim.read_text() == SECRET
 

@@ -11,7 +11,7 @@ import pytest
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
-from autoresearch.records import spec_file
+from autoresearch.records import recorded_run
 from autoresearch.records.rundir import RunDir
 
 
@@ -23,19 +23,19 @@ def rundir(tmp_path: Path) -> RunDir:
 def test_everything_comes_back(rundir: RunDir, spec: RunSpec) -> None:
     defaults = {f.name for f in fields(RunSpec) if getattr(spec, f.name) == f.default}
     assert defaults == {"launcher"}  # the sample fills every other field, so nothing is compared by accident
-    spec_file.write(rundir, spec, {})
-    assert spec_file.read(rundir) == spec
+    recorded_run.write(rundir, spec, {})
+    assert recorded_run.read(rundir) == spec
 
 
 def test_a_spec_of_defaults_comes_back(rundir: RunDir, spec: RunSpec) -> None:
     bare = RunSpec(**{f.name: getattr(spec, f.name) for f in list(fields(RunSpec))[:20]})
-    spec_file.write(rundir, bare, {})
-    assert spec_file.read(rundir) == bare
+    recorded_run.write(rundir, bare, {})
+    assert recorded_run.read(rundir) == bare
 
 
 def test_the_runners_keys_lie_at_the_top(rundir: RunDir, spec: RunSpec) -> None:
     extra = {"journal": "/j", "collector": ["py", "-m"], "leases": [], "first_step": "kl", "cleanup_s": 60}
-    spec_file.write(rundir, spec, extra)
+    recorded_run.write(rundir, spec, extra)
     record = json.loads(rundir.spec.read_text())
     assert extra.items() <= record.items()
     assert record["run"] == spec.run
@@ -62,34 +62,34 @@ def test_the_runners_keys_lie_at_the_top(rundir: RunDir, spec: RunSpec) -> None:
         "result_dir",
     ):
         assert record[name] == json.loads(json.dumps(getattr(spec, name)))
-    assert spec_file.read(rundir) == spec
+    assert recorded_run.read(rundir) == spec
 
 
 def test_keys_of_another_version_are_ignored(rundir: RunDir, spec: RunSpec) -> None:
-    spec_file.write(rundir, spec, {})
+    recorded_run.write(rundir, spec, {})
     record = json.loads(rundir.spec.read_text())
     record["new"] = record["limits"]["new"] = record["signals"][0]["new"] = record["sources"][0]["new"] = 1
     del record["notes"], record["limits"]["grace_s"]
     rundir.spec.write_text(json.dumps(record))
-    assert spec_file.read(rundir) == replace(spec, notes="")
+    assert recorded_run.read(rundir) == replace(spec, notes="")
 
 
 def test_a_reader_that_is_a_plug_in_is_a_word(rundir: RunDir, spec: RunSpec) -> None:
     mine = replace(spec, sources=(Source("mine", "/x/log"), Source(SourceFormat.JSONL, "/x/m.jsonl")))
-    spec_file.write(rundir, mine, {})
-    assert spec_file.read(rundir) == mine and spec_file.read(rundir).sources[1].format is SourceFormat.JSONL
+    recorded_run.write(rundir, mine, {})
+    assert recorded_run.read(rundir) == mine and recorded_run.read(rundir).sources[1].format is SourceFormat.JSONL
 
 
 def test_an_extra_key_cannot_replace_one_of_the_spec(rundir: RunDir, spec: RunSpec) -> None:
     with pytest.raises(ValueError, match="command"):
-        spec_file.write(rundir, spec, {"command": "rm"})
+        recorded_run.write(rundir, spec, {"command": "rm"})
     assert not rundir.spec.exists()
 
 
 def test_a_missing_spec_is_an_oserror_and_a_damaged_one_a_sentence(rundir: RunDir, spec: RunSpec) -> None:
     with pytest.raises(FileNotFoundError):
-        spec_file.read(rundir)
-    spec_file.write(rundir, spec, {})
+        recorded_run.read(rundir)
+    recorded_run.write(rundir, spec, {})
     whole = json.loads(rundir.spec.read_text())
     for damaged in (
         b"",
@@ -103,10 +103,10 @@ def test_a_missing_spec_is_an_oserror_and_a_damaged_one_a_sentence(rundir: RunDi
     ):
         rundir.spec.write_bytes(damaged)
         with pytest.raises(NotFoundError, match=r"spec\.json is damaged: .") as caught:
-            spec_file.read(rundir)
+            recorded_run.read(rundir)
         assert caught.value.code == "spec_damaged"
 
 
 def test_a_directory_that_is_gone_gives_one_sentence(tmp_path: Path, spec: RunSpec) -> None:
     with pytest.raises(EnvironmentUnusable, match=r"spec\.json cannot be written"):
-        spec_file.write(RunDir(tmp_path / "gone"), spec, {})
+        recorded_run.write(RunDir(tmp_path / "gone"), spec, {})

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from autoresearch.runner.basics import clock
+from autoresearch.runner.listener import OutputCopy
 from autoresearch.runner.log_follower import LogFollower
-from autoresearch.runner.output_copy import OutputCopy
 
 
 def read(follower: LogFollower) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.run import log_stream
+from autoresearch.launchers import ray
 
 pytestmark = pytest.mark.system
 
@@ -27,7 +27,7 @@ def test_everything_comes_back(yard: Any) -> None:
     spec = json.loads((live.dir / "spec.json").read_bytes())
     (live.dir / "spec.json").write_text(json.dumps({**spec, "journal": str(live.dir / "journal.md")}))
     record = yard.launch(live).record()
-    seen = log_stream.read(output(live), live.run).seen(ALL, 1 << 20)
+    seen = ray.read(output(live), live.run).seen(ALL, 1 << 20)
     assert seen.exit == record and seen.claimed and not seen.more
     assert seen.beat and seen.runner["started"] <= seen.beat + 1.0 <= record["ended"] + 60.0
     assert seen.runner == json.loads((live.dir / "runner.json").read_bytes())
@@ -41,5 +41,5 @@ def test_what_is_no_text_is_replaced(yard: Any) -> None:
     """A character that is written in two pieces is one; a byte that is none cannot keep the log from being read."""
     live = yard.start("printf 'gr\\303'; sleep 1.5; printf '\\274n \\377 x'", told=True)
     assert live.record()["ending"] == "finished"
-    log = log_stream.read(output(live), live.run).files["run.log"].decode()
+    log = ray.read(output(live), live.run).files["run.log"].decode()
     assert log == "grün \N{REPLACEMENT CHARACTER} x"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.runner.progress_limits import STALL_FACTOR, STALL_FLOOR_S, ProgressLimits
+from autoresearch.runner.listener import STALL_FACTOR, STALL_FLOOR_S, ProgressLimits
 from autoresearch.runner.spec import Spec
 
 INF = float("inf")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.metrics.signal import Reading
+from autoresearch.lab.results.measure import Evaluation
 from autoresearch.readers.console import read_whole_log
 from autoresearch.readers.step_numbers import merged
 from autoresearch.trainers import registry
-from autoresearch.trainers.evaluation import Evaluation
 
 
 def read(tmp_path: Path, text: str, trainer: str = "generic", lines: tuple[str, ...] = ()) -> tuple[Reading, ...]:

@@ -12,8 +12,7 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.readers.read import read_source
-from autoresearch.trainers.nemo_rl import NemoRl, metric_of
-from autoresearch.trainers.nemo_rl_lint import seconds
+from autoresearch.trainers.nemo_rl import NemoRl, metric_of, seconds
 from tests.line_signals import kinds_of
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"

@@ -7,10 +7,45 @@ training line may also hold a validation.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
-from autoresearch.core.metrics.known_lines import KnownLines
+from autoresearch.core.metrics.metric_keys import NO_STEP, renamed
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.runner.line_patterns import LinePattern
+
+# Reads lines whose heads are known, as the Runner reads them: `runner.line_patterns`.
+
+
+class KnownLines:
+    """A `LogReader` (core/run/trainer.py) of the lines whose pattern says that metrics stand behind it."""
+
+    def __init__(self, signals: Iterable[SignalPattern]) -> None:
+        signals = [signal for signal in signals if signal.metrics]
+        self._patterns = [LinePattern.of(signal) for signal in signals]
+        self.needles = tuple(dict.fromkeys(needle for signal in signals for needle in signal.needles))
+
+    def line(self, text: str) -> Reading | None:
+        """The reading of a line; of several on one line, the last. One that also validates is a STEP with all metrics.
+
+        Metrics beside the steps, such as a rollout's, are progress for the Runner, and of training here.
+        """
+        raw = text.encode("utf-8", "replace")
+        told = [signal for pattern in self._patterns for signal in pattern.read(raw) if signal.metrics]
+        if not told:
+            return None
+        last = max(signal.at for signal in told)
+        signal = next(one for one in told if one.at == last)
+        metrics = {name: value for name, value in signal.metrics.items() if name != "train/step"}  # slime's, once more
+        kind = SignalKind.VALIDATION if signal.kind == SignalKind.VALIDATION else SignalKind.STEP
+        if not metrics:
+            return None
+        return Reading(kind, NO_STEP if signal.step is None else signal.step, renamed(metrics))
+
+    def end(self) -> Reading | None:
+        """None: no reading spans several lines."""
+        return None
+
 
 # Allowed right before `step:`: nothing, white space, or the closing bracket of a progress bar or a prefix; not the
 # marks behind which verl/workers/reward_manager prints samples. `global_step:` must not match. The literal comes first,

@@ -21,8 +21,7 @@ from autoresearch.core.shell import programs, python_calls
 from autoresearch.core.shell.commands import OpenText, Script, ShellReading, SimpleCommand, no_file, printed
 from autoresearch.core.shell.programs import SHELLS
 from autoresearch.core.shell.shell import Input, Shell, number, shown, unknown
-from autoresearch.core.shell.syntax import DEEPEST, between, decoded, offsets_of, parsed, text_of
-from autoresearch.core.shell.words import WORDS, WordExpander
+from autoresearch.core.shell.words import DEEPEST, WORDS, WordExpander, between, decoded, offsets_of, parsed, text_of
 
 _MOST_SCRIPTS = 50  # that start each other
 _JOB = re.compile(r"\S+\.(?:sh|bash|sub|slurm|sbatch|job)\Z")

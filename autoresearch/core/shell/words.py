@@ -10,14 +10,123 @@ import ast
 import fnmatch
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tree_sitter import Node
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
 
-from autoresearch.core.shell.raw_words import unescaped
 from autoresearch.core.shell.shell import UNKNOWN, Shell, Value, number, unknown
-from autoresearch.core.shell.syntax import DEEPEST, between, decoded, text_of
+
+# The syntax tree of a shell text, by tree-sitter: its nodes, their sources and their offsets.
+
+_BASH = Language(tree_sitter_bash.language())
+_NO_SPACE, _AS_SPACE = {0x85: 0x1C, 0xA0: 0x1D}, {0x1C: 0x85, 0x1D: 0xA0}  # bytes that would be spaces in Latin-1
+DEEPEST = 100  # brackets, and nodes of syntax trees, in each other; those of nested texts, functions and scripts too
+
+
+def parsed(text: str) -> Node | None:
+    """The root of the syntax tree of a text; None for one with so many open brackets that the parser takes minutes."""
+    depth = 0
+    for bracket in re.findall(r"[][(){}]", text):
+        depth = max(depth + (1 if bracket in "([{" else -1), 0)
+        if depth > DEEPEST:
+            return None
+    return Parser(_BASH).parse(_encoded(text)).root_node
+
+
+def _encoded(text: str) -> bytes:
+    """The text as the parser gets it; `decoded` undoes this.
+
+    Its scanner asks C's `isalpha` of every character and crashes at some beyond Latin-1 (tree-sitter-bash#337), so it
+    is given the bytes of UTF-8 as characters of their own.
+    """
+    data = text.encode("utf-8", "replace")
+    return data if data.isascii() else data.decode("latin-1").translate(_NO_SPACE).encode()
+
+
+def decoded(data: bytes) -> str:
+    """A part of a syntax tree's source as text."""
+    if data.isascii():
+        return data.decode()
+    return data.decode("utf-8", "replace").translate(_AS_SPACE).encode("latin-1", "replace").decode("utf-8", "replace")
+
+
+def text_of(node: Node | None) -> str:
+    """The source of a node; "" for none."""
+    return decoded(node.text or b"") if node is not None else ""
+
+
+def offsets_of(text: str) -> Sequence[int]:
+    """The offset in a text of each byte that its syntax tree counts."""
+    if text.isascii():
+        return range(len(text) + 1)
+    return [*(n for n, char in enumerate(text) for _ in _encoded(char)), len(text)]
+
+
+def between(node: Node, start: int, stop: int) -> bytes:
+    """The source of a node from one byte of the whole text to another."""
+    return (node.text or b"")[start - node.start_byte : stop - node.start_byte]
+
+
+# The words of a shell text as they are written, with their offsets, for changing one. Nothing is expanded.
+
+_PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.DOTALL)
+_APART = frozenset({"command_substitution", "process_substitution"})
+_NO_WORDS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect", "comment", "(", ")"})
+
+
+@dataclass(slots=True)
+class RawWord:
+    """One word and its offsets in the text."""
+
+    text: str  # without quotes and backslashes
+    start: int
+    stop: int
+
+
+def raw_commands(text: str) -> Iterator[list[RawWord]]:
+    """The words of each command, and of each array that one may be given; not those of nested texts."""
+    offsets = offsets_of(text)
+    for node in _nodes(text):
+        if node.type in ("command", "array"):
+            words = [child for child in node.children if child.type not in _NO_WORDS]
+            yield [RawWord(_unquoted(text_of(one)), offsets[one.start_byte], offsets[one.end_byte]) for one in words]
+
+
+def raw_assignments(text: str) -> Iterator[tuple[str, str]]:
+    """(name, value without quotes) of each variable that the text sets."""
+    for node in _nodes(text):
+        if node.type == "variable_assignment":
+            yield text_of(node.child_by_field_name("name")), _unquoted(text_of(node.child_by_field_name("value")))
+
+
+def _nodes(text: str) -> Iterator[Node]:
+    """All nodes outside of substitutions."""
+    root = parsed(text)
+    waiting = [root] if root is not None else []
+    while waiting:
+        node = waiting.pop()
+        if node.type not in _APART:
+            yield node
+            waiting += reversed(node.children)
+
+
+def _unquoted(word: str) -> str:
+    def piece(match: re.Match[str]) -> str:
+        if match[1] is not None:
+            return match[1]
+        if match[2] is not None:
+            return unescaped(match[2])
+        return match[3].replace("\n", "")
+
+    return _PIECE.sub(piece, word)
+
+
+def unescaped(text: str) -> str:
+    """What stands between double quotes, without its backslashes."""
+    return re.sub(r"\\([\"\\$`\n])", lambda match: match[1].replace("\n", ""), text)
+
 
 _ANSI = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
 _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {

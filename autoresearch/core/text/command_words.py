@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Sequence
 
 from autoresearch.core.shell.programs import SHELLS
 from autoresearch.core.shell.reading import simple_commands
+
+# Paths as words of a text: patterns for where one may begin and end. Nothing is parsed.
+#
+# A remote `host:/path` cannot be distinguished from a list `a:/path`: in both, /path is a path.
+
+# Before a path: the start of the text, a separator, `file://`, or a short option without a space (-I/x); then quotes.
+BEFORE = r"(?P<before>(?:^|[\s=:,;|&<>(\[{`@]|(?<=:)//|(?<=[\s\"'=]-)[A-Za-z]|(?<=^-)[A-Za-z])[\"'\\]*)"
+AFTER = r"(?=$|[/\s\"'`:,;|&<>()\[\]{}#]|\\[\"'\n])"
+REST = re.compile(r"(?:[^\s\"'`:,;|&<>()\[\]{}\\]|\\[^\n\"'])*")  # the rest of a path
+HOMES = ("~", "$HOME", "${HOME}")
+
+
+def escaped(path: str) -> str:
+    """A path with special characters escaped by backslashes, as in unquoted shell text."""
+    return re.sub(r"([^\w@%+=:,./~${}-])", r"\\\1", path)
+
 
 _ELSEWHERE = frozenset(["eval", "ssh", "sbatch", "nrl-k8s", "kubectl"])
 """Programs that start the trainer from a text or a file of their own: words appended to them do not reach it."""

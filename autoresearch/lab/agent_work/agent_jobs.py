@@ -28,7 +28,7 @@ from autoresearch.lab.agent_work.propose_context import ProposeContext, gather
 from autoresearch.lab.agent_work.question import TurnContext, UnansweredError
 from autoresearch.lab.agent_work.review import reviewed
 from autoresearch.lab.agent_work.summarise import summarise, write
-from autoresearch.lab.agent_work.turn_environment import guard_in
+from autoresearch.lab.agent_work.turn_dir import guard_in
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.parts import Parts

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.git_repo.patches import MAX_FILES, MAX_PATCH_BYTES
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
-from autoresearch.lab.agent_work.untrusted_text import UNTRUSTED, fenced
+from autoresearch.lab.agent_work.question import UNTRUSTED, fenced
 from autoresearch.lab.render import render
 from autoresearch.lab.results.explain import Explanation
 from autoresearch.records.secrets import mask_text

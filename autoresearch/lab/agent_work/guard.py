@@ -20,7 +20,7 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.edit_workspace import CLEAN, EditWorkspace
-from autoresearch.lab.launch.runner_spec import RUNNER
+from autoresearch.lab.launch.runner_session import RUNNER
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.runs.run_status import tail_lines
 from autoresearch.records import exit_record

@@ -17,9 +17,8 @@ from autoresearch.core.campaign.judgement import resolution_of
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.diagnosis.families import table
 from autoresearch.core.diagnosis.symptoms import symptoms, symptoms_of
-from autoresearch.lab.agent_work.landscape import landscape, shown, untried
-from autoresearch.lab.agent_work.propose_context import DEAD, ProposeContext
-from autoresearch.lab.agent_work.untrusted_text import UNTRUSTED, fenced
+from autoresearch.lab.agent_work.propose_context import DEAD, ProposeContext, landscape, shown, untried
+from autoresearch.lab.agent_work.question import UNTRUSTED, fenced
 from autoresearch.lab.campaign_report import campaign_words, formatting, summary
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.lab.render import render

@@ -14,8 +14,7 @@ from autoresearch.core.agents.agent import Ask, Edit, NotMade, TurnRole
 from autoresearch.core.agents.proposals import closed, one_line
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
-from autoresearch.lab.agent_work.question import TurnContext, UnansweredError, UnusableError
-from autoresearch.lab.agent_work.untrusted_text import UNTRUSTED, fenced
+from autoresearch.lab.agent_work.question import UNTRUSTED, TurnContext, UnansweredError, UnusableError, fenced
 from autoresearch.lab.render import render
 from autoresearch.records.secrets import mask_text
 

@@ -14,8 +14,7 @@ from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.text.regex import later
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import facts, schema_section
-from autoresearch.lab.agent_work.question import TurnContext, UnusableError
-from autoresearch.lab.agent_work.untrusted_text import UNTRUSTED
+from autoresearch.lab.agent_work.question import UNTRUSTED, TurnContext, UnusableError
 from autoresearch.lab.campaign_report import formatting, summary
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.lab.render import render

@@ -33,12 +33,12 @@ from autoresearch.lab.agent_work.turn_dir import (
     in_words,
     read_last,
     read_start,
+    surroundings,
     write_question,
     write_result,
     write_start,
 )
-from autoresearch.lab.agent_work.turn_environment import TurnEnvironment as TurnEnvironment
-from autoresearch.lab.agent_work.turn_environment import surroundings
+from autoresearch.lab.agent_work.turn_dir import TurnEnvironment as TurnEnvironment
 from autoresearch.lab.disk.usage import disk_usage
 from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.runs.record_lost import SWEEP_S, VARIABLE, sweep

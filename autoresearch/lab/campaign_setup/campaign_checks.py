@@ -13,9 +13,8 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.controller.agent_schedule import HYBRID
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
-from autoresearch.lab.remote_files.interpreter import InterpreterSearch
-from autoresearch.lab.resolve.gpu_check import GpuRequest, RemoteGpus, elsewhere
-from autoresearch.lab.resolve.host_check import remote_findings
+from autoresearch.lab.remote_files.remote_host import InterpreterSearch
+from autoresearch.lab.resolve.host_check import GpuRequest, RemoteGpus, elsewhere, remote_findings
 from autoresearch.launchers import gpus
 from autoresearch.records.secrets import MASK, mask_text, mask_values
 from autoresearch.runner.text import plain

@@ -9,13 +9,112 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.agents.agent import AgentSpec
-from autoresearch.core.campaign.spec import AT_LEAST, LEAST_CONFIRM_RUNS, too_few_to_confirm
-from autoresearch.core.keys import in_known_words, unknown_key
+from autoresearch.core.blueprint.note_keys import DIRECTIONS
+from autoresearch.core.campaign.spec import (
+    AT_LEAST,
+    BASELINE_RUNS,
+    CONFIRM_RUNS,
+    LEAST_CONFIRM_RUNS,
+    too_few_to_confirm,
+)
+from autoresearch.core.keys import Key, ValueType, in_known_words, unknown_key
 from autoresearch.core.run.json_record import from_record
 from autoresearch.errors import NotFoundError, UsageError
-from autoresearch.lab.campaign_setup.campaign_keys import AGENT_KEYS, CAMPAIGN_KEYS, DEFAULTS, TYPES
 from autoresearch.lab.resolve.resolve_blueprint import NEW_BLUEPRINT, is_blueprint
 from autoresearch.lab.yaml_files import load_mapping, parse_pairs
+from autoresearch.plugins import PluginNames
+
+# The keys of a campaign file in one table.
+
+PROPOSERS = ("queue", "grid", "random", "tpe", "agent", "hybrid")
+
+
+def _of_agent(
+    name: str, value_type: ValueType, field: str, meaning: str, least: int = 0, choices: tuple[str, ...] = ()
+) -> Key:
+    """A key whose value is a field of the AgentSpec, and whose default is that field's."""
+    default = getattr(AgentSpec(), field)
+    shown = list(default) if isinstance(default, tuple) else default
+    return Key(name, value_type, shown, meaning, least, choices, spec_field=field)
+
+
+_T = ValueType
+_CAMPAIGN_KEYS = (
+    Key("count", _T.COUNT, None, "stop after so many attempted ideas; the baseline is one", 1),
+    Key("deadline", _T.DEADLINE, None, "time from the start, or a date and time, to stop by"),
+    Key("timeout", _T.DURATION, None, "limit of each run; beyond it the idea failed"),
+    Key("budget_gpu_hours", _T.AMOUNT, None, "stop when all runs together have used so many"),
+    Key("target", _T.TEXT, None, "stop when a kept idea reaches it: 'METRIC >= X', or X"),
+    Key("metric", _T.TEXT, "", "the objective; else the blueprint's, else the trainer's"),
+    Key("direction", _T.CHOICE, "", "which values are better", choices=("maximize", "minimize"), others=DIRECTIONS),
+    Key("prefix", _T.TEXT, "", "of the branches; else autoresearch/<date>-<slug>"),
+    Key("after", _T.TEXT, "", "begin when this campaign is over"),
+    Key("if", _T.CHOICE, "ended", "with after: only if it confirmed an idea", choices=("ended", "confirmed")),
+    Key("base", _T.TEXT, "", "commit to start from; else the working tree as it is"),
+    Key("proposer", _T.CHOICE, "", "where ideas come from", choices=PROPOSERS, plugins=PluginNames("proposers")),
+    Key("space", _T.SPACE, None, "recipe keys and what they may be; else the trainer's own space"),
+    Key("queue", _T.QUEUE, "", "folder of blueprints, YAML list of ideas, or the list itself"),
+    Key("seed", _T.COUNT, 0, "of the proposer"),
+    Key("baseline", _T.COUNT, BASELINE_RUNS, "runs of the baseline; fewer where 5 are over a fifth of all", 1),
+    Key("retests", _T.COUNT, 6, "further runs, at most, of an idea that looks better"),
+    Key("max_machine_retries", _T.COUNT, 2, "tries again, at most, of a run that the machine ended"),
+    Key("confirm", _T.SWITCH, True, "prove the best idea at the end with fresh seeds"),
+    Key("prove", _T.SWITCH, False, "put the queue's ideas to the proof, whatever their first runs show"),
+    Key("at_least", _T.TEXT, "", "the gain that a claim has to exceed: 0.02, or 0.5% of the baseline's mean"),
+    Key("confirm_runs", _T.COUNT, CONFIRM_RUNS, "fresh runs of a round of that proof, at most; from 8 on", 1),
+    Key("resolution", _T.AMOUNT, None, "where seeds do nothing: a gain must exceed it; else as the runs show"),
+    Key("parallel", _T.COUNT, 1, "runs at a time", 1),
+    Key("launcher", _T.TARGETS, None, "where runs go, with slots: local:2, ssh:gpu1:4, slurm:8"),
+    Key("gpus", _T.TEXT, "none", "pool of GPUs: none, all, N, 0,1 or UUIDs"),
+    Key("gpus_per_run", _T.COUNT, None, "GPUs that one run needs"),
+    Key("runs_per_gpu", _T.COUNT, 1, "runs that share one GPU", 1),
+    Key("gpu_busy_mib", _T.COUNT, 0, "a GPU of which others use so much is not taken; 0: 1 GiB, or 5 %"),
+    Key("include", _T.TEXTS, [], "untracked inputs that worktrees need; linked"),
+    Key("min_steps", _T.COUNT, 0, "a run with fewer steps judges nothing"),
+    Key(
+        "prune",
+        _T.CHOICE,
+        "",
+        "end runs whose curve is behind; needs warmup",
+        choices=("median", "halving"),
+        others={"off": ""},
+    ),
+    Key("warmup", _T.COUNT, None, "steps in which no run is ended for its curve"),
+    Key("keep_gb", _T.AMOUNT, 20.0, "checkpoints and other files of all runs that are kept, in GB"),
+    Key("trees", _T.TEXT, "", "directory of the worktrees; else below the state directory"),
+    Key("gpu_check", _T.SWITCH, True, "refuse recipes that ask for more GPUs than there are"),
+)
+AGENT_KEYS = (
+    Key("budget_usd", _T.AMOUNT, None, "stop when the agent has cost so much"),
+    Key("budget_tokens", _T.COUNT, None, "stop when the agent has read and written so many", 1),
+    _of_agent("agent", _T.TEXT, "agent", "claude, codex, opencode, gemini, qwen, aider, command or a plug-in"),
+    _of_agent("agent_program", _T.TEXT, "program", "path of the agent, where it is not on PATH"),
+    _of_agent("agent_model", _T.TEXT, "model", "model of the agent, if not its own default"),
+    _of_agent("agent_args", _T.COMMAND, "extra", "further words of the agent's command line"),
+    _of_agent(
+        "agent_command", _T.COMMAND, "template", "of the agent `command`: {prompt_file}, {schema_file}, {last_file}"
+    ),
+    _of_agent("agent_env", _T.TEXTS, "keep", "secret variables that the agent may see, beside its own key"),
+    _of_agent("agent_share", _T.SHARE, "share", "hybrid: the agent's part of the ideas"),
+    _of_agent("ideas_per_turn", _T.COUNT, "ideas", "ideas that the agent is asked for at a time", 1),
+    _of_agent("turn_timeout", _T.DURATION, "turn_s", "of each turn of the agent"),
+    _of_agent("turn_steps", _T.COUNT, "turn_steps", "steps of the agent in one turn, at most", 1),
+    _of_agent("turn_usd", _T.AMOUNT, "turn_usd", "cost of one turn, at most"),
+    _of_agent("max_fixes", _T.COUNT, "max_fixes", "tries of the agent to repair a run that crashed"),
+    _of_agent("guard", _T.TEXTS, "guard", "commands that must pass on each edit"),
+    _of_agent("guard_timeout", _T.DURATION, "guard_s", "of each guard command"),
+    _of_agent("protect", _T.TEXTS, "protect", "patterns of files that no edit may touch"),
+    _of_agent("allow", _T.TEXTS, "allow", "patterns of protected files that edits may touch all the same"),
+    _of_agent("review", _T.SWITCH, "review", "a second turn judges each edit"),
+    _of_agent("summarise", _T.SWITCH, "summarise", "let the agent write a summary at the end"),
+    _of_agent("sandbox", _T.CHOICE, "sandbox", "of the agent", choices=("auto", "need", "off")),
+    _of_agent("hold", _T.SWITCH, "hold", "code ideas wait for `campaign approve`"),
+    _of_agent("tell", _T.TEXTS, "notes", "notes that the agent reads from its first turn on"),
+)
+CAMPAIGN_KEYS = {key.name: key for key in (*_CAMPAIGN_KEYS, *AGENT_KEYS)}
+TYPES = {key.name: key.type for key in CAMPAIGN_KEYS.values()}  # of `--set`
+DEFAULTS: dict[str, Any] = {key.name: key.default for key in CAMPAIGN_KEYS.values()}
+
 
 FILES = ("campaign.yaml", "campaign.yml")
 _BAD = "bad_campaign_file"

@@ -14,11 +14,10 @@ from typing import Any
 
 from autoresearch.core.controller import actions
 from autoresearch.core.controller.actions import ControllerAction, Do
-from autoresearch.core.controller.machine import Machine
-from autoresearch.core.controller.next_actions import next_actions, resume_actions
+from autoresearch.core.controller.next_actions import Machine, next_actions, resume_actions
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
-from autoresearch.lab.campaigns import recovery, seed_curves
+from autoresearch.lab.campaigns import pruner, recovery
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.finish import finish
 from autoresearch.lab.campaigns.live_runs import LiveRuns
@@ -159,11 +158,11 @@ class Controller:
             case Do.WRITE_DOCUMENTS:
                 context.write_documents()
             case Do.CHECK_SEEDS:
-                found = seed_curves.check_baseline_seeds(context.state)
+                found = pruner.check_baseline_seeds(context.state)
                 self._carry_out((*found, Do.WRITE_DOCUMENTS) if found else ())
                 return bool(found)
             case Do.JUDGE_ROUND:
-                self._carry_out(seed_curves.judge_open_round(context.state))
+                self._carry_out(pruner.judge_open_round(context.state))
             case actions.RepairIdea(index, entry, note):
                 self._carry_out(new_ideas.repair_idea(context.builder, context.idea(index), entry, note))
             case Do.CHECK_QUEUES:

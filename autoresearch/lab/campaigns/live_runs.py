@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from autoresearch.core.controller.machine import ReadyRun
+from autoresearch.core.controller.next_actions import ReadyRun
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
@@ -21,8 +21,8 @@ from autoresearch.lab.runs.watch import Watcher
 from autoresearch.records import journal
 from autoresearch.records.campaign_records import LOG_ONLY
 from autoresearch.records.failpoint import failpoint
+from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir
-from autoresearch.records.spec_file import read as read_run
 
 _OVER = (RunState.ENDED, RunState.DEAD)
 

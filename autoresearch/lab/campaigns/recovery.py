@@ -20,8 +20,8 @@ from autoresearch.lab.runs.record_lost import SWEEP_S, sweep
 from autoresearch.lab.runs.sessions import server_session_info, session_info
 from autoresearch.records import campaign_records, evidence
 from autoresearch.records.ledger import Ledger
+from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir, is_locked
-from autoresearch.records.spec_file import read as read_run
 
 
 def recover(context: CampaignContext) -> Iterator[ControllerAction]:

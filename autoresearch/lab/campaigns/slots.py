@@ -22,8 +22,8 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.start_follower import attend_run
 from autoresearch.launchers import gpus
 from autoresearch.records import order_file
+from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir
-from autoresearch.records.spec_file import read as read_run
 
 LOOK_AGAIN_S = 1.0  # between checks whether a lease has been released
 ATTEND_S = 5.0  # between checks whether the Followers of remote runs are alive

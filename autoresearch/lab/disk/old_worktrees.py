@@ -27,8 +27,8 @@ from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import state_home
+from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir, locked
-from autoresearch.records.spec_file import read as read_run
 
 YOUNG_S = 600.0  # a worktree without a campaign that was switched so recently may be about to be used
 MOST_NAMED = 3  # files that would be lost

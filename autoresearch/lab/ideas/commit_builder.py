@@ -21,8 +21,7 @@ from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import read_file
 from autoresearch.git_repo.git import GitFailed
-from autoresearch.lab.recipes.overrides import LaunchSettings, rewritten
-from autoresearch.lab.recipes.recipe_parents import inherited
+from autoresearch.lab.recipes.overrides import LaunchSettings, inherited, rewritten
 from autoresearch.lab.resolve.files import Files
 from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping

@@ -21,7 +21,7 @@ from autoresearch.git_repo.comparison import changed_paths
 from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, CommitBuilder, IdeaRefused
 from autoresearch.lab.ideas.idea_commit import protected_changes
 from autoresearch.lab.recipes import seeds
-from autoresearch.lab.recipes.continuation import settings_from
+from autoresearch.lab.recipes.recipe_of_run import settings_from
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.yaml_files import dump

@@ -10,12 +10,12 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.snapshot import exclude, pattern_for
-from autoresearch.lab.launch.runner_spec import write_spec
+from autoresearch.lab.launch.runner_session import write_spec
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.resolve.trainer_settings import there
 from autoresearch.readers.read import mark_of, size_of
-from autoresearch.records import journal, ledger, spec_file
+from autoresearch.records import journal, ledger, recorded_run
 from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import Index, IndexEntry
@@ -51,7 +51,7 @@ def claim(resolved_run: ResolvedRun, *, ahead: bool) -> ResolvedRun:
 def _next_index(campaign_dir: Path) -> int:
     """One more than the highest index of a row or a run directory here."""
     taken = [ledger.Ledger(campaign_dir / "results.tsv").next_index() - 1]
-    specs = (spec_file.read_if_whole(RunDir(other.parent)) for other in campaign_dir.glob("*/spec.json"))
+    specs = (recorded_run.read_if_whole(RunDir(other.parent)) for other in campaign_dir.glob("*/spec.json"))
     return max([*taken, *(spec.index for spec in specs if spec)]) + 1  # a claim that was never finished has none
 
 

@@ -130,7 +130,7 @@ def _with_target_findings(resolved_run: ResolvedRun) -> ResolvedRun:
     """The run with its target's current findings. Raises EnvironmentUnusable if it could not be sent there."""
     target, spec, search = resolved_run.options.target, resolved_run.spec, None
     if not target.is_local:
-        from autoresearch.lab.remote_files.interpreter import search_for  # imports what sends files
+        from autoresearch.lab.remote_files.remote_host import search_for  # imports what sends files
 
         search = search_for(target, spec.interpreter, Path(spec.cwd), spec.prepare)
     found = check_remote(target, resolved_run.options.parts, search)

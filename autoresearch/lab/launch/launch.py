@@ -11,8 +11,7 @@ from dataclasses import replace
 from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable
 from autoresearch.lab.launch.claim import claim, hide_records, prepare_result_dir, with_what_is_there
 from autoresearch.lab.launch.prepared_run import STOPPED, Launched, PreparedRun
-from autoresearch.lab.launch.runner_session import start_session
-from autoresearch.lab.launch.runner_spec import write_spec
+from autoresearch.lab.launch.runner_session import start_session, write_spec
 from autoresearch.lab.launch.snapshot_code import keep_code
 from autoresearch.lab.resolve.host_check import check_local
 from autoresearch.lab.resolve.resolved_run import ResolvedRun

@@ -11,13 +11,20 @@ from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.launch.run_sandbox import BUBBLEWRAP, why_no_sandbox
-from autoresearch.lab.launch.runner_session import await_report, close_previous, nudge, start_session
-from autoresearch.lab.launch.runner_spec import environment_bytes, keys_of_runner, write_spec
+from autoresearch.lab.launch.runner_session import (
+    await_report,
+    close_previous,
+    environment_bytes,
+    keys_of_runner,
+    nudge,
+    start_session,
+    write_spec,
+)
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.runs.cancel import erase
 from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux_session import SessionInfo
-from autoresearch.records import evidence, spec_file
+from autoresearch.records import evidence, recorded_run
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, write_atomically
@@ -118,7 +125,7 @@ class PreparedRun:
             if spec.worktree:
                 extra |= _checked_worktree(RecordedRun(rundir, spec))
             if (spec, extra) != (self.spec, written):
-                spec_file.write(rundir, spec, extra)
+                recorded_run.write(rundir, spec, extra)
             session = self.session or start_session(replace(self.run, spec=spec))
             environment[SEAL] = evidence.new_key(spec.run)
             # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.

@@ -7,20 +7,51 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.lab.launch.runner_spec import RUNNER
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
+from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux_session import SessionInfo
+from autoresearch.records import journal, recorded_run
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import IndexEntry, state_home
 from autoresearch.records.rundir import RunDir, write_json
 from autoresearch.runner import debug_log
+from autoresearch.trainers import ask
+
+# spec.json as the Runner reads it: the run's spec, and keys that only the Runner needs.
+
+RUNNER = Path(__file__).parents[2] / "runner"  # a directory with a __main__.py is a program
+
+
+def write_spec(resolved_run: ResolvedRun, *, ahead: bool) -> None:
+    """Write spec.json of a run that is being prepared. `ahead`: before it is known whether it will be started."""
+    recorded_run.write(resolved_run.directory, resolved_run.spec, keys_of_runner(resolved_run, ahead=ahead))
+
+
+def keys_of_runner(resolved_run: ResolvedRun, *, ahead: bool) -> dict[str, object]:
+    """The keys of spec.json that only the Runner reads."""
+    spec = resolved_run.spec
+    return {
+        "journal": str(Path(spec.result_dir) / journal.NAME),
+        "collector": [sys.executable, "-P", "-m", "autoresearch", "collect", spec.run_dir],
+        "leases": [str(p) for p in gpus.make_leases(spec.gpus, resolved_run.options.environment)],
+        "await_launch": "ahead" if ahead else "now",
+        "first_step": resolved_run.resolved.blueprint.notes.first_step,
+        "output": resolved_run.trainer_settings.output,
+        "start": ask.server(resolved_run.trainer_settings.trainer).start_command(spec),
+    }
+
+
+def environment_bytes(environment: Mapping[str, str]) -> bytes:
+    """An environment as the Runner takes it: NAME=value, ended by NUL."""
+    return b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in environment.items())
+
 
 REPORT_IN_S = 15.0  # seconds; usually a Runner reports within milliseconds, a loaded machine takes longer
 
@@ -33,9 +64,7 @@ def start_session(resolved_run: ResolvedRun) -> SessionInfo:
     marker = {"AUTORESEARCH_RUN_ID": spec.run, "XDG_STATE_HOME": str(state_home(environ).parent)}
     marker |= debug_log.inherited()
     marker |= {name: environ[name] for name in ("AUTORESEARCH_FAILPOINT",) if environ.get(name)}
-    info = options.parts.launcher(options.tmux_socket).start(
-        spec.session, argv, cwd=Path(spec.cwd), environment=marker
-    )
+    info = options.parts.launcher(options.tmux_socket).start(spec.session, argv, cwd=Path(spec.cwd), environment=marker)
     write_json(rundir.session, asdict(info), durable=False)
     return info
 

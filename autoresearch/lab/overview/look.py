@@ -21,7 +21,7 @@ from autoresearch.lab.runs import outcome
 from autoresearch.lab.runs.run_status import Kept, ReadBudget, RunStatus, RunWatch
 from autoresearch.launchers import gpus
 from autoresearch.launchers.gpus import Gpu
-from autoresearch.records import order_file, spec_file
+from autoresearch.records import order_file, recorded_run
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.order_file import TROUBLE, Observed, Order
 from autoresearch.records.recorded_run import RecordedRun
@@ -178,7 +178,7 @@ class WatchedRun:
     def __init__(self, entry: IndexEntry) -> None:
         self.entry, self.rundir = entry, RunDir(Path(entry.run_dir))
         rundir = self.rundir
-        self._spec = Kept(rundir.spec, lambda: spec_file.read(rundir))
+        self._spec = Kept(rundir.spec, lambda: recorded_run.read(rundir))
         self._order = Kept(rundir.order, lambda: order_file.read(rundir))
         self._observed = Kept(rundir.observed, lambda: order_file.observed(rundir))
         self._runner = Kept(rundir.runner, lambda: read_json(rundir.runner))

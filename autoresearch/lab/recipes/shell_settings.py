@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from autoresearch.core.shell import programs
-from autoresearch.core.shell.raw_words import RawWord, raw_assignments, raw_commands
+from autoresearch.core.shell.words import RawWord, raw_assignments, raw_commands
 from autoresearch.core.text.regex import later
 from autoresearch.trainers.command_settings import shown, value_of
 

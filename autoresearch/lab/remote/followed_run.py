@@ -5,21 +5,168 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.job_launcher import Handle, Observation
+from autoresearch.core.run.job_launcher import Handle, Observation, Unreachable
 from autoresearch.core.run.spec import RunSpec, RunState
-from autoresearch.lab.remote.poll_schedule import Backoff
 from autoresearch.lab.remote.reconcile import Memory, Settled
 from autoresearch.lab.remote_files.mirror import RemoteMirror
-from autoresearch.records import events, journal, order_file, spec_file
+from autoresearch.records import events, journal, order_file, recorded_run
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.rundir import RunDir, read_json, write_json
+
+# What a Follower does for runs that are over: has them collected, and keeps in mind which jobs are to be forgotten.
+
+# A controller, a `run` or a `wait` that is awake collects within milliseconds; and it may be starting the next run.
+_LATER = 'sleep 3; [ -e "$0" ] || exec nice -n 10 "$@"'
+
+
+def collect_later(rundir: RunDir, environ: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
+    """Start the collector of a run, detached: it waits first whether somebody else collects. Raises OSError."""
+    words = (read_json(rundir.spec) or {}).get("collector") or []
+    if not words:
+        return None
+    with (rundir.path / "collect.log").open("ab") as log:
+        return subprocess.Popen(
+            ["sh", "-c", _LATER, str(rundir.collected), *map(str, words)],
+            env={name: value for name, value in environ.items() if name != "AUTORESEARCH_RUN_ID"},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+class Submissions:
+    """Jobs that their launcher still keeps, with their run directories: a file for each in the Follower's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "jobs"
+
+    def note(self, handle: Handle, rundir: RunDir) -> None:
+        """Record a job. Raises OSError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self.folder / handle.run, {"handle": asdict(handle), "run_dir": str(rundir.path)}, durable=False)
+
+    def over(self) -> Iterator[tuple[Handle, RunDir]]:
+        """Jobs that may be forgotten: the run is recorded, or its directory is gone. Damaged records are deleted."""
+        for path in sorted(self.folder.glob("[!.]*")) if self.folder.is_dir() else ():
+            record = read_json(path)
+            try:
+                handle, rundir = Handle(**(record or {})["handle"]), RunDir(Path((record or {})["run_dir"]))
+            except (KeyError, TypeError):
+                path.unlink(missing_ok=True)
+                continue
+            try:
+                over = rundir.removed or rundir.exit_record.exists()
+            except OSError:  # it cannot be read now
+                continue
+            if over:
+                yield handle, rundir
+
+    def drop(self, run: str) -> None:
+        """Delete the record of a forgotten job."""
+        (self.folder / run).unlink(missing_ok=True)
+
+
+# When the Follower looks and polls: often while something happens, rarely while nothing does; and who wakes it.
+#
+# The clock is passed in.
+
+LOAD = 20.0  # times its duration pass between two looks: one that takes a second is made every 20 s ...
+COSTLY_S = 60.0  # ... but no look waits longer than this for its cost
+WAKES_S = 0.1  # between two looks at the bell
+TOLD_AFTER = 2  # failures in a row; a single one is not reported
+
+
+@dataclass(slots=True)
+class PollSchedule:
+    """A repeated action, with gaps between `fastest_s` and `slowest_s`."""
+
+    fastest_s: float
+    slowest_s: float
+    gap_s: float = 0.0
+    at: float = 0.0  # when it is due
+
+    def due(self, now: float) -> bool:
+        return now >= self.at
+
+    def hurry(self, now: float) -> None:
+        """Something may be new: make it due as soon as the fastest gap allows."""
+        self.at = min(self.at, now + self.fastest_s)
+
+    def at_once(self) -> None:
+        """Make it due now."""
+        self.at = 0.0
+
+    def done(self, now: float, *, news: bool, took_s: float = 0.0) -> None:
+        """It was done and took `took_s`; `news`: it showed something new."""
+        self.gap_s = self.fastest_s if news else min(max(self.gap_s, self.fastest_s) * 1.5, self.slowest_s)
+        self.at = now + max(self.gap_s, min(LOAD * took_s, COSTLY_S))
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Backoff of one kind of request without an answer: 0.5 s, 1, 2 ... 30. Keeps the first time and the last error."""
+
+    first_s: float = 0.5
+    most_s: float = 30.0
+    tries: int = 0
+    since: float = 0.0  # by the clock that `fell` is given as `wall`
+    again_at: float = 0.0  # local clock
+    error: Unreachable | None = None
+
+    def fell(self, unreachable: Unreachable, now: float, wall: float) -> None:
+        """Record a failure and schedule the next try."""
+        self.since = self.since if self.tries else wall
+        self.tries += 1
+        self.error = unreachable
+        self.again_at = now + min(self.first_s * 2.0 ** min(self.tries - 1, 20), self.most_s)
+
+    def broken(self) -> None:
+        """Reset after an answer."""
+        self.tries, self.since, self.again_at, self.error = 0, 0.0, 0.0, None
+
+    def holds(self, now: float) -> bool:
+        """Whether it is too early to try again."""
+        return self.tries > 0 and now < self.again_at
+
+    @property
+    def reportable(self) -> bool:
+        """Whether it failed often enough to be reported."""
+        return self.tries >= TOLD_AFTER
+
+
+class Wakeup:
+    """A file that whoever orders a run, or asks one to stop, touches; on this machine or on another one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.touch()
+        self._rung = self._stamp()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep at most so many seconds; whether the file was touched since the last call."""
+        until = time.monotonic() + seconds
+        while (now := self._stamp()) == self._rung:
+            if (left := until - time.monotonic()) <= 0:
+                return False
+            time.sleep(min(left, WAKES_S))
+        self._rung = now
+        return True
+
+    def _stamp(self) -> int:
+        try:
+            return self.path.stat().st_mtime_ns
+        except OSError:
+            return 0
 
 
 @dataclass(slots=True)
@@ -45,7 +192,7 @@ class FollowedRun:
     @classmethod
     def open(cls, rundir: RunDir, order: Order, pending_since: float | None) -> FollowedRun:
         """The run of a directory, as an earlier Follower left it. `pending_since`: by the Follower's clock."""
-        spec = spec_file.read(rundir)
+        spec = recorded_run.read(rundir)
         mirror = RemoteMirror(RecordedRun(rundir, spec), order.watched)
         followed = cls(rundir, spec, order, mirror, reported=order_file.observed(rundir))
         if pending_since is not None:

@@ -35,9 +35,7 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.remote.collect_jobs import Submissions, collect_later
-from autoresearch.lab.remote.followed_run import FollowedRun
-from autoresearch.lab.remote.poll_schedule import Backoff, PollSchedule, Wakeup
+from autoresearch.lab.remote.followed_run import Backoff, FollowedRun, PollSchedule, Submissions, Wakeup, collect_later
 from autoresearch.lab.remote.reconcile import Memory, Settled, settle
 from autoresearch.lab.remote_files import mirror as mirroring
 from autoresearch.lab.remote_files.download import gather

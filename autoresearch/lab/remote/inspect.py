@@ -34,8 +34,7 @@ from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.start_follower import directory_of
-from autoresearch.lab.remote_files.interpreter import InterpreterSearch
-from autoresearch.lab.remote_files.remote_host import RemoteHost
+from autoresearch.lab.remote_files.remote_host import InterpreterSearch, RemoteHost
 from autoresearch.lab.remote_files.upload import runner_files
 from autoresearch.launchers.registry import pinned
 from autoresearch.records import order_file

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoresearch.core.text.path_words import AFTER, BEFORE, HOMES, escaped
+from autoresearch.core.text.command_words import AFTER, BEFORE, HOMES, escaped
 
 PLAIN = re.compile(r"/[\w@%+=:,./-]*\Z", re.ASCII)  # allowed form of a remote path
 _PATH = re.compile(BEFORE + r"(?P<path>/[^\s\"'`:,;|&<>()\[\]{}#\\*?$]+)")

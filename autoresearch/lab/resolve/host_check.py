@@ -6,21 +6,230 @@ directory cannot be written. Such a command is refused, with the command to use 
 
 from __future__ import annotations
 
+import re
 import shutil
-from dataclasses import replace
+import urllib.parse
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.run.job_launcher import Declined, Unreachable
-from autoresearch.core.run.targets import Kind, Target
-from autoresearch.errors import EnvironmentUnusable
+from autoresearch.core.run.targets import Kind, Target, kind_of
+from autoresearch.core.run.trainer import Recipe, Trainer
+from autoresearch.core.shell.commands import SimpleCommand
+from autoresearch.core.shell.programs import ELSEWHERE
+from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.parts import Parts
-from autoresearch.launchers import host_sandbox_check
+from autoresearch.lab.settings import Settings
+from autoresearch.launchers import gpus, host_sandbox_check
 from autoresearch.launchers.program import install_line
+from autoresearch.plugins import PluginNames
+from autoresearch.trainers import ray_job
 
 if TYPE_CHECKING:
-    from autoresearch.lab.remote_files.interpreter import InterpreterSearch
+    from autoresearch.lab.remote_files.remote_host import InterpreterSearch
+
+# Whether the GPUs that a recipe or a command asks for exist and are free; checked before a branch is created.
+
+TOO_FEW = "too_few_gpus"
+_HERE = ("127.0.0.1", "localhost", "::1", "", None)
+_STARTS_RAY = ("agentjet", "verl", "nemo_rl")  # by `ray.init`, which joins a running cluster
+_PROCESSES: Mapping[str, str] = {  # of programs that start a process for each GPU: the option that says how many
+    **dict.fromkeys(("torchrun", "torch.distributed.run", "torch.distributed.launch", "tune"), "--nproc-per-node"),
+    "accelerate": "--num-processes",
+    "deepspeed": "--num-gpus",
+}
+_OWN = re.compile(r"(?!max_)(?:\w+_)?(?:n_?|num_)?gpus(?:_per_node)?|nproc(?:_per_node)?|(?:num_)?devices")
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_ANYWAY = "--no-gpu-check (of a campaign: `--set gpu_check=false`) starts it all the same"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteGpus:
+    """How many GPUs to request from the launcher of a remote target."""
+
+    flag: int | None = None  # from the flag of this run
+    usual: int = 0  # from its campaign or recipe
+
+    def at(self, target: Target) -> int:
+        """The number for a target: the flag, else the target's own option, else the usual one."""
+        own = target.options.get("gpus_per_run")
+        return self.flag if self.flag is not None else own if isinstance(own, int) else self.usual
+
+
+def remote_gpus(settings: Settings, count: int, of_campaign: int | None) -> RemoteGpus:
+    """The GPU request for remote targets.
+
+    `count`: what the recipe asks for; `of_campaign`: what a campaign gives each run, if it says. Raises UsageError for
+    a flag that names GPUs of this machine.
+    """
+    value = settings.values["gpus"]
+    usual = count if of_campaign is None else of_campaign
+    if not value.source.startswith("flag"):
+        return RemoteGpus(None, usual)
+    if value.text != "none" and not value.text.isdecimal():
+        message = f"--gpus {value.text} is about the GPUs of this machine, and the run goes elsewhere"
+        raise UsageError(message, hint="--gpus N asks for so many there")
+    return RemoteGpus(0 if value.text == "none" else int(value.text), usual)
+
+
+def elsewhere(settings: Settings, count: int) -> str:
+    """The declared targets that may have so many GPUs, as flags to choose from; "" without any."""
+    found = []
+    for name, block in settings.launchers.items():
+        own = block.get("gpus_per_run")
+        kind = kind_of(str(block.get("kind", name)), PluginNames("launchers"))
+        if kind is not Kind.LOCAL and not (isinstance(own, int) and own < count):
+            found.append(f"--launcher {name}")
+    return " or ".join(found[:4])
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRequest:
+    """The GPUs that a launch needs. `given`: how many it is leased, 0 if it leases none."""
+
+    count: int
+    leased: int = 0
+    elsewhere: str = ""  # flags that would take it where there are more
+
+    def at(self, target: Target, remote_gpus: RemoteGpus) -> tuple[Finding, ...]:
+        """An error if fewer are requested of a target than needed; only its launcher knows whether it has them."""
+        given = remote_gpus.at(target)
+        if not given or self.count <= given:
+            return ()
+        message = f"the run asks for {_gpus(self.count)}, and {target.name} is asked for {given}"
+        return (_error(message, f"--gpus {self.count}, or `gpus_per_run` of that target; {_ANYWAY}"),)
+
+    def compared(self, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+        """An error if this machine has too few, a warning if others use them now."""
+        asks = f"the run asks for {_gpus(self.count)}"
+        if self.leased:
+            if self.count <= self.leased:
+                return ()
+            message = f"{asks}, and this run is given {self.leased}"
+            return (_error(message, f"--gpus {self.count}, or a recipe or command that asks for less; {_ANYWAY}"),)
+        found = gpus.visible(gpus.find(), environ)
+        if self.count > len(found):
+            here = f"this machine has {_gpus(len(found))}, {asks}"
+            here = here if found else f"{asks}, and nvidia-smi shows none here"
+            if _ray_runs(environ):
+                hint = "the Ray cluster that runs here may have them on its other nodes, which were not looked at"
+                return (Finding(Severity.WARNING, TOO_FEW, here, hint),)
+            there = self.elsewhere or "--launcher PLACE"
+            return (_error(here, f"lower it, or run it where there are {self.count}: {there}; {_ANYWAY}"),)
+        free = len(found) - len(gpus.taken(found, environ))
+        if self.count > free:
+            message = f"{asks}, and {free} of {len(found)} are free now"
+            hint = f"wait, or lease them, so that no other run of ours takes them: --gpus {self.count}"
+            return (Finding(Severity.WARNING, "gpus_busy", message, hint),)
+        return ()
+
+
+def needed(
+    trainer: Trainer,
+    whole: Recipe,
+    command: str,
+    environ: Mapping[str, str],
+    commands: Iterable[SimpleCommand],
+    read: Callable[[SimpleCommand, str], Recipe] = lambda *_: {},
+) -> int:
+    """GPUs needed on this machine; 0 if nothing says, or if a remote Ray cluster provides them.
+
+    The recipe's word comes first, then those of the commands that start processes, then keys that name GPUs in the
+    recipe of a trainer that we do not know. read: the YAML file that a command names.
+    """
+    job = ray_job.find(command)
+    address = (job.address if job else "") or environ.get("RAY_API_SERVER_ADDRESS") or environ.get("RAY_ADDRESS") or ""
+    host = urllib.parse.urlsplit(address if "://" in address else f"//{address}").hostname
+    if address not in ("auto", "local") and host not in _HERE:
+        return 0
+    if (known := trainer.gpus(whole)) is not None:
+        return known
+    keys = {} if trainer.named else flatten({**whole, "hydra": None})  # its launcher has GPUs of its own
+    own = [_number(value) for key, value in keys.items() if _is_own(key)]
+    return started(commands, read) or max(own, default=0)
+
+
+def started(commands: Iterable[SimpleCommand], read: Callable[[SimpleCommand, str], Recipe] = lambda *_: {}) -> int:
+    """How many GPUs commands use: the processes of their launchers, or what a setting of the program's own says.
+
+    Else the GPUs that CUDA_VISIBLE_DEVICES names.
+    """
+    most, named, exported = 0, set[str](), ""
+    for one in commands:
+        if not one.live or one.elsewhere:
+            continue
+        if one.name == "export":
+            exported = next((word for word in one.words if word.startswith(f"{_VISIBLE}=")), exported)
+            continue
+        visible = one.environment.get(_VISIBLE, exported.partition("=")[2] if exported else None)
+        known = visible is not None and "$" not in visible
+        ids = [word.strip() for word in (visible or "").split(",")]
+        if not one.may_train or (known and ids[0] in ("", "-1")):
+            continue
+        count = None if one.name in ELSEWHERE else _processes(one, read)
+        most = max(most, count or 0)
+        if count is None and known:
+            named |= set(ids)
+    return max(most, len(named))
+
+
+def _is_own(key: str) -> bool:
+    """Whether a key, or the name of a flag, says how many GPUs a program takes: `trainer.n_gpus_per_node`."""
+    return _OWN.fullmatch(key.lstrip("-+").rpartition(".")[2].replace("-", "_")) is not None
+
+
+def _number(value: object) -> int:
+    return int(str(value)) if str(value).isdecimal() else 0
+
+
+def _processes(simple: SimpleCommand, read: Callable[[SimpleCommand, str], Recipe]) -> int | None:
+    """The processes that a launcher starts on this machine, or the GPUs of a program; None if it does not say."""
+    argv = simple.argv
+    module = argv[argv.index("-m") + 1 :][:1] if "-m" in argv else []
+    option = next((_PROCESSES[one] for one in (argv[0].rpartition("/")[2], *module) if one in _PROCESSES), None)
+    found: dict[str, str] = {}
+    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+        name, joined, value = word.partition("=")
+        found.setdefault(name.replace("_", "-"), value if joined else following)
+    if option is None:
+        named = ((key, value) for key, value in found.items() if key[:2] == "--" or "." in key)
+        return max((_number(value) for key, value in named if _is_own(key)), default=0) or None
+    if option == "--num-processes" and option not in found and (path := found.get("--config-file")):
+        found |= {f"--{key.replace('_', '-')}": str(value) for key, value in read(simple, path).items()}
+    count = found.get(option, "")
+    if "--cpu" in found or not count.isdecimal():
+        return 0 if "--cpu" in found or count == "cpu" else None
+    machines = found.get("--num-machines", "1")  # accelerate counts the processes of all of them
+    return int(count) // max(1, int(machines) if machines.isdecimal() else 1)
+
+
+def joins(trainer: str, command: str, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+    """A warning if the trainer would join a Ray cluster that runs on this machine without being asked to."""
+    asked = environ.get("RAY_ADDRESS") or ray_job.find(command) or "--with-ray-cluster" in command
+    if trainer not in _STARTS_RAY or asked or not _ray_runs(environ):
+        return ()
+    message = f"a Ray cluster runs on this machine: {trainer} would join it, with all that is left in it"
+    hint = "end it where it is a leftover (`ray status`), or say that it is meant: `- env: RAY_ADDRESS=auto`"
+    return (Finding(Severity.WARNING, "ray_is_up", message, hint),)
+
+
+def _ray_runs(environ: Mapping[str, str]) -> bool:
+    """Whether `ray start` left its address here, which any `ray.init` joins (ray/_private/utils.py)."""
+    place = environ.get("RAY_TMPDIR") or environ.get("TMPDIR") or "/tmp"
+    return (Path(place) / "ray" / "ray_current_cluster").exists()
+
+
+def _error(message: str, hint: str) -> Finding:
+    return Finding(Severity.ERROR, TOO_FEW, message, hint)
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs" if count else "no GPU"
 
 
 def check_sandbox(parts: Parts) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.text.path_words import AFTER, BEFORE, HOMES, REST, escaped
+from autoresearch.core.text.command_words import AFTER, BEFORE, HOMES, REST, escaped
 
 _OPEN_ENDED = re.compile(r"[*?$\[{~%]")  # a pattern or a variable: only the part before it is known
 

@@ -22,7 +22,7 @@ from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.shell.commands import ShellReading
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
-from autoresearch.lab.recipes.recipe_parents import inherited
+from autoresearch.lab.recipes.overrides import inherited
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.lab.resolve.scripts import recipe_of, shell_reader, unread_scripts
 from autoresearch.lab.yaml_files import parse_mapping

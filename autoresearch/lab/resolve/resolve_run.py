@@ -19,13 +19,13 @@ from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo import tree_state
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.remote_files import remote_code
-from autoresearch.lab.resolve import gpu_check
+from autoresearch.lab.resolve import host_check
 from autoresearch.lab.resolve.files import OURS
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.resolved_run import LaunchOptions, ResolvedRun, RunOptions, limits_of
 from autoresearch.lab.resolve.run_names import free_name, names_of, names_of_repair, new_token
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
-from autoresearch.launchers import gpus, volume
+from autoresearch.launchers import gpus, host
 from autoresearch.launchers.host_sandbox_check import driven_by
 from autoresearch.records.secrets import mask_environment, mask_text
 from autoresearch.trainers import ask, registry
@@ -119,8 +119,8 @@ def _launch_options(trainer_settings: TrainerSettings, run_options: RunOptions) 
         require_snapshot=settings.is_on("require_snapshot"),
         tmux_socket=settings.text("tmux_socket"),
         campaign_run=campaign_run,
-        remote_gpus=gpu_check.remote_gpus(settings, needed, campaign_run.remote_gpus if campaign_run else None),
-        caches=volume.find(settings.text("big_volume"), environment).variables,
+        remote_gpus=host_check.remote_gpus(settings, needed, campaign_run.remote_gpus if campaign_run else None),
+        caches=host.find(settings.text("big_volume"), environment).variables,
     )
 
 

@@ -16,8 +16,8 @@ from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUn
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.launch.run_sandbox import RunSandbox
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve import gpu_check
-from autoresearch.lab.resolve.gpu_check import TOO_FEW, RemoteGpus
+from autoresearch.lab.resolve import host_check
+from autoresearch.lab.resolve.host_check import TOO_FEW, RemoteGpus
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
 from autoresearch.lab.settings import Settings
@@ -156,13 +156,13 @@ class ResolvedRun:
         """Compare the recipe's request with the machine's GPUs; in a campaign, with what the campaign gives the run."""
         asked, options, swarm = self.trainer_settings, self.options, self.spec.swarm
         here, environment = options.target.is_local, options.environment
-        joins = gpu_check.joins(asked.trainer.name, asked.understood, environment) if here else ()
+        joins = host_check.joins(asked.trainer.name, asked.understood, environment) if here else ()
         needed = asked.gpus_needed(environment)
         given = len(self.spec.gpus) if options.campaign_run is None else options.campaign_run.gpus
         remote = swarm is not None and not swarm.server  # the engine's GPUs are on its server's machine
         if not needed or given is None or remote or not settings.is_on("gpu_check"):
             return joins
-        request = gpu_check.GpuRequest(needed, given, gpu_check.elsewhere(settings, needed))
+        request = host_check.GpuRequest(needed, given, host_check.elsewhere(settings, needed))
         return (*request.compared(environment), *joins) if here else request.at(options.target, options.remote_gpus)
 
     def refusals(self) -> list[AutoresearchError]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os.path
 import re
 import shlex
@@ -18,17 +19,58 @@ from autoresearch.core.run.trainer import Circumstances, Recipe, Recording, Sour
 from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.statistics.seeding import VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
-from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
+from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError, UsageError
 from autoresearch.lab.recipes import seeds
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.printed_names import PrintedName
 from autoresearch.lab.recipes.seeds import randomness_of
-from autoresearch.lab.resolve import gpu_check
-from autoresearch.lab.resolve.chat_template import drops_thinking
+from autoresearch.lab.render import render_chat
+from autoresearch.lab.resolve import host_check
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
 from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers import ask, nrl_k8s, ray_job
+
+# The chat template of a model's directory, and what it does to the thinking of earlier turns.
+
+_THOUGHT = "a first thought"
+_TURNS = (
+    {"role": "user", "content": "a question"},
+    {"role": "assistant", "content": f"<think>\n{_THOUGHT}\n</think>\n\nan answer"},
+    {"role": "user", "content": "another question"},
+    {"role": "assistant", "content": "<think>\na second thought\n</think>\n\nanother answer"},
+    {"role": "user", "content": "a last question"},
+)
+_LARGEST = 1 << 24
+
+
+def drops_thinking(model: Path) -> bool:
+    """Whether its template removes the thinking of earlier turns; False where it has none, or it cannot be tried."""
+    template = template_of(model)
+    if "think" not in template:  # most have nothing to do with it, and are not rendered
+        return False
+    try:
+        return _THOUGHT not in render_chat(template, _TURNS)
+    except UsageError:
+        return False
+
+
+def template_of(model: Path) -> str:
+    """The default chat template in a model's directory, as transformers finds it; "" without one."""
+    for name in ("chat_template.jinja", "tokenizer_config.json"):
+        try:
+            with (model / name).open(encoding="utf-8") as file:
+                text = file.read(_LARGEST)
+            found = text if name.endswith(".jinja") else json.loads(text).get("chat_template")
+        except (OSError, ValueError, AttributeError):
+            continue
+        if isinstance(found, list):  # named templates
+            named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
+            found = named.get("default")
+        if isinstance(found, str):
+            return found
+    return ""
+
 
 COPIES = "recipe"  # a directory in a result directory
 END_NRL_RUN = Path(__file__).parents[2] / "runner" / "end_nrl_run.py"
@@ -267,7 +309,7 @@ class TrainerSettings:
         if started is not None and started.elsewhere:
             return 0
         commands = self.resolved.shell_reading.commands
-        return gpu_check.needed(self.trainer, self.whole, self.understood, environ, commands, self._file_of)
+        return host_check.needed(self.trainer, self.whole, self.understood, environ, commands, self._file_of)
 
     def _file_of(self, simple: SimpleCommand, path: str) -> Recipe:
         """The YAML file that a command names, such as the configuration of `accelerate launch`; {} for any other."""

@@ -14,7 +14,7 @@ from autoresearch.core.statistics.comparable import no_signal
 from autoresearch.lab.resolve.trainer_settings import copy_of
 from autoresearch.lab.results.diagnosis import diagnose, why_unmeasured
 from autoresearch.lab.results.measure import Measurement, RunFiles
-from autoresearch.records import spec_file
+from autoresearch.records import recorded_run
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.hostile import read_own, write_atomically
 from autoresearch.records.recorded_run import FinishedRun
@@ -125,7 +125,7 @@ def clear_secrets(finished: FinishedRun) -> None:
     rundir, spec = finished.rundir, finished.spec
     for path in (rundir.spec, rundir.far / "spec.json"):
         with contextlib.suppress(OSError):
-            spec_file.clear(path)
+            recorded_run.clear(path)
     if spec.recipe:
         result_dir = Path(spec.result_dir)
         copy = copy_of(result_dir, Path(spec.recipe))

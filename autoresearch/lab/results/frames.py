@@ -17,7 +17,7 @@ from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs import sessions
-from autoresearch.records import campaign_records, spec_file
+from autoresearch.records import campaign_records, recorded_run
 from autoresearch.records.appending import unwritable
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import IndexEntry
@@ -181,7 +181,7 @@ def runs_frame(parts: Parts, *, every_project: bool, limit: int) -> DataFrame:
 def _record(entry: IndexEntry, row: LedgerRow | None) -> dict[str, Any]:
     rundir = RunDir(Path(entry.run_dir))
     known = {"run": entry.run, "slug": entry.slug, "created": entry.created, "run_dir": entry.run_dir}
-    spec = spec_file.read_if_whole(rundir)
+    spec = recorded_run.read_if_whole(rundir)
     if spec is None:
         return {**(record_of(row) if row else {}), **known, "state": "gone", "result_dir": entry.result_dir}
     names = ("campaign", "trainer", "seed", "branch", "commit", "command", "result_dir", "index", "replicate")

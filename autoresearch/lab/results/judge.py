@@ -127,7 +127,7 @@ def _copied(examined: ExaminedRun, state: CampaignState, idea: Idea) -> str:
     sd = noise_without(state, idea).sd
     if seed is None or sd is None or abs(examined.counted - idea.values[0]) > sd / NEARLY:
         return ""
-    from autoresearch.lab.campaigns.seed_curves import copy_of_first
+    from autoresearch.lab.campaigns.pruner import copy_of_first
 
     return copy_of_first(state, idea, SeededRun(seed, tuple(examined.measurement.series)))
 
@@ -137,7 +137,7 @@ def _flat(examined: ExaminedRun, state: CampaignState, idea: Idea) -> str:
     values = [value for _, value in examined.measurement.series]
     if not (state.spec.self_reported and idea.edited) or len(values) < FLAT_FROM or len(set(values)) > 1:
         return ""
-    from autoresearch.lab.campaigns.seed_curves import baseline_is_flat
+    from autoresearch.lab.campaigns.pruner import baseline_is_flat
 
     return "" if baseline_is_flat(state) else f"{FLAT}its objective is {values[0]:.4g} at all {len(values)} steps"
 

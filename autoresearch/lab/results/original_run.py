@@ -17,7 +17,7 @@ from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.results.row_lookup import LedgerMatch
-from autoresearch.records import spec_file
+from autoresearch.records import recorded_run
 from autoresearch.records.rundir import RunDir
 from autoresearch.records.secrets import MASK
 from autoresearch.trainers import registry
@@ -73,7 +73,9 @@ def read_original(match: LedgerMatch) -> OriginalRun:
 
 def free_worktree(checkout: Checkout, preferred: Path, parts: Parts) -> Slot:
     """A worktree without edits or runs."""
-    busy = [spec.cwd for entry in parts.index.live() if (spec := spec_file.read_if_whole(RunDir(Path(entry.run_dir))))]
+    busy = [
+        spec.cwd for entry in parts.index.live() if (spec := recorded_run.read_if_whole(RunDir(Path(entry.run_dir))))
+    ]
     for number in range(1, MOST):
         path = preferred if number == 1 else preferred.with_name(f"{preferred.name}-{number}")
         worktree = slot(checkout, path, reason="a row that is made again")

@@ -18,8 +18,16 @@ from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.results.measure import RunFiles
 from autoresearch.lab.runs import outcome
 from autoresearch.plugins import PluginNames
-from autoresearch.readers.file_kind import check_text, sniff
-from autoresearch.readers.read import TRACKERS, Best, SourceReadings, best_of, disagreements, read_source
+from autoresearch.readers.read import (
+    TRACKERS,
+    Best,
+    SourceReadings,
+    best_of,
+    check_text,
+    disagreements,
+    read_source,
+    sniff,
+)
 from autoresearch.readers.tracker_dirs import newest
 from autoresearch.records import exit_record
 from autoresearch.records.recorded_run import RecordedRun

@@ -21,7 +21,7 @@ from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes.recipe_of_run import CommittedRun
 from autoresearch.lab.runs import sessions
-from autoresearch.records import campaign_records, spec_file
+from autoresearch.records import campaign_records, recorded_run
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir, read_json
@@ -100,7 +100,7 @@ def find(name: str, parts: Parts) -> LedgerMatch:
         try:
             directory = _campaign(asked["campaign"], parts)
             row = _by_index(directory / "results.tsv", int(asked["index"]), asked["replicate"])
-            spec = spec_file.read_if_whole(RunDir(Path(row.run_dir))) if row.run_dir else None
+            spec = recorded_run.read_if_whole(RunDir(Path(row.run_dir))) if row.run_dir else None
             return _match(name, directory, row, spec)
         except NotFoundError as error:
             refusal = error  # it may be a path with a colon

@@ -18,8 +18,8 @@ from autoresearch.records import evidence, exit_record, finish_flag, journal
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.ledger import Ledger
+from autoresearch.records.recorded_run import read as read_spec
 from autoresearch.records.rundir import STARTING_S, RunDir
-from autoresearch.records.spec_file import read as read_spec
 
 MOST_RECENT = 1000  # runs whose ledger is checked for rows lost at a torn end
 OUT_OF_SIGHT_S = 7 * 24 * 3600.0  # a project that is not mounted now may return, with its runs

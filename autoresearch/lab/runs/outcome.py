@@ -9,7 +9,7 @@ from typing import Any
 from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, PENDING, Ending, Verdict, exit_code
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.statistics.comparable import NO_SIGNAL
-from autoresearch.records import earlier_runs, exit_record, journal, spec_file
+from autoresearch.records import exit_record, index, journal, recorded_run
 from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.rundir import RunDir, read_json, write_json
 
@@ -67,7 +67,7 @@ _COLLECTED = {one.name for one in fields(Outcome)} - {one.name for one in fields
 def load(rundir: RunDir) -> Outcome | None:
     """The outcome of a collected run; None while its records are unfinished."""
     end = exit_record.read(rundir) if rundir.collected.exists() else None
-    return collected(FinishedRun(rundir, spec_file.read(rundir), end)) if end else None
+    return collected(FinishedRun(rundir, recorded_run.read(rundir), end)) if end else None
 
 
 def where_now(spec: RunSpec, document: Path) -> Path:
@@ -75,7 +75,7 @@ def where_now(spec: RunSpec, document: Path) -> Path:
     result_dir = Path(spec.result_dir)
     if document.parent != result_dir or journal.owner(result_dir) == spec.run:
         return document
-    moved = result_dir / earlier_runs.DIRECTORY / spec.run / document.name
+    moved = result_dir / index.DIRECTORY / spec.run / document.name
     return moved if moved.exists() else document
 
 

@@ -25,8 +25,8 @@ from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.hostile import read_plain
 from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.recorded_run import read as read_spec
 from autoresearch.records.rundir import RunDir, locked, read_json
-from autoresearch.records.spec_file import read as read_spec
 
 if TYPE_CHECKING:
     import psutil

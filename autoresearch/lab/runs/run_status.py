@@ -321,7 +321,7 @@ def elsewhere(rundir: RunDir) -> dict[str, Any]:
     """The additional fields of a remote run; a local one does not even import them."""
     if not rundir.order.exists():
         return {}
-    from autoresearch.lab.remote.remote_status import about
+    from autoresearch.lab.remote.reconcile import about
 
     return about(rundir)
 

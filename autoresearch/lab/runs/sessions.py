@@ -12,7 +12,7 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
-from autoresearch.records import events, journal, spec_file
+from autoresearch.records import events, journal, recorded_run
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.order_file import request_stop
 from autoresearch.records.recorded_run import RecordedRun
@@ -90,7 +90,7 @@ def _at(name: str, parts: Parts) -> RunDir | None:
 def spec_of(rundir: RunDir) -> RunSpec:
     """The spec of a run; raises NotFoundError if its directory was removed."""
     try:
-        return spec_file.read(rundir)
+        return recorded_run.read(rundir)
     except OSError as error:
         raise NotFoundError(
             f"{rundir.path}: the run directory is gone ({error.strerror})",
@@ -136,7 +136,7 @@ def living(parts: Parts) -> list[IndexEntry]:
 def ask_to_stop(rundir: RunDir, reason: str, *, drain: bool = False) -> None:
     """Request the end of a run: now, or with `drain` after its current step. OSError if its directory is gone."""
     how = "drain" if drain else "now"
-    spec = spec_file.read(rundir)
+    spec = recorded_run.read(rundir)
     events.append(rundir.events, "stop_requested", how=how, reason=reason)
     journal.append(Path(spec.result_dir), f"stop requested ({how}): {reason}")
     request_stop(rundir, reason, how=how)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.controller.actions import Do, Note, RepairIdea, Say, StopRun
-from autoresearch.core.controller.answer_requests import answer, unrepairable
+from autoresearch.core.controller.next_actions import answer, unrepairable
 
 BASELINE_SAFE = (Say("the baseline cannot be skipped"),)
 

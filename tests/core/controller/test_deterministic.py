@@ -13,10 +13,8 @@ from autoresearch.core.campaign.judgement import JITTERED, anchor, decision_of, 
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.controller import confirmation_rounds, rules, scheduler
 from autoresearch.core.controller.actions import Finish, Note, RecordVerdict, Say
-from autoresearch.core.controller.answer_requests import answer
 from autoresearch.core.controller.confirmation_rounds import check_seeds, plan_round
-from autoresearch.core.controller.machine import Machine
-from autoresearch.core.controller.next_actions import next_actions
+from autoresearch.core.controller.next_actions import Machine, answer, next_actions
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.seeding import SeededRun

@@ -28,8 +28,7 @@ from autoresearch.core.controller.actions import (
     WatchRun,
 )
 from autoresearch.core.controller.agent_schedule import AgentStatus
-from autoresearch.core.controller.machine import Machine, ReadyRun
-from autoresearch.core.controller.next_actions import next_actions, resume_actions
+from autoresearch.core.controller.next_actions import Machine, ReadyRun, next_actions, resume_actions
 from autoresearch.core.controller.rules import expected_run_s
 from autoresearch.core.controller.scheduler import RunRequest
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from autoresearch.core.campaign.trust import distrust
-from autoresearch.core.controller.answer_requests import answer
 from autoresearch.core.controller.confirmation_rounds import plan_round
+from autoresearch.core.controller.next_actions import answer
 from autoresearch.core.metrics.objective import Direction, Objective
 
 UP, DOWN = Objective("acc"), Objective("loss", Direction.MINIMIZE)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from autoresearch.core.diagnosis import fatal_lines
+from autoresearch.core.diagnosis import log_lines
 from autoresearch.core.metrics.signal import SignalPattern
 
 HEAD = b"Traceback (most recent call last):"
@@ -24,7 +24,7 @@ def hits(signal: SignalPattern, raw: bytes) -> int:
     ],
 )
 def test_a_traceback_begins(before: bytes) -> None:
-    assert hits(fatal_lines.TRACEBACK, before + HEAD + b"\n") == 1
+    assert hits(log_lines.TRACEBACK, before + HEAD + b"\n") == 1
 
 
 BAR = "\r 30%|███       | 3/10 [00:03<00:07,  1.03s/it]".encode()
@@ -32,26 +32,26 @@ BAR = "\r 30%|███       | 3/10 [00:03<00:07,  1.03s/it]".encode()
 
 @pytest.mark.parametrize("between", [b"", b" ", b"(TaskRunner pid=5) ", b"\x1b[36m(A pid=5)\x1b[0m "])
 def test_a_traceback_glued_to_a_bar(between: bytes) -> None:
-    assert hits(fatal_lines.TRACEBACK, BAR + between + HEAD + b"\n") == 1
+    assert hits(log_lines.TRACEBACK, BAR + between + HEAD + b"\n") == 1
 
 
 @pytest.mark.parametrize("before", [b"it printed ", b"['", b"[response] ", b"'", b'say "', b"# ", b">>> "])
 def test_a_quoted_traceback(before: bytes) -> None:
-    assert hits(fatal_lines.TRACEBACK, before + HEAD + b"\n") == 0
+    assert hits(log_lines.TRACEBACK, before + HEAD + b"\n") == 0
 
 
 @pytest.mark.parametrize(
     ("signal", "raw", "count"),
     [
-        (fatal_lines.OUT_OF_MEMORY, b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n", 1),
-        (fatal_lines.OUT_OF_MEMORY, b"RuntimeError: CUDA error: out of memory\n", 1),
-        (fatal_lines.OUT_OF_MEMORY, b"(1) the process was killed by the OOM killer due to high memory usage\n", 0),
-        (fatal_lines.OUT_OF_MEMORY, b"how to avoid running out of memory. Tried it all\n", 0),
-        (fatal_lines.RAY_EXCEPTION, b"ray.exceptions.RayTaskError(RuntimeError): \x1b[36mray::f()\n", 1),
-        (fatal_lines.RAY_EXCEPTION, b"import ray.exceptions\n", 0),
-        (fatal_lines.RAY_EXCEPTION, b"File ray/exceptions.py\n", 0),
-        (fatal_lines.NCCL_TIMEOUT, b"[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)\n", 1),
-        (fatal_lines.NCCL_TIMEOUT, b"nccl_timeout: 600\n", 0),
+        (log_lines.OUT_OF_MEMORY, b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n", 1),
+        (log_lines.OUT_OF_MEMORY, b"RuntimeError: CUDA error: out of memory\n", 1),
+        (log_lines.OUT_OF_MEMORY, b"(1) the process was killed by the OOM killer due to high memory usage\n", 0),
+        (log_lines.OUT_OF_MEMORY, b"how to avoid running out of memory. Tried it all\n", 0),
+        (log_lines.RAY_EXCEPTION, b"ray.exceptions.RayTaskError(RuntimeError): \x1b[36mray::f()\n", 1),
+        (log_lines.RAY_EXCEPTION, b"import ray.exceptions\n", 0),
+        (log_lines.RAY_EXCEPTION, b"File ray/exceptions.py\n", 0),
+        (log_lines.NCCL_TIMEOUT, b"[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)\n", 1),
+        (log_lines.NCCL_TIMEOUT, b"nccl_timeout: 600\n", 0),
     ],
 )
 def test_known_words(signal: SignalPattern, raw: bytes, count: int) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.configuration import set_hypothesis_home_dir
 
 from autoresearch.core.blueprint.lint import lint_shell
-from autoresearch.core.shell.raw_words import raw_assignments, raw_commands
 from autoresearch.core.shell.reading import read_shell
+from autoresearch.core.shell.words import raw_assignments, raw_commands
 
 set_hypothesis_home_dir(Path(__file__).parents[3] / ".pytest_cache/hypothesis")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoresearch.lab.agent_work.turn_environment import surroundings, withheld
+from autoresearch.lab.agent_work.turn_dir import surroundings, withheld
 
 GONE = {
     **{"WANDB_API_KEY": "0123", "HF_TOKEN": "hf", "DB_PASSWORD": "x", "AWS_SECRET_ACCESS_KEY": "x"},

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.agents.agent import Answer, Turn, TurnFault, TurnRole, Usage
-from autoresearch.lab.agent_work.rate_limits import Tell, Waiting, notice_of_waiting, read_waiting, waiting_out_limits
+from autoresearch.lab.agent_work.agent_turns import Tell, Waiting, notice_of_waiting, read_waiting, waiting_out_limits
 from autoresearch.lab.agent_work.turn_dir import next_directory
 
 HOUR = 3600.0

@@ -30,8 +30,15 @@ from autoresearch.git_repo.worktrees import slot
 from autoresearch.lab.agent_work import sandbox
 from autoresearch.lab.agent_work.sandbox import Level
 from autoresearch.lab.agent_work.turn import Growth, lost_turns, run_turn
-from autoresearch.lab.agent_work.turn_dir import TurnDir, anew, next_directory, read_result, spent
-from autoresearch.lab.agent_work.turn_environment import TurnEnvironment, guard_in
+from autoresearch.lab.agent_work.turn_dir import (
+    TurnDir,
+    TurnEnvironment,
+    anew,
+    guard_in,
+    next_directory,
+    read_result,
+    spent,
+)
 from autoresearch.lab.runs.record_lost import VARIABLE
 from autoresearch.records.rundir import locked, read_json
 

@@ -14,8 +14,7 @@ from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.core.shell.reading import read_shell
-from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
-from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS
+from autoresearch.lab.campaign_setup.campaign_file import DEFAULTS, CampaignFile
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.lab.resolve.scripts import LaunchTexts
 from autoresearch.records.index import Index

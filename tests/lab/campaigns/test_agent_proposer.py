@@ -8,7 +8,7 @@ import pytest
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.proposer import Attempt
-from autoresearch.lab.agent_work.agent_proposer import MixedProposer
+from autoresearch.lab.ideas.idea_sources import MixedProposer
 
 
 class Source:

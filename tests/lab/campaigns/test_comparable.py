@@ -19,7 +19,7 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.results import row_lookup
 from autoresearch.lab.results.collect import collect
 from autoresearch.lab.results.compare import compare
-from autoresearch.records import exit_record, spec_file
+from autoresearch.records import exit_record, recorded_run
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
@@ -117,9 +117,9 @@ def test_a_run_that_fell_back_to_the_cpu_measures_nothing_and_is_tried_again(
 def test_a_lone_run_that_left_its_gpu_idle_says_so_in_its_row(campaign: Callable[..., Any], tmp_path: Path) -> None:
     made = campaign()
     row = made.state().rows[0]
-    spec = spec_file.read(RunDir(Path(row.run_dir)))
+    spec = recorded_run.read(RunDir(Path(row.run_dir)))
     lone = replace(spec, run="lone-000001", ledger=str(tmp_path / "lone.tsv"), gpus=("GPU-1",))
-    spec_file.write(RunDir(Path(row.run_dir)), lone, {})
+    recorded_run.write(RunDir(Path(row.run_dir)), lone, {})
     ended(replace(row, run_id=lone.run), False)
     outcome = collect(RunDir(Path(row.run_dir)), Index(tmp_path / "index"))
     (found,) = Ledger(tmp_path / "lone.tsv").rows()

@@ -14,7 +14,7 @@ from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.pruner import Pruner
-from autoresearch.records import events, spec_file
+from autoresearch.records import events, recorded_run
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, read_json
 
@@ -36,7 +36,7 @@ class Living:
         made.tell("started", run=self.run)
         row = LedgerRow(index=index, run_id=self.run, run_dir=str(self.rundir.path), replicate=replicate)
         self.spec = made.run_spec(row, slug, str(self.rundir.path / "metrics.jsonl"))
-        spec_file.write(self.rundir, replace(self.spec, why=why), {})
+        recorded_run.write(self.rundir, replace(self.spec, why=why), {})
         self.rundir.log.write_text("")
 
     def writes(self, step: int, value: float) -> None:

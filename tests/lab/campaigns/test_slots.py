@@ -17,7 +17,7 @@ from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.campaigns import slots as module
 from autoresearch.lab.campaigns.slots import RunSlot, SlotPool
 from autoresearch.launchers import gpus
-from autoresearch.records import order_file, spec_file
+from autoresearch.records import order_file, recorded_run
 from autoresearch.records.order_file import Observed
 from autoresearch.records.rundir import RunDir
 
@@ -203,7 +203,7 @@ def test_runs_of_before_count_where_this_machine_has_a_name_of_its_own(box: Box,
     rundir.path.mkdir()
     row = box.made.run("baseline", 0.5)
     spec = replace(box.made.run_spec(row, "baseline", ""), run="a", cwd=str(pool.slots[0].path))
-    spec_file.write(rundir, spec, {})
+    recorded_run.write(rundir, spec, {})
     pool.occupied(rundir.path, "a")
     found = pool.assign({"a": rundir})
     assert found is not None and found.target.name == "slurm"

@@ -22,7 +22,7 @@ from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.follower import Follower
-from autoresearch.records import events, order_file, spec_file
+from autoresearch.records import events, order_file, recorded_run
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.exit_record import read as read_exit
 from autoresearch.records.index import Index, IndexEntry
@@ -101,7 +101,7 @@ class Ground:
             launcher="slurm",
             **changes,
         )
-        spec_file.write(rundir, spec, {"journal": str(result_dir / "experiment_log.md"), "collector": []})
+        recorded_run.write(rundir, spec, {"journal": str(result_dir / "experiment_log.md"), "collector": []})
         self.index.add(IndexEntry(run, "run", spec.session, str(rundir.path), str(result_dir), created=spec.created))
         environment = b"\0".join(f"{k}={v}".encode() for k, v in os.environ.items())
         write_atomically(rundir.environment, environment, mode=0o600, durable=False)

@@ -17,7 +17,7 @@ from autoresearch.errors import UsageError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote import inspect as inspection
 from autoresearch.lab.remote.inspect import inspect, send_canary
-from autoresearch.lab.remote_files.interpreter import InterpreterSearch
+from autoresearch.lab.remote_files.remote_host import InterpreterSearch
 from autoresearch.records.index import Index
 from autoresearch.records.rundir import locked
 

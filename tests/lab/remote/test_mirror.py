@@ -13,7 +13,7 @@ from autoresearch.core.run.job_launcher import DirectoryState, Want
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.remote_files.mirror import RemoteMirror, in_our_time
 from autoresearch.launchers.shared import SharedFiles
-from autoresearch.records import spec_file
+from autoresearch.records import recorded_run
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 
@@ -23,7 +23,7 @@ class Far:
 
     def __init__(self, rundir: RunDir) -> None:
         self.rundir = rundir
-        self.spec = spec_file.read(rundir)
+        self.spec = recorded_run.read(rundir)
         self.mirror = RemoteMirror(RecordedRun(rundir, self.spec))
         self.count = 0
         rundir.far.mkdir()

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from autoresearch.core.run.job_launcher import Unreachable
-from autoresearch.lab.remote.poll_schedule import Backoff, PollSchedule, Wakeup
+from autoresearch.lab.remote.followed_run import Backoff, PollSchedule, Wakeup
 
 
 def test_soon_while_something_happens_seldom_while_nothing_does() -> None:

@@ -6,10 +6,10 @@ import time
 from typing import Any
 
 from autoresearch.core.run.spec import RunState
-from autoresearch.lab.remote.remote_status import about, clause
+from autoresearch.lab.remote.reconcile import about, clause
 from autoresearch.lab.runs.record_lost import record_lost
 from autoresearch.lab.runs.run_status import ReadBudget, RunWatch, as_payload, seconds_since
-from autoresearch.records import order_file, spec_file
+from autoresearch.records import order_file, recorded_run
 from autoresearch.records.order_file import Observed
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import locked, write_json
@@ -44,7 +44,7 @@ def test_in_words(ground: Any) -> None:
 def test_times_of_another_machine(ground: Any) -> None:
     """Its boot clock says nothing here; its wall times were made ours."""
     rundir = ground.order()
-    spec, now = spec_file.read(rundir), time.time()
+    spec, now = recorded_run.read(rundir), time.time()
     assert RunWatch(RecordedRun(rundir, spec)).status(ReadBudget()).elapsed_s == 0.0
     far = {"started": now - 100.0, "started_boot": 9e9, "trainer_started_boot": 9e9 + 60.0, "boot_id": "another"}
     assert 100.0 <= seconds_since(far, spec) < 160.0

@@ -22,9 +22,9 @@ BETTER = {"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")}
 
 def quick(monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
     """A clock on which a minute passes in half a second."""
-    from autoresearch.lab.agent_work import rate_limits
+    from autoresearch.lab.agent_work import agent_turns
 
-    monkeypatch.setattr(rate_limits, "LOOK_S", 0.05)
+    monkeypatch.setattr(agent_turns, "LOOK_S", 0.05)
     start, real = time.time(), time.monotonic()
     return lambda: start + 120 * (time.monotonic() - real)
 

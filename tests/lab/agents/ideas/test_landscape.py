@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.lab.agent_work.landscape import MOST_VALUES, effective, landscape, untried
+from autoresearch.lab.agent_work.propose_context import MOST_VALUES, effective, landscape, untried
 
 pytestmark = pytest.mark.system
 

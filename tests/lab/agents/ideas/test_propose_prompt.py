@@ -17,7 +17,7 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import SeedCheck
 from autoresearch.lab.agent_work.propose_context import FailureGroup, ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import BYTES, brief
-from autoresearch.lab.agent_work.untrusted_text import UNTRUSTED
+from autoresearch.lab.agent_work.question import UNTRUSTED
 from autoresearch.lab.campaign_report.curves_and_diffs import Diff
 from autoresearch.lab.campaign_report.summary import idea_lines
 

@@ -28,7 +28,7 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.launchers.shared import SharedFiles
-from autoresearch.records import journal, order_file, spec_file
+from autoresearch.records import journal, order_file, recorded_run
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, write_atomically
@@ -114,7 +114,9 @@ class Yard:
         Path(self.spec.run_dir).mkdir(parents=True, exist_ok=True)
         Path(self.spec.result_dir).mkdir(parents=True, exist_ok=True)
         journal.begin(Path(self.spec.result_dir), self.spec)
-        spec_file.write(self.rundir, self.spec, {"journal": "x", "collector": [], "await_launch": "now", "start": ""})
+        recorded_run.write(
+            self.rundir, self.spec, {"journal": "x", "collector": [], "await_launch": "now", "start": ""}
+        )
         pairs = b"\0".join(f"{name}={value}".encode() for name, value in self.environment.items())
         write_atomically(self.rundir.environment, pairs, mode=0o600)
         declared = tuple(n for n in self.environment if n not in ("HOME", "PATH"))

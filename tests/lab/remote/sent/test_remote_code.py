@@ -26,7 +26,7 @@ from autoresearch.lab.remote_files.remote_host import REMOTE_FILES
 from autoresearch.lab.resolve.resolve_blueprint import read_blueprint
 from autoresearch.lab.resolve.resolve_run import resolve_run
 from autoresearch.lab.resolve.resolved_run import ResolvedRun, RunOptions
-from autoresearch.records import journal, order_file, spec_file
+from autoresearch.records import journal, order_file, recorded_run
 from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, read_json, write_atomically
@@ -215,7 +215,7 @@ def test_a_run_on_the_hosts_own_code(remote: Remote, eventually: Callable[..., N
     spec = remote.keep()
     rundir = RunDir(Path(spec.run_dir))
     rundir.path.mkdir(parents=True)
-    spec_file.write(rundir, spec, {"journal": "x", "collector": [], "await_launch": "now", "start": ""})
+    recorded_run.write(rundir, spec, {"journal": "x", "collector": [], "await_launch": "now", "start": ""})
     write_atomically(rundir.environment, b"HOME=/x\0TOKEN=t0p", mode=0o600)
     follower = tmp_path / "follower"
     order_file.write(rundir, Order(spec.run, remote.place, 1.0, str(follower), declared=("TOKEN",)))
