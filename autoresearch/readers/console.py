@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.metrics import metric_keys
@@ -27,16 +27,10 @@ _LONGEST = 600  # characters of a summary, which quotes a line; secrets in it ar
 _EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundMetrics:
-    """What was found in a log. `summary`: which name was taken as the step, from which lines; "" for nothing."""
+class MatchedLines(LogReader):
+    """The reader of a trainer that has none: each line on which the Runner sees a step or a validation."""
 
-    readings: tuple[Reading, ...]
-    summary: str
-
-
-class MatchedLines:
-    """A `LogReader` of a trainer that has none: each line on which the Runner sees a step or a validation."""
+    needles: tuple[str, ...] = ()
 
     def __init__(self, trainer: Trainer) -> None:
         signals = [signal for signal in trainer.signals() if signal.kind in _EVENTS]
@@ -48,10 +42,6 @@ class MatchedLines:
     def line(self, text: str) -> Reading | None:
         raw = text.encode("utf-8", "replace")
         return self._read_line(text) if any(pattern.read(raw) for pattern in self._patterns) else None
-
-    def end(self) -> Reading | None:
-        """None: no reading spans several lines."""
-        return None
 
 
 def read_whole_log(path: Path, reader: LogReader, offset: int = 0, *, ended: bool = False) -> Iterator[Reading]:
@@ -73,20 +63,23 @@ def read_whole_log(path: Path, reader: LogReader, offset: int = 0, *, ended: boo
     return numbered(readings())
 
 
-def find_metrics(path: Path, names: Iterable[str], offset: int = 0, *, ended: bool = False) -> FoundMetrics:
+def find_metrics(
+    path: Path, names: Iterable[str], offset: int = 0, *, ended: bool = False
+) -> tuple[tuple[Reading, ...], str]:
     """The readings in a log from a byte offset on, in printed order; the file may be missing.
 
-    names: declared metrics, read wherever they stand.
+    And which name was taken as the step, from which lines; "" for nothing. names: declared metrics, read wherever they
+    stand.
     """
     finder = StepFinder(names)
     for whole in _whole_lines(path, offset, ended):
         finder.feed(whole)
     readings = tuple(
-        replace(reading, ordinal=line.counted)
+        replace(reading, ordinal=True) if line.counted else reading
         for line in finder.end()
         for reading in metric_keys.readings(line.step, line.metrics)
     )
-    return FoundMetrics(readings, plain(finder.summary(), _LONGEST))
+    return readings, plain(finder.summary(), _LONGEST)
 
 
 def _whole_lines(path: Path, offset: int, ended: bool) -> Iterator[bytes]:

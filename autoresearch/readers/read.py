@@ -195,8 +195,8 @@ def _read_source(source: Source, path: Path, offset: int, trainer: Trainer, *, e
     if source.format is not SourceFormat.CONSOLE:
         return SourceReadings(source, tuple(merged(_read_file(source, path, offset, trainer))))
     if trainer.finds:
-        found = find_metrics(path, trainer.metrics, offset, ended=ended)
-        return SourceReadings(source, merged(found.readings), summary=found.summary)
+        found, summary = find_metrics(path, trainer.metrics, offset, ended=ended)
+        return SourceReadings(source, merged(found), summary=summary)
     reader = trainer.reader() or MatchedLines(trainer)
     lines = read_whole_log(path, reader, offset, ended=ended)
     readings = merged(part for reading in lines for part in _parts(reading))

@@ -56,7 +56,7 @@ class LineSignal:
         self.hold_s = hold_s
         self.step: int | None = None
         self.kl: float | None = None
-        self.metrics: dict[str, float] = {}
+        self.metrics: Mapping[str, Any] = {}
         self.text = self.error_kind = b""
 
 
@@ -86,23 +86,28 @@ class LinePattern:
         """The pattern of a `SignalPattern`."""
         return cls(str(signal.kind), signal.pattern, signal.hold_s, signal.needles, signal.metrics)
 
-    def read(self, line: bytes) -> list[LineSignal]:
-        """What a cleaned line tells, in order; a metric that is not a number is a signal of its own."""
+    def read(self, line: bytes, *, texts: bool = False) -> list[LineSignal]:
+        """What a cleaned line tells, in order; a metric that is not a number is a signal of its own.
+
+        `texts`: numbers of metrics that are surely finite may stay as they are printed, but for the KL.
+        """
         if self.needles and not any(needle in line for needle in self.needles):
             return []
         found: list[LineSignal] = []
         matches = list(self.regex.finditer(line))[-_MOST_HEADS:]
         for n, match in enumerate(matches):
-            pairs: dict[str, float] = {}
+            pairs: Mapping[str, Any] = {}
             if self.metrics is not None and not _quoted(line, match.end()):
-                pairs = _pairs(line[match.end() : matches[n + 1].start() if n + 1 < len(matches) else len(line)])
+                part = line[match.end() : matches[n + 1].start() if n + 1 < len(matches) else len(line)]
+                pairs = _pairs(part, texts=texts)
             if self.metrics is not None and not self.metrics.search("\n".join(["", *pairs])):
                 continue
             signal = LineSignal(self.kind, match.start(), self.hold_s)
             signal.step = _step(match)
             signal.text, signal.error_kind = _group(match, "text"), _group(match, "kind")
             signal.metrics = pairs
-            signal.kl = number(_group(match, "kl")) if self.metrics is None else kl_of(pairs)
+            kl = number(_group(match, "kl")) if self.metrics is None else kl_of(pairs)
+            signal.kl = None if kl is None else float(kl)
             found.append(signal)
             if b"nan" in line and diverged(signal.metrics or (_pairs(line) if self.kind == "step" else {})):
                 found.append(LineSignal("nan", match.start()))
@@ -118,11 +123,12 @@ def _quoted(line: bytes, at: int) -> bool:
 
 
 @lru_cache(maxsize=8)  # of one line, a step and a validation ask for the same
-def _pairs(text: bytes) -> dict[str, float]:
+def _pairs(part: bytes, *, texts: bool = False) -> Mapping[str, Any]:
     """The pairs of a part of a line. Their reader is loaded only when there is one: a Runner is kept small."""
-    from .metric_lines import metrics_of
+    from .metric_lines import metrics_of, texts_of
 
-    return metrics_of(text.decode("utf-8", "replace"))
+    text = part.decode("utf-8", "replace")
+    return (texts_of(text) if texts else {}) or metrics_of(text)
 
 
 def _step(match: re.Match[bytes]) -> int | None:
@@ -189,7 +195,7 @@ class Scanner:
             for low, high in lines_with(flat, needles):
                 line, place = clean(flat[low:high]), (generation, start + low)
                 for pattern in patterns:
-                    found = pattern.read(line) if pattern.quiet_until <= now else ()
+                    found = pattern.read(line, texts=True) if pattern.quiet_until <= now else ()
                     for signal in [one for one in found if (*place, one.at) > pattern.seen]:
                         pattern.seen = (*place, signal.at)
                         yield signal, flat[low:high]

@@ -54,7 +54,7 @@ _TELLING = (
     rb"bp[bc]|err|val|test|mse|mae|f1|auc|bleu|elo|iou|r2|nll|success|pass|win|fitness|objective|advantage|regret|len|map[@\d_]|"
     rb"\||\xe2\x94[\x82\x83]|:\s*$"
 )
-_DIGIT = re.compile(rb"\d")
+_NUMBER = re.compile(rb"\d|(?<![\w/.-])(?i:nan|inf)(?![\w/.-])")
 _SEPARATED = re.compile(r"  |[,;\t]")  # a header may name f1 or top5
 _NEEDLES = (
     *(b"step", b"Step", b"iter", b"Iter", b"epoch", b"Epoch", b"episode", b"Episode", b"update", b"Update"),
@@ -314,7 +314,7 @@ class StepFinder:
             return
         words = body(text)
         cells = text if frame > 3 else words
-        if not _DIGIT.search(raw):
+        if not _NUMBER.search(raw):
             self._look_at_words(text, cells)
             return
         row = self._tables.row(cells) if tabled else None
@@ -343,7 +343,7 @@ class StepFinder:
             self._head(line)
 
     def _look_at_words(self, text: str, cells: str) -> None:
-        """A line without a digit: a CSV header, a branch of a tree (`env_runners:`), or the end of a block."""
+        """A line without a number: a CSV header, a branch of a tree (`env_runners:`), or the end of a block."""
         branch = _BRANCH.match(text)
         if branch:
             indent = len(branch["indent"])

@@ -60,6 +60,9 @@ class Generic(Trainer):
         """Whether the blueprint declares lines of this kind; if so, no other line counts as one."""
         return any(line.startswith(f"{kind} ") for line in self.lines)
 
+    def reader(self) -> LogReader | None:
+        return DeclaredLog(self) if self.lines else None
+
     def recognises(self, command: str) -> bool:
         """Always False: it is the fallback when no other trainer recognises the command."""
         return False
@@ -89,17 +92,8 @@ class Generic(Trainer):
 
 
 @dataclass(frozen=True, slots=True)
-class Declaring(Generic):
-    """A generic trainer with declared lines, which are also found behind log prefixes and colours."""
-
-    def reader(self) -> LogReader:
-        """A reader that treats each line on its own; see `core.run.trainer.LogReader`."""
-        return DeclaredLog(self)
-
-
-@dataclass(frozen=True, slots=True)
-class DeclaredLog:
-    """Passes each line of a log to the trainer's `read_line`."""
+class DeclaredLog(LogReader):
+    """Passes each line of a log, without prefixes and colours, to the trainer's `read_line`."""
 
     trainer: Generic
     unread: dict[str, str] = field(default_factory=dict)  # named groups that matched no number -> the first such text
@@ -112,10 +106,6 @@ class DeclaredLog:
 
     def line(self, text: str) -> Reading | None:
         return self.trainer.read_line(text, self.unread)
-
-    def end(self) -> Reading | None:
-        """None: no reading spans several lines."""
-        return None
 
 
 def _read(line: str) -> Reading | None:

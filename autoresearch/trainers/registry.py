@@ -43,9 +43,9 @@ def by_name(name: str, lines: tuple[str, ...] = (), metrics: tuple[str, ...] = (
     """
     key = name.strip().lower()
     if (lines or metrics) and key == NAMES[-1]:
-        from autoresearch.trainers.generic import Declaring, Generic
+        from autoresearch.trainers.generic import Generic
 
-        return Declaring(lines=lines, metrics=metrics) if lines else Generic(metrics=metrics)
+        return Generic(lines=lines, metrics=metrics)
     if key in _REFERENCES:
         module, _, attribute = _REFERENCES[key].partition(":")
         trainer: Trainer = getattr(import_module(module), attribute)()

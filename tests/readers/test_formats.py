@@ -69,6 +69,13 @@ def test_output_without_steps_has_none(path: Path, tmp_path: Path) -> None:
     assert heard(path, tmp_path / "1", 1).pace.first_step is None
 
 
+@pytest.mark.parametrize("log", ["loss 1.0|loss 0.5|loss 0.3|loss nan|", "step 1 loss 1|step 2 loss 0.5|loss: NaN|"])
+def test_a_loss_that_is_no_number_is_read_though_its_line_holds_no_digit(log: str, tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(log.replace("|", "\n"))
+    value = read(tmp_path / "run.log", ("loss",)).readings[-1].metrics["loss"]
+    assert value != value
+
+
 def test_what_was_taken_is_told() -> None:
     sample = next(sample for sample in SAMPLES if sample.path.stem == "iter-pipes")
     assert "`iter`" in read(sample.path).summary

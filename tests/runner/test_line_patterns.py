@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from autoresearch.core.metrics.step_line import STEP
 from autoresearch.runner import line_patterns
 from autoresearch.runner.line_patterns import LinePattern, Scanner
 from autoresearch.runner.text import plain
@@ -17,6 +18,24 @@ RAY = b"\x1b[36m(TaskRunner pid=12420)\x1b[0m "
 
 def found(patterns: list[LinePattern], text: bytes) -> list[tuple[str, int | None, float | None]]:
     return [(one.kind, one.step, one.kl) for one, _ in Scanner(patterns).scan(text, 0) if one.kind != "nan"]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "kl"),
+    [
+        ("actor/lr:np.float64(1e-06) - actor/kl_loss:np.float64(0.25)", 0.25),
+        ("actor/lr:1_000 - actor/kl_loss:0.25 - critic/a b:3", 0.25),
+        ("actor/kl_loss:0.25 (cut", 0.25),
+        ("actor/lr:nan - actor/kl_loss:2.5e-1", 0.25),
+        ("actor/lr:1e-06", None),
+        ("actor/kl_loss:none - x/y:1", None),
+    ],
+)
+def test_numbers_that_stay_texts_change_nothing(pairs: str, kl: float | None) -> None:
+    line = f"step:3 - {pairs}".encode()
+    told = [[(s.kind, s.step, s.kl) for s in LinePattern.of(STEP).read(line, texts=texts)] for texts in (True, False)]
+    assert told[0] == told[1]
+    assert [one[2] for one in told[0] if one[0] == "step"] == ([] if "none" in pairs else [kl])
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,16 @@ from functools import cache
 
 from autoresearch.core.metrics.metric_keys import NO_STEP, renamed
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.trainer import LogReader
 from autoresearch.runner.line_patterns import LinePattern
 
 # Reads lines whose heads are known, as the Runner reads them: `runner.line_patterns`.
 
 
-class KnownLines:
-    """A `LogReader` (core/run/trainer.py) of the lines whose pattern says that metrics stand behind it."""
+class KnownLines(LogReader):
+    """Reads the lines whose pattern says that metrics stand behind it."""
+
+    needles: tuple[str, ...] = ()
 
     def __init__(self, signals: Iterable[SignalPattern]) -> None:
         signals = [signal for signal in signals if signal.metrics]
@@ -36,15 +39,12 @@ class KnownLines:
             return None
         last = max(signal.at for signal in told)
         signal = next(one for one in told if one.at == last)
-        metrics = {name: value for name, value in signal.metrics.items() if name != "train/step"}  # slime's, once more
+        metrics = dict(signal.metrics)
+        metrics.pop("train/step", None)  # slime's, once more
         kind = SignalKind.VALIDATION if signal.kind == SignalKind.VALIDATION else SignalKind.STEP
         if not metrics:
             return None
         return Reading(kind, NO_STEP if signal.step is None else signal.step, renamed(metrics))
-
-    def end(self) -> Reading | None:
-        """None: no reading spans several lines."""
-        return None
 
 
 # Allowed right before `step:`: nothing, white space, or the closing bracket of a progress bar or a prefix; not the

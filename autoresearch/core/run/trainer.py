@@ -216,7 +216,8 @@ class LogReader(Protocol):
         """The reading that this line completes, if any; lines are stripped as for `read_line`."""
 
     def end(self) -> Reading | None:
-        """The reading that was still incomplete when the log ended, if any."""
+        """The reading that was still incomplete when the log ended; None where no reading spans several lines."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,6 @@ from autoresearch.records import exit_record
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry
-from autoresearch.trainers.generic import Declaring
 
 MOST_WARNINGS = 8
 MOST_NAMES = 30
@@ -166,7 +165,7 @@ def _silent(trainer: Trainer, reads: Sequence[SourceReadings]) -> list[str]:
 
 
 def _as_printed_by(trainer: Trainer) -> str:
-    if isinstance(trainer, Declaring):
+    if any(map(trainer.declares, SignalKind)):
         return "as the blueprint declares them (`step_line:`)"
     if trainer.name == registry.NAMES[-1]:
         return "in any usual spelling (`- step_line:` in a blueprint's notes declares a line)"

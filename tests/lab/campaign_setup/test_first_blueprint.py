@@ -183,6 +183,6 @@ def test_what_a_run_reads_is_named(tmp_path: Path, name: str, metric: str, direc
     fields = first_blueprint(root, "python train.py", found, "", tmp_path / "b.md")
     assert (fields.metric, fields.direction) == (metric, direction)
     assert tuple(one.path for one in fields.source) == source
-    readings = find_metrics(root / "run.log", (metric,)).readings
+    readings, _ = find_metrics(root / "run.log", (metric,))
     values = [(reading.step, reading.metrics[metric]) for reading in readings if metric in reading.metrics]
     assert values[-1:] == ([(12, 2.9)] if name == "tracker" else [])
