@@ -301,8 +301,8 @@ def _refuse_meant(argv: Sequence[str]) -> None:
 
 
 def _started(argv: list[str]) -> list[str]:
-    """Expand `campaign FILE`, `campaign --count 24` to `campaign start ...`."""
-    named = argv[1:2] in (["--help"], ["-h"], []) or _names_a_verb(argv[1], verbs_of("campaign"))
+    """Expand `campaign FILE`, `campaign --count 24`, `campaign` to `campaign start ...`."""
+    named = argv[1:] and (argv[1] in ("--help", "-h") or _names_a_verb(argv[1], verbs_of("campaign")))
     return argv if argv[:1] != ["campaign"] or named else ["campaign", "start", *argv[1:]]
 
 
@@ -349,7 +349,7 @@ def _typer(about: str, name: str) -> Any:
         add_completion=not name,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        no_args_is_help=True,
+        no_args_is_help=not name,
     )
     no = typer.Option(False, DEBUG, help="With any command: write a log of what it does, and say where.")
 

@@ -45,7 +45,7 @@ def session(root: Path) -> str:
     where = root.parent  # paths below it are shown from there
     done = subprocess.run(line, cwd=where, env=environ, stdout=-1, stderr=subprocess.STDOUT, text=True, check=True)
     text = done.stdout.replace(f"-S {root}/tmux ", "").replace(str(root), HOME).replace(root.name, HOME)
-    return re.sub(r"\b\d{8}-\d{6}\b", "20261125-070000", text)
+    return re.sub(r"\b\d{8}-\d{6}-\w{8}\b", "20261125-070000", text)
 
 
 def write() -> None:

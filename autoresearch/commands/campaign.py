@@ -111,7 +111,7 @@ def begun(proposed: ProposedCampaign, parts: Parts) -> tuple[CampaignDir, str]:
         campaign_dir = start_campaign.create(proposed, parts)
     attach = start_campaign.start_and_wait(campaign_dir, parts)
     warn_of_recipients(Path(proposed.spec.blueprint).parent, parts.environ)
-    output.remark(f"{proposed.spec.name} in {campaign_dir.path} runs in a session of its own; {attach}")
+    output.remark(f"{proposed.spec.name} in {output.near(campaign_dir.path)} runs in a session of its own; {attach}")
     return campaign_dir, attach
 
 

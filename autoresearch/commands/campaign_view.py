@@ -71,7 +71,7 @@ def changed(campaign_dir: CampaignDir, words: str, more: Mapping[str, Any] | Non
     """What a command says that has changed something of a campaign, with where it stands now."""
     state = state_of(campaign_dir)
     payload = payload_of(campaign_dir, state) | dict(more or {})
-    return CommandResult(payload, [f"{state.spec.name} in {campaign_dir.path}{words}"])
+    return CommandResult(payload, [f"{state.spec.name} in {output.near(campaign_dir.path)}{words}"])
 
 
 def stand_result(

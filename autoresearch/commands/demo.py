@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -113,7 +114,9 @@ def demo_project(environ: Mapping[str, str]) -> Path:
     if missing := [tool for tool in ("git", "tmux") if shutil.which(tool) is None]:
         message = f"the demo keeps its code in git and trains in tmux; here is no {' and no '.join(missing)}"
         raise EnvironmentUnusable(message, hint="install it", fix=install_line(*missing), code=f"no_{missing[0]}")
-    root = _new_directory(state_home(environ) / "demo")
+    parent = state_home(environ) / "demo"
+    parent.mkdir(parents=True, exist_ok=True)
+    root = Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=parent))
     for name in _FILES:
         target = root / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -127,16 +130,3 @@ def demo_project(environ: Mapping[str, str]) -> Path:
     git.run("add", "--all")
     git.run("update-ref", "HEAD", commit_tree(git, git.line("write-tree"), "", "The quickstart"))
     return root
-
-
-def _new_directory(parent: Path) -> Path:
-    """A directory that nobody else has, named after the time."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    parent.mkdir(parents=True, exist_ok=True)
-    for name in (stamp, *(f"{stamp}-{n}" for n in range(2, 100))):
-        try:
-            (parent / name).mkdir()
-        except FileExistsError:
-            continue
-        return parent / name
-    raise FileExistsError(f"{parent / stamp}: a hundred demos began in this second")

@@ -141,9 +141,9 @@ def say(text: str = "") -> None:
 
 
 def prose(text: str) -> None:
-    """The same for people: at a terminal, laid out and coloured. A `Whole` line is left as it is."""
+    """The same for people: paths from here; at a terminal, laid out and coloured. A `Whole` line is left as it is."""
     cleaned = clean_text(text)  # before it is cut: half a secret would not be known as one
-    _write(cleaned if isinstance(text, Whole) else for_people(cleaned, sys.stdout))
+    _write(cleaned if isinstance(text, Whole) else for_people(from_here(cleaned), sys.stdout))
 
 
 def log_text(text: str) -> None:
@@ -300,7 +300,7 @@ def number(value: float | None) -> str:
 def table(rows: Sequence[Sequence[str]]) -> None:
     """See `TableRows`."""
     terminal, colour = sys.stdout.isatty(), has_colour(sys.stdout)
-    cells = [[from_here(clean_text(cell)) if terminal else clean_text(cell) for cell in row] for row in rows]
+    cells = [[from_here(clean_text(cell)) for cell in row] for row in rows]
     for line in table_lines(cells, columns() if terminal else WIDEST):
         _write(painted(line) if colour else line)
 

@@ -22,6 +22,7 @@ from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign_setup.proof import Side
+    from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
     from autoresearch.records.campaign_records import CampaignDir
 
 WORTH, CLEAR = 1.0, 5.0  # sd of a difference of two runs: less is mostly noise, and more hardly ever is
@@ -51,29 +52,30 @@ def prove(
     """
     from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
     from autoresearch.lab.campaign_setup.preflight import preflight
-    from autoresearch.lab.campaign_setup.proof import proof_file, proof_of
+    from autoresearch.lab.campaign_setup.proof import proof_file
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 
     candidate, baseline, blueprint = _sides(list(words or ()), against)
     parts, here = real_parts(), Path.cwd()
     path = proof_file(candidate, baseline, here, metric, blueprint, at_least, budget)
-    if (earlier := _latest_of(path)) and (state := state_of(earlier)).phase is not CampaignPhase.ENDED:
-        if not dry_run:
-            resume(str(earlier.path), detach=True)
-        if not (dry_run or detach):
-            follow(earlier)
-        return _proof_result(earlier)
-    if earlier and candidate.revision and proof_of(state):  # the name holds both commits, so the code is the same
-        output.remark(f"this was put to the proof before; for new runs, remove {output.near(path.parent)} first")
-        return _proof_result(earlier)
     flags = {"deadline": budget, "at_least": at_least, "metric": metric, "launcher": launcher, "gpus": gpus}
     campaign_file = read_campaign_file(str(path), flags, start=here, now=parts.clock(), pairs=set_ or ())
-    proposed = preflight(resolve_campaign(campaign_file, parts))
-    asks = ("question", f"is {candidate.shown} better than {baseline.shown}?")
-    if dry_run and (plan := unless_agreed(proposed, asks, full=full, agree="")):
-        return plan
-    campaign_dir, _ = begun(proposed, parts)
-    if not detach:
+    proposed = resolve_campaign(campaign_file, parts)
+    campaign_dir = _same_before(path, proposed, committed=bool(candidate.revision))
+    if campaign_dir is None:
+        proposed = preflight(proposed)
+        asks = ("question", f"is {candidate.shown} better than {baseline.shown}?")
+        if dry_run and (plan := unless_agreed(proposed, asks, full=full, agree="")):
+            return plan
+        if found := proposed.spec.sources.get("metric"):
+            output.remark(f"{proposed.spec.objective.metric} counts, {proposed.spec.objective.better_words} ({found})")
+        campaign_dir, _ = begun(proposed, parts)
+    elif state_of(campaign_dir).phase is CampaignPhase.ENDED:
+        output.remark("this was put to the proof before; --budget DURATION asks again, with more runs")
+        return _proof_result(campaign_dir)
+    elif not dry_run:
+        resume(str(campaign_dir.path), detach=True)
+    if not (dry_run or detach):
         follow(campaign_dir)
     return _proof_result(campaign_dir)
 
@@ -105,12 +107,18 @@ def _sides(words: list[str], against: str) -> tuple[Side, Side, Path | None]:
     return Side(trained_by, revisions[0]), Side(trained_by, revisions[1]), blueprint
 
 
-def _latest_of(path: Path) -> CampaignDir | None:
-    """The newest campaign of this file."""
+def _same_before(path: Path, proposed: ProposedCampaign, *, committed: bool) -> CampaignDir | None:
+    """The newest campaign of this file (whose name may hold both commits) and this code, unless it ended undecided."""
     from autoresearch.lab.campaign_setup.campaign_registry import known
+    from autoresearch.lab.campaign_setup.campaign_spec import other_code
+    from autoresearch.lab.campaign_setup.proof import proof_of
 
     for one in known(real_parts()):
-        if path.stem in one.name and Path(state_of(one.campaign_dir).spec.blueprint).parent == path.parent:
+        state = state_of(one.campaign_dir)
+        spec, undecided = state.spec, state.phase is CampaignPhase.ENDED and not proof_of(state)
+        if path.stem not in one.name or Path(spec.blueprint).parent != path.parent or undecided:
+            continue
+        if committed or not other_code(spec.base_commit, proposed.spec, proposed.base):
             return one.campaign_dir
     return None
 
@@ -166,7 +174,7 @@ def audit(
         lines.append(f"{clear} of them are clear, {len(doubtful)} worth proving, {within} within the noise")
     proofs = []
     for step in doubtful[:MOST_PROOFS]:
-        sized = "" if sizes[step] is None else f", {sizes[step]:.1f} sd of a difference"
+        sized = "" if sizes[step] is None else f" ({sizes[step]:.1f} sd of the difference of two runs)"
         lines.append(f"{step.attempt.name}: {objective.change(step.gain):+.4g}{sized}: {step.attempt.words[:80]}")
         if is_commit(step.attempt.name) and is_commit(step.over.name) and step.attempt.name != step.over.name:
             proofs.append(f"autoresearch prove {step.attempt.name} --against {step.over.name} -- {trained_by}")

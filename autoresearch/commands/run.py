@@ -129,9 +129,9 @@ def _offer() -> Path:
     """No blueprint was named: offer to make one on a terminal, else say how."""
     if output.agent_or_pipe():
         raise UsageError(
-            "which blueprint? none was named",
-            hint="`autoresearch config schema blueprint` says what it must hold",
-            fix="autoresearch blueprint new my-experiment.md --purpose WHY --command COMMAND",
+            "what is to be run? neither a command nor a blueprint was named",
+            hint="`autoresearch config schema blueprint` says what a blueprint holds",
+            fix="autoresearch run -- python train.py",
         )
     from autoresearch.commands.blueprint import ask_for_blueprint
 

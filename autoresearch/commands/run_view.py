@@ -234,7 +234,8 @@ def _outcome_rows(outcome: Outcome) -> list[list[str]]:
     code = "unknown" if end.returncode is None else end.returncode
     first = "never" if end.first_step_s is None else f"after {output.duration(end.first_step_s)}"
     if spec.objective:
-        best = f" (best {output.number(outcome.best_value)})" if outcome.best_value is not None else ""
+        better = outcome.best_value is not None and outcome.best_value != outcome.metric_value
+        best = f" (best {output.number(outcome.best_value)})" if better else ""
         value = output.number(outcome.metric_value) if outcome.measured else "could not be read"
         metric = f"{spec.objective.metric} = {value}{best}"
     else:
@@ -250,13 +251,13 @@ def _outcome_rows(outcome: Outcome) -> list[list[str]]:
         ["metric", metric],
         ["steps", outcome.steps_read],
         ["failure", failure],
-        ["branch", f"{spec.branch} at {spec.commit[:12]}" if spec.commit else "none"],
+        ["branch", f"{spec.branch} at {spec.commit[:12]}" if spec.commit else f"none: {spec.no_snapshot}"],
         ["results", output.near(outcome.results)],
         ["records", output.near(log)],
         ["log", output.near(rundir.log)],
         ["ledger", output.near(spec.ledger)],
         *(["tracker", url] for url in outcome.run_urls),
-        *(["warning", text] for text in outcome.warnings[:3]),
+        *(["warning", text] for text in outcome.warnings[:3] if not spec.no_snapshot or text != spec.unkept),
     ]
     return [row for row in rows if row[1]]
 

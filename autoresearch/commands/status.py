@@ -211,6 +211,7 @@ def _wait_for_row(campaign_dir: CampaignDir, until: float, since: int, *, as_exi
     """Wait for the next row, a pause or the end of a campaign; `since` is a number of rows, -1 for as many as now."""
     from autoresearch.commands import campaign_view
     from autoresearch.commands.campaign_view import STOOD_STILL, live_parts, mark_of, state_of
+    from autoresearch.core.controller.sentences import row_line
 
     rows, phase = mark_of(campaign_dir)
     before = (rows if since < 0 else since, phase)
@@ -223,10 +224,9 @@ def _wait_for_row(campaign_dir: CampaignDir, until: float, since: int, *, as_exi
     more: dict[str, Any] = {"event": "tick" if before == mark_of(campaign_dir) else "news"}
     if campaign_dir.controlled:
         more["next"] = [f"autoresearch wait {state.spec.name} --for 100s --since {len(state.rows)}"]
-    last, latest = [], max(state.rows, key=lambda row: row.ended or 0.0, default=None)
-    if latest is not None:
-        idea = next((idea.name for idea in state.ideas if idea.index == latest.index), f"#{latest.index}")
-        last = [f"last: {idea}: {latest.shown_status}, {latest.description}"[:300]]
+    latest = max(state.rows, key=lambda row: row.ended or 0.0, default=None)
+    ideas = [idea for idea in state.ideas if latest and idea.index == latest.index]
+    last = [f"last: {row_line(state, idea, latest.run_id, beside_best=False)}" for idea in ideas if latest]
     result = campaign_view.stand_result(campaign_dir, state, more=more, last=last, rings=STOOD_STILL)
     ended = as_exit_code and result.payload["state"] == "ended"
     return CommandResult(result.payload, result.lines, exit_code=int(ended), rings=result.rings)

@@ -265,7 +265,7 @@ class StepFinder:
         """What was taken: "read `iter` as the step, and loss, reward, from 412 lines like `iter 100 | ...`"; or ""."""
         if self.axis is None or not self.axis.example:
             return ""
-        names = list(self.axis.names)
+        names = [name for name in self.axis.names if name != self.axis.step_name]
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
         shape = f"{self.axis.count} line{'s' if self.axis.count > 1 else ''} like `{self.axis.example[:160].strip()}`"
         shape += f"; after the last of them {', '.join(self._once)}" if self._once else ""

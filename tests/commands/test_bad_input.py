@@ -109,7 +109,7 @@ def test_blueprints_that_are_no_files(bench: Any) -> None:
     refused(bench, 4, "run", "x" * 300 + ".md", says="too long")
     refused(bench, 4, "run", "new\nline.md", says="line.md")
     refused(bench, 4, "blueprint", "check", "gone.md", says="gone.md")
-    refused(bench, 2, "run", says="which blueprint")
+    refused(bench, 2, "run", says="neither a command nor a blueprint")
 
 
 @pytest.mark.system

@@ -53,6 +53,14 @@ def test_a_better_command_is_proved(project: Any) -> None:
     low, high = found["interval"]
     assert low < found["difference"] < high and 0.05 < low < 0.1 < high < 0.15
     assert 8 <= found["runs"] <= 16 and found["sentence"].startswith("proved: val_acc +0.")
+    again, said = proof(project, *words)
+    assert "before" in said and again["campaign"] == found["campaign"], "asked until it is yes, it would prove nothing"
+    script = project.repo / "train.py"
+    script.write_text(script.read_text().replace("lr + 0.5", "0.5"))
+    other, _ = proof(project, *words)
+    assert other["proved"] is False and other["campaign"] != found["campaign"], "of other code, it is another question"
+    project.git("checkout", "-q", "train.py")
+    assert proof(project, *words)[0]["sentence"] == found["sentence"]
     small, _ = proof(project, "--at-least", "50%", *words)
     assert small["proved"] is False and small["runs"] == 10 and small["difference"] > 0.05, "it ends early"
 

@@ -19,7 +19,7 @@ LEVEL = 0.05
 FEWEST = 6  # runs
 
 
-def row_line(state: CampaignState, idea: Idea, run: str) -> str:
+def row_line(state: CampaignState, idea: Idea, run: str, *, beside_best: bool = True) -> str:
     """`[3/24] #3 lr=3e-3, run 1: discard, pass@1 0.312; best 0.35 (#2 lr=1e-3, confirmed)`: one row in words."""
     row = next((r for r in idea.rows if r.run_id == run), None)
     count = state.spec.rules.count
@@ -30,10 +30,10 @@ def row_line(state: CampaignState, idea: Idea, run: str) -> str:
     value = "no metric" if metric is None else f"{row.metric_name} {number(metric)}"
     noise = "" if row.metric_noise is None else f" (noise {row.metric_noise:.2g})"
     failure = f" [{row.failure}]" if row.failure else ""
-    best = state.best
+    best = state.best if beside_best else None
     shown = shown_value(state, best) if best else None
     top = ""
-    if best and shown and shown.value is not None:
+    if best and shown and shown.value is not None and not (best is idea and shown.value == metric):
         label = f", {shown.label}" if shown.label else ""
         top = f"; best {number(shown.value)} ({best.name}{label})"
     if any(one.run == run and one.why == "confirm" for one in idea.runs):  # it judges neither idea nor baseline

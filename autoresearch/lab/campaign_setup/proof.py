@@ -106,7 +106,7 @@ def proof_file(
     """
     checkout = locate(directory)
     if isinstance(checkout, NoCheckout):
-        raise UsageError(f"a proof needs a git repository: {checkout}", hint=checkout.remedy, code="no_repository")
+        raise UsageError(f"a proof makes worktrees, and {checkout}", hint=checkout.remedy, code="no_repository")
     commits = [_commit(checkout, side) for side in (candidate, baseline)] if candidate.revision else []
     like = blueprint.read_text(encoding="utf-8", errors="replace") if blueprint else ""
     bounds = {"at_least": at_least} if at_least else {}

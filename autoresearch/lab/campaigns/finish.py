@@ -18,7 +18,7 @@ from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.live_runs import LiveRuns
 from autoresearch.lab.ideas.idea_sources import IdeaSources
 from autoresearch.lab.notices.campaign_notices import CampaignNotifier
-from autoresearch.records import evidence
+from autoresearch.records import campaign_records, evidence
 from autoresearch.records.failpoint import failpoint
 
 
@@ -54,7 +54,7 @@ def finish(
     # last: until then a crash does all of it again
     context.note("state", state=CampaignPhase.ENDED.value, reason=reason)
     failpoint("campaign.ended")
-    context.say(reason)
+    context.say(f"{campaign_records.LOG_ONLY}{reason}")  # whoever follows it is told in the end where it stands
 
 
 def _start_successors(context: CampaignContext) -> None:
