@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 
 from autoresearch.core.metrics.objective import Objective, usual_direction
 from autoresearch.core.run.trainer import Source, SourceFormat
@@ -38,6 +39,7 @@ _NEVER = _set_of(
 )
 _NO_MEASURE = _set_of("total number step steps epoch samples per second results metrics stats") | _HELD_OUT
 _DEBUG = later(r"\[?DEBUG\b")
+_TRAINS = later(r"(?i)train|backward|(?:^|_)(?:fit|learn|step|update)")
 _PERCENT = later(r"%(?:\(\w+\))?[-+ #0]*\d*(?:\.\d+)?([diouxXeEfFgGs])")
 _BRACES = later(r"\{[^{}:]*(?::([^{}]*))?\}")
 _NUMBER, _REAL, _COUNT, _TEXT = "0.1234", "0.4321", "7", "..."  # the second: its format says so
@@ -103,7 +105,8 @@ def printed_names(text: str, where: str = "") -> list[PrintedName]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return []
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _PRINTS.fullmatch(_name(node.func))]
+    calls = {node for node in ast.walk(tree) if isinstance(node, ast.Call) and _PRINTS.fullmatch(_name(node.func))}
+    calls -= set(_before_training(tree))
     names: dict[str, PrintedName] = {}
     for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
         for line in _lines(call):
@@ -112,8 +115,26 @@ def printed_names(text: str, where: str = "") -> list[PrintedName]:
                 if step_rank(name) is None and not is_count(value):
                     before = names.pop(name, None)
                     tracker = _tracker(call) if before is None else before.tracker and _tracker(call)
-                    names[name] = replace(_at(name, where, call.lineno, text), tracker=tracker, sure=value == _SURE)
+                    found = _at(name, where, _line_of(name, call, text), text)
+                    names[name] = replace(found, tracker=tracker, sure=value == _SURE)
     return list(names.values())
+
+
+def _before_training(tree: ast.AST) -> Iterator[ast.expr]:
+    """The calls that stand before the loop that trains: what they print is of the data, or of settings."""
+    for node in ast.walk(tree):
+        body = node.body if isinstance(node, ast.Module | ast.FunctionDef | ast.If) else []
+        for n, one in enumerate(body):
+            names = (_name(call.func) for call in ast.walk(one) if isinstance(call, ast.Call))
+            if isinstance(one, ast.For | ast.While) and any(map(_TRAINS.search, names)):
+                yield from (before.value for before in body[:n] if isinstance(before, ast.Expr))
+                break
+
+
+def _line_of(name: str, call: ast.Call, text: str) -> int:
+    """The line of a call that names the number; its first one where none does."""
+    lines = text.split("\n")[call.lineno - 1 : call.end_lineno]
+    return call.lineno + next((n for n, line in enumerate(lines) if name in line.replace(" ", "_")), 0)
 
 
 def _at(name: str, where: str, line: int, text: str) -> PrintedName:
@@ -131,6 +152,8 @@ def candidates(names: Iterable[PrintedName]) -> list[PrintedName]:
 
 def _best(names: list[PrintedName]) -> list[PrintedName]:
     words = {one: set(re.split(r"[^a-z0-9]+", one.name.lower())) - {""} for one in names}
+    for one in names:  # the highest accuracy is the best so far; the highest loss is an outlier
+        words[one] -= {"max"} if words[one] & {"acc", "accuracy"} else set()
     fair = [one for one in names if not words[one] & _NEVER]
     measures = [[one for one in fair if words[one] & measured] for measured in _MEASURES]
     held_out = [one for one in fair if words[one] & _HELD_OUT and words[one] - _NO_MEASURE]
@@ -195,8 +218,9 @@ def _shown(node: ast.expr) -> str:
             return _shown(node.left) + _shown(node.right)
         case ast.BinOp(op=ast.Add(), left=left):
             return _shown(left)  # `epoch + 1`
-        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr="format")):
-            return _BRACES.sub(lambda spec: _formatted((spec[1] or "")[-1:]) or _NUMBER, text)
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr="format"), args=args):
+            values = chain(map(_shown, args), repeat(_NUMBER))
+            return _BRACES.sub(lambda spec: _formatted((spec[1] or "")[-1:], next(values)), text)
         case ast.Call(func=function, args=[ast.Dict() as first, *_]) if _name(function) == "dumps":
             return json.dumps(_pairs(first))
         case ast.Call(func=function, args=[_]) if _name(function) in _COUNTS:
@@ -205,6 +229,8 @@ def _shown(node: ast.expr) -> str:
             return _shown(first)
         case ast.Dict():
             return str(_pairs(node))
+        case ast.ListComp():
+            return _TEXT
         case ast.Name(id=name) | ast.Attribute(attr=name) if step_rank(name) is not None:
             return _COUNT
         case ast.Name(id=name) if _MANY.search(name):
@@ -212,9 +238,9 @@ def _shown(node: ast.expr) -> str:
     return _NUMBER
 
 
-def _formatted(kind: str) -> str:
-    """A number with this letter at the end of its format; "" where it may be anything."""
-    return _COUNT if kind in ("d", ",", "i", "x", "X") else _REAL if kind and kind in "eEfFgG%" else ""
+def _formatted(kind: str, shown: str = "") -> str:
+    """A number with this letter at the end of its format; what is shown anyway where it may be anything."""
+    return _COUNT if kind in ("d", ",", "i", "x", "X") else _REAL if kind and kind in "eEfFgG%" else shown
 
 
 def _pairs(node: ast.Dict) -> dict[str, float | int]:

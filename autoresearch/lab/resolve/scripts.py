@@ -189,8 +189,12 @@ class LaunchTexts:
         return {}
 
     def objectives(self) -> list[PrintedName]:
-        """The numbers that its programs print and of which any may be the objective, as their texts show them."""
-        return objectives_of({program.where: program.text or "" for program in self.reading.programs})
+        """The numbers that its programs print and of which any may be the objective, as their texts show them.
+
+        Where these show none, the modules beside them that they import.
+        """
+        own = objectives_of({program.where: program.text or "" for program in self.reading.programs})
+        return own or objectives_of(self.sources())
 
     def sources(self) -> dict[str, str]:
         """The texts of the Python programs that it starts, and of the modules beside them that they import."""

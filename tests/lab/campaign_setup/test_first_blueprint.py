@@ -41,6 +41,13 @@ def test_the_script_of_a_usual_name_or_the_only_one(tmp_path: Path, files: list[
     assert training_command(tmp_path) == command
 
 
+def test_what_only_defines_is_not_what_trains(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import os\n\n\ndef train(rank):\n    print('loss', 0.5)\n")
+    (tmp_path / "main.py").write_text("from train import train\n\nif __name__ == '__main__':\n    train(0)\n")
+    assert training_command(tmp_path) == "python main.py"
+    assert printed_metric("python main.py", tmp_path) == "loss"  # of the module that it imports
+
+
 def printed_metric(command: str, root: Path) -> str:
     """What a run of this command would be judged by, if nobody names a metric."""
     objective = as_read(first_blueprint(root, command, "", "", root / "b.md"), root / "b.md", {}).objective
@@ -142,6 +149,8 @@ def test_a_script_with_nothing_to_vary_is_for_an_agent(tmp_path: Path) -> None:
         ("log('episode_reward', r)", []),  # drqv2: a logger of its own shows `R: 5.5`
         ("print('rewards:', rewards)", []),  # simple_GRPO: a list
         ("print(f'\\rEval success rate: {e:.2f}' + ' ' * 100)", ["Eval_success_rate"]),  # GRPO-Zero
+        ("print('{}: agents {}, reward {:.1f}'.format(step, [mean(r) for r in all], r))", ["reward"]),  # maddpg
+        ("print(f'return: {r:.2f}')\nfor i in n:\n    train()\n    print(f'loss {l:.3f}')", ["loss"]),  # of the data
         ("log(f'step: {s.step}  acc: {s.acc_step}  loss: {round(loss.item(), 4):>7}')", ["loss"]),  # lingua
     ],
 )
@@ -160,6 +169,8 @@ def test_names_that_a_text_prints(text: str, names: list[str]) -> None:
         ("val_loss val_accuracy loss", "val_loss val_accuracy"),  # which of them counts, the text does not say
         ("scores_mean scores_std scores_max", "scores_mean"),
         ("eval eval_runtime eval_samples_per_second score_std", ""),
+        ("max_accuracy loss", "max_accuracy"),  # deit: the best so far
+        ("reward_max", ""),
         ("eval_time eval_total_reward", "eval_total_reward"),
     ],
 )
