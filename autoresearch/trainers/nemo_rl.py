@@ -324,6 +324,7 @@ class NemoRl(CommandFramework):
 
     name = "nemo_rl"
     command = _COMMAND
+    imports = later(r"(?m)^\s*(?:from|import)\s+nemo_rl\.algorithms\b")
     lines = _LINES
     hydra = True
     seed_key = "grpo.seed"  # of GRPO; see `seed_key_in`

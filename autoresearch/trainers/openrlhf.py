@@ -84,6 +84,7 @@ class OpenRlhf(CommandFramework):
 
     name = "openrlhf"
     command = _COMMAND
+    imports = later(r"(?m)^\s*(?:from|import)\s+openrlhf\.(?:trainer|cli)\b")
     lines = _LINES
     by_ray = True
     seed_key = "train.seed"

@@ -76,6 +76,7 @@ class Slime(CommandFramework):
 
     name = "slime"
     command = _COMMAND
+    imports = later(r"(?m)^\s*(?:from|import)\s+slime\.(?:ray|rollout|backends|utils)\b")
     lines = _LINES
     dash = "-"
     by_ray = True

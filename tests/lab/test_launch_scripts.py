@@ -246,3 +246,39 @@ def test_metrics_are_recorded_where_a_script_passes_its_words_on(tmp_path: Path)
     assert "run_qwen2-7b.sh '++trainer.logger=[console,wandb,file]' ++ray_kwargs." in settings.command
     settings, _ = asked("verl", "bash examples/gmpo_trainer/test_dapo_7b_math.sh", tmp_path)
     assert settings.recording is None and settings.command == "bash examples/gmpo_trainer/test_dapo_7b_math.sh"
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        ("num_processes: 4", 4),
+        ("num_processes: 16\nnum_machines: 2", 8),
+        ("num_processes: 4\nuse_cpu: false\nmain_training_function: main", 4),
+        ("compute_environment: LOCAL_MACHINE", 0),
+        ("not: [yaml", 0),
+    ],
+)
+def test_the_processes_in_the_yaml_of_accelerate(text: str, gpus: int, tmp_path: Path) -> None:
+    (tmp_path / "fsdp.yaml").write_text(text)
+    (tmp_path / "train.py").write_text("print('loss', 0.5)\n")
+    command = "accelerate launch --config_file fsdp.yaml train.py"
+    assert asked(str(tmp_path), command, tmp_path)[0].gpus_needed({}) == gpus
+    more = command.replace("train.py", "--num_processes 3 train.py")  # a flag comes before the file
+    assert asked(str(tmp_path), more, tmp_path)[0].gpus_needed({}) == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "trainer"),
+    [
+        ("from trl import GRPOTrainer", "trl"),
+        ("from verl.trainer.main_ppo import run_ppo", "verl"),
+        ("from openrlhf.trainer import SFTTrainer", "openrlhf"),
+        ("from slime.ray.placement_group import create_placement_groups", "slime"),
+        ("from nemo_rl.algorithms.grpo import grpo_train", "nemo_rl"),
+        ("import slime_mould", "generic"),
+        ("# from nemo_rl.algorithms.grpo import grpo_train", "generic"),
+    ],
+)
+def test_a_program_is_of_the_trainer_that_it_imports(line: str, trainer: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(f"{line}\n")
+    assert asked(str(tmp_path), "python mine.py", tmp_path)[0].trainer.name == trainer
