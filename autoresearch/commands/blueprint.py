@@ -33,10 +33,10 @@ def new(
     purpose: Annotated[str, typer.Option(help="Why it is run, and how it differs from others.")] = "",
     codebase: Annotated[str, typer.Option(metavar="DIR", help="Where the command is run.")] = "",
     command: Annotated[str, typer.Option(help="The launch command.")] = "",
-    max_time: Annotated[str, typer.Option(metavar="DURATION", help="Limit in all.")] = "",
+    max_time: Annotated[str, typer.Option(hidden=True)] = "",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any other field, such as yaml_path, metric, trainer, title."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Any other field: yaml_path, metric, max_time_s, title ..."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> CommandResult:

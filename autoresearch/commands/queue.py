@@ -51,7 +51,7 @@ def queue(
     state: Annotated[str, typer.Option(metavar="STATE,...", help="Only runs in these states.")] = "",
     last: Annotated[int, typer.Option(metavar="N", help="With so many of the last runs that ended.")] = 0,
     limit: Annotated[int, typer.Option(metavar="N", help="Rows of the static form; 0: all.")] = output.MAX_LINES,
-    once: Annotated[bool, typer.Option("--once", help="Print it once, also on a terminal.")] = False,
+    once: Annotated[bool, typer.Option("--once", hidden=True)] = False,
 ) -> CommandResult | int:
     """One screen over all launchers: runs, states, step, metric, GPU, time left; logs, stop, attach by a key."""
     states = [word.strip() for word in state.split(",") if word.strip()]

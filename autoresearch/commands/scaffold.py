@@ -70,7 +70,7 @@ def blackbox(
 def check(
     directory: Annotated[str, typer.Argument(metavar="DIR", show_default=False)],
     item: Annotated[str, typer.Option(metavar="ID", help="Of the dataset; default: the first.")] = "",
-    python: Annotated[str, typer.Option(help="Default: the blueprint's.")] = "",
+    python: Annotated[str, typer.Option(hidden=True)] = "",
     base_url: BASE_URL = "",
     api_key_env: KEY_ENV = "",
 ) -> CommandResult:
