@@ -14,6 +14,7 @@ import typer
 from autoresearch.commands import output
 from autoresearch.commands.layout import Whole
 from autoresearch.commands.output import CommandResult, TableRows
+from autoresearch.core.text.durations import parse_duration, spoken
 from autoresearch.errors import AutoresearchError, ConflictError, UsageError
 from autoresearch.lab import settings as project
 
@@ -31,14 +32,19 @@ def init(
     directory: Annotated[str, typer.Argument(metavar="DIR")] = ".",
     command: Annotated[str, typer.Option(help="How it is trained, if not by train.py, main.py or run.sh.")] = "",
     metric: Annotated[str, typer.Option(help="The objective; by default, what the script prints last.")] = "",
+    try_: Annotated[
+        str, typer.Option("--try", metavar="DURATION", help="Run it so long where its text does not name the metric.")
+    ] = "",
 ) -> CommandResult:
     """Write autoresearch.yaml, a blueprint of the training script, and a campaign.yaml that varies what it takes.
 
-    The script's text is read, and its --help is asked where the text shows no flag. Files that exist are kept.
+    The script's text is read, and its --help is asked where the text shows no flag. Files that exist are kept; with
+    --try, a blueprint that names no metric is not, if nobody has edited it. It runs in a worktree, which is removed.
     """
     root = Path(directory).absolute()
     wrote, asking = _settings_file(root), not output.agent_or_pipe()
-    first = _blueprint_file(root / BLUEPRINT, command, metric, wrote, asking=asking)
+    trying = parse_duration(try_) if try_ else 0.0
+    first = _blueprint_file(root / BLUEPRINT, command, metric, wrote, asking=asking, trying=trying)
     campaign = _campaign_file(root, wrote) if first["blueprint"] else {"campaign": None, "varies": [], "remarks": []}
     if not wrote:
         raise ConflictError(f"{root / project.FILE} exists already", hint="edit it; nothing was changed")
@@ -50,6 +56,8 @@ def init(
     if not first["blueprint"]:
         new = f"autoresearch blueprint new {BLUEPRINT} --purpose WHY --command COMMAND"
         following = ["autoresearch config show", new]
+    elif not first["metric"] and not trying and str(root / BLUEPRINT) in wrote:
+        following.insert(0, output.typed.again("--try 60s"))  # it reads what a run prints
     payload = {"path": str(root / project.FILE), "files": [*wrote], **first, **campaign, "remarks": remarks}
     lines = [_wrote(os.path.relpath(path) if near else path, words) for path, words in wrote.items()]
     output.remark_path()
@@ -136,21 +144,38 @@ def first_commit(root: Path, *, asking: bool) -> None:
     output.remark(f"{root} is a git repository now; its first commit is {commit[:12]}, of what is there{left}")
 
 
-def _blueprint_file(path: Path, command: str, metric: str, wrote: dict[str, str], *, asking: bool) -> dict[str, Any]:
-    """Write the blueprint, unless there is one or nothing to train; first ask, if `asking`."""
+def _blueprint_file(
+    path: Path, command: str, metric: str, wrote: dict[str, str], *, asking: bool, trying: float = 0.0
+) -> dict[str, Any]:
+    """Write the blueprint, unless there is one or nothing to train; first ask, if `asking`.
+
+    trying: seconds that the command may run where its text does not say which metric counts.
+    """
     from autoresearch.lab.campaign_setup import first_blueprint as first
     from autoresearch.lab.render import render_blueprint
 
-    if path.exists():
-        return {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": ""}
     root, purpose = path.parent, ""
+    there = path.read_text(encoding="utf-8") if path.exists() else None
+    if there is not None and not trying:
+        return {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": ""}
     command = command or first.training_command(root)
+    if there is not None and there != render_blueprint(first.first_blueprint(root, command, "", "", path)):
+        hint = f"remove {path.name}, and type it again; or name the metric there: `- metric: NAME`"
+        raise ConflictError(f"{path} names a metric, or was edited: nothing was tried", hint=hint)
     if asking:
         command = _answer("Which command trains it (empty: none)?", command)
     if not command:
         return {"blueprint": None, "launch_command": "", "metric": metric, "direction": ""}
     settings = first.as_read(first.first_blueprint(root, command, metric, "", path), path, os.environ)
     metric, likely = (settings.objective.metric if settings.objective else ""), settings.texts.objectives()
+    tried = ""  # what a run printed, if that says nothing
+    if trying and not metric:
+        from autoresearch.lab.campaign_setup.tried_command import tried_command
+
+        output.remark(f"running `{command}` for at most {spoken(trying)}, in a copy")
+        shown, tried = tried_command(command, root, trying, settings.resolved.interpreter, os.environ)
+        likely, tried = shown or likely, "" if shown else tried
+        metric = likely[0].name if len(likely) == 1 else ""
     if asking:
         for one in likely:
             output.remark(f"it prints {one}")
@@ -169,7 +194,9 @@ def _blueprint_file(path: Path, command: str, metric: str, wrote: dict[str, str]
         "metric_line": printed or None,
         "direction": fields.direction,
     }
-    if not metric and likely:
+    if tried:
+        told["remarks"] = [tried]
+    elif not metric and likely:
         told["remarks"] = [f"it may be {' or '.join(map(str, likely))}: name it as `- metric:` in {path.name}"]
     return told
 

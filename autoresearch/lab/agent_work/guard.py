@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Mapping
@@ -20,18 +18,16 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.edit_workspace import CLEAN, EditWorkspace
-from autoresearch.lab.launch.runner_session import RUNNER
+from autoresearch.lab.launch.short_runs import run_to_end, stop
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.runs.run_status import tail_lines
-from autoresearch.records import exit_record
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
-from autoresearch.records.rundir import RunDir, is_locked, write_atomically, write_json
+from autoresearch.records.rundir import RunDir, is_locked
 from autoresearch.records.secrets import mask_environment, mask_text
 
 GRACE_S = 2.0
 SHOWN = 20  # lines of a guard's output
-LOOK_S = 0.5  # how soon a stop is noticed
 ENDS_IN_S = 120.0  # a Runner that was told to stop ends its whole tree in less
 _NOT_ITS = ("AUTORESEARCH_", "GIT_", "CUDA_VISIBLE_DEVICES", "TMUX")
 
@@ -71,7 +67,7 @@ def end_leftover(workspace: EditWorkspace) -> None:
     with contextlib.suppress(FileNotFoundError):
         rundir = RunDir(Path(os.fsdecode(note.read_bytes())))
         if is_locked(rundir.lock):
-            _stop(rundir, "the campaign goes on without it")
+            stop(rundir, "the campaign goes on without it")
             until = time.monotonic() + ENDS_IN_S
             while is_locked(rundir.lock):
                 if time.monotonic() > until:
@@ -94,37 +90,11 @@ def _run(workspace: EditWorkspace, rundir: RunDir, command: str, limit_s: float)
         "interpreter": workspace.interpreter,
         "limits": {"max_s": limit_s, "grace_s": GRACE_S},
     }
-    write_json(rundir.spec, spec, durable=False, executed=True)
-    pairs = _environment(workspace.environment, place).items()
-    data = b"\0".join(os.fsencode(f"{name}={value}") for name, value in pairs)
-    write_atomically(rundir.environment, data, mode=0o600, durable=False)
     _note(workspace).write_bytes(os.fsencode(rundir.path))
     failpoint("research.guarding")
-    argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
-    with (rundir.path / "runner.out").open("wb") as out:
-        runner = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
-        _wait(workspace, rundir, runner)
+    end = run_to_end(rundir, spec, _environment(workspace.environment, place), workspace.stopped)
     _note(workspace).unlink(missing_ok=True)
-    return exit_record.read(rundir)
-
-
-def _wait(workspace: EditWorkspace, rundir: RunDir, runner: subprocess.Popen[bytes]) -> None:
-    """Until it is over, or somebody asked to end it, which its Runner does; the Runner enforces the limit."""
-    try:
-        while True:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                runner.wait(LOOK_S)
-                return
-            if workspace.stopped() and not rundir.stop.exists():
-                _stop(rundir, "somebody asked for that")
-    except BaseException:
-        _stop(rundir, "the command that ran it was interrupted")
-        runner.wait()
-        raise
-
-
-def _stop(rundir: RunDir, reason: str) -> None:
-    write_json(rundir.stop, {"how": "now", "reason": reason}, durable=False)
+    return end
 
 
 def _note(workspace: EditWorkspace) -> Path:

@@ -1,0 +1,65 @@
+"""A short run of a command that says what it prints, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from autoresearch.git_repo.snapshot import begin_repository
+from autoresearch.lab.campaign_setup.tried_command import tried_command
+
+pytestmark = pytest.mark.system
+
+LOOP = """
+import pathlib, subprocess, time
+child = subprocess.Popen(["sleep", "600"])
+pathlib.Path("left.txt").write_text("x")
+pathlib.Path(%r).write_text(str(child.pid))
+names = ["fps", %r]
+for step in range(12_000):
+    print("step", step, *(f"{name}={step + 0.5}" for name in names), flush=True)
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("mean reward", "mean_reward", "step 0 fps=0.5 mean reward=0.5"),
+        ("entropy", "", "none of its numbers (fps, entropy) looks like an objective; its last line: step "),
+    ],
+)
+def test_a_run_is_ended_with_all_it_started(tmp_path: Path, text: str, name: str, words: str) -> None:
+    note, root = tmp_path / "child", tmp_path / "project"
+    root.mkdir()
+    (root / "old.py").write_text("")
+    begin_repository(root)
+    (root / "train.py").write_text(LOOP % (str(note), text))  # not committed, but on disk
+    found, said = tried_command("python train.py", root, 4.0, Path(sys.executable), os.environ)
+    assert ([one.name for one in found], words in said) == ([name] if name else [], True), said
+    assert sorted(path.name for path in root.iterdir()) == [".git", "old.py", "train.py"]
+    assert not list((root / ".git").glob("worktrees/*"))
+    state = Path(f"/proc/{note.read_text()}/stat")
+    for _ in range(200):
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail("a process of the short run lives on")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import no_such_package", "ended with exit 1 within 30 seconds: nothing that it printed looks like an"),
+        ("", "ended with exit 0 within 30 seconds and printed nothing"),
+    ],
+)
+def test_without_a_repository_a_copy_is_run(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "train.py").write_text(text)
+    found, said = tried_command("python train.py", tmp_path, 30.0, Path(sys.executable), os.environ)
+    assert (found, words in said) == ([], True), said
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
