@@ -62,7 +62,7 @@ def tried_command(
 
 
 def _read(log: Path, ran: str) -> tuple[list[PrintedName], str]:
-    readings = find_metrics(log, (), ended=True).readings
+    readings, _ = find_metrics(log, (), ended=True)
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
     found: dict[str, PrintedName] = {}
     for name in {name: None for reading in readings for name, value in reading.metrics.items() if not is_count(value)}:
