@@ -20,6 +20,7 @@ from autoresearch.runner.metric_lines import body, is_count, parse, step_rank
 from autoresearch.trainers.trl import Trl
 
 _TRACKERS = {"wandb": Source(SourceFormat.WANDB, "wandb/"), "swanlab": Source(SourceFormat.SWANLAB, "swanlog/")}
+PLAIN_PRINTS = later(r"print|write|info|warning|log")
 _PRINTS = later(r"(?i).*(?:print|write|echo|log|warn|message|progress).*|info|error|set_description|set_postfix")
 
 
@@ -80,11 +81,14 @@ class PrintedName:
         return Objective(self.name, direction) if direction else None
 
 
-def objectives_of(texts: Mapping[str, str]) -> list[PrintedName]:
-    """The printed numbers of which any may be the objective; [] if there is none. texts: of Python files, by path."""
+def objectives_of(texts: Mapping[str, str], calls: re.Pattern[str] = _PRINTS) -> list[PrintedName]:
+    """The printed numbers of which any may be the objective; [] if there is none.
+
+    texts: of Python files, by path. calls: the functions that print.
+    """
     names: dict[str, PrintedName] = {}
     for path, text in texts.items():
-        names |= {one.name: one for one in printed_names(text, path)}
+        names |= {one.name: one for one in printed_names(text, path, calls)}
     found = candidates(names.values())
     for path, text in texts.items():
         if not Trl().trains(text) or [one.name for one in found] not in ([], ["eval_loss"]):
@@ -96,7 +100,7 @@ def objectives_of(texts: Mapping[str, str]) -> list[PrintedName]:
     return found
 
 
-def printed_names(text: str, where: str = "") -> list[PrintedName]:
+def printed_names(text: str, where: str = "", prints: re.Pattern[str] = _PRINTS) -> list[PrintedName]:
     """The measured numbers that a Python text prints, the last one last; [] for a text that cannot be parsed.
 
     A number on the console comes before the same one in a tracker; whole numbers are counts.
@@ -105,7 +109,7 @@ def printed_names(text: str, where: str = "") -> list[PrintedName]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return []
-    calls = {node for node in ast.walk(tree) if isinstance(node, ast.Call) and _PRINTS.fullmatch(_name(node.func))}
+    calls = {node for node in ast.walk(tree) if isinstance(node, ast.Call) and prints.fullmatch(_name(node.func))}
     calls -= set(_before_training(tree))
     names: dict[str, PrintedName] = {}
     for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):

@@ -17,7 +17,7 @@ from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.shell.commands import Script, ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import read_shell
-from autoresearch.lab.recipes.printed_names import PrintedName, objectives_of
+from autoresearch.lab.recipes.printed_names import PLAIN_PRINTS, PrintedName, objectives_of
 from autoresearch.lab.recipes.program_flags import ask_help, flags_in, parser_of
 from autoresearch.lab.resolve.files import OURS, Files
 
@@ -194,7 +194,7 @@ class LaunchTexts:
         Where these show none, the modules beside them that they import.
         """
         own = objectives_of({program.where: program.text or "" for program in self.reading.programs})
-        return own or objectives_of(self.sources())
+        return own or objectives_of(self.sources(), PLAIN_PRINTS)  # a library's `print_table` is of anything
 
     def sources(self) -> dict[str, str]:
         """The texts of the Python programs that it starts, and of the modules beside them that they import."""

@@ -46,6 +46,9 @@ def test_what_only_defines_is_not_what_trains(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text("from train import train\n\nif __name__ == '__main__':\n    train(0)\n")
     assert training_command(tmp_path) == "python main.py"
     assert printed_metric("python main.py", tmp_path) == "loss"  # of the module that it imports
+    (tmp_path / "train.py").write_text("from tables import table\n\n\ndef train(rank):\n    table(0.5)\n")
+    (tmp_path / "tables.py").write_text("def table(f1):\n    print_res_table('f1', f1)\n")
+    assert printed_metric("python main.py", tmp_path) == ""  # whatever its print_table may show
 
 
 def printed_metric(command: str, root: Path) -> str:
