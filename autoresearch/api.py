@@ -237,12 +237,12 @@ class Campaign:
 
     def stop(self, reason: str) -> None:
         """Ask it to stop what runs, and to end; `wait` for it. Raises ConflictError if it has ended or is dead."""
-        from autoresearch.lab.campaigns import requests
+        from autoresearch.lab.campaigns import context
 
         if (status := self.status) in ("ended", "dead"):
             words = "has ended" if status == "ended" else "has no controller"
             raise ConflictError(f"{self.name} {words}", fix=f"autoresearch campaign status {self.name}")
-        requests.ask(self._dir, "stop", reason=_reason(reason))
+        context.ask(self._dir, "stop", reason=_reason(reason))
 
     def report(self) -> Path:
         """Write its report as it stands; the page, else the text where no page could be written."""

@@ -15,7 +15,7 @@ from autoresearch.commands.output import CommandResult
 from autoresearch.core.blueprint.fields import BlueprintFields, fields_from
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid
-from autoresearch.core.text.counted import counted
+from autoresearch.core.text.numbers import counted
 from autoresearch.errors import ConflictError
 
 QUESTIONS = (

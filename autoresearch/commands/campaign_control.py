@@ -18,7 +18,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
-from autoresearch.lab.campaigns import requests
+from autoresearch.lab.campaigns import context
 from autoresearch.records import campaign_records
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def resume(
             fix=f"autoresearch campaign set {state.spec.name} count={state.attempted + 10}",
         )
     if state.phase is CampaignPhase.PAUSED or campaign_dir.controlled:
-        requests.ask(campaign_dir, "resume")
+        context.ask(campaign_dir, "resume")
     if not campaign_dir.controlled:
         start_campaign.start_and_wait(campaign_dir, parts)
     if not (detach or output.agent_or_pipe()):
@@ -109,7 +109,7 @@ def set_rules(
     state = state_of(campaign_dir)
     changes = state.spec.changed_rules(_rules(pairs, state.spec.objective, parts.clock()))
     if campaign_dir.controlled:
-        requests.ask(campaign_dir, "set", **changes)
+        context.ask(campaign_dir, "set", **changes)
         _settled(campaign_dir)
     elif state.phase is CampaignPhase.ENDED:
         start_campaign.continue_with(campaign_dir, changes)
@@ -147,7 +147,7 @@ def ask(campaign_dir: CampaignDir, do: str, *, ended: bool = False, **fields: An
     if state.phase is CampaignPhase.ENDED and not ended:
         fix = f"autoresearch report {state.spec.name}"
         raise ConflictError(f"{state.spec.name} has ended: {state.reason}", fix=fix)
-    requests.ask(campaign_dir, do, **{k: v for k, v in fields.items() if v != ""})
+    context.ask(campaign_dir, do, **{k: v for k, v in fields.items() if v != ""})
     _settled(campaign_dir)
     state = state_of(campaign_dir)
     words = ": the request is recorded"
@@ -272,7 +272,7 @@ def confirm(
     if state.spec.rules.confirm_runs < least and not (state.unseeded or state.open_round):
         fix = f"autoresearch campaign set {name} confirm_runs={least}"
         raise ConflictError(f"nothing can be confirmed: {cost}", fix=fix, code="too_few_confirm_runs")
-    requests.ask(campaign_dir, "confirm", slugs=[idea.slug for idea in named])
+    context.ask(campaign_dir, "confirm", slugs=[idea.slug for idea in named])
     if not campaign_dir.controlled:
         if is_over:
             start_campaign.continue_with(campaign_dir, {})

@@ -32,7 +32,7 @@ def add(
 ) -> CommandResult:
     """Add an idea to the queue of a campaign that runs."""
     from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.lab.campaigns import requests
+    from autoresearch.lab.campaigns import context
     from autoresearch.lab.ideas.idea_sources import ADDED
     from autoresearch.records.appending import append_line
 
@@ -48,7 +48,7 @@ def add(
     campaign_dir.queue.mkdir(exist_ok=True)
     for entry in entries:
         append_line(campaign_dir.queue / ADDED, b"- " + json.dumps(entry, ensure_ascii=False).encode() + b"\n")
-    requests.ask(campaign_dir, "add")
+    context.ask(campaign_dir, "add")
     state = state_of(campaign_dir)
     payload: dict[str, Any] = {"added": len(entries)}
     lines = [f"{len(entries)} added to {state.spec.name} in {campaign_dir.path}"]

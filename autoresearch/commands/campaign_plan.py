@@ -10,7 +10,7 @@ import typer
 from autoresearch.commands import output
 from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.text.counted import counted
+from autoresearch.core.text.numbers import counted
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec

@@ -69,7 +69,7 @@ def collect(run: RunArgument) -> CommandResult:
 
 def _announce_full_disk(rundir: RunDir, error: Exception) -> None:
     """The Runner calls this once, and nobody reads what it prints."""
-    from autoresearch.lab.campaigns.trouble import is_full
+    from autoresearch.lab.campaigns.context import is_full
     from autoresearch.lab.notices.run_notices import announce_full_disk
 
     if is_full(error):

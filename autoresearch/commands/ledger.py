@@ -15,7 +15,7 @@ from autoresearch.commands.campaign_view import state_of
 from autoresearch.commands.layout import Column, Whole, columns, cut, grid
 from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.text.counted import counted
+from autoresearch.core.text.numbers import counted
 from autoresearch.errors import NotFoundError, UsageError
 
 FORMATS = ("table", "tsv", "json", "md")

@@ -13,7 +13,7 @@ import typer
 from autoresearch.commands import output
 from autoresearch.commands.layout import WIDEST, Column, columns, grid
 from autoresearch.commands.output import CommandResult
-from autoresearch.core.text.counted import counted
+from autoresearch.core.text.numbers import counted
 from autoresearch.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:

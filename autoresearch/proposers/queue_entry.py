@@ -33,7 +33,7 @@ from autoresearch.core.blueprint.finding import errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.campaign import overrides
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
-from autoresearch.core.campaign.usual_space import on_one_line
+from autoresearch.core.campaign.space import on_one_line
 from autoresearch.core.keys import in_known_words, nearest
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.records.secrets import mask_text

@@ -15,8 +15,8 @@ from autoresearch.core.run.chat_template import thinking_is_dropped
 from autoresearch.core.run.recipe_keys import look_up, product, real_at, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Circumstances, Recipe
 from autoresearch.core.shell.reading import simple_commands
-from autoresearch.core.text.counted import counted
 from autoresearch.core.text.durations import spoken
+from autoresearch.core.text.numbers import counted
 from autoresearch.core.text.regex import later
 from autoresearch.trainers.command_settings import with_flags
 from autoresearch.trainers.framework import error, warning

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.git_repo.snapshot_contents import is_checkpoint, is_secret
+from autoresearch.git_repo.snapshot import is_checkpoint, is_secret
 
 SECRETS = """.env .env.local cfg/.env.prod .ENV prod.env .env.sh server.pem certs/Server.PEM id_rsa id_rsa.pub
 id_rsa_work id_ed25519 id_ed25519.pub tls.key credentials credentials.json credentials.toml

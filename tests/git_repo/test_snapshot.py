@@ -13,8 +13,7 @@ import pytest
 from autoresearch.errors import UsageError
 from autoresearch.git_repo.checkout import find
 from autoresearch.git_repo.git import GitFailed
-from autoresearch.git_repo.snapshot import Snapshot, snapshot
-from autoresearch.git_repo.snapshot_contents import survey
+from autoresearch.git_repo.snapshot import Snapshot, snapshot, survey
 
 pytestmark = pytest.mark.system
 
@@ -478,7 +477,7 @@ def test_large_untracked_files_are_left_out_and_large_tracked_ones_are_not(repo:
 
 
 def test_a_data_set_does_not_fill_the_repository(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autoresearch.git_repo.snapshot_contents.BUDGET_BYTES", 200_000)
+    monkeypatch.setattr("autoresearch.git_repo.snapshot.BUDGET_BYTES", 200_000)
     for number in range(30):
         repo.write(f"images/{number}.png", b"x" * 20_000)
     repo.write("images/read.py")

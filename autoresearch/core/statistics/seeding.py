@@ -27,7 +27,7 @@ from decimal import Decimal
 from enum import StrEnum
 from itertools import combinations
 
-from autoresearch.core.text.counted import counted
+from autoresearch.core.text.numbers import counted
 from autoresearch.core.text.regex import later
 
 VARIABLE = "AUTORESEARCH_SEED"

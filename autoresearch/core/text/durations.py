@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from autoresearch.core.text.counted import counted
+from autoresearch.core.text.numbers import counted
 from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
 

@@ -21,7 +21,7 @@ from autoresearch.git_repo.patches import ExtractedPatch, Opened, TooLarge, Tres
 from autoresearch.lab.agent_work.edit_prompt import edit_prompt
 from autoresearch.lab.agent_work.edit_workspace import CLEAN, EDITED, EditWorkspace
 from autoresearch.lab.agent_work.guard import end_leftover, entered, guard
-from autoresearch.lab.campaigns.trouble import is_full
+from autoresearch.lab.campaigns.context import is_full
 from autoresearch.lab.resolve.import_proof import shadowed
 from autoresearch.lab.results.explain import Explanation
 from autoresearch.records.failpoint import failpoint

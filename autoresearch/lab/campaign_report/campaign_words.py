@@ -19,7 +19,7 @@ from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand, span
 from autoresearch.core.controller.agent_schedule import HYBRID
 from autoresearch.core.statistics.comparable import NO_SIGNAL
-from autoresearch.core.text.counted import counted
+from autoresearch.core.text.numbers import counted
 from autoresearch.lab.campaign_report import formatting, summary
 from autoresearch.lab.campaign_report.formatting import plain
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus

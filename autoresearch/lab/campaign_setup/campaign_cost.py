@@ -13,7 +13,7 @@ from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
 from autoresearch.core.controller.cost import RunCount, baseline_runs, ideas_within, run_count
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.statistics.confirmation import design
-from autoresearch.core.text.counted import counted
+from autoresearch.core.text.numbers import counted
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts

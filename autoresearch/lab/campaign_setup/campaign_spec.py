@@ -19,12 +19,11 @@ from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.core.text import session_and_branch_names as naming
-from autoresearch.core.text.counted import counted
+from autoresearch.core.text.numbers import counted
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.git_repo.branches import branch_commit
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.snapshot import snapshot
-from autoresearch.git_repo.snapshot_contents import survey
+from autoresearch.git_repo.snapshot import snapshot, survey
 from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoresearch.core.campaign.usual_space import on_one_line, usual_space
+from autoresearch.core.campaign.space import on_one_line, usual_space
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.lab.campaign_setup.first_blueprint import settings_of
 from autoresearch.lab.campaign_setup.proposer_spec import space_line

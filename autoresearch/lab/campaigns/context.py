@@ -5,20 +5,59 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.controller.rules import stand_at
-from autoresearch.errors import EnvironmentUnusable, NotFoundError
+from autoresearch.errors import AutoresearchError, EnvironmentUnusable, NotFoundError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory, history_of
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.parts import Parts
-from autoresearch.records import campaign_records
+from autoresearch.records import campaign_records, events
+from autoresearch.records.appending import FULL
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.failpoint import failpoint
+from autoresearch.records.order_file import request_stop
+from autoresearch.records.rundir import RunDir
+
+# Faults of the machine, such as a full disk, that stop a campaign and are not the fault of an idea.
+
+_FULL_DISK = "disk_full"
+_FILES = frozenset((_FULL_DISK, "unwritable", "unreadable", "state_unusable", "git_failed", "slot_stuck"))
+_TMUX = frozenset(("no_tmux", "old_tmux", "tmux_failed", "tmux_unreachable", "session_lost"))
+_CODES = _FILES | _TMUX | {"no_bash", "records_removed"}
+_WORDS = ("No space left on device", "Disk quota exceeded")  # as git has them
+
+
+def is_trouble(error: Exception) -> bool:
+    """Whether the machine failed; then the run is tried again, and the failure does not count against the idea."""
+    return getattr(error, "code", "") in _CODES or is_full(error)
+
+
+def is_full(error: Exception) -> bool:
+    """Whether the cause is a full disk, whoever reported it: nothing can be written, so the only remedy is to wait."""
+    if isinstance(error, OSError):
+        return error.errno in FULL
+    if not isinstance(error, AutoresearchError):
+        return False
+    return error.code == _FULL_DISK or any(word in error.message for word in _WORDS)
+
+
+# Requests that users make of a campaign from another terminal, and stop requests to its runs.
+
+def ask(campaign_dir: CampaignDir, do: str, **fields: Any) -> None:
+    """Queue a request for the controller, which looks every second; without one, it is read at the next start."""
+    campaign_records.add(campaign_dir.requests, do, **fields)
+
+
+def stop_run(rundir: RunDir, reason: str, *, cause: str = "stop_request") -> None:
+    """Ask one run to end now; `cause` is the machine-readable reason for the exit record."""
+    events.append(rundir.events, "stop_requested", how="now", reason=reason)
+    request_stop(rundir, reason, cause=cause)
 
 
 @dataclass(frozen=True, slots=True)

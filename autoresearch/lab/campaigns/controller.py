@@ -18,11 +18,10 @@ from autoresearch.core.controller.next_actions import Machine, next_actions, res
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
 from autoresearch.lab.campaigns import pruner, recovery
-from autoresearch.lab.campaigns.context import CampaignContext
+from autoresearch.lab.campaigns.context import CampaignContext, is_full, is_trouble
 from autoresearch.lab.campaigns.finish import finish
 from autoresearch.lab.campaigns.live_runs import LiveRuns
 from autoresearch.lab.campaigns.pruner import Pruner
-from autoresearch.lab.campaigns.trouble import is_full, is_trouble
 from autoresearch.lab.ideas import new_ideas
 from autoresearch.lab.ideas.idea_sources import IdeaSources
 from autoresearch.lab.notices.campaign_notices import CampaignNotifier

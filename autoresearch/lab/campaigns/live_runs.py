@@ -10,11 +10,9 @@ from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaigns import outputs, recovery
-from autoresearch.lab.campaigns.context import CampaignContext
+from autoresearch.lab.campaigns.context import CampaignContext, is_trouble, stop_run
 from autoresearch.lab.campaigns.prepare_next import be_quick, note_prepared, record_unmade
-from autoresearch.lab.campaigns.requests import stop_run
 from autoresearch.lab.campaigns.slots import SlotPool
-from autoresearch.lab.campaigns.trouble import is_trouble
 from autoresearch.lab.ideas.idea_run import Ready, SharedOutputError, get_ready
 from autoresearch.lab.runs.sessions import close_session
 from autoresearch.lab.runs.watch import Watcher

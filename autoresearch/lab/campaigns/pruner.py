@@ -24,7 +24,7 @@ from autoresearch.core.statistics.seeding import SeededRun, copied
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report.curves_and_diffs import measured_again
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
-from autoresearch.lab.campaigns.requests import stop_run
+from autoresearch.lab.campaigns.context import stop_run
 from autoresearch.lab.results.measure import RunFiles
 from autoresearch.records import events
 from autoresearch.records.recorded_run import RecordedRun

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.controller.actions import ControllerAction, Note, Say, WatchRun
-from autoresearch.core.text.counted import counted
+from autoresearch.core.text.numbers import counted
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.context import CampaignContext

@@ -12,7 +12,7 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.controller.cost import RunCount
 from autoresearch.core.run.spec import RunState
-from autoresearch.core.text.counted import counted
+from autoresearch.core.text.numbers import counted
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.lab.campaign_setup import campaign_registry

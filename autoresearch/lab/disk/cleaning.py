@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunState
-from autoresearch.core.text.counted import counted
+from autoresearch.core.text.numbers import counted
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaigns.campaign_status import has_ended

@@ -16,7 +16,7 @@ from autoresearch.git_repo import branches
 from autoresearch.git_repo.commits import Change, commit_hypothesis
 from autoresearch.git_repo.comparison import code_fingerprint, intact
 from autoresearch.lab.agent_work.edit_workspace import protection_of
-from autoresearch.lab.campaigns.trouble import is_full
+from autoresearch.lab.campaigns.context import is_full
 from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, RECIPE, CommitBuilder, IdeaRefused
 from autoresearch.lab.recipes.overrides import inherited, parents
 from autoresearch.lab.render import render_blueprint

@@ -16,7 +16,7 @@ from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.agent_schedule import held
-from autoresearch.core.text.counted import counted
+from autoresearch.core.text.numbers import counted
 from autoresearch.lab.campaigns.campaign_status import next_commands
 from autoresearch.lab.notices.run_notices import project_recipients
 from autoresearch.lab.parts import Parts

@@ -16,7 +16,7 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import export, files_of
-from autoresearch.git_repo.snapshot_contents import MAX_BYTES
+from autoresearch.git_repo.snapshot import MAX_BYTES
 from autoresearch.runner.remote_files import sha256 as sha256_of
 
 NEVER = frozenset({".git", ".venv", "venv", "__pycache__"})  # at any depth, where git does not determine what is code

@@ -19,7 +19,7 @@ from autoresearch.core.run.spec import SUBMODULE_EDITS, RunSpec
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.git_repo import checkout as repository
-from autoresearch.git_repo.snapshot_contents import MAX_BYTES
+from autoresearch.git_repo.snapshot import MAX_BYTES
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.remote_host import RemoteHost
 from autoresearch.lab.resolve.files import OURS, Files

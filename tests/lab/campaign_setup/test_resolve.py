@@ -10,8 +10,8 @@ from unittest import mock
 import pytest
 import yaml
 
+from autoresearch.core.campaign.space import usual_space
 from autoresearch.core.campaign.spec import CampaignSpec, Rules
-from autoresearch.core.campaign.usual_space import usual_space
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.targets import Target, parse_pool
 from autoresearch.errors import EnvironmentUnusable, InputMissing, UsageError
