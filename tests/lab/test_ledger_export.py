@@ -127,14 +127,14 @@ def _told(python: Path, code: str, *args: object) -> Any:
 
 
 def _exported(python: Path, *args: object) -> dict[str, Any]:
-    code = "import sys; from autoresearch.cli import main; main(['ledger', 'export', *sys.argv[1:], '--json'])"
+    code = "import sys; from autoresearch.cli import main; main(['ledger', 'show', *sys.argv[1:], '--json'])"
     return dict(_told(python, code, *args))
 
 
 @pytest.mark.real
 def test_parquet_is_read_by_pyarrow(path: Path, tmp_path: Path, python: Path) -> None:
     out = tmp_path / "ledger.parquet"
-    assert _exported(python, path, "--to", "parquet", "--out", out)["rows"] == len(EVIL)
+    assert _exported(python, path, "--out", out)["rows"] == len(EVIL)
     read = """
         import json, sys, pyarrow.parquet as pq
         table = pq.read_table(sys.argv[1])
@@ -169,7 +169,7 @@ BOARD = """
 @pytest.mark.real
 def test_event_files_are_read_by_tensorboard(path: Path, tmp_path: Path, python: Path) -> None:
     out = tmp_path / "board"
-    told = _exported(python, path, "--to", "tensorboard", "--out", out)
+    told = _exported(python, path, "--out", out)
     assert len(told["remarks"]) == len(EVIL)  # the runs of this ledger are gone, and each is named
     found = _told(python, BOARD, out)
     assert len(found) == len(EVIL)

@@ -19,7 +19,7 @@ def test_records_import_nothing_heavy() -> None:
     code = (
         "import sys; sys.path.insert(0, '.')\n"
         "from autoresearch.records import events, exit_record, finish_flag, index, journal, ledger\n"
-        "from autoresearch.records import ledger_views, secrets, spec_file\n"
+        "from autoresearch.records import ledger_views, recorded_run, secrets\n"
         "print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -101,7 +101,7 @@ def test_a_stall_is_reported_once_and_so_is_its_end(yard: Any) -> None:
     step = "echo step:$i - actor/x:1; "
     waits = "until [ -e go ]; do sleep 0.05; done"
     command = f"for i in 1 2 3; do {step} sleep 0.05; done; {waits}; for i in 4 5; do {step} done"
-    live = yard.start(command, patch="progress_limits.STALL_FLOOR_S = 1.0; progress_limits.STALL_FACTOR = 1")
+    live = yard.start(command, patch="listener.STALL_FLOOR_S = 1.0; listener.STALL_FACTOR = 1")
     live.event("stall")
     (yard.root / "go").touch()
     assert live.record()["ending"] == "finished"
@@ -151,7 +151,7 @@ def test_a_kl_of_nan_is_a_nan(yard: Any) -> None:
 
 
 def test_where_the_kernel_does_not_tell_the_log_is_polled(yard: Any) -> None:
-    patch = "wakeups.Wakeups.watch = lambda self: False"
+    patch = "loop.Wakeups.watch = lambda self: False"
     live = yard.start("sleep 0.3; " + STEP + "; sleep 1000", patch=patch)
     live.event("first_step")
     live.ask_to_stop(how="now", reason="seen")
