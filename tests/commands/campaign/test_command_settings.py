@@ -69,7 +69,7 @@ def test_a_grid_over_settings_of_the_command(camp: Any) -> None:
     keys = {"space": {LR: [0.5, 0.1]}, "proposer": "grid", "count": 3, "retests": 0, "confirm": False}
     plan = camp.bench.ask("campaign", camp.file(**keys), "--dry-run")["plan"]
     assert plan["metrics"] == "jsonl in the directory of each run, switched on"
-    assert plan["seeds"].startswith("recipe key data.seed, from 7, and the next numbers for replicates; nothing will show whether")
+    assert plan["seeds"].startswith("recipe key data.seed, from 7, and the next numbers for replicates; nothing will")
     state = camp.run(**keys)
     rows = {(row.index, row.replicate): row for row in state.rows}
     assert len(rows) == 4
