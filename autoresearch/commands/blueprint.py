@@ -36,7 +36,7 @@ def new(
     max_time: Annotated[str, typer.Option(hidden=True)] = "",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any other field: yaml_path, metric, max_time_s, title ..."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Any other field, such as metric, max_time_s or title."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> CommandResult:
