@@ -57,7 +57,7 @@ def init(
         new = f"autoresearch blueprint new {BLUEPRINT} --purpose WHY --command COMMAND"
         following = ["autoresearch config show", new]
     elif not first["metric"] and not trying and str(root / BLUEPRINT) in wrote:
-        following.insert(0, output.typed.again("--try 60s"))  # it reads what a run prints
+        following.insert(0, output.typed.again("--try", "60s"))  # it reads what a run prints
     payload = {"path": str(root / project.FILE), "files": [*wrote], **first, **campaign, "remarks": remarks}
     lines = [_wrote(os.path.relpath(path) if near else path, words) for path, words in wrote.items()]
     output.remark_path()

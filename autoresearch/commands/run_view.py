@@ -251,7 +251,7 @@ def _outcome_rows(outcome: Outcome) -> list[list[str]]:
         ["metric", metric],
         ["steps", outcome.steps_read],
         ["failure", failure],
-        ["branch", f"{spec.branch} at {spec.commit[:12]}" if spec.commit else f"none: {spec.no_snapshot}"],
+        ["branch", f"{spec.branch} at {spec.commit[:12]}" if spec.commit else f"none: {spec.no_snapshot}".rstrip(": ")],
         ["results", output.near(outcome.results)],
         ["records", output.near(log)],
         ["log", output.near(rundir.log)],

@@ -163,23 +163,26 @@ def as_deadline(value: Any, now: float) -> float:
 _SAME = (  # words for one thing, of which no file has more than one
     *("slug title name id", "sentence hypothesis idea description summary rationale", "queue hypotheses"),
     *("overrides set changes params parameters config settings", "space search_space param_space sweep"),
-    *("count max_ideas num_ideas trials n_trials num_trials max_trials", "deadline time_budget max_hours"),
-    *("timeout run_timeout time_per_run", "parallel concurrency n_jobs num_workers max_parallel", "metric objective"),
+    *("count max_ideas num_ideas trials n_trials num_trials max_trials", "deadline time_budget"),
+    *("timeout run_timeout time_per_run", "parallel concurrency n_jobs max_parallel", "metric objective"),
     *("proposer sampler strategy algorithm", "launcher backend executor", "prune pruner early_stop early_stopping"),
 )
 
 
-def same_thing(word: str, known: Iterable[str]) -> str:
+_NEAR = ("deadline max_hours", "parallel num_workers")  # another unit, or a loader's: proposed, and never assumed
+
+
+def same_thing(word: str, known: Iterable[str], words_of: Iterable[str] = _SAME) -> str:
     """The known key that means the same as a word; "" for none, and where several do."""
     word = word.strip().lower().replace("-", "_").replace(" ", "_")
-    found = [key for words in map(str.split, _SAME) if word in words for key in known if key in words]
+    found = [key for words in map(str.split, words_of) if word in words for key in known if key in words]
     return found[0] if len(found) == 1 else ""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """The known key that is nearest to a word: by what it means, then by its letters; "" for none."""
     known = tuple(known)
-    return same_thing(word, known) or next(iter(difflib.get_close_matches(word, known, 1)), "")
+    return same_thing(word, known, (*_SAME, *_NEAR)) or next(iter(difflib.get_close_matches(word, known, 1)), "")
 
 
 def in_known_words(content: Mapping[Any, Any], known: Collection[str]) -> dict[Any, Any]:

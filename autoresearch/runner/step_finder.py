@@ -161,6 +161,12 @@ class StepName:
         return self.rank == _COUNTED, not self.known, self.rank, -self.count, -(self.last or 0), len(self.step_name)
 
 
+def _spoken(name: str) -> str:
+    """The regex of a declared name and the number right behind it, whatever separates the words of the name."""
+    words = r"[\W_]{1,3}".join(re.escape(word) for word in re.findall(r"[^\W_]+", name) or [name])
+    return rf"(?<!\w){words}(?:\s*[:=]\s*|\s+)(?:is\s+)?([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?)(?![\w/:]|[.,]\d)"
+
+
 class _Seen:
     """A line, or a block, with every number that may be its step."""
 
@@ -186,6 +192,7 @@ class StepFinder:
         self._needles = (*_NEEDLES, *{name.encode() for name in names} - set(_NEEDLES))
         own = b"".join(b"|" + re.escape(name.encode().lower()) for name in names)
         self._telling = re.compile(_TELLING + own)
+        self._declared = [(name, re.compile(_spoken(name), re.I)) for name in names]
         self._bytes = 0
         self._tables = Tables()
         self._headings: dict[str, int] = {}  # steps of lines without metrics, which those below belong to
@@ -325,6 +332,8 @@ class StepFinder:
             self._see(row, at, cells, tabled=row.steps.keys() != {NUMBER})
             return
         line = parse(words)
+        if line is not None:
+            self._add_declared(line, words)
         if (line is None or "%|" in words) and _SEPARATED.search(cells) and self._tables.begins(cells):
             self._close()
             return
@@ -341,6 +350,14 @@ class StepFinder:
             self._see(line, at, words)
         elif line.bare:
             self._head(line)
+
+    def _add_declared(self, line: ParsedLine, words: str) -> None:
+        """Read a declared metric in the middle of a sentence: `sweep 3: energy of it 0.5 after cooling`."""
+        have = set(map(same_name, line.metrics)) if self._declared else ()
+        for name, pattern in self._declared:
+            prose = not line.bare or " " in name
+            if prose and same_name(name) not in have and (found := pattern.search(words)):
+                line.metrics[name] = float(found[1].replace(",", ""))
 
     def _look_at_words(self, text: str, cells: str) -> None:
         """A line without a number: a CSV header, a branch of a tree (`env_runners:`), or the end of a block."""

@@ -41,6 +41,8 @@ def test_a_declared_metric_needs_no_step_that_grew() -> None:
     assert found("step 7 reward 0.5\n") == []
     assert found("step 7 reward 0.5\n", "reward") == [(7, {"reward": 0.5})]
     assert found("loading\nPass Rate: 41 %\n", "pass_rate") == [(1, {"pass_rate": 41.0})]
+    told = "".join(f"sweep {n}: energy of the lattice {n / 10} after cooling, 3 of 9\n" for n in range(1, 4))
+    assert found(told, "energy of the lattice") == [(n, {"energy of the lattice": n / 10}) for n in range(1, 4)]
 
 
 def test_a_step_without_a_usual_metric_beside_it_is_taken_at_the_end_if_it_always_grew() -> None:

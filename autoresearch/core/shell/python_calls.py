@@ -13,9 +13,9 @@ import warnings
 from collections.abc import Iterator
 
 from autoresearch.core.shell.commands import OpenText
-from autoresearch.core.shell.programs import BESIDE, PASS_ON, SHELLS
 
 _PACKAGED = ("pyproject.toml", "setup.cfg", "setup.py")  # they name the programs of a package
+_ENTRY = re.compile(r"""(?<![\w.-])([A-Za-z][\w.-]*)["']?\s*=\s*["']?([\w.]+):\w+""")
 _STARTS = re.compile(r"(?i).*(?:exec|run|system|shell|cmd|command|popen|spawn|output).*|call|check_call")
 
 
@@ -60,13 +60,11 @@ def _command(node: ast.expr) -> str:
     return ""
 
 
-def entry_point(program: str, base: str, open_text: OpenText) -> str:
-    """The file behind a program's name, by `[project.scripts]` of the package in `base`; "" for any other."""
-    if not re.fullmatch(r"[A-Za-z][\w.-]*", program) or program in SHELLS | BESIDE | PASS_ON:
-        return ""
-    entry = re.compile(rf"""(?m)(?<![\w.-]){re.escape(program)}["']?\s*=\s*["']?([\w.]+):\w+""")
+def entry_points(base: str, open_text: OpenText) -> dict[str, str]:
+    """Name of a program -> the file behind it, by `[project.scripts]` of the package in `base`."""
+    found: dict[str, str] = {}
     for file in _PACKAGED:
         with contextlib.suppress(OSError, ValueError):
-            if match := entry.search(open_text(posixpath.join(base, file))):
-                return f"{match[1].replace('.', '/')}.py"
-    return ""
+            for name, module in _ENTRY.findall(open_text(posixpath.join(base, file))):
+                found.setdefault(name, f"{module.replace('.', '/')}.py")
+    return found

@@ -91,6 +91,7 @@ class Reader:
     functions: dict[str, tuple[Node, dict[str, Any]]] = field(default_factory=dict)  # the body, and where it stands
     called: set[str] = field(default_factory=set)
     active: list[str] = field(default_factory=list)  # the scripts and functions that are being read
+    entry_points: dict[str, str] | None = None  # of the project's own package, once they were needed
     words: WordExpander = field(init=False)
 
     def __post_init__(self) -> None:
@@ -418,9 +419,7 @@ class Reader:
             self._script(argv, simple, child, kind="shell" if known else "", must=known)
         for text in programs.nested_texts(simple.words, simple.argv):
             self.read(text, child.copy(**inner))
-        own = name in self.functions or not argv or shell.python
-        installed = "" if own else python_calls.entry_point(argv[0], self.base, self.open_text)
-        if not shell.python and (file := programs.python_file(argv) or installed):
+        if not shell.python and (file := programs.python_file(argv) or self._installed(name)):
             self._script([file], simple, child, kind="python", must=False)
         _change(name, argv, shell)
         self.made.append(simple)
@@ -535,6 +534,14 @@ class Reader:
             arguments = [] if kind == "make" else argv[1:]
             self.read(script.text, shell.copy(**own, arguments=arguments, script=path))
         self.active.pop()
+
+    def _installed(self, name: str) -> str:
+        """The file behind a program that the project's own package installs; "" for any other."""
+        if not name or name in self.functions or name in SHELLS | programs.BESIDE | programs.PASS_ON:
+            return ""
+        if self.entry_points is None:
+            self.entry_points = python_calls.entry_points(self.base, self.open_text)
+        return self.entry_points.get(name, "")
 
     def _opened(self, script: Script, arguments: list[str]) -> Script:
         paths = [script.path]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import tempfile
@@ -63,12 +64,15 @@ def tried_command(
 
 def _read(log: Path, ran: str) -> tuple[list[PrintedName], str]:
     readings, _ = find_metrics(log, (), ended=True)
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
-    found: dict[str, PrintedName] = {}
-    for name in {name: None for reading in readings for name, value in reading.metrics.items() if not is_count(value)}:
-        own = ((n, line) for n, line in enumerate(lines, 1) if (pairs := parse(body(line))) and name in pairs.metrics)
-        n, line = next(own, (len(lines), lines[-1]))
-        found[name] = PrintedName(name, "", "its output", n, line.strip()[:100])
+    names = {name: None for reading in readings for name, value in reading.metrics.items() if not is_count(value)}
+    shown: dict[str, tuple[int, str]] = {}  # the first line with this name
+    n, line = 0, ""
+    with log.open(encoding="utf-8", errors="replace") if names else io.StringIO() as file:
+        for n, line in enumerate(file, 1):
+            pairs = parse(body(line))
+            for name in pairs.metrics if pairs else ():
+                shown.setdefault(name, (n, line.strip()[:100]))
+    found = {name: PrintedName(name, "", "its output", *shown.get(name, (n, line.strip()[:100]))) for name in names}
     if objectives := candidates(found.values()):
         return objectives, f"{ran} and printed {' and '.join(map(str, objectives))}"
     last = (tail_lines(log) or [""])[-1].strip()[:200]

@@ -39,6 +39,7 @@ _NEVER = _set_of(
     "norm flops"
 )
 _NO_MEASURE = _set_of("total number step steps epoch samples per second results metrics stats") | _HELD_OUT
+_CONSOLE = later(r"(?i)stdout|stderr|tqdm|bar\b|logger|console")
 _DEBUG = later(r"\[?DEBUG\b")
 _TRAINS = later(r"(?i)train|backward|(?:^|_)(?:fit|learn|step|update)")
 _PERCENT = later(r"%(?:\(\w+\))?[-+ #0]*\d*(?:\.\d+)?([diouxXeEfFgGs])")
@@ -110,7 +111,7 @@ def printed_names(text: str, where: str = "", prints: re.Pattern[str] = _PRINTS)
     except (SyntaxError, ValueError, RecursionError):
         return []
     calls = {node for node in ast.walk(tree) if isinstance(node, ast.Call) and prints.fullmatch(_name(node.func))}
-    calls -= set(_before_training(tree))
+    calls = {call for call in calls - set(_before_training(tree)) if _on_console(call)}
     names: dict[str, PrintedName] = {}
     for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
         for line in _lines(call):
@@ -133,6 +134,14 @@ def _before_training(tree: ast.AST) -> Iterator[ast.expr]:
             if isinstance(one, ast.For | ast.While) and any(map(_TRAINS.search, names)):
                 yield from (before.value for before in body[:n] if isinstance(before, ast.Expr))
                 break
+
+
+def _on_console(call: ast.Call) -> bool:
+    """Whether what a call writes is shown, and does not go to a file."""
+    to = next((one.value for one in call.keywords if one.arg == "file"), None)
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "write":
+        to = call.func.value
+    return to is None or bool(_CONSOLE.search(ast.unparse(to)))
 
 
 def _line_of(name: str, call: ast.Call, text: str) -> int:

@@ -145,6 +145,7 @@ def test_a_script_with_nothing_to_vary_is_for_an_agent(tmp_path: Path) -> None:
         ("log.info('it %d return=%.2f', i, r)", ["return"]),
         ("print(json.dumps({'reward': r, 'run': name()}))", ["reward", "run"]),
         ("print('done')", []),
+        ("f.write(f'loss {l}')\nprint(f'score {s}', file=f)\ntqdm.write(f'acc {a:.2f}')", ["acc"]),  # f: a file
         ("x = {'loss': 1}", []),
         ("print('a' b)", []),  # no Python
         ("print0(f'Step {step:05d} | Validation bpb: {b:.6f}')", ["Validation_bpb"]),  # nanochat
