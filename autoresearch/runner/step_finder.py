@@ -351,13 +351,13 @@ class StepFinder:
         elif line.bare:
             self._head(line)
 
-    def _add_declared(self, line: ParsedLine, words: str) -> None:
+    def _add_declared(self, parsed: ParsedLine, words: str) -> None:
         """Read a declared metric in the middle of a sentence: `sweep 3: energy of it 0.5 after cooling`."""
-        have = set(map(same_name, line.metrics)) if self._declared else ()
+        have = set(map(same_name, parsed.metrics)) if self._declared else ()
         for name, pattern in self._declared:
-            prose = not line.bare or " " in name
+            prose = not parsed.bare or " " in name
             if prose and same_name(name) not in have and (found := pattern.search(words)):
-                line.metrics[name] = float(found[1].replace(",", ""))
+                parsed.metrics[name] = float(found[1].replace(",", ""))
 
     def _look_at_words(self, text: str, cells: str) -> None:
         """A line without a number: a CSV header, a branch of a tree (`env_runners:`), or the end of a block."""

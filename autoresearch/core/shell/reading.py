@@ -512,7 +512,7 @@ class Reader:
         script = Script(name, path, simple.line, shell.cwd, must, bool(shell.where), kind)
         if path:
             script = self._opened(script, argv[1:])
-            script = replace(script, where=self._where(script.path))
+            script = replace(script, where=script.path.removeprefix(f"{self.base}/" if self.base else ""))
         else:
             script = replace(script, why="where it lies is known only when it runs")
         known = self.scripts.get((name, path))
@@ -563,9 +563,6 @@ class Reader:
                 return script
             return replace(script, path=path, text=text, why="")
         return script
-
-    def _where(self, path: str) -> str:
-        return path.removeprefix(f"{self.base}/") if self.base else path
 
 
 def _is_test(node: Node) -> bool:
