@@ -41,10 +41,11 @@ from autoresearch.lab.agent_work.turn_dir import (
 from autoresearch.lab.agent_work.turn_dir import TurnEnvironment as TurnEnvironment
 from autoresearch.lab.disk.usage import disk_usage
 from autoresearch.lab.resolve.run_names import new_token
-from autoresearch.lab.runs.record_lost import SWEEP_S, VARIABLE, sweep
+from autoresearch.lab.runs.record_lost import SWEEP_S, sweep
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.hostile import read_plain
 from autoresearch.records.rundir import is_locked, locked, write_all
+from autoresearch.runner.basics import RUN_ID
 
 CHUNK = 1 << 16
 
@@ -195,7 +196,7 @@ class _TurnCall:
         if turn_environment.level is not Level.BUBBLEWRAP:
             given |= {"TMPDIR": str(scratch), "TMUX_TMPDIR": str(scratch)}
         token = f"turn-{new_token()}{new_token()}"
-        env = {**given, **researcher.environment(turn), "PWD": str(turn.cwd), VARIABLE: token}
+        env = {**given, **researcher.environment(turn), "PWD": str(turn.cwd), RUN_ID: token}
         homes = tuple(Path(home) for home in researcher.homes(env))
         return cls(researcher, turn, turn_environment, token, researcher.argv(turn), env, scratch, homes)
 

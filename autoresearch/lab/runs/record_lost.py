@@ -1,8 +1,7 @@
 """Records a run whose Runner died without an exit record, after ending what it left alive.
 
-End what a dead Runner left alive: every process that carries the run's id in its environment.
-
-Also daemons that a trainer started and wrote down, as they may have an environment without it.
+That is every process that carries the run's id in its environment, and daemons that a trainer started and wrote down,
+which may have an environment without it.
 """
 
 from __future__ import annotations
@@ -10,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.trainer import Trainer
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.launchers.host_sandbox_check import HOST_PIDS
 from autoresearch.records import events, exit_record, journal
@@ -27,11 +26,10 @@ from autoresearch.records.hostile import read_plain
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.recorded_run import read as read_spec
 from autoresearch.records.rundir import RunDir, locked, read_json
+from autoresearch.runner import processes
+from autoresearch.runner.basics import clock
+from autoresearch.runner.processes import Table, process_table, run_id_of, variable_of
 
-if TYPE_CHECKING:
-    import psutil
-
-VARIABLE = "AUTORESEARCH_RUN_ID"
 SWEEP_S = 10.0  # a process that survives KILL for so long is stuck in the kernel
 MARK = "ScriptHash"  # what AgentJet gives every daemon: ajet/utils/smart_daemon.py of modelscope/AgentJet at d20cce0e
 CLOCK_S = 2.0  # start times have the resolution of a tick, and the clock may have been set meanwhile
@@ -40,11 +38,7 @@ _WRITTEN_DOWN = re.compile(r"(?:^|\.)(?P<mark>[0-9a-f]{8})\.(?P<host>.+)\.[a-z]+
 
 
 def sweep(run: str, grace_s: float) -> int:
-    """TERM, at most SWEEP_S of grace, KILL until none is left; returns how many processes were ended.
-
-    Processes are identified by (pid, start time), so a reused pid is never hit. tmux servers are spared: ending one
-    would end foreign sessions.
-    """
+    """TERM, at most SWEEP_S of grace, KILL until none is left; returns how many processes were ended."""
     return _end(lambda: carriers(run), min(grace_s, SWEEP_S))
 
 
@@ -54,119 +48,64 @@ def sweep_companions(files: Iterable[Path], run: str, since: float, *, grace_s: 
     since: wall time of the run's start; older files and processes belong to others. So does a process that carries, or
     has an ancestor that carries, the id of another run. Reused group numbers are not hit.
     """
-    written = [path for path in files if _newer(path, since)]
-    return _end(lambda: _written_down(written, run, since), grace_s) if written else 0
+    marks, groups = set(), dict[int, float]()
+    for path in files:
+        name = _WRITTEN_DOWN.search(path.name)
+        with contextlib.suppress(OSError, ValueError):
+            written = path.stat().st_mtime
+            if name and name["host"] == os.uname().nodename and written >= since - CLOCK_S:
+                marks.add(name["mark"])
+                groups[int(read_plain(path, 64))] = written
+    return _end(lambda: _daemons(marks, groups, run, since), grace_s) if marks else 0
 
 
-def _end(living: Callable[[], list[psutil.Process]], grace_s: float) -> int:
+def _end(living: Callable[[], list[int]], grace_s: float) -> int:
+    """Each process is looked for anew before it is sent anything, so a number that was given again is never hit."""
     found = set(living())
-    for process in found:
-        _send(process, kill=False)
-    _wait_until_gone(living, grace_s)
-    deadline = time.monotonic() + SWEEP_S
-    empty = 0
-    while empty < 2 and time.monotonic() < deadline:  # during an exec a process shows no environment
+    processes.send(found, signal.SIGTERM)
+    until = time.monotonic() + grace_s
+    while living() and time.monotonic() < until:
+        time.sleep(0.05)
+    until, empty = time.monotonic() + SWEEP_S, 0
+    while empty < 2 and time.monotonic() < until:  # one that forks may have been missed by a single look
         left = living()
         empty = 0 if left else empty + 1
         found.update(left)
-        for process in left:
-            _send(process, kill=True)
+        processes.send(left, signal.SIGKILL)
         time.sleep(0.02)
     return len(found)
 
 
-def carriers(run: str) -> list[psutil.Process]:
-    """The living processes of a run; zombies do not count."""
-    import psutil
-
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.pid == os.getpid() or process.environ().get(VARIABLE) != run:
-                continue
-            if _lives(process):
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    return found
+def carriers(run: str) -> list[int]:
+    """The living processes of a run. tmux servers are spared: ending one would end foreign sessions."""
+    return [pid for pid in _others(process_table()) if run_id_of(pid) == run]
 
 
-def _newer(path: Path, since: float) -> bool:
-    try:
-        return path.stat().st_mtime >= since - CLOCK_S
-    except OSError:
-        return False
+def _others(table: Table) -> Iterator[int]:
+    """The living processes but this one and tmux's."""
+    for pid, (name, state, _) in table.items():
+        if pid != os.getpid() and not name.startswith(b"tmux") and not processes.is_dead(pid, state):
+            yield pid
 
 
-def _written_down(files: Iterable[Path], run: str, since: float) -> list[psutil.Process]:
-    """The living processes of these daemons, with all their descendants."""
-    import psutil
-
-    marks, groups = set(), dict[int, float]()
-    for path in files:
-        name = _WRITTEN_DOWN.search(path.name)
-        if name is None or name["host"] != os.uname().nodename:
-            continue
-        marks.add(name["mark"])
-        try:
-            groups[int(read_plain(path, 64))] = path.stat().st_mtime
-        except (OSError, ValueError):
-            continue
-    found: set[psutil.Process] = set()
-    for process in psutil.process_iter():
-        try:
-            if _is_daemon(process, marks, groups, since) and not _is_of_another(process, run):
-                found.update([process, *process.children(recursive=True)])
-        except (psutil.Error, OSError):
-            continue
-    return [process for process in found if _lives(process)]
+def _lineage(pid: int, table: Table) -> Iterator[int]:
+    """A process and its ancestors."""
+    while pid in table:
+        yield pid
+        pid = table[pid][2]
 
 
-def _is_daemon(process: psutil.Process, marks: set[str], groups: dict[int, float], since: float) -> bool:
-    """Whether it carries one of the marks, or existed when its group was written down."""
-    born = process.create_time()
-    if process.pid == os.getpid() or born < since - CLOCK_S or not _lives(process):
-        return False
-    if process.environ().get(MARK) in marks:
-        return True
-    return born <= groups.get(os.getpgid(process.pid), 0.0) + CLOCK_S
-
-
-def _is_of_another(process: psutil.Process, run: str) -> bool:
-    """Whether it or an ancestor carries the id of another run: a Runner is the ancestor of all its processes."""
-    import psutil
-
-    for one in (process, *process.parents()):
-        try:
-            if one.environ().get(VARIABLE, run) != run:
-                return True
-        except psutil.AccessDenied:  # another user's
-            continue
-    return False
-
-
-def _lives(process: psutil.Process) -> bool:
-    import psutil
-
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE and not process.name().startswith("tmux")
-    except psutil.Error:
-        return False
-
-
-def _wait_until_gone(living: Callable[[], list[psutil.Process]], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while living() and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-
-def _send(process: psutil.Process, *, kill: bool) -> None:
-    import psutil
-
-    try:
-        process.kill() if kill else process.terminate()
-    except psutil.Error:
-        pass
+def _daemons(marks: set[str], groups: Mapping[int, float], run: str, since: float) -> list[int]:
+    """The living daemons that carry a mark, or existed when their group was written down, and what is below them."""
+    table, found = process_table(), set()
+    for pid in _others(table):
+        born = time.time() - clock() + (processes.start_ticks(pid) or 0) / os.sysconf("SC_CLK_TCK")
+        with contextlib.suppress(OSError):
+            ours = variable_of(pid, MARK) in marks or born <= groups.get(os.getpgid(pid), 0.0) + CLOCK_S
+            runs = {run_id_of(one) for one in _lineage(pid, table)} if ours else set()
+            if ours and born >= since - CLOCK_S and runs <= {"", run}:
+                found.add(pid)
+    return [pid for pid in _others(table) if not found.isdisjoint(_lineage(pid, table))]
 
 
 _RECORD = re.compile(rb"(\d+),\d+,(\d+),[^;]*;(.*)")  # facility and level, number, microseconds since the boot
@@ -177,7 +116,7 @@ _WORDS = {
 }
 
 
-def record_lost(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.time) -> None:
+def record_lost(rundir: RunDir, *, reason: str = "") -> None:
     """Write the exit record of a run whose Runner died without one, after ending its leftover processes.
 
     Holding the Runner's own lock proves that none lives and keeps a late one from starting. That holds for local runs
@@ -190,17 +129,11 @@ def record_lost(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] 
             return
         spec = read_spec(rundir)
         identity = read_json(rundir.runner)
-        grace_s = min(spec.limits.grace_s, SWEEP_S)
-        killed = sweep(spec.run, grace_s)
-        killed += _end_companions(spec, grace_s)
-        _end_ray_job(spec)
-        if spec.swarm:
-            _end_server(RecordedRun(rundir, spec))
+        killed = _end_leftovers(RecordedRun(rundir, spec))
         rundir.environment.unlink(missing_ok=True)  # the Runner never read it, and it may hold secrets
         failpoint("adopt.swept")
         if exit_record.recover(rundir, spec.run):
             return
-        now = clock()
         if identity is None:
             ending, cause = Ending.LAUNCH_FAILED, "launch_interrupted"
             reason = reason or "the command that launched it died before the Runner started"
@@ -211,7 +144,7 @@ def record_lost(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] 
             if rundir.foreign_exit.exists():
                 reason += "; another exit record, which it did not write, is in exit.foreign.json"
         last = _last_sign(rundir, spec.created)
-        seen = _first_step(rundir)
+        seen = next((one for one in events.read(rundir.events)[0] if one.event == "first_step"), None)
         exit_record.write(
             rundir,
             ExitRecord(
@@ -220,7 +153,7 @@ def record_lost(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] 
                 reason=reason,
                 cause=cause,
                 started=spec.created,
-                ended=min(now, last),
+                ended=min(time.time(), last),
                 duration_s=max(0.0, last - spec.created),
                 kill_sent=killed,
                 first_step_s=seen.s if seen else None,
@@ -241,29 +174,21 @@ def _why_it_died(identity: Mapping[str, Any]) -> str:
     return "killed_for_memory" if killed_for_memory(pid, started) else "runner_died"
 
 
-def _end_server(recorded: RecordedRun) -> None:
-    """End the server of a swarm mode run: it has a Runner of its own, which may live."""
-    if trainer := _trainer_of(recorded.spec):
-        from autoresearch.trainers import ask
+def _end_leftovers(recorded: RecordedRun) -> int:
+    """End what is left of it and of what its trainer started; returns how many processes were ended."""
+    from autoresearch.trainers import ask, registry
 
-        log, run_dir = Path(recorded.spec.result_dir), str(recorded.rundir.path)
+    spec, grace_s = recorded.spec, min(recorded.spec.limits.grace_s, SWEEP_S)
+    killed = sweep(spec.run, grace_s)
+    trainer = registry.by_name(spec.trainer) if spec.trainer in registry.NAMES else None  # else a newer version's
+    if trainer:
+        written = [path for pattern in trainer.companions() for path in Path(spec.cwd).glob(pattern)]
+        killed += sweep_companions(written, spec.run, spec.created, grace_s=grace_s)
+    _end_ray_job(spec)
+    if trainer and spec.swarm:  # its server has a Runner of its own, which may live
+        log, run_dir = Path(spec.result_dir), str(recorded.rundir.path)
         ask.server(trainer).stop_server(run_dir, sweep, lambda text: journal.append(log, text))
-
-
-def _trainer_of(spec: RunSpec) -> Trainer | None:
-    """The trainer of a recorded run; None for one that only a newer version knows."""
-    from autoresearch.trainers import registry
-
-    return registry.by_name(spec.trainer) if spec.trainer in registry.NAMES else None
-
-
-def _end_companions(spec: RunSpec, grace_s: float) -> int:
-    """End daemons that its trainer started and wrote down; returns how many processes were ended."""
-
-    trainer = _trainer_of(spec)
-    patterns = trainer.companions() if trainer else ()
-    written = [path for pattern in patterns for path in Path(spec.cwd).glob(pattern)]
-    return sweep_companions(written, spec.run, spec.created, grace_s=grace_s)
+    return killed
 
 
 def _end_ray_job(spec: RunSpec) -> None:
@@ -289,11 +214,6 @@ def _last_sign(rundir: RunDir, created: float) -> float:
         except OSError:
             continue
     return max(times)
-
-
-def _first_step(rundir: RunDir) -> events.Event | None:
-    """The first step event, if the dead Runner reported one."""
-    return next((e for e in events.read(rundir.events)[0] if e.event == "first_step"), None)
 
 
 def killed_for_memory(pid: int, started: float) -> bool:

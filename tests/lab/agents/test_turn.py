@@ -39,8 +39,8 @@ from autoresearch.lab.agent_work.turn_dir import (
     read_result,
     spent,
 )
-from autoresearch.lab.runs.record_lost import VARIABLE
 from autoresearch.records.rundir import locked, read_json
+from autoresearch.runner.basics import RUN_ID
 
 Eventually = Callable[[Callable[[], object]], None]
 SLEEP = "import time; time.sleep(1000)"
@@ -158,7 +158,7 @@ def carriers(token: str = "turn-") -> list[psutil.Process]:
         try:
             environ = process.environ()
             mine = environ.get(MARK) == os.environ[MARK]
-            if mine and environ.get(VARIABLE, "").startswith(token) and process.status() != psutil.STATUS_ZOMBIE:
+            if mine and environ.get(RUN_ID, "").startswith(token) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except psutil.Error:
             continue
@@ -394,13 +394,13 @@ def test_a_turn_under_way_is_not_asked_again(turn_context: TurnContext) -> None:
 def test_its_environment(turn_context: TurnContext) -> None:
     mine = {
         **{"WANDB_API_KEY": "abc", "ANTHROPIC_API_KEY": "sk", "MY_TOKEN": "t", "CLAUDECODE": "1", "TMUX": "/t,1,0"},
-        **{"GIT_DIR": "/x", "SSH_AUTH_SOCK": "/s", "PYTHONPATH": "/p", VARIABLE: "controller", "LANG": "C"},
+        **{"GIT_DIR": "/x", "SSH_AUTH_SOCK": "/s", "PYTHONPATH": "/p", RUN_ID: "controller", "LANG": "C"},
     }
     agent = Scripted("import os, json; print(json.dumps(dict(os.environ)))", wanted=("ANTHROPIC_*",), env={"OWN": "1"})
     seen = json.loads(turn_context.ask(agent, environ={**os.environ, **mine}, keep=(MARK, "MY_TOKEN")).text)
     assert {"ANTHROPIC_API_KEY": "sk", "MY_TOKEN": "t", "OWN": "1", "LANG": "C", "TERM": "dumb"}.items() <= seen.items()
     assert seen.keys().isdisjoint({"WANDB_API_KEY", "CLAUDECODE", "TMUX", "GIT_DIR", "SSH_AUTH_SOCK", "PYTHONPATH"})
-    assert seen[VARIABLE] == turn_context.token() != "controller"
+    assert seen[RUN_ID] == turn_context.token() != "controller"
     assert seen["HOME"] == os.environ["HOME"] and seen["PWD"] == str(turn_context.cwd)
     assert not Path(seen["TMPDIR"]).exists()
 
