@@ -140,15 +140,15 @@ class Run:
     @property
     def result(self) -> dict[str, Any] | None:
         """What came of it, with the keys of `autoresearch wait --json` (docs/json.md); None while it runs."""
+        from autoresearch.lab.runs.adopt import adopt
         from autoresearch.lab.runs.outcome import as_payload
-        from autoresearch.lab.runs.settled import settled
 
-        _, outcome = settled(self._rundir, real_parts())
+        _, outcome = adopt(self._rundir, real_parts())
         return None if outcome is None else as_payload(outcome)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for its end and its records, at most so many seconds; whether it has ended. It goes on regardless."""
-        from autoresearch.lab.runs.settled import attend
+        from autoresearch.lab.runs.adopt import attend
         from autoresearch.lab.runs.watch import Watcher
 
         parts = real_parts()
@@ -181,9 +181,9 @@ class Run:
 
     def report(self) -> Path:
         """The document that was written about it when it ended. Raises ConflictError while it runs."""
-        from autoresearch.lab.runs.settled import settled
+        from autoresearch.lab.runs.adopt import adopt
 
-        _, outcome = settled(self._rundir, real_parts())
+        _, outcome = adopt(self._rundir, real_parts())
         if outcome is None:
             raise ConflictError(f"{self.name} has not ended", fix=f"autoresearch wait {self.name}")
         return outcome.results

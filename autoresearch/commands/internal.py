@@ -16,7 +16,7 @@ from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import host_services
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.server import HasPrograms
-from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError, UsageError
+from autoresearch.errors import AutoresearchError, ConflictError, UsageError
 from autoresearch.lab.runs import sessions
 from autoresearch.records.rundir import RunDir
 
@@ -71,9 +71,10 @@ def _announce_full_disk(rundir: RunDir, error: Exception) -> None:
     """The Runner calls this once, and nobody reads what it prints."""
     from autoresearch.lab.campaigns.context import is_full
     from autoresearch.lab.notices.run_notices import announce_full_disk
+    from autoresearch.records import recorded_run
 
     if is_full(error):
-        announce_full_disk(sessions.spec_of(rundir), error)
+        announce_full_disk(recorded_run.read(rundir), error)
 
 
 # ------------------------------------------------------------------------------------------ swarm
@@ -128,10 +129,7 @@ def _swarm_run(run: str) -> tuple[RecordedRun, Trainer]:
 
     here = RunDir(Path(run))
     rundir = here if here.path.is_absolute() and here.spec.is_file() else sessions.find(run, real_parts())
-    try:
-        recorded = RecordedRun.read(rundir)
-    except OSError as error:
-        raise NotFoundError(f"{rundir.path}: the run directory is gone ({error.strerror})") from error
+    recorded = RecordedRun.read(rundir)
     trainer = registry.by_name(recorded.spec.trainer)
     if recorded.spec.swarm is None or not isinstance(trainer, HasPrograms):
         raise UsageError(f"{rundir.path.name} is no run of swarm mode", hint="its blueprint has no `swarm_` notes")

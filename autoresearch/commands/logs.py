@@ -131,7 +131,7 @@ def note(
 
     What an agent is told changes neither the objective nor the rules of its campaign.
     """
-    from autoresearch.records import events, journal
+    from autoresearch.records import events, journal, recorded_run
 
     name, *texts = words or ["RUN"]
     example = f"autoresearch note {name} 'what was done'"
@@ -148,7 +148,7 @@ def note(
         if len(text) > MOST_CHARACTERS:
             raise UsageError(f"{len(text):,} characters are too many for a note; {MOST_CHARACTERS:,} are the most")
         return ask(named, "tell", text=text)
-    spec = sessions.spec_of(named)
+    spec = recorded_run.read(named)
     journal.append(Path(spec.result_dir), f"note: {text}")
     events.append(named.events, "note", text=text[:1000])
     path = Path(spec.result_dir) / journal.NAME
@@ -198,7 +198,7 @@ def _log(log: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
 
 def _run(run: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation]:
     from autoresearch.lab.results.explain import as_payload, explain_run
-    from autoresearch.lab.runs.settled import settled
+    from autoresearch.lab.runs.adopt import adopt
     from autoresearch.records import exit_record
     from autoresearch.trainers import registry
 
@@ -206,7 +206,7 @@ def _run(run: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
     recorded = sessions.recorded(run, parts)
     rundir, spec = recorded.rundir, recorded.spec
     try:
-        state, outcome = settled(rundir, parts)
+        state, outcome = adopt(rundir, parts)
     except EnvironmentUnusable:  # a full disk has no room for its row: all the more it wants an explanation
         state, outcome = rundir.state(), None
     end = exit_record.read(rundir)

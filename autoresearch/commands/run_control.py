@@ -35,16 +35,15 @@ def stop(
     Of a run that is over, what is left is closed: its tmux session, and the server of AgentJet's swarm mode.
     """
     from autoresearch.lab.runs import run_status
-    from autoresearch.lab.runs.adopt import adopt
-    from autoresearch.lab.runs.settled import attend
+    from autoresearch.lab.runs.adopt import adopt, attend
     from autoresearch.lab.runs.watch import Watcher
 
     parts = real_parts()
     try:
-        rundir = sessions.find(run, parts)
+        recorded = sessions.recorded(run, parts)
     except NotFoundError as error:
         raise campaign_instead(run, parts, error, "campaign stop") from None
-    spec = sessions.spec_of(rundir)
+    rundir, spec = recorded.rundir, recorded.spec
     state, outcome = adopt(rundir, parts)
     if outcome is not None:
         return _closed(outcome, parts)
@@ -105,8 +104,8 @@ def attach(
     from autoresearch.records import order_file
 
     parts = real_parts()
-    rundir = sessions.find(run, parts)
-    spec = sessions.spec_of(rundir)
+    recorded = sessions.recorded(run, parts)
+    rundir, spec = recorded.rundir, recorded.spec
     info = sessions.server_session_info(rundir) if server else sessions.session_info(rundir)
     what, log = ("server's session", rundir.path / "server/run.log") if server else ("session", rundir.log)
     order = None if server else order_file.read(rundir)

@@ -18,8 +18,8 @@ from autoresearch.core.run.limits import nap
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.runs import run_status
+from autoresearch.lab.runs.adopt import ATTEND_S, adopt, attend
 from autoresearch.lab.runs.run_status import ReadBudget, RunStatus, RunWatch
-from autoresearch.lab.runs.settled import ATTEND_S, attend
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events
@@ -157,7 +157,6 @@ def total_of(log: Path, step: int) -> int | None:
 
 def follow(recorded: RecordedRun, parts: Parts) -> Outcome:
     """Watch until the run is over and collected, live or with a report now and then. Ctrl-C leaves the run alone."""
-    from autoresearch.lab.runs.adopt import adopt
     from autoresearch.lab.runs.watch import Watcher
 
     rundir, view = recorded.rundir, LiveView(recorded)

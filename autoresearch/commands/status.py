@@ -24,7 +24,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.lab.runs import sessions
-from autoresearch.lab.runs.settled import ATTEND_S, attend, settled
+from autoresearch.lab.runs.adopt import ATTEND_S, adopt, adopt_all, attend
 from autoresearch.records.events import read as read_events
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
@@ -60,7 +60,7 @@ def _one(run: str, parts: Parts) -> CommandResult:
     except NotFoundError as error:
         raise campaign_instead(run, parts, error, "campaign status") from None
     rundir = recorded.rundir
-    state, outcome = settled(rundir, parts)
+    state, outcome = adopt(rundir, parts)
     if outcome is not None:
         return outcome_result(outcome)
     info, server = sessions.session_info(rundir), sessions.server_session_info(rundir)
@@ -76,7 +76,6 @@ def _one(run: str, parts: Parts) -> CommandResult:
 def _all(parts: Parts, *, as_exit_code: bool) -> CommandResult:
     from autoresearch.commands.campaign_view import headline, unfinished_campaigns
     from autoresearch.lab.runs import run_status
-    from autoresearch.lab.runs.adopt import adopt_all
 
     living: list[dict[str, Any]] = []
     lines: list[str] = []
@@ -164,13 +163,13 @@ def wait(
     named = resolve(name or unnamed(parts), parts)
     if not isinstance(named, RunDir):
         return _wait_for_row(named, until, since, as_exit_code=as_exit_code)
-    recorded = RecordedRun(named, sessions.spec_of(named))
+    recorded = RecordedRun.read(named)
     start = read_events(named.events)[1] if since < 0 else since
     news, upto = _news_until(recorded, parts, start, until)
-    state, outcome = settled(named, parts)
+    state, outcome = adopt(named, parts)
     while outcome is None and any(each.event == "ended" for each in news) and time.monotonic() < until:
         time.sleep(RECORD_S)  # the record comes after the event
-        state, outcome = settled(named, parts)
+        state, outcome = adopt(named, parts)
     if outcome is not None:
         return outcome_result(outcome, exit_code=1 if as_exit_code else 0, rings=True)
     brief = output.typed.as_json and not news

@@ -49,14 +49,18 @@ def read(rundir: RunDir) -> RunSpec:
     """The RunSpec of a run directory; keys that are not its own are ignored.
 
     From then on, this process masks the secrets of the run's commands wherever the trainer printed them.
-    Raises OSError if there is no spec.json, NotFoundError if it is damaged.
+    Raises NotFoundError if there is no spec.json, or if it is damaged.
     """
-    data = rundir.spec.read_bytes()
     try:
-        spec = from_record(RunSpec, json.loads(data))
+        spec = from_record(RunSpec, json.loads(rundir.spec.read_bytes()))
         for command in (spec.command, *spec.prepare, *spec.evaluate, *spec.cleanup):
             learn(secrets_in(command))
         return spec
+    except OSError as error:
+        raise NotFoundError(
+            f"{rundir.path}: the run directory is gone ({error.strerror})",
+            hint="its row in the ledger remains",
+        ) from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise NotFoundError(
             f"{rundir.spec} is damaged: {error or type(error).__name__}",
@@ -69,7 +73,7 @@ def read_if_whole(rundir: RunDir) -> RunSpec | None:
     """The same; None where it is gone or damaged."""
     try:
         return read(rundir)
-    except (OSError, NotFoundError):
+    except NotFoundError:
         return None
 
 
@@ -82,7 +86,7 @@ class RecordedRun:
 
     @classmethod
     def read(cls, rundir: RunDir) -> RecordedRun:
-        """Read it. Raises OSError if there is no spec.json, NotFoundError if it is damaged."""
+        """Read it. Raises NotFoundError if there is no spec.json, or if it is damaged."""
         return cls(rundir, read(rundir))
 
     def record_paths(self) -> dict[str, Any]:

@@ -58,13 +58,13 @@ def test_an_end_that_is_not_yet_recorded_is_waited_for(bench: Bench, monkeypatch
     append(Path(begun["run_dir"]) / "events.jsonl", "ended")  # as the Runner does before it writes the record
     looks = []
 
-    def settled(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
+    def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
         if not looks:  # the record comes after the first look
             looks.append(bench.ask("stop", begun["run"], "--reason", "enough")["state"])
             return RunState.RUNNING, None
         return real(rundir, parts)
 
-    real = status.settled
-    monkeypatch.setattr(status, "settled", settled)
+    real = status.adopt
+    monkeypatch.setattr(status, "adopt", adopt)
     said = bench.ask("wait", begun["run"], "--for", "200s", "--since", 2)
     assert looks and (said["state"], said["ending"]) == ("ended", "stopped")

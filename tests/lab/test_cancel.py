@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.lab.runs.cancel import never_begun, take_back
+from autoresearch.lab.runs.adopt import never_begun, take_back
 from autoresearch.records.rundir import RunDir
 
 HOLD = """

@@ -86,8 +86,8 @@ def test_an_extra_key_cannot_replace_one_of_the_spec(rundir: RunDir, spec: RunSp
     assert not rundir.spec.exists()
 
 
-def test_a_missing_spec_is_an_oserror_and_a_damaged_one_a_sentence(rundir: RunDir, spec: RunSpec) -> None:
-    with pytest.raises(FileNotFoundError):
+def test_a_missing_spec_and_a_damaged_one_give_a_sentence_each(rundir: RunDir, spec: RunSpec) -> None:
+    with pytest.raises(NotFoundError, match=r"the run directory is gone \(No such file or directory\)"):
         recorded_run.read(rundir)
     recorded_run.write(rundir, spec, {})
     whole = json.loads(rundir.spec.read_text())

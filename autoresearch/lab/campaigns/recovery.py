@@ -14,8 +14,7 @@ from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.ideas.commit_builder import IdeaRefused
 from autoresearch.lab.ideas.idea_commit import as_line, claim
-from autoresearch.lab.runs.adopt import adopt
-from autoresearch.lab.runs.cancel import erase, take_back
+from autoresearch.lab.runs.adopt import adopt, erase, take_back
 from autoresearch.lab.runs.record_lost import SWEEP_S, sweep
 from autoresearch.lab.runs.sessions import server_session_info, session_info
 from autoresearch.records import campaign_records, evidence
@@ -127,7 +126,7 @@ def record(context: CampaignContext, run: str, rundir: RunDir) -> None:
     parts, ledger = context.parts, context.campaign_dir.ledger
     try:
         read_run(rundir)
-    except (OSError, NotFoundError) as error:
+    except NotFoundError as error:
         gone = not rundir.spec.exists()
         sweep(run, grace_s=SWEEP_S)  # its outcome can no longer be recorded, so it must not keep training
         reason = "its run directory was removed" if gone else str(error)

@@ -24,7 +24,7 @@ from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.lab.runs import sessions
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.settings import Settings
-from autoresearch.records import journal
+from autoresearch.records import journal, recorded_run
 from autoresearch.records.rundir import RunDir
 
 
@@ -48,9 +48,9 @@ class Experiment:
         return resolve_run(self.path, self.options)
 
     def _fixed(self) -> RunSpec:
-        rundir = sessions.find(self.fix_of, self.parts)
-        spec = sessions.spec_of(rundir)
-        if rundir.state() not in (RunState.ENDED, RunState.DEAD):
+        recorded = sessions.recorded(self.fix_of, self.parts)
+        spec = recorded.spec
+        if recorded.rundir.state() not in (RunState.ENDED, RunState.DEAD):
             raise ConflictError(
                 f"{spec.run} still runs; only a run that is over can be repaired",
                 fix=f"autoresearch wait {spec.run}",
@@ -152,5 +152,5 @@ def _running(spec: RunSpec, parts: Parts) -> Launched | None:
             continue  # its launch ended before writing one, or its directory was removed
         if adopt(rundir, parts)[0].lives:
             info = sessions.session_info(rundir)
-            return Launched(sessions.spec_of(rundir), info.attach if info else "", already=True)
+            return Launched(recorded_run.read(rundir), info.attach if info else "", already=True)
     return None

@@ -15,7 +15,7 @@ from autoresearch.lab.launch.runner_session import start_session, write_spec
 from autoresearch.lab.launch.snapshot_code import keep_code
 from autoresearch.lab.resolve.host_check import check_local
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
-from autoresearch.lab.runs.cancel import erase
+from autoresearch.lab.runs.adopt import erase, record_failed_launch
 from autoresearch.records import finish_flag, journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import locked
@@ -63,8 +63,6 @@ def prepare(resolved_run: ResolvedRun, *, ahead: bool = False, runner: bool = Tr
             erase(run.directory, run.spec.run, parts)
             raise
         held.close()
-        from autoresearch.lab.runs.adopt import record_failed_launch
-
         record_failed_launch(run.directory, parts, str(error))
         raise
     except BaseException as error:

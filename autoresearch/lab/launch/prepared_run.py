@@ -21,7 +21,7 @@ from autoresearch.lab.launch.runner_session import (
     write_spec,
 )
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
-from autoresearch.lab.runs.cancel import erase
+from autoresearch.lab.runs.adopt import erase, record_failed_launch
 from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import evidence, recorded_run
@@ -87,8 +87,6 @@ class PreparedRun:
             target = target or options.target
             return prepared._go_here(uuids, shares) if target.is_local else prepared._order(target)
         except (AutoresearchError, OSError) as error:
-            from autoresearch.lab.runs.adopt import record_failed_launch
-
             record_failed_launch(self.rundir, options.parts, str(error))
             raise
         except KeyboardInterrupt as error:

@@ -230,7 +230,7 @@ def ledger_path(name: str, parts: Parts) -> Path:
     if not name:
         return campaign_registry.find(name, parts).ledger
     try:
-        return Path(sessions.spec_of(sessions.find(name, parts)).ledger)
+        return Path(sessions.recorded(name, parts).spec.ledger)
     except NotFoundError as unknown:
         with contextlib.suppress(NotFoundError):
             return campaign_registry.find(name, parts).ledger

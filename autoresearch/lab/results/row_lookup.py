@@ -105,11 +105,10 @@ def find(name: str, parts: Parts) -> LedgerMatch:
         except NotFoundError as error:
             refusal = error  # it may be a path with a colon
     try:
-        found = sessions.find(name, parts)
+        spec = sessions.recorded(name, parts).spec
     except NotFoundError as unknown:
         hint = f"{unknown.hint}; or CAMPAIGN:INDEX[.REPLICATE] as in `20261121-sort:3.2`"
         raise refusal or NotFoundError(unknown.message, hint=hint, fix=unknown.fix) from None
-    spec = sessions.spec_of(found)
     own = Ledger(Path(spec.ledger)).find(spec.run)
     return _match(name, Path(spec.ledger).parent, own[-1] if own else LedgerRow.of_spec(spec), spec)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
@@ -87,21 +86,9 @@ def _at(name: str, parts: Parts) -> RunDir | None:
         return None
 
 
-def spec_of(rundir: RunDir) -> RunSpec:
-    """The spec of a run; raises NotFoundError if its directory was removed."""
-    try:
-        return recorded_run.read(rundir)
-    except OSError as error:
-        raise NotFoundError(
-            f"{rundir.path}: the run directory is gone ({error.strerror})",
-            hint="its row in the ledger remains",
-        ) from error
-
-
 def recorded(name: str, parts: Parts) -> RecordedRun:
     """The run of a name, as its directory records it. Raises NotFoundError."""
-    rundir = find(name, parts)
-    return RecordedRun(rundir, spec_of(rundir))
+    return RecordedRun.read(find(name, parts))
 
 
 def session_info(rundir: RunDir) -> SessionInfo | None:
@@ -134,7 +121,7 @@ def living(parts: Parts) -> list[IndexEntry]:
 
 
 def ask_to_stop(rundir: RunDir, reason: str, *, drain: bool = False) -> None:
-    """Request the end of a run: now, or with `drain` after its current step. OSError if its directory is gone."""
+    """Request the end of a run: now, or with `drain` after its current step. NotFoundError if its directory is gone."""
     how = "drain" if drain else "now"
     spec = recorded_run.read(rundir)
     events.append(rundir.events, "stop_requested", how=how, reason=reason)
