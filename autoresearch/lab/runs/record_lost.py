@@ -27,6 +27,7 @@ from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.recorded_run import read as read_spec
 from autoresearch.records.rundir import RunDir, locked, read_json
 from autoresearch.runner import processes
+from autoresearch.runner.basics import RUN_ID as RUN_ID
 from autoresearch.runner.basics import clock
 from autoresearch.runner.processes import Table, process_table, run_id_of, variable_of
 
