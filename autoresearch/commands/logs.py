@@ -131,8 +131,6 @@ def note(
 
     What an agent is told changes neither the objective nor the rules of its campaign.
     """
-    from autoresearch.records import events, journal, recorded_run
-
     name, *texts = words or ["RUN"]
     example = f"autoresearch note {name} 'what was done'"
     if not texts:
@@ -148,10 +146,7 @@ def note(
         if len(text) > MOST_CHARACTERS:
             raise UsageError(f"{len(text):,} characters are too many for a note; {MOST_CHARACTERS:,} are the most")
         return ask(named, "tell", text=text)
-    spec = recorded_run.read(named)
-    journal.append(Path(spec.result_dir), f"note: {text}")
-    events.append(named.events, "note", text=text[:1000])
-    path = Path(spec.result_dir) / journal.NAME
+    spec, path = sessions.note(named, text)
     payload = {"run": spec.run, "run_dir": str(named.path), "journal": str(path), "next": []}
     return CommandResult(payload, [f"noted of {spec.run} in {named.path}: {path}"])
 

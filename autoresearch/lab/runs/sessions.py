@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
@@ -118,6 +119,14 @@ def close_session(rundir: RunDir, parts: Parts) -> bool:
 def living(parts: Parts) -> list[IndexEntry]:
     """Every run that is not collected yet, oldest first."""
     return parts.index.live()
+
+
+def note(rundir: RunDir, text: str) -> tuple[RunSpec, Path]:
+    """Add a note of somebody to the experiment log and the events of a run; its spec, and the path of that log."""
+    spec = recorded_run.read(rundir)
+    journal.append(Path(spec.result_dir), f"note: {text}")
+    events.append(rundir.events, "note", text=text[:1000])
+    return spec, Path(spec.result_dir) / journal.NAME
 
 
 def ask_to_stop(rundir: RunDir, reason: str, *, drain: bool = False) -> None:
