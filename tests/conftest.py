@@ -15,14 +15,14 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -96,26 +96,22 @@ def _order(item: pytest.Item) -> int:
     return 0 if "waits" in marks else 1 if marks & set(_PROCESS_TIERS) else 2
 
 
-_left_out: Counter[str] = Counter()  # tests by tier; a worker tells the controller
+_WHOLE_FILES = re.compile(r"^pytestmark = .*\b(system|real)\b", re.MULTILINE)
 
 
-def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    for item in items:
-        marks = {mark.name for mark in item.iter_markers()}
-        if "smoke" not in marks:
-            _left_out["real" if "real" in marks else "system" if "system" in marks else ""] += 1
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    _left_out.update(Counter(getattr(node, "workeroutput", {}).get("left_out", {})) - _left_out)
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`make test` does not even import a file whose tests are all of another tier: one in four."""
+    if collection_path.suffix != ".py" or "smoke" not in config.option.markexpr:
+        return None
+    text = collection_path.read_text()
+    return True if _WHOLE_FILES.search(text) and "smoke" not in text else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if "smoke" in config.option.markexpr and _left_out["system"]:
+    if "smoke" in config.option.markexpr:
         terminalreporter.write_line(
-            f"Not run: {_left_out['system']} tests that start processes (`make test-all`, half an hour), and "
-            f"{_left_out['real']} that need more than Python, git and tmux (`make test-real`)."
+            "Not run: tests that start processes (`make test-all`), and those that need more than Python, git and tmux "
+            "(`make test-real`)."
         )
 
 
@@ -143,8 +139,6 @@ def pytest_keyboard_interrupt() -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["left_out"] = dict(_left_out)
     guard = session.config.stash.get(_guard, None)
     if guard is not None and guard.stdin is not None:
         if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
