@@ -87,24 +87,38 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What mostly waits is begun first, then the other tests that start processes."""
+    """What mostly waits is begun first, then what starts processes; in the same order in every worker."""
     items.sort(key=_order)
 
 
-def _order(item: pytest.Item) -> int:
+def _order(item: pytest.Item) -> tuple[int, Path]:
     marks = {mark.name for mark in item.iter_markers()}
-    return 0 if "waits" in marks else 1 if marks & set(_PROCESS_TIERS) else 2
+    return 0 if "waits" in marks else 1 if marks & set(_PROCESS_TIERS) else 2, item.path
 
 
+_HERE = Path(__file__).parent
 _WHOLE_FILES = re.compile(r"^pytestmark = .*\b(system|real)\b", re.MULTILINE)
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`make test` does not even import a file whose tests are all of another tier: one in four."""
-    if collection_path.suffix != ".py" or "smoke" not in config.option.markexpr:
-        return None
-    text = collection_path.read_text()
-    return True if _WHOLE_FILES.search(text) and "smoke" not in text else None
+def _files(config: pytest.Config) -> list[Path]:
+    """All files with tests of this tier, in the order in which this worker imports them.
+
+    `make test` does not even import a file whose tests are all of another tier. Each worker begins elsewhere, so that
+    what one has compiled is there for the others.
+    """
+    files = sorted(_HERE.rglob("test_*.py"))
+    if "smoke" in config.option.markexpr:
+        texts = {file: file.read_text() for file in files}
+        files = [file for file, text in texts.items() if "smoke" in text or not _WHOLE_FILES.search(text)]
+    worker = getattr(config, "workerinput", {"workerid": "gw0", "workercount": 1})
+    first = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    return files[first:] + files[:first]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    if [Path(arg).absolute() for arg in session.config.args] == [_HERE]:
+        session.config.args = [str(file) for file in _files(session.config)]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -13,7 +13,7 @@ from autoresearch.core.agents.agent import Answer, Spoken, TurnFault, TurnRole
 
 RECORDED = sorted((Path(__file__).parent / "recorded").rglob("*.*"))
 ODD = (None, True, -1, 1e400, 10**30, "\ud800", "429", [], [[{}]], {}, {"message": 5}, "x" * 5000, 529, "Not logged in")
-ROUNDS = 60
+ROUNDS = 30
 
 
 def spoilt(die: random.Random, value: object) -> object:
@@ -69,7 +69,7 @@ def test_spoilt_streams(name: str, make, ask) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("unit", [b"{", b'{"type":"result"}\n', b"\x00\xff\n"])
 def test_floods(name: str, unit: bytes, make, ask) -> None:
-    flood = unit * ((20 << 20) // len(unit))
+    flood = unit * ((17 << 20) // len(unit))
     seems_right(make(name).read(ask(TurnRole.EDIT, schema=True), Spoken(flood, flood[: 1 << 20], 0)))
 
 

@@ -42,7 +42,7 @@ def mutated(text: str, rng: random.Random) -> str:
 def test_mutations(seed: int) -> None:
     rng = random.Random(seed)
     understood = 0
-    for _ in range(40):
+    for _ in range(20):
         text = mutated(rng.choice(SEEDS), rng)
         try:
             b = parse_blueprint(text.encode(), "fuzz.md")
@@ -55,7 +55,7 @@ def test_mutations(seed: int) -> None:
         assert b.max_time_s > 0 and b.first_step_s > 0, text
         assert all(f.severity == "warning" for f in b.findings), text
         assert all(1 <= f.line <= text.count("\n") + 1 for f in lint_blueprint(b) if f.code != "relative_path"), text
-    assert understood > 5
+    assert understood > 2
 
 
 def test_random_bytes() -> None:
@@ -97,7 +97,7 @@ HEAVY = {
 
 @pytest.mark.parametrize("name", HEAVY)
 def test_much_of_anything_comes_to_an_end(name: str) -> None:
-    data = HEAVY[name].encode()[:40_000]  # quadratic work would show as a hang
+    data = HEAVY[name].encode()[:20_000]  # quadratic work would show as a hang
     try:
         blueprint = parse_blueprint(data, "heavy.md")
     except BlueprintInvalid as refused:

@@ -22,19 +22,18 @@ WORTHLESS = {
 
 @pytest.mark.parametrize("name", WORTHLESS)
 def test_of_worthless_ideas_nothing_is_claimed_in_19_of_20_campaigns(name: str) -> None:
-    """16 campaigns of 24 ideas: if 5 % claim something, 5 or more do so once in 1,000 times."""
-    assert sum(campaign(WORTHLESS[name], seed).false_claim for seed in range(16)) < 5
+    """8 campaigns of 24 ideas: if 5 % claim something, 3 or more do so once in 170 times."""
+    assert sum(campaign(WORTHLESS[name], seed).false_claim for seed in range(8)) < 3
 
 
 def test_minimise_is_the_mirror() -> None:
     """In every world the same runs are made, and the same ideas are kept and claimed."""
-    for seed in range(2):
-        for fields in ({}, {"noise": "collapsing"}, {"failing": 0.2}, {"simpler": True, "effect": 0.2, "ideas": 12}):
-            up, down = (asdict(campaign(World(minimise=minimise, **fields), seed)) for minimise in (False, True))
-            assert {name: up[name] for name in up} == {
-                name: pytest.approx(down[name], abs=1e-6) if isinstance(up[name], float | list) else down[name]
-                for name in up
-            }, (seed, fields)
+    for fields in ({}, {"noise": "collapsing"}, {"failing": 0.2}, {"simpler": True, "effect": 0.2, "ideas": 12}):
+        up, down = (asdict(campaign(World(minimise=minimise, **fields), 0)) for minimise in (False, True))
+        assert {name: up[name] for name in up} == {
+            name: pytest.approx(down[name], abs=1e-6) if isinstance(up[name], float | list) else down[name]
+            for name in up
+        }, fields
 
 
 def test_simpler_ideas_that_are_slightly_worse_do_not_walk_the_search_down() -> None:
