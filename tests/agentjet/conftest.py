@@ -15,9 +15,9 @@ import pytest
 from autoresearch.agentjet.server import SwarmRun, free_port, listening
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.server import HostServices
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.records.rundir import RunDir
+from tests.specs import run_spec
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "swarm"
 
@@ -48,14 +48,17 @@ class Stand:
         rundir.path.mkdir(exist_ok=True)
         given = Swarm(debug=f"{sys.executable} {debug}" if debug else "", poll_s=0.05)
         swarm = replace(given, **more)  # type: ignore[arg-type]
-        spec = RunSpec(
-            **dict.fromkeys(("slug", "purpose", "campaign", "experiment", "blueprint", "blueprint_sha"), "x"),
-            **{"run": "try-aaaaaa", "recipe": "", "trainer": "agentjet_swarm", "session": "ajet_try_aaaaaa"},
-            **{"cwd": str(self.root), "interpreter": sys.executable, "run_dir": str(rundir.path)},
-            **{"result_dir": str(self.root), "ledger": str(self.root / "l.tsv")},
+        spec = run_spec(
+            "try-aaaaaa",
+            rundir.path,
+            trainer="agentjet_swarm",
+            cwd=str(self.root),
+            interpreter=sys.executable,
+            result_dir=str(self.root),
             command=f"{sys.executable} {command}" if command != "true" else command,
-            **{"index": 1, "replicate": 1, "created": 0.0, "limits": Limits(grace_s=1.0), "swarm": swarm},
-        )  # type: ignore[arg-type]
+            limits=Limits(grace_s=1.0),
+            swarm=swarm,
+        )
         return SwarmRun(rundir, spec, swarm)
 
     def serve(self, given: SwarmRun, *words: str) -> int:

@@ -15,13 +15,11 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.run.job_launcher import Handle, Job, JobState, Observation
-from autoresearch.core.run.limits import Limits
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.parts import Parts
@@ -33,6 +31,7 @@ from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir
 from tests.bench.result import Result
+from tests.specs import run_spec
 
 RUNS, SIMULATED_S, HOUR_S, ASKED_EVERY_S = 200, 600.0, 3600.0, 15.0
 
@@ -108,35 +107,12 @@ def _ordered(root: Path, index: Index, place: Target, folder: Path, number: int)
     result_dir = root / "results" / name
     for path in (rundir.path, result_dir):
         path.mkdir(parents=True)
-    spec = _spec(name, rundir, result_dir, root)
+    spec = run_spec(name, rundir.path, slug="quiet", command="sleep 3600", created=time.time(), launcher="slurm")
     recorded_run.write(rundir, spec, {"journal": str(result_dir / "experiment_log.md"), "collector": []})
     index.add(IndexEntry(name, "quiet", spec.session, str(rundir.path), str(result_dir), created=spec.created))
     rundir.environment.write_bytes(b"")
     order_file.write(rundir, Order(name, place, time.time(), str(folder)))
     return rundir
-
-
-def _spec(name: str, rundir: RunDir, result_dir: Path, root: Path) -> RunSpec:
-    texts: Collection[str] = ("purpose", "blueprint", "blueprint_sha", "recipe", "interpreter")
-    return RunSpec(
-        **dict.fromkeys(texts, ""),  # type: ignore[arg-type]
-        run=name,
-        slug="quiet",
-        campaign="lone",
-        experiment=name,
-        index=1,
-        replicate=1,
-        trainer="generic",
-        command="sleep 3600",
-        cwd=str(root),
-        limits=Limits(),
-        session=f"ajet_{name}",
-        run_dir=str(rundir.path),
-        result_dir=str(result_dir),
-        ledger=str(root / "results.tsv"),
-        created=time.time(),
-        launcher="slurm",
-    )
 
 
 def _theirs() -> float:

@@ -18,8 +18,6 @@ from pathlib import Path
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.job_launcher import Handle
-from autoresearch.core.run.limits import Limits
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.lab.overview.look import Looker
 from autoresearch.records import order_file, recorded_run
@@ -27,6 +25,7 @@ from autoresearch.records.index import IndexEntry
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.rundir import RunDir, write_json
 from tests.bench.result import Result
+from tests.specs import run_spec
 
 RUNS = 200
 LOOKS = 30  # in a minute, at the screen's pace
@@ -87,7 +86,7 @@ def _runs(root: Path) -> tuple[list[RunDir], list[int]]:
     rundirs = [RunDir(root / "runs" / f"run-{n:03}") for n in range(RUNS)]
     held = [_hold(root / "place/lock")]
     for n, rundir in enumerate(rundirs):
-        spec = _spec(rundir, root)
+        spec = run_spec(rundir.path.name, rundir.path, created=time.time(), objective=Objective("task_pass_rate@1"))
         rundir.path.mkdir(parents=True)
         recorded_run.write(rundir, spec, {})
         index = real_parts().index
@@ -102,16 +101,6 @@ def _runs(root: Path) -> tuple[list[RunDir], list[int]]:
             order_file.observe(rundir, Observed("running", spec.created, spec.created))
         write_json(rundir.runner, {"pid": os.getpid(), "started": spec.created, "started_boot": 1.0, "boot_id": "b"})
     return rundirs, held
-
-
-def _spec(rundir: RunDir, root: Path) -> RunSpec:
-    name = rundir.path.name
-    return RunSpec(
-        run=name, slug=name, purpose="try", campaign="20261121-bench", experiment=name, index=1, replicate=1,
-        blueprint="", blueprint_sha="", recipe="", trainer="verl", command="true", cwd="/", interpreter=sys.executable,
-        limits=Limits(), session=f"ajet_{name}", run_dir=str(rundir.path), result_dir=str(root / "results" / name),
-        ledger=str(root / "results.tsv"), created=time.time(), objective=Objective("task_pass_rate@1"),
-    )  # fmt: skip
 
 
 def _hold(path: Path) -> int:

@@ -27,12 +27,13 @@ from autoresearch.commands.screen import QueueScreen
 from autoresearch.core.run.job_launcher import Handle
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.overview import GpuUse, Overview, OverviewFilter, PlaceLine, RunLine
-from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.records import order_file, recorded_run
 from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.rundir import RunDir, read_json
+from tests.specs import run_spec
 
 if TYPE_CHECKING:
     from tests.commands.conftest import Bench
@@ -55,12 +56,7 @@ class Far:
         root = self.bench.root
         rundir = RunDir(root / "far-runs" / name)
         rundir.path.mkdir(parents=True)
-        spec = RunSpec(
-            run=name, slug=name, purpose="try", campaign="20261121-far", experiment=name, index=1, replicate=1,
-            blueprint="", blueprint_sha="", recipe="", trainer="verl", command="true", cwd="/", interpreter="/p",
-            limits=Limits(max_s=600.0), session=f"ajet_{name}", run_dir=str(rundir.path),
-            result_dir=str(root / "results" / name), ledger=str(root / "results.tsv"), created=NOW,
-        )  # fmt: skip
+        spec = run_spec(name, rundir.path, trainer="verl", limits=Limits(max_s=600.0), created=NOW)
         recorded_run.write(rundir, spec, {})
         follower = root / f"places-{kind.value}"
         if not follower.exists():

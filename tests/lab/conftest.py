@@ -30,6 +30,7 @@ from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.rundir import RunDir
+from tests.specs import run_spec
 
 METRIC = "task_pass_rate@1"
 PROOF = {"gain": 0.15, "gain_low": 0.05, "gain_high": 0.25, "coverage": 0.9, "value": 0.65,
@@ -145,8 +146,9 @@ class Made:
         recorded_run.write(place, self.run_spec(row, slug, str(metrics)), {})
 
     def run_spec(self, row: LedgerRow, slug: str, metrics: str) -> RunSpec:
-        return RunSpec(
-            run=row.run_id,
+        return run_spec(
+            row.run_id,
+            Path(row.run_dir),
             slug=slug,
             purpose=f"Try {slug}",
             campaign=self.spec.name,
@@ -156,13 +158,10 @@ class Made:
             blueprint=str(self.root / ".autoresearch/blueprint.md"),
             blueprint_sha="ab" * 32,
             recipe=str(self.root / "recipe.yaml"),
-            trainer="generic",
             command=row.command,
             cwd=str(self.root),
-            interpreter="/v/python",
             limits=Limits(max_s=600.0 if slug == "baseline" else 900.0),
             session=f"ajet_{slug}",
-            run_dir=row.run_dir,
             result_dir=str(self.root.parent / "results" / Path(row.run_dir).name),
             ledger=str(self.place.ledger),
             created=self.clock,

@@ -11,7 +11,6 @@ import pytest
 
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import HUNG_AFTER_END, Ending
-from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.lab.results.diagnosis import Diagnosis, diagnose, killing_command
@@ -20,6 +19,7 @@ from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.recorded_run import FinishedRun, RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry
+from tests.specs import run_spec
 
 T = 1_790_000_000.0
 VERL = registry.by_name("verl")
@@ -33,26 +33,12 @@ OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. G
 def spec(tmp_path: Path) -> RunSpec:
     """A run in a directory of its own."""
     (tmp_path / "run").mkdir()
-    return RunSpec(
-        run="sort-aaaaaa",
+    return run_spec(
+        "sort-aaaaaa",
+        tmp_path / "run",
         slug="sort",
-        purpose="",
-        campaign="c",
-        experiment="sort",
-        index=1,
-        replicate=1,
-        blueprint="/b/sort.md",
-        blueprint_sha="",
-        recipe="",
         trainer="verl",
-        command="python train.py",
-        cwd=str(tmp_path),
-        interpreter="",
-        limits=Limits(),
-        session="ajet_sort",
-        run_dir=str(tmp_path / "run"),
         result_dir=str(tmp_path),
-        ledger=str(tmp_path / "results.tsv"),
         created=T,
         signals=VERL.signals(),
     )

@@ -23,7 +23,7 @@ from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.job_launcher import Handle
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.overview import RunLine
-from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.lab.overview.look import BYTES, GpuWatch, Looker
@@ -36,6 +36,7 @@ from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, write_json
+from tests.specs import run_spec
 
 if TYPE_CHECKING:
     from tests.lab.conftest import Made
@@ -65,13 +66,14 @@ class Account:
     def run(self, name: str, *, lives: bool = True, **more: Any) -> RunDir:
         rundir = RunDir(self.root / "runs" / name)
         rundir.path.mkdir(parents=True)
-        spec = RunSpec(
-            run=name, slug=name, purpose="try", campaign="20261121-lone", experiment=name, index=1, replicate=1,
-            blueprint="", blueprint_sha="", recipe="", trainer="verl", command="true", cwd="/", interpreter="/p",
-            limits=Limits(max_s=600.0, first_step_s=60.0), session=f"ajet_{name}", run_dir=str(rundir.path),
-            result_dir=str(self.root / "results" / name), ledger=str(self.root / "results.tsv"), created=NOW - 100,
+        spec = run_spec(
+            name,
+            rundir.path,
+            trainer="verl",
+            limits=Limits(max_s=600.0, first_step_s=60.0),
+            created=NOW - 100,
             objective=Objective(METRIC, Direction.MAXIMIZE),
-        )  # fmt: skip
+        )
         recorded_run.write(rundir, replace(spec, **more), {})
         self.index.add(
             IndexEntry(

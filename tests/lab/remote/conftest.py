@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.limits import Limits
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.parts import Parts
@@ -28,6 +27,7 @@ from autoresearch.records.exit_record import read as read_exit
 from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, write_atomically
+from tests.specs import run_spec
 from tests.waiting import PATIENCE_S
 
 
@@ -75,28 +75,14 @@ class Ground:
         result_dir = self.root / "results" / run
         result_dir.mkdir(parents=True)
         starts = self.root / "starts"
-        spec = RunSpec(
-            run=run,
+        limits = Limits(first_step_s=300, max_s=changes.pop("max_s", 300), grace_s=changes.pop("grace_s", 5))
+        spec = run_spec(
+            run,
+            rundir.path,
             slug="run",
-            purpose="",
-            campaign="lone",
-            experiment=run,
-            index=1,
-            replicate=1,
-            blueprint="",
-            blueprint_sha="",
-            recipe="",
-            trainer="generic",
             command=f"echo {run} >> {starts}\n{command}",
-            cwd=str(self.root),
             interpreter=sys.executable,
-            limits=Limits(
-                first_step_s=300, max_s=changes.pop("max_s", 300), stall_s=None, grace_s=changes.pop("grace_s", 5)
-            ),
-            session=f"ajet_{run}",
-            run_dir=str(rundir.path),
-            result_dir=str(result_dir),
-            ledger=str(self.root / "results.tsv"),
+            limits=limits,
             created=time.time(),
             launcher="slurm",
             **changes,

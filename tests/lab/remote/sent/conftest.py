@@ -32,6 +32,7 @@ from autoresearch.records import journal, order_file, recorded_run
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, write_atomically
+from tests.specs import run_spec
 
 TRAINER = """
 import json, os, sys, yaml_free
@@ -168,24 +169,20 @@ def yard(tmp_path: Path) -> Yard:
     (repo / "secret.env").write_text("KEY=1\n")
     run_dir = repo / "reports/auto_research/one/try"
     run = f"try-{uuid.uuid4().hex[:6]}"  # nobody else's, who ends what carries it
-    spec = RunSpec(
-        run=run,
+    spec = run_spec(
+        run,
+        run_dir,
         slug="try",
         purpose="See.",
         campaign="one",
         experiment="try",
-        index=1,
-        replicate=1,
         blueprint=str(repo / "exp.md"),
-        blueprint_sha="",
         recipe=str(repo / "recipe.yaml"),
         trainer="verl",
         command=f"python {repo}/train.py {repo}/recipe.yaml",
         cwd=str(repo),
         interpreter=sys.executable,
         limits=Limits(grace_s=2.0),
-        session=f"ajet_{run}",
-        run_dir=str(run_dir),
         result_dir=str(result_dir),
         ledger=str(run_dir.parent / "results.tsv"),
         created=time.time(),
