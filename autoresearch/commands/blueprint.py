@@ -93,6 +93,7 @@ def check(
     rule = limits_of(asked, settings).first_step_rule(steps_known=ask.steps_known(trainer))
     refusals = [BlueprintInvalid(found)] if errors(found) else []
     metric = f"{asked.objective.metric}, {asked.objective.direction}" if asked.objective else ""
+    shown = asked.metric_shown
     payload = {
         "path": str(resolved.path),
         "valid": not refusals,
@@ -108,7 +109,7 @@ def check(
         "first_step_rule": rule,
         "trainer": trainer.name,
         "metric": asked.objective.metric if asked.objective else None,
-        "metric_line": asked.metric_line or None,
+        "metric_line": shown.printed if shown else None,
         "findings": [asdict(f) for f in found],
         "exit_code": 0,
         "next": [f"autoresearch run {shlex.quote(path)} --dry-run"],
@@ -116,7 +117,7 @@ def check(
     bad = len(errors(found))
     lines = [*map(str, found), f"first step: {rule}"]
     if metric:
-        lines.append(f"metric: {metric}" + (f"; printed by {asked.metric_line}" if asked.metric_line else ""))
+        lines.append(f"metric: {metric}" + (f"; {shown.told}" if shown else ""))
     lines.append(f"{path}: {counted(bad, 'error')}, {counted(len(found) - bad, 'warning')}")
     if not refusals:
         return CommandResult(payload, lines)

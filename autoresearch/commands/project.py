@@ -41,6 +41,8 @@ def init(
     The script's text is read, and its --help is asked where the text shows no flag. Files that exist are kept; with
     --try, a blueprint that names no metric is not, if nobody has edited it. It runs in a worktree, which is removed.
     """
+    from autoresearch.lab.campaign_setup.training_programs import likely_commands, readme_commands
+
     root = Path(directory).absolute()
     wrote, asking = _settings_file(root), not output.agent_or_pipe()
     trying = parse_duration(try_) if try_ else 0.0
@@ -56,6 +58,8 @@ def init(
     if not first["blueprint"]:
         new = f"autoresearch blueprint new {BLUEPRINT} --purpose WHY --command COMMAND"
         following = ["autoresearch config show", new]
+        if commands := [*(one for one, _ in readme_commands(root)), *likely_commands(root)]:
+            following.insert(0, output.typed.again("--command", commands[0]))
     elif not first["metric"] and not trying and str(root / BLUEPRINT) in wrote:
         following.insert(0, output.typed.again("--try", "60s"))  # it reads what a run prints
     payload = {"path": str(root / project.FILE), "files": [*wrote], **first, **campaign, "remarks": remarks}
@@ -100,7 +104,7 @@ def first_files(none: AutoresearchError, blueprint: Path, *, asking: bool, yes: 
 
     Raises UsageError, with nothing written, where nobody agreed or there is nothing to train. `none`: what to say.
     """
-    from autoresearch.lab.campaign_setup.first_blueprint import SCRIPTS, training_command
+    from autoresearch.lab.campaign_setup.training_programs import SCRIPTS, training_command
 
     root = blueprint.parent
     if not (asking or yes):
@@ -152,20 +156,24 @@ def _blueprint_file(
     trying: seconds that the command may run where its text does not say which metric counts.
     """
     from autoresearch.lab.campaign_setup import first_blueprint as first
+    from autoresearch.lab.campaign_setup.training_programs import readme_commands, training_command, what_may_train
     from autoresearch.lab.render import render_blueprint
 
     root, purpose = path.parent, ""
     there = path.read_text(encoding="utf-8") if path.exists() else None
     if there is not None and not trying:
         return {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": ""}
-    command = command or first.training_command(root)
+    command = command or training_command(root)
     if there is not None and there != render_blueprint(first.first_blueprint(root, command, "", "", path)):
         hint = f"remove {path.name}, and type it again; or name the metric there: `- metric: NAME`"
         raise ConflictError(f"{path} names a metric, or was edited: nothing was tried", hint=hint)
     if asking:
+        for typed, place in readme_commands(root):
+            output.remark(f"{place} has `{typed}`")
         command = _answer("Which command trains it (empty: none)?", command)
     if not command:
-        return {"blueprint": None, "launch_command": "", "metric": metric, "direction": ""}
+        nothing = {"blueprint": None, "launch_command": "", "metric": metric, "direction": ""}
+        return {**nothing, "remarks": [] if asking else [what_may_train(root)]}
     settings = first.as_read(first.first_blueprint(root, command, metric, "", path), path, os.environ)
     metric, likely = (settings.objective.metric if settings.objective else ""), settings.texts.objectives()
     tried = ""  # what a run printed, if that says nothing
@@ -178,27 +186,30 @@ def _blueprint_file(
         metric = likely[0].name if len(likely) == 1 else ""
     if asking:
         for one in likely:
-            output.remark(f"it prints {one}")
-        metric = _answer("Which metric that it prints is the objective (empty: none)?", metric)
+            output.remark(f"it has {one}")
+        metric = _answer("Which metric is the objective (empty: none)?", metric)
         purpose = _answer("What is the experiment for, in a sentence (may be empty)?", "")
     fields = first.first_blueprint(root, command, metric, purpose, path)
     path.write_text(render_blueprint(fields), encoding="utf-8")
-    printed = next((one.printed for one in likely if one.name == metric), "")
+    number = next((one for one in likely if one.name == metric), None)
     counts = f"{metric} counts ({fields.direction})" if metric else "no metric is named in it"
-    counts += f", printed by {printed}" if printed else ""
-    wrote[str(path)] = f"`{command}`; {counts}"
-    told: dict[str, Any] = {
+    wrote[str(path)] = f"`{command}`; {counts}" + (f", {number.told}" if number else "")
+    remarks = [tried] if tried else []
+    if not metric and likely and not tried:
+        remarks.append(f"it may be {' or '.join(map(str, likely))}: name it as `- metric:` in {path.name}")
+    program, missing = settings.texts.missing()
+    if missing:
+        readme = next((f"; {place} has `{typed}`" for typed, place in readme_commands(root)), "")
+        needs = f"{program} ends at once without {', '.join(missing)}"
+        remarks.append(f"{needs}: complete the command in {path.name}{readme}")
+    return {
         "blueprint": str(path),
         "launch_command": command,
         "metric": metric,
-        "metric_line": printed or None,
+        "metric_line": number.printed if number else None,
         "direction": fields.direction,
+        "remarks": remarks,
     }
-    if tried:
-        told["remarks"] = [tried]
-    elif not metric and likely:
-        told["remarks"] = [f"it may be {' or '.join(map(str, likely))}: name it as `- metric:` in {path.name}"]
-    return told
 
 
 def _answer(question: str, default: str) -> str:

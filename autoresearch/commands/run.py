@@ -163,7 +163,8 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
     environment = {**spec.environment, **(options.caches if target.is_local else {})}
     stall = "report only" if limits.stall_s is None else output.duration(limits.stall_s)
     times = [output.duration(seconds) for seconds in (limits.first_step_s, limits.max_s, limits.grace_s)]
-    by = f"; printed by {trainer.metric_line}" if trainer.metric_line else ""
+    shown = trainer.metric_shown
+    by = f"; {shown.told}" if shown else ""
     asking = f", asking for {count} GPU{'s' if count > 1 else ''}" if count else ""
     rows = [
         ["where", f"{target}{asking}" if not target.is_local else "here, in tmux"],
@@ -208,7 +209,7 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
         "recipe": spec.recipe or None,
         "gpus_needed": gpus or None,
         "metric": spec.objective.metric if spec.objective else None,
-        "metric_line": trainer.metric_line or None,
+        "metric_line": shown.printed if shown else None,
         "limits": {
             "first_step_s": limits.first_step_s,
             "first_step_rule": resolved_run.first_step_rule,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.lab.recipes.program_flags import ask_help, flags_in, flags_of_help, parser_of
+from autoresearch.lab.recipes.program_flags import ask_help, flags_in, flags_of_help, missing_in, parser_of
 
 ARGPARSE = """
 import argparse
@@ -81,3 +81,25 @@ def test_help_is_asked_without_a_gpu_and_what_hangs_or_fails_names_nothing(tmp_p
     assert ask_help(["t.py"], python, tmp_path, environ) == {}  # a NameError
     assert "batch-size" in ask_help(["u.py"], python, tmp_path, environ)
     assert ask_help(["u.py"], Path("/nowhere/python"), tmp_path, environ) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        ("", ["DATA", "--model_id", "--task"]),
+        ("imagenet --model-id=a --task x", []),
+        ("--model_id a", ["--task"]),  # whether a value or an operand stands there, the text alone does not say
+        ("$ARGUMENTS", []),
+    ],
+)
+def test_flags_that_a_program_demands(words: str, missing: list[str]) -> None:
+    source = """import argparse
+from absl import flags
+p = argparse.ArgumentParser()
+p.add_argument("data")
+p.add_argument("--lr", default=1e-3)
+p.add_argument("-m", "--model_id", required=True)
+p.add_argument("--local_rank", required=True)
+flags.mark_flag_as_required("task")
+"""
+    assert missing_in(source, words.split()) == missing

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os.path
-import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,27 +15,6 @@ from autoresearch.lab.resolve.resolve_blueprint import BlueprintFile, base_of, r
 from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
 from autoresearch.trainers import registry
-
-SCRIPTS = ("train.py", "main.py", "train.sh", "run.sh", "src/train.py", "scripts/train.py", "scripts/train.sh")
-_NO_TRAINING = ("setup.py", "conftest.py", "noxfile.py", "__init__.py")
-_DEFINES, _DOES = re.compile(r"(?m)^(?:def|class) "), re.compile(r"(?m)^(?!def |class |@|from |import |#)[\w\"'].*")
-
-
-def training_command(directory: Path) -> str:
-    """How the training script of a project is started: one of a usual name, or its only Python file; "" without one."""
-    only = [path.name for path in sorted(directory.glob("*.py")) if path.name not in _NO_TRAINING]
-    script = next((name for name in SCRIPTS if _starts(directory / name)), only[0] if len(only) == 1 else "")
-    if not script:
-        return ""
-    if script.endswith(".sh"):
-        return f"bash {script}"
-    return f"{'uv run' if (directory / 'uv.lock').exists() and shutil.which('uv') else 'python'} {script}"
-
-
-def _starts(script: Path) -> bool:
-    """Whether a script is there, and no module that only defines what others call."""
-    text = script.read_text(encoding="utf-8", errors="replace") if script.is_file() else "class "
-    return not _DEFINES.search(text) or _DOES.search(text) is not None
 
 
 def first_blueprint(

@@ -72,7 +72,7 @@ def _read(log: Path, ran: str) -> tuple[list[PrintedName], str]:
             pairs = parse(body(line))
             for name in pairs.metrics if pairs else ():
                 shown.setdefault(name, (n, line.strip()[:100]))
-    found = {name: PrintedName(name, "", "its output", *shown.get(name, (n, line.strip()[:100]))) for name in names}
+    found = {name: PrintedName(name, None, "its output", *shown.get(name, (n, line.strip()[:100]))) for name in names}
     if objectives := candidates(found.values()):
         return objectives, f"{ran} and printed {' and '.join(map(str, objectives))}"
     last = (tail_lines(log) or [""])[-1].strip()[:200]

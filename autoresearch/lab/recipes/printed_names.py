@@ -1,7 +1,7 @@
-"""The numbers that a Python program prints, found in its text: the one finder for `init`, `check`, `run` and campaigns.
+"""The numbers that a Python program prints or writes, found in its text: the one finder for `init`, `run`, campaigns.
 
 The text is parsed, not run: each call that prints is filled with numbers, and the line goes to the reader of logs,
-which says under which name a run would have it.
+which says under which name a run would have it. docs/trainers.md says by which rule one of them is the objective.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
+from types import MappingProxyType
 
 from autoresearch.core.metrics.objective import Objective, usual_direction
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.core.text.regex import later
+from autoresearch.lab.recipes.dead_branches import not_done
+from autoresearch.lab.recipes.written_files import written_names
 from autoresearch.runner.metric_lines import body, is_count, parse, step_rank
 from autoresearch.trainers.trl import Trl
 
@@ -28,12 +31,25 @@ def _set_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_HELD_OUT = _set_of("val valid validation eval evaluation test")
+_VALIDATION, _TEST = _set_of("val valid vali validation eval evaluation dev"), _set_of("test")
+_HELD_OUT = _VALIDATION | _TEST
 _MEASURES = (
-    _set_of("reward rewards return returns score scores acc accuracy success pass win fitness f1 auc bleu"),
-    _set_of("loss bpb ppl perplexity error mse mae rmse nll"),
+    _set_of(
+        "reward rewards return returns score scores acc accuracy success pass win winrate fitness f1 auc auroc bleu "
+        "rouge prec precision recall map miou iou dice psnr ssim elo ndcg mrr em acc1 top1 acc5 top5"
+    ),
+    _set_of("loss bpb bpc ppl perplexity error err mse mae mape rmse nll fid wer cer"),
 )
 """Words of a name that make it worth optimising, the best first; held-out ones come before these."""
+_MEANS = _set_of("avg average mean ave running moving smoothed")
+_SO_FAR = _set_of("best max highest lowest")
+_NO_DIFFERENCE = _MEANS | _SO_FAR | _set_of("episode episodic ep per episodes final last")
+"""Words of a name that say how a number is taken, and not of what."""
+_SAME = {
+    **dict.fromkeys(("acc", "acc1", "top1", "prec"), "accuracy"),
+    **dict.fromkeys(("vali", "valid", "validation"), "val"),
+    **{"rewards": "reward", "returns": "return", "scores": "score", "err": "error", "1": ""},
+}
 _NEVER = _set_of(
     "std stdev stddev var variance min max minimum maximum count counts num time runtime elapsed seconds sec size lr "
     "norm flops"
@@ -48,6 +64,8 @@ _NUMBER, _REAL, _COUNT, _TEXT = "0.1234", "0.4321", "7", "..."  # the second: it
 _SURE = float(_REAL)
 _COUNTS, _WRAPS = _set_of("len int"), _set_of("str repr round float")  # functions
 _MANY = later(r"(?:reward|return|score|loss|acc|error|metric|result)(?:e?s|_list)\Z")  # no number, but many
+_NO_NUMBER = later(r"(?:^|_)(?:type|name|path|dir|file|mode|device|title|msg|message)\Z")
+_NUMBERS = later(r"\d+")
 _SHOWN = 100  # characters of a line of source
 
 
@@ -56,24 +74,30 @@ class PrintedName:
     """A number that a program prints: its name as a run reads it, and the line of source that prints it."""
 
     name: str
-    tracker: str = ""  # the one that alone is told it; "" if the console shows it
+    file: Source | None = None  # the one that alone has it, perhaps a tracker's; None if the console shows it
     where: str = ""
     line: int = 0
     source: str = ""
     sure: bool = True  # its format is that of a measured number
+    final: bool = False  # it is printed once, when all is done
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.printed})"
+        return f"{self.name} ({self.told})"
 
     @property
     def printed(self) -> str:
-        """Where it is printed, and how."""
+        """The line of source, and where it stands."""
         return f"{self.where}:{self.line}: {self.source}"
 
     @property
+    def told(self) -> str:
+        """Where it is printed or written, and how, in words."""
+        return f"written into {self.file.path} by {self.printed}" if self.file else f"printed by {self.printed}"
+
+    @property
     def sources(self) -> tuple[Source, ...]:
-        """The files of the tracker that alone is told it."""
-        return (_TRACKERS[self.tracker],) if self.tracker else ()
+        """The file that alone has it."""
+        return (self.file,) if self.file else ()
 
     @property
     def objective(self) -> Objective | None:
@@ -82,14 +106,16 @@ class PrintedName:
         return Objective(self.name, direction) if direction else None
 
 
-def objectives_of(texts: Mapping[str, str], calls: re.Pattern[str] = _PRINTS) -> list[PrintedName]:
-    """The printed numbers of which any may be the objective; [] if there is none.
+def objectives_of(
+    texts: Mapping[str, str], calls: re.Pattern[str] = _PRINTS, flags: Mapping[str, object] = MappingProxyType({})
+) -> list[PrintedName]:
+    """The numbers of which any may be the objective; [] if there is none.
 
-    texts: of Python files, by path. calls: the functions that print.
+    texts: of Python files, by path. calls: the functions that print. flags: as the command sets them.
     """
     names: dict[str, PrintedName] = {}
     for path, text in texts.items():
-        names |= {one.name: one for one in printed_names(text, path, calls)}
+        names |= {one.name: one for one in printed_names(text, path, calls, flags)}
     found = candidates(names.values())
     for path, text in texts.items():
         if not Trl().trains(text) or [one.name for one in found] not in ([], ["eval_loss"]):
@@ -101,31 +127,39 @@ def objectives_of(texts: Mapping[str, str], calls: re.Pattern[str] = _PRINTS) ->
     return found
 
 
-def printed_names(text: str, where: str = "", prints: re.Pattern[str] = _PRINTS) -> list[PrintedName]:
-    """The measured numbers that a Python text prints, the last one last; [] for a text that cannot be parsed.
+def printed_names(
+    text: str,
+    where: str = "",
+    prints: re.Pattern[str] = _PRINTS,
+    flags: Mapping[str, object] = MappingProxyType({}),
+) -> list[PrintedName]:
+    """The measured numbers that a Python text prints or writes, the last one last; [] for one that cannot be parsed.
 
-    A number on the console comes before the same one in a tracker; whole numbers are counts.
+    A number on the console comes before the same one in a file; whole numbers are counts.
     """
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return []
+    off, final = {*_before_training(tree), *not_done(tree, flags)}, set(_after_loops(tree))
     calls = {node for node in ast.walk(tree) if isinstance(node, ast.Call) and prints.fullmatch(_name(node.func))}
-    calls = {call for call in calls - set(_before_training(tree)) if _on_console(call)}
     names: dict[str, PrintedName] = {}
-    for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
+    for call in sorted(filter(_on_console, calls - off), key=lambda call: (call.lineno, call.col_offset)):
         for line in _lines(call):
             pairs = None if _DEBUG.match(line) else parse(body(line))
             for name, value in pairs.metrics.items() if pairs else ():
                 if step_rank(name) is None and not is_count(value):
                     before = names.pop(name, None)
-                    tracker = _tracker(call) if before is None else before.tracker and _tracker(call)
+                    file = _TRACKERS.get(_tracker(call)) if before is None or before.file else None
                     found = _at(name, where, _line_of(name, call, text), text)
-                    names[name] = replace(found, tracker=tracker, sure=value == _SURE)
+                    names[name] = replace(found, file=file, sure=value == _SURE, final=call in final)
+    for one in written_names(tree, flags):
+        if one.call not in off and step_rank(one.name) is None:
+            names.setdefault(one.name, replace(_at(one.name, where, one.call.lineno, text), file=one.file))
     return list(names.values())
 
 
-def _before_training(tree: ast.AST) -> Iterator[ast.expr]:
+def _before_training(tree: ast.AST) -> Iterator[ast.AST]:
     """The calls that stand before the loop that trains: what they print is of the data, or of settings."""
     for node in ast.walk(tree):
         body = node.body if isinstance(node, ast.Module | ast.FunctionDef | ast.If) else []
@@ -136,10 +170,19 @@ def _before_training(tree: ast.AST) -> Iterator[ast.expr]:
                 break
 
 
+def _after_loops(tree: ast.AST) -> Iterator[ast.AST]:
+    """The calls behind the last loop of a script, or of its `main`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.If) or (isinstance(node, ast.FunctionDef) and node.name == "main"):
+            loops = [n for n, one in enumerate(node.body) if isinstance(one, ast.For | ast.While)]
+            after = node.body[loops[-1] + 1 :] if loops else []
+            yield from (one.value for one in after if isinstance(one, ast.Expr))
+
+
 def _on_console(call: ast.Call) -> bool:
     """Whether what a call writes is shown, and does not go to a file."""
     to = next((one.value for one in call.keywords if one.arg == "file"), None)
-    if isinstance(call.func, ast.Attribute) and call.func.attr == "write":
+    if isinstance(call.func, ast.Attribute) and call.func.attr.startswith("write"):
         to = call.func.value
     return to is None or bool(_CONSOLE.search(ast.unparse(to)))
 
@@ -151,30 +194,64 @@ def _line_of(name: str, call: ast.Call, text: str) -> int:
 
 
 def _at(name: str, where: str, line: int, text: str) -> PrintedName:
-    return PrintedName(name, "", where, line, text.split("\n")[line - 1].strip()[:_SHOWN])
+    return PrintedName(name, None, where, line, text.split("\n")[line - 1].strip()[:_SHOWN])
 
 
 def candidates(names: Iterable[PrintedName]) -> list[PrintedName]:
     """Those that are most worth optimising, of which one is as likely as the other; [] without one.
 
-    Of several that are better in the same direction, the last. The console's names come before a tracker's.
+    The console's come before a file's, unless the file has what is measured on held-out data and the console has not.
     """
     every = list(names)
-    return _best([one for one in every if not one.tracker]) or _best(every)
+    shown, written = _best([one for one in every if not one.file]), _best([one for one in every if one.file])
+    if shown and written and _rank(written[0]) < _rank(shown[0]):
+        return [*shown, *written]
+    return shown or written
+
+
+def _split(one: PrintedName) -> frozenset[str]:
+    return frozenset(re.split(r"[^a-z0-9]+", one.name.lower())) - {""}
+
+
+def _words(one: PrintedName) -> frozenset[str]:
+    words = _split(one)
+    return words - {"max"} if words & {"acc", "accuracy"} else words  # the highest loss is an outlier
+
+
+def _rank(one: PrintedName) -> int:
+    """0 for a number that is measured on held-out data, then that of its measure; more for what nobody optimises."""
+    words = _words(one)
+    measures = [n for n, measured in enumerate(_MEASURES, 1) if words & measured]
+    if words & _NEVER:
+        return len(_MEASURES) + 1
+    return 0 if words & _HELD_OUT and measures else [*measures, len(_MEASURES) + 1][0]
 
 
 def _best(names: list[PrintedName]) -> list[PrintedName]:
-    words = {one: set(re.split(r"[^a-z0-9]+", one.name.lower())) - {""} for one in names}
-    for one in names:  # the highest accuracy is the best so far; the highest loss is an outlier
-        words[one] -= {"max"} if words[one] & {"acc", "accuracy"} else set()
-    fair = [one for one in names if not words[one] & _NEVER]
-    measures = [[one for one in fair if words[one] & measured] for measured in _MEASURES]
-    held_out = [one for one in fair if words[one] & _HELD_OUT and words[one] - _NO_MEASURE]
-    for fit in ([one for one in held_out if one.sure or one in (*measures[0], *measures[1])], *measures):
-        if fit:  # the best so far is told where the value itself is not
-            fit.sort(key=lambda one: "best" not in words[one])
-            return sorted({usual_direction(f'"{one.name}"', None): one for one in fit}.values(), key=fit.index)
-    return []
+    """The likeliest of the best rank; without one, what is measured on held-out data by whatever name."""
+    fair = [one for one in names if not _words(one) & _NEVER]
+    for rank in range(len(_MEASURES) + 1):
+        if fit := [one for one in fair if _rank(one) == rank]:
+            return _likeliest(fit)
+    return _likeliest([one for one in fair if one.sure and _words(one) & _HELD_OUT and _words(one) - _NO_MEASURE])
+
+
+def _likeliest(names: list[PrintedName]) -> list[PrintedName]:
+    """Those that no other one is to be preferred to.
+
+    What is measured on validation data comes before test data, a plain name (`loss`) before that of a part
+    (`policy_loss`), @1 before @5, the value before the best so far, a mean before one value, and the last of those that
+    are the same. Of different ones, those that are printed at the end, after the loop.
+    """
+    validated = [one for one in names if _words(one) & _VALIDATION]
+    fit = validated or names
+    cores = {one: frozenset(_SAME.get(word, word) for word in _words(one) - _NO_DIFFERENCE) - {""} for one in fit}
+    plain = [one for one in fit if not any(core < cores[one] for core in cores.values())]
+    firsts = {_NUMBERS.sub("#", one.name) for one in plain if _NUMBERS.findall(one.name) == ["1"]}
+    plain = [one for one in plain if _NUMBERS.sub("#", one.name) not in firsts or _NUMBERS.findall(one.name) == ["1"]]
+    plain.sort(key=lambda one: (not _split(one) & _SO_FAR, bool(_split(one) & _MEANS)))
+    found = sorted({cores[one]: one for one in plain}.values(), key=names.index)
+    return [one for one in found if one.final] or found
 
 
 def _tracker(call: ast.Call) -> str:
@@ -246,6 +323,8 @@ def _shown(node: ast.expr) -> str:
             return _TEXT
         case ast.Name(id=name) | ast.Attribute(attr=name) if step_rank(name) is not None:
             return _COUNT
+        case ast.Name(id=name) | ast.Attribute(attr=name) if _NO_NUMBER.search(name):
+            return _TEXT
         case ast.Name(id=name) if _MANY.search(name):
             return _TEXT
     return _NUMBER

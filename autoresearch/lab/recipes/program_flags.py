@@ -62,6 +62,34 @@ def flags_in(source: str) -> dict[str, object]:
     return found
 
 
+def missing_in(source: str, words: Sequence[str]) -> list[str]:
+    """The flags and operands that a program's text demands and that these words, behind the program, do not give it.
+
+    [] where only the run knows the words.
+    """
+    if any(set(word) & set("$`") or word.startswith("@") for word in words) or not parser_of(source):
+        return []
+    try:
+        calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    given = {word.partition("=")[0].replace("_", "-") for word in words}
+    missing = list[str]()
+    for call in calls:
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        texts = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        keywords = {one.arg: _literal(one.value) for one in call.keywords}
+        if name == "add_argument" and texts and texts[0][:1] != "-":
+            if not given and keywords.get("nargs") not in ("?", "*") and "default" not in keywords:
+                missing.append(texts[0].upper())
+        elif name == "add_argument" and keywords.get("required") is True and "--local_rank" not in texts:  # torchrun's
+            if texts and not given & {text.replace("_", "-") for text in texts}:
+                missing.append(max(texts, key=len))
+        elif name == "mark_flag_as_required" and texts and f"--{texts[0]}".replace("_", "-") not in given:
+            missing.append(f"--{texts[0]}")
+    return missing
+
+
 def ask_help(program: Sequence[str], interpreter: Path, cwd: Path, environ: Mapping[str, str]) -> dict[str, object]:
     """The flags, or with hydra the dotted keys, that a program's `--help` names; {} if it does not answer in time.
 

@@ -18,7 +18,7 @@ from autoresearch.core.shell.commands import Script, ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import read_shell
 from autoresearch.lab.recipes.printed_names import PLAIN_PRINTS, PrintedName, objectives_of
-from autoresearch.lab.recipes.program_flags import ask_help, flags_in, parser_of
+from autoresearch.lab.recipes.program_flags import ask_help, flags_in, missing_in, parser_of
 from autoresearch.lab.resolve.files import OURS, Files
 
 _BYTES = 1 << 18  # a longer file is data; only its beginning is read
@@ -188,13 +188,32 @@ class LaunchTexts:
                 return {f"{dashes}{key}": value for key, value in found.items()}
         return {}
 
-    def objectives(self) -> list[PrintedName]:
-        """The numbers that its programs print and of which any may be the objective, as their texts show them.
+    def missing(self) -> tuple[str, list[str]]:
+        """A program that ends at once for want of flags and operands, and these; "" and [] without one."""
+        for program in self.reading.programs:
+            starts = [one for one in self.reading.commands if one.live and python_file(one.argv) == program.name]
+            if len(starts) == 1 and (needed := missing_in(program.text or "", _own_words(starts[0]))):
+                return program.where, needed
+        return "", []
 
-        Where these show none, the modules beside them that they import.
+    def objectives(self) -> list[PrintedName]:
+        """The numbers that its programs print or write and of which any may be the objective, as their texts show them.
+
+        Where these print none, the modules beside them that they import.
         """
-        own = objectives_of({program.where: program.text or "" for program in self.reading.programs})
-        return own or objectives_of(self.sources(), PLAIN_PRINTS)  # a library's `print_table` is of anything
+        flags = self._defaults()
+        own = objectives_of({program.where: program.text or "" for program in self.reading.programs}, flags=flags)
+        if any(one.file is None for one in own):
+            return own
+        return objectives_of(self.sources(), PLAIN_PRINTS, flags) or own  # a library's `print_table` is of anything
+
+    def _defaults(self) -> dict[str, object]:
+        """The defaults of all flags in these texts, by their names in Python, without those that the command sets."""
+        found: dict[str, object] = {}
+        for text in self.sources().values():
+            found = {**{key.replace("-", "_"): value for key, value in flags_in(text).items()}, **found}
+        words = {re.split(r"[=:]", word)[0].lstrip("-+") for one in self.reading.commands for word in one.argv}
+        return {key: value for key, value in found.items() if key not in {word.replace("-", "_") for word in words}}
 
     def sources(self) -> dict[str, str]:
         """The texts of the Python programs that it starts, and of the modules beside them that they import."""

@@ -117,7 +117,7 @@ class TrainerSettings:
     def sources(self) -> tuple[Source, ...]:
         """Files of metrics, as absolute paths: declared ones, ours, then those that the trainer writes anyway."""
         ours = (replace(self.recording.source, authority=RECORDED),) if self.recording else ()
-        told = self.found_metric.sources if self.found_metric else ()
+        told = self.found_metric.sources if self.found_metric else self._named_file
         found: dict[str, Source] = {}
         for source in (*self.resolved.blueprint.notes.source, *ours, *told, *self.trainer.sources(self.whole)):
             path = str((self.cwd / source.path).absolute())
@@ -166,10 +166,18 @@ class TrainerSettings:
         return likely[0] if len(likely) == 1 and likely[0].objective else None
 
     @property
-    def metric_line(self) -> str:
-        """The line of source that prints the objective, and where it stands; "" where no text shows it."""
+    def _named_file(self) -> tuple[Source, ...]:
+        """The file into which its program writes the metric that the notes name, where they declare none."""
+        notes = self.resolved.blueprint.notes
+        if not notes.metric or notes.source:
+            return ()
+        return next((one.sources for one in self.texts.objectives() if one.name == notes.metric), ())
+
+    @property
+    def metric_shown(self) -> PrintedName | None:
+        """The objective as its program prints or writes it; None where no text shows it."""
         name = self.objective.metric if self.objective else ""
-        return next((one.printed for one in self.texts.objectives() if one.name == name), "")
+        return next((one for one in self.texts.objectives() if one.name == name), None)
 
     @property
     def texts(self) -> LaunchTexts:
@@ -250,18 +258,31 @@ class TrainerSettings:
         own = self.findings(max_s, environ)
         known = {"ray_job_no_wait", "nrl_no_wait"} & {finding.code for finding in own}
         blueprints = (f for f in self.resolved.findings if not (known and f.code == "detached"))
-        return (*blueprints, *own, *self._unjudged())
+        return (*blueprints, *own, *self._incomplete(), *self._unjudged())
+
+    def _incomplete(self) -> tuple[Finding, ...]:
+        """A warning if the program's text demands flags that the command does not set."""
+        program, missing = self.texts.missing()
+        if not missing:
+            return ()
+        message = f"{program} ends at once without {', '.join(missing)}, which the command does not give it"
+        hint = "write them into [exp_launch_command]"
+        return (Finding(Severity.WARNING, "missing_flags", message, hint, self.resolved.blueprint.name),)
 
     def _unjudged(self) -> tuple[Finding, ...]:
         """A warning if no metric judges the run."""
         if self.objective:
             return ()
-        name, likely = "NAME", self.texts.objectives()
-        message = f"no metric is named, and the trainer {self.trainer.name} has no usual one: the run cannot be judged"
+        likely = self.texts.objectives()
+        message, hint = "no metric is named", "add `- metric: NAME` to the notes"
         if likely:
-            name = likely[0].name
-            message = f"no metric is named, and it may be {' or '.join(map(str, likely))}: the run cannot be judged"
-        return (Finding(Severity.WARNING, "no_metric", message, f"add `- metric: {name}` to the notes"),)
+            message += f", and it may be {' or '.join(map(str, likely))}"
+            hint = f"add one to the notes: {' or '.join(f'`- metric: {one.name}`' for one in likely)}"
+        elif self.trainer.named:
+            message += f", and the trainer {self.trainer.name} has no usual one"
+        else:
+            message += ", and no text of the program shows one that is printed or written"
+        return (Finding(Severity.WARNING, "no_metric", f"{message}: the run cannot be judged", hint),)
 
     @property
     def _last(self) -> SimpleCommand | None:

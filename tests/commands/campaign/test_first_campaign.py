@@ -131,8 +131,9 @@ def test_a_script_that_is_run_says_how_its_blueprint_is_made(camp: Any) -> None:
 def test_init_without_anything_to_train_says_how_a_blueprint_is_made(bench: Any) -> None:
     (bench.repo / "another.py").touch()  # of several scripts, none of a usual name, nobody knows which trains
     made = bench.ask("init")
-    assert made["blueprint"] is None
-    assert made["next"][1] == "autoresearch blueprint new experiment.md --purpose WHY --command COMMAND --json"
+    assert made["blueprint"] is None and "it may be `python another.py` or `python trainer.py`" in made["remarks"][0]
+    assert made["next"][0] == "autoresearch init --command 'python another.py' --json"
+    assert made["next"][2] == "autoresearch blueprint new experiment.md --purpose WHY --command COMMAND --json"
 
 
 def folder(bench: Any, text: str = TRAIN) -> Path:

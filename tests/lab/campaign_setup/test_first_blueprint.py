@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.blueprint.parser import parse_blueprint
-from autoresearch.lab.campaign_setup.first_blueprint import (
-    as_read,
-    first_blueprint,
-    training_command,
-)
+from autoresearch.lab.campaign_setup.first_blueprint import as_read, first_blueprint
 from autoresearch.lab.campaign_setup.first_campaign import FirstCampaign, first_campaign
+from autoresearch.lab.campaign_setup.training_programs import likely_commands, readme_commands, training_command
 from autoresearch.lab.recipes.printed_names import PrintedName, candidates, printed_names
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import parse_mapping
@@ -23,29 +20,50 @@ from autoresearch.readers.console import find_metrics
 PROJECTS = Path(__file__).parents[2] / "samples" / "projects"
 
 
+MAIN = "if __name__ == '__main__':\n    go()\n"
+MODULE = "import os\nos.environ['A'] = '1'\n\n\ndef train(rank):\n    print('loss', 0.5)\n"  # rl_a3c_pytorch
+
+
 @pytest.mark.parametrize(
-    ("files", "command"),
+    ("files", "command", "others"),
     [
-        (["train.py", "fit.py"], "python train.py"),
-        (["fit.py"], "python fit.py"),
-        (["fit.py", "setup.py", "conftest.py"], "python fit.py"),
-        (["fit.py", "data.py"], ""),
-        (["run.sh", "data.py"], "bash run.sh"),
-        (["setup.py"], ""),
-        ([], ""),
+        ({"train.py": "", "fit.py": ""}, "python train.py", None),
+        ({"fit.py": ""}, "python fit.py", None),
+        ({"fit.py": "", "setup.py": "", "conftest.py": ""}, "python fit.py", None),
+        ({"fit.py": MAIN, "data.py": MODULE}, "python fit.py", None),
+        ({"run.sh": "", "data.py": ""}, "bash run.sh", None),
+        ({"setup.py": ""}, "", []),
+        ({}, "", []),
+        ({"train.py": MODULE, "main.py": f"from train import train\n{MAIN}"}, "python main.py", None),
+        ({"train.py": MODULE + MAIN, "main.py": f"from train import train\n{MAIN}"}, "python main.py", None),
+        ({"plot.py": MAIN, "dreamer/main.py": MAIN}, "python dreamer/main.py", None),  # dreamerv3
+        ({"main_dino.py": MAIN, "eval_knn.py": MAIN, "video.py": MAIN}, "python main_dino.py", None),
+        ({"ppo.py": MAIN, "sac.py": MAIN}, "", ["python ppo.py", "python sac.py"]),
     ],
 )
-def test_the_script_of_a_usual_name_or_the_only_one(tmp_path: Path, files: list[str], command: str) -> None:
-    for name in files:
-        (tmp_path / name).touch()
+def test_which_program_trains(tmp_path: Path, files: dict[str, str], command: str, others: list[str] | None) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
     assert training_command(tmp_path) == command
+    assert others is None or likely_commands(tmp_path) == others
 
 
-def test_what_only_defines_is_not_what_trains(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import os\n\n\ndef train(rank):\n    print('loss', 0.5)\n")
-    (tmp_path / "main.py").write_text("from train import train\n\nif __name__ == '__main__':\n    train(0)\n")
-    assert training_command(tmp_path) == "python main.py"
-    assert printed_metric("python main.py", tmp_path) == "loss"  # of the module that it imports
+def test_what_the_readme_types(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    lines = ["$ CUDA_VISIBLE_DEVICES=0 python train.py \\", "  --env hopper  # for hours", "python train.py --eval"]
+    lines += ["python other.py", "python -m torch.distributed.launch --use_env train.py --x 1", "python is slow"]
+    (tmp_path / "README.md").write_text("\n".join(lines))
+    assert [*readme_commands(tmp_path)] == [
+        ("CUDA_VISIBLE_DEVICES=0 python train.py --env hopper", "README.md:1"),
+        ("python -m torch.distributed.launch --use_env train.py --x 1", "README.md:5"),
+    ]
+
+
+def test_modules_that_a_program_imports_are_read(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(MODULE)
+    (tmp_path / "main.py").write_text(f"from train import train\n{MAIN}")
+    assert printed_metric("python main.py", tmp_path) == "loss"
     (tmp_path / "train.py").write_text("from tables import table\n\n\ndef train(rank):\n    table(0.5)\n")
     (tmp_path / "tables.py").write_text("def table(f1):\n    print_res_table('f1', f1)\n")
     assert printed_metric("python main.py", tmp_path) == ""  # whatever its print_table may show
@@ -167,7 +185,13 @@ def test_names_that_a_text_prints(text: str, names: list[str]) -> None:
     [
         ("val_loss reward loss", "val_loss"),
         ("reward loss lr", "reward"),
-        ("reward score", "score"),
+        ("reward score", "reward score"),
+        ("policy_loss value_loss loss", "loss"),
+        ("policy_loss value_loss", "policy_loss value_loss"),
+        ("Acc@1 Acc@5 Max_accuracy", "Acc@1"),  # Swin-Transformer
+        ("Vali_Loss Test_Loss Train_Loss", "Vali_Loss"),  # Autoformer
+        ("Best_accuracy Prec@1", "Prec@1"),
+        ("reward mean_reward", "mean_reward"),
         ("loss lr", "loss"),
         ("lr sps", ""),
         ("val_loss val_accuracy loss", "val_loss val_accuracy"),  # which of them counts, the text does not say

@@ -1,0 +1,74 @@
+"""What a Python program does not do by default, found in its text: branches of flags that are off, and last words."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+
+
+def not_done(tree: ast.AST, flags: Mapping[str, object]) -> set[ast.AST]:
+    """The nodes of branches that these flags do not take, and of those that end the program with an error.
+
+    `if args.test: print(...)` is not done where `--test` is off by default; `print("loss is nan"); sys.exit(1)` is
+    said of a run that failed.
+    """
+    found = set[ast.AST]()
+    known = {**flags, **_constants(tree)}
+    for name in _changed(tree):
+        known.pop(name, None)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.IfExp):
+            taken = _value(node.test, known)
+            for branch, is_left in ((node.body, taken is False), (node.orelse, taken is True)):
+                body = branch if isinstance(branch, list) else [branch]
+                if is_left or _fails(body):
+                    found.update(inner for one in body for inner in ast.walk(one))
+    return found
+
+
+def _value(test: ast.expr, known: Mapping[str, object]) -> bool | None:
+    """Whether a condition holds; None where only the run knows."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            value = _value(inner, known)
+            return None if value is None else not value
+        case ast.BoolOp(op=operation, values=values):
+            every, stops = [_value(one, known) for one in values], isinstance(operation, ast.Or)
+            return stops if stops in every else None if None in every else not stops
+        case ast.Compare(left=ast.Attribute(attr=name), ops=[ast.Eq() | ast.NotEq() as operation], comparators=[
+            ast.Constant(value=value)
+        ]) if known.get(name) is not None:  # fmt: skip
+            return (known[name] == value) is isinstance(operation, ast.Eq)
+        case ast.Attribute(attr=name) | ast.Name(id=name) if isinstance(known.get(name), bool):
+            return bool(known[name])
+    return None
+
+
+def _fails(body: Sequence[ast.AST]) -> bool:
+    match body[-1:]:
+        case [ast.Raise()]:
+            return True
+        case [ast.Expr(value=ast.Call(func=ast.Name(id="exit") | ast.Attribute(attr="exit" | "_exit"), args=[code]))]:
+            return not (isinstance(code, ast.Constant) and code.value in (0, None))
+    return False
+
+
+def _constants(tree: ast.AST) -> dict[str, object]:
+    """The switches that stand at the top of a script: `wandb_log = False`."""
+    found = dict[str, object]()
+    for node in getattr(tree, "body", ()):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=bool() as value)):
+                found[name] = value
+    return found
+
+
+def _changed(tree: ast.AST) -> Iterator[str]:
+    """The names that a program sets somewhere else than once at its top, flags among them: `args.test = True`."""
+    top = {id(node) for node in getattr(tree, "body", ())}
+    for node in ast.walk(tree):
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if isinstance(target, ast.Attribute):
+                yield target.attr
+            elif isinstance(target, ast.Name) and id(node) not in top:
+                yield target.id

@@ -1,0 +1,66 @@
+"""Which files of metrics a program writes, and what stands in them, as its text shows it."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from autoresearch.lab.recipes.printed_names import objectives_of
+
+DATED = Path(__file__).parents[2] / "samples/first_contact/dated-output-dir/train.py"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (DATED.read_text(), "reward jsonl outputs/*/*/metrics.jsonl"),
+        ("""
+            row = {"epoch": 1}
+            row["val_loss"] = validate()
+            Path("out/log.txt").open("a").write(json.dumps(row) + "\\n")
+         """, "val_loss jsonl out/log.txt"),
+        ("""
+            self.file = open(os.path.join(args.out, f"{name}.csv"), "w")
+            writer = csv.DictWriter(self.file, fieldnames=["epoch", "train_loss", "val_acc"])
+         """, "val_acc csv logs/*.csv"),
+        ("""open(args.out + "/log.csv", "a").write("epoch,lr,val_acc\\n")""", "val_acc csv logs/log.csv"),
+        ("""pd.DataFrame({"step": s, "reward": r}).to_csv("reward.csv")""", "reward csv reward.csv"),
+        ("""json.dump({"eval": {"success_rate": x}, "n": 3}, open("results.json", "w"))""",
+         "eval/success_rate json results.json"),
+        ("""Path("results.json").write_text(json.dumps({"reward": r}))""", "reward json results.json"),
+        ("""
+            class Agent:
+                def __init__(self): self.writer = SummaryWriter(f"runs/{name}")
+                def learn(self): self.writer.add_scalar("charts/episodic_return", r, s)
+         """, "charts/episodic_return tensorboard runs/*"),
+        ("writer = SummaryWriter()\nwriter.add_scalar('loss', 1.0, 2)", "loss tensorboard runs/*"),
+        ("""json.dump({"reward": r}, open(path, "w"))""", ""),  # nobody knows where
+        ("""json.load(open("results.json"))["reward"]""", ""),
+        ("""open("metrics.jsonl", "a").write(json.dumps({"reward": r}))\nprint(f"score {s:.2f}")""", "score"),
+        ("""open("m.jsonl", "a").write(json.dumps({"val_reward": r}))\nprint(f"loss {s:.2f}")""",
+         "loss, val_reward jsonl m.jsonl"),  # which of them counts, the text does not say
+    ],
+)  # fmt: skip
+def test_what_is_written_and_where(text: str, found: str) -> None:
+    objectives = objectives_of({"train.py": textwrap.dedent(text)}, flags={"out": "logs"})
+    shown = [" ".join([one.name, *(f"{file.format} {file.path}" for file in one.sources)]) for one in objectives]
+    assert ", ".join(shown) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "names"),
+    [
+        ("if args.test:\n    print(f'reward {r:.2f}')", {"test": False}, []),
+        ("if args.test:\n    print(f'reward {r:.2f}')", {}, ["reward"]),  # the command sets it
+        ("args.test = True\nif args.test:\n    print(f'reward {r:.2f}')", {"test": False}, ["reward"]),
+        ("if args.mode == 'eval' and x:\n    print(f'reward {r:.2f}')", {"mode": "train"}, []),
+        ("if not args.q:\n    print(f'reward {r:.2f}')\nelse:\n    print(f'acc {r:.2f}')", {"q": False}, ["reward"]),
+        ("log = False\nif log and main:\n    print(f'reward {r:.2f}')", {}, []),
+        ("if not ok:\n    print('Loss is {}, stopping training'.format(l))\n    sys.exit(1)", {}, []),  # detr
+        ("print('IoU metric: {}'.format(iou_type))", {}, []),  # the same: a text
+    ],
+)  # fmt: skip
+def test_what_is_not_printed_by_default(text: str, flags: dict[str, object], names: list[str]) -> None:
+    assert [one.name for one in objectives_of({"train.py": text}, flags=flags)] == names
