@@ -82,7 +82,7 @@ class PrintedName:
     final: bool = False  # it is printed once, when all is done
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.told})"
+        return f"{self.name} ({self.place})"
 
     @property
     def printed(self) -> str:
@@ -90,7 +90,7 @@ class PrintedName:
         return f"{self.where}:{self.line}: {self.source}"
 
     @property
-    def told(self) -> str:
+    def place(self) -> str:
         """Where it is printed or written, and how, in words."""
         return f"written into {self.file.path} by {self.printed}" if self.file else f"printed by {self.printed}"
 
@@ -209,18 +209,18 @@ def candidates(names: Iterable[PrintedName]) -> list[PrintedName]:
     return shown or written
 
 
-def _split(one: PrintedName) -> frozenset[str]:
-    return frozenset(re.split(r"[^a-z0-9]+", one.name.lower())) - {""}
+def _split(printed_name: PrintedName) -> frozenset[str]:
+    return frozenset(re.split(r"[^a-z0-9]+", printed_name.name.lower())) - {""}
 
 
-def _words(one: PrintedName) -> frozenset[str]:
-    words = _split(one)
+def _words(printed_name: PrintedName) -> frozenset[str]:
+    words = _split(printed_name)
     return words - {"max"} if words & {"acc", "accuracy"} else words  # the highest loss is an outlier
 
 
-def _rank(one: PrintedName) -> int:
+def _rank(printed_name: PrintedName) -> int:
     """0 for a number that is measured on held-out data, then that of its measure; more for what nobody optimises."""
-    words = _words(one)
+    words = _words(printed_name)
     measures = [n for n, measured in enumerate(_MEASURES, 1) if words & measured]
     if words & _NEVER:
         return len(_MEASURES) + 1

@@ -168,20 +168,20 @@ class _Writing:
                 return str(self.flags[name]) or _ANY
         return _ANY
 
-    def names_in(self, node: ast.expr, file: Source | None) -> list[str]:
+    def names_in(self, node: ast.expr, source: Source | None) -> list[str]:
         """The names in a text: `json.dumps({...}) + "\\n"`, or the header of a table."""
-        table = file is not None and file.format is SourceFormat.CSV
+        table = source is not None and source.format is SourceFormat.CSV
         match node:
             case ast.BinOp(left=left, op=ast.Add()):
-                return self.names_in(left, file)
+                return self.names_in(left, source)
             case ast.JoinedStr(values=[ast.FormattedValue(value=value), *_]):
-                return self.names_in(value, file)
+                return self.names_in(value, source)
             case ast.Call(func=function, args=[first, *_]) if _name(function) == "dumps" and not table:
                 return self.keys_of(first)
             case ast.Constant(value=str() as text) if table and _HEADER.fullmatch(text):
                 return [one.strip() for one in re.split(r"[,;\t]", text)]
             case ast.Name(id=name) if name in self.values and not isinstance(self.values[name], ast.Name):
-                return self.names_in(self.values[name], file)
+                return self.names_in(self.values[name], source)
         return []
 
     def keys_of(self, node: ast.expr | None, above: str = "") -> list[str]:
