@@ -117,7 +117,7 @@ def check(
     bad = len(errors(found))
     lines = [*map(str, found), f"first step: {rule}"]
     if metric:
-        lines.append(f"metric: {metric}" + (f"; {shown.place}" if shown else ""))
+        lines.append(f"metric: {metric}" + (f"; {shown.provenance}" if shown else ""))
     lines.append(f"{path}: {counted(bad, 'error')}, {counted(len(found) - bad, 'warning')}")
     if not refusals:
         return CommandResult(payload, lines)

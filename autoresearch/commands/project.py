@@ -193,7 +193,7 @@ def _blueprint_file(
     path.write_text(render_blueprint(fields), encoding="utf-8")
     number = next((one for one in likely if one.name == metric), None)
     counts = f"{metric} counts ({fields.direction})" if metric else "no metric is named in it"
-    wrote[str(path)] = f"`{command}`; {counts}" + (f", {number.place}" if number else "")
+    wrote[str(path)] = f"`{command}`; {counts}" + (f", {number.provenance}" if number else "")
     remarks = [tried] if tried else []
     if not metric and likely and not tried:
         remarks.append(f"it may be {' or '.join(map(str, likely))}: name it as `- metric:` in {path.name}")

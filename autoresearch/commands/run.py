@@ -164,7 +164,7 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
     stall = "report only" if limits.stall_s is None else output.duration(limits.stall_s)
     times = [output.duration(seconds) for seconds in (limits.first_step_s, limits.max_s, limits.grace_s)]
     shown = trainer.metric_shown
-    by = f"; {shown.place}" if shown else ""
+    by = f"; {shown.provenance}" if shown else ""
     asking = f", asking for {count} GPU{'s' if count > 1 else ''}" if count else ""
     rows = [
         ["where", f"{target}{asking}" if not target.is_local else "here, in tmux"],

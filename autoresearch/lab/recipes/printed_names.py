@@ -82,7 +82,7 @@ class PrintedName:
     final: bool = False  # it is printed once, when all is done
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.place})"
+        return f"{self.name} ({self.provenance})"
 
     @property
     def printed(self) -> str:
@@ -90,7 +90,7 @@ class PrintedName:
         return f"{self.where}:{self.line}: {self.source}"
 
     @property
-    def place(self) -> str:
+    def provenance(self) -> str:
         """Where it is printed or written, and how, in words."""
         return f"written into {self.file.path} by {self.printed}" if self.file else f"printed by {self.printed}"
 
