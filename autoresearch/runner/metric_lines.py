@@ -39,7 +39,7 @@ BAR = "n/total"  # the step of a progress bar, or of `[3/10]`
 LEADING = "[n]"  # of a line that begins with its number, as XGBoost's and CatBoost's do; srun's label does not grow
 NUMBER = "#"  # of a column, as spaCy's; it may count the rows of a leaderboard
 RANK[BAR] = RANK[LEADING] = RANK[NUMBER] = len(_STEPS)
-_STEP_ENDS = ("_step", "_steps", "_iter", "_iteration", "_timesteps", "_episode", "_epoch", "_update")
+_STEP_ENDS = ("_step", "_steps", "_iter", "_iteration", "_timesteps", "_episode", "_epoch", "_update", "_generation")
 _NO_STEPS = (
     *("warmup", "max_", "total_step", "total_train", "total_iter", "total_ep", "save_", "eval_", "log", "fps_"),
 )  # settings, and a rate
@@ -48,10 +48,18 @@ _UNITS = frozenset("s sec secs seconds ms us mins minutes h hr hrs hours percent
 _KNOWN = re.compile(
     r"loss|reward|return|acc(?:uracy)?(?![a-z])|score|kl(?![a-z])|^cost|entropy|grad|norm|perplexity|ppl|bpb|bpc|error|"
     r"(?<![a-z])(?:val|eval|valid|test|mse|mae|rmse|f1|auc|bleu|elo|iou|err|r2|nll|ce)(?![a-z])|success|pass|win|"
-    r"fitness|objective|advantage|regret|ep_len|len_mean|(?<![a-z])map(?![a-z])",
+    r"fitness|objective|advantage|regret|ep_len|len_mean|(?<![a-z])map(?![a-z])|psnr|ssim|lpips|fid(?![a-z])|"
+    r"(?<![a-z])(?:wer|cer|dice|mrr|ndcg|rouge|recall|[pr]@)",
     re.I,
 )
 _VALIDATION = re.compile(r"(?:val|eval|valid|validation|test)(?:[-_/. ]|$)", re.I)
+_HEADING = re.compile(  # `Test set:`, `| Validation Epoch #3`, `Evaluating test:`, before what was measured there
+    r"(?:\[[^\]]*\]\s*|(?:epoch|iter\w*|step)\W{1,3}\d+(?:/\d+)?\W+)?(?:\w+ )?"
+    r"(val|eval|test)(?:id|idation|uation|ing)?(?: set| results?| metrics)?"
+    r"(?:\s*[:|]|\s{2,}|\s+-|(?=\s+\[?(?:epoch|iter|step)))(?!\s*[-+]?[\d.])",
+    re.I,
+)
+_LABELLED = re.compile(r"\[(val|eval|test)(?:id|idation|uation|ing)?\]", re.I)
 _SETTING = re.compile(
     r"(?:interval|iters?|steps?|every|size|freq|frequency|seed|episodes?|workers|split|only|first)$", re.I
 )
@@ -76,6 +84,11 @@ _PREFIXES = re.compile(
 _MOST_PREFIXES = 10
 
 _LEADING = re.compile(r"\[(?P<n>\d{1,9})\]\s+|(?P<m>\d{1,9})(?::\s+|\s*(?:->|=>)\s*)")
+_WINDOW = re.compile(  # of a running mean: `mean reward over the last 100 episodes: 3.5`, `score (last 10): 3.5`
+    r"\s*\(?\b(?:(?:over|of|in|for) )?(?:the )?(?:last|past|previous) \d+(?: [a-z]+)?"
+    r"(?:\)|(?=\s*[:=]|\s+(?:is|was)\b))",
+    re.I,
+)
 _WRAPPED = re.compile(r"\b(?:(?:np|numpy|torch)\.\w{1,12}|tensor|array)\(\[?([-+.\w]{1,32})\]?(?:,[^()]{0,60})?\)")
 _BAR = re.compile(
     r"(?P<title>[^|\r\n]{0,200}?):?\s*(?:\d{1,3}%)?\|[^|\n]{0,640}\|\s*(?P<n>\d{1,15})/(?P<total>\d{1,15})\s*"
@@ -92,7 +105,8 @@ _TOKEN = re.compile(
            | 0[xX][0-9a-fA-F]+ | (?![1-9]\d{0,2}(?:,\d{3})+(?![\d,]))\d+(?:,\d+)+
            | https?://\S+ | (?<!\w)\.{0,2}/[\w./-]+ )
   | (?P<number>(?<![\w.])[-+]?(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d,])(?:\.\d+)?
-           | \d+\.?\d*(?:[eE][-+]?\d+)? | \.\d+(?:[eE][-+]?\d+)? | (?i:nan|inf|infinity)(?![\w/.-]) ))
+           | \d+\.\d+f[-+]?\d+ | \d+\.?\d*(?:[eE][-+]?\d+)? | \.\d+(?:[eE][-+]?\d+)?
+           | (?i:nan|inf|infinity)(?![\w/.-]) ))
     (?P<unit>%|[A-Za-z\u00b5\u03bc][\w%]*(?:/[A-Za-z]\w*)?)?
   | (?P<word>[^\W\d][\w.@%#*+$-]{0,200}(?:/[\w.@%#*+$-]{1,200}){0,20}(?<![.-]))
   | (?P<sign>->|=>|\u2192|[:=,;|{}\[\]()\t/\u2502\u2503] | (?<!-)-{1,400}(?=\s|$) | \s{3,})
@@ -119,16 +133,18 @@ class ParsedLine:
 
     `steps`: every number that may be the step, by name, as (value, total); `total` is 0 where none is named.
     `metrics`: the other pairs. `bare`: whether the line consists of its pairs, and is no prose around a number.
-    `dump`: whether it is a whole dict, JSON object or list of pairs, which is printed on purpose.
+    `dump`: whether it is a whole dict, JSON object or list of pairs, which is printed on purpose. `heading`: "test/" of
+    `Test set: loss 0.5`, whose loss is not the one that is trained.
     """
 
-    __slots__ = ("bare", "dump", "empty", "metrics", "quoted", "steps")
+    __slots__ = ("bare", "dump", "empty", "heading", "metrics", "quoted", "steps")
 
     def __init__(self) -> None:
         self.steps: dict[str, tuple[int, int]] = {}
         self.metrics: dict[str, float] = {}
         self.bare = True
         self.dump = False
+        self.heading = ""
         self.quoted = False
         self.empty: list[str] = []  # names in quotes whose value is None
 
@@ -190,6 +206,12 @@ def body(text: str) -> str:
     return text.strip()
 
 
+def heading(text: str, words: str) -> str:
+    """The held-out data that a line is about, as the beginning of a name; "" for none. `words`: its body."""
+    found = _HEADING.match(words) or _LABELLED.search(text, 0, len(text) - len(words))
+    return f"{found[1].lower()}/" if found else ""
+
+
 def parse(text: str) -> ParsedLine | None:
     """The pairs of a line without its prefixes; None if it has none."""
     if not text or len(text) > LONGEST or "....." in text:  # dots lead from an option to its value
@@ -200,6 +222,7 @@ def parse(text: str) -> ParsedLine | None:
         text = _WRAPPED.sub(r"\1", text)
     if "(" in text and _REPR.search(text):
         return None
+    text = _WINDOW.sub("", text) if " last " in text or "(last " in text else text
     line = ParsedLine()
     bar = _BAR.match(text) if "[" in text and "|" in text else None
     if bar is not None:
@@ -274,6 +297,7 @@ class _PairReader:
     def __init__(self, tokens: Sequence[re.Match[str]]) -> None:
         self.tokens = tokens
         self.pairs: dict[str, tuple[int, int]] = {}  # name -> number of the token of its value, of its total or -1
+        self.percents: set[str] = set()  # names of shares that are also printed as such: `accuracy: 9/10 (90%)`
         self.shares: list[tuple[int, int]] = []  # `3/10` without a name
         self.heads: set[str] = set()  # names before a dict: `eval 3: {`
         self.words: list[str] = []  # that may name the next number
@@ -319,7 +343,9 @@ class _PairReader:
             if value is None:
                 continue
             total = _count(tokens[of]) if of >= 0 else total
-            if name in self.heads and is_count(value):
+            if name in self.percents:
+                pairs.add(name, 100 * value / total if total else math.nan)
+            elif name in self.heads and is_count(value):
                 pairs.steps.setdefault(name, (int(value), total))
             else:
                 pairs.add(name, value, total)
@@ -379,7 +405,7 @@ class _PairReader:
         if self.at == self.valued + 1 and token[0].lower() in _UNITS and self._ahead(1) not in ("=", ":"):
             if not self._number_ahead(1):  # `33.9 s Mean Reward: 1.2`, but not `loss 0.5 min 0.1 max 0.9`
                 return
-        if token[0] == "is" and self._number_ahead(1):
+        if token[0] in ("is", "was") and self._number_ahead(1):
             self._name_ends()
             return
         if not self.explicit:
@@ -389,7 +415,8 @@ class _PairReader:
             self.empty.append(self._key())
         self.lost += not self.quoted and token[0].lower() not in _LITERALS  # `key: word`
         self._clear()
-        if step_rank(token[0]) is not None or known_metric(token[0]):  # `trainer: epoch 3`, `done: loss 0.5`
+        named = step_rank(token[0]) is not None or known_metric(token[0])  # `trainer: epoch 3`, `done: loss 0.5`
+        if named or token[0].lower() in _QUALIFIERS or self._number_ahead(1):  # `Evaluating test: L1 0.03`
             self.words.append(token[0])
 
     def _number(self, token: re.Match[str]) -> None:
@@ -402,8 +429,12 @@ class _PairReader:
         shown = previous == "(" and self.at == self.valued + 2  # `accuracy: 55% (55/100)`
         if previous == "#" and self.words and step_rank(self.words[-1]) is None:  # `output #0: accuracy = 0.5`
             return
-        if self._named():
+        if total >= 0 and previous == "[" and self.words and step_rank(self._key()) is None:
+            self.shares.append((self.at, total))  # `Test: [30/100] loss 0.5`
+        elif self._named():
             key = self._key()
+            if total >= 0 and self._ahead(3) == "(" and self._ahead(4).endswith("%") and step_rank(key) is None:
+                self.percents.add(key)
             if self._ahead(1) == ":" and self._ahead(2) == "{":
                 self.heads.add(key)
             self.pairs.setdefault(key, (self.at, total))
@@ -445,9 +476,10 @@ class _PairReader:
             self.lost += len(self.words) if not self.explicit else 0
             self._clear()
         elif self.words and not self.explicit:
-            closing = next((n for n in range(1, 4) if self._ahead(n) == ")"), 0) if sign == "(" else 0
-            if closing and not any(map(self._number_ahead, range(1, closing))):  # `time (ms): 3`
-                self.at += closing
+            closing = next((n for n in range(1, 8) if self._ahead(n) == ")"), 0) if sign == "(" else 0
+            numbers = any(map(self._number_ahead, range(1, closing)))
+            if closing and (self._ahead(closing + 1) in (":", "=") or (closing < 4 and not numbers)):
+                self.at += closing  # `time (ms) 3`, `loss(data[1]) = 0.5`
                 return
             indexed = sign == "[" and self.tokens[self.at - 1].end() == token.start()
             if indexed and step_rank(self.words[-1]) is None:  # `test_loss[0]`
@@ -474,7 +506,7 @@ class _PairReader:
 class _Plan:
     """Where the pairs are in lines that differ in their numbers alone."""
 
-    __slots__ = ("bare", "empty", "pairs", "quoted", "shares")
+    __slots__ = ("bare", "empty", "pairs", "percents", "quoted", "shares")
 
     def __init__(self, pair_reader: _PairReader, number_of: Mapping[int, int]) -> None:
         """number_of: which of the line's numbers a token is. Tokens that are none have the same text in each line."""
@@ -492,6 +524,7 @@ class _Plan:
                 return -1, math.nan if value is None else value
             return number_of[at], _MULTIPLES.get(token["unit"] or "", 1.0)
 
+        self.percents = pair_reader.percents
         self.pairs = [
             (name, *source(at), source(of), name in pair_reader.heads or step_rank(name) is not None)
             for name, (at, of) in ({} if pair_reader.torn else pair_reader.pairs).items()
@@ -504,7 +537,10 @@ class _Plan:
         steps, metrics = pairs.steps, pairs.metrics
         for name, at, factor, total, counts in self.pairs:
             value = numbers[at] * factor if at >= 0 else factor
-            if counts and is_count(value):
+            if name in self.percents:
+                of = _whole(total, numbers)
+                metrics.setdefault(name, 100 * value / of if of else math.nan)
+            elif counts and is_count(value):
                 steps.setdefault(name, (int(value), _whole(total, numbers)))
             else:
                 metrics.setdefault(name, value)
@@ -583,8 +619,8 @@ def _value(token: re.Match[str]) -> tuple[float | None, int]:
 def _float(text: str) -> float | None:
     try:
         return None if "_" in text else float(text.replace(",", ""))
-    except ValueError:
-        return None
+    except ValueError:  # or a Float32 of Julia: 1.5f-3
+        return _float(text.replace("f", "e")) if "f" in text else None
 
 
 def by_same_name(names: Iterable[str]) -> dict[str, str]:
@@ -592,9 +628,17 @@ def by_same_name(names: Iterable[str]) -> dict[str, str]:
     return {same_name(name): name for name in names if same_name(name)}
 
 
-def as_declared(metrics: Mapping[str, float], names: Mapping[str, str]) -> dict[str, float]:
-    """The metrics, those that are declared under their declared names. `names`: see `by_same_name`."""
-    return {names.get(same_name(name), name): value for name, value in metrics.items()} if names else dict(metrics)
+def as_declared(metrics: Mapping[str, float], names: Mapping[str, str], heading: str = "") -> dict[str, float]:
+    """The metrics, those that are declared under their declared names. `names`: see `by_same_name`.
+
+    The others have their line's heading before them, unless they say themselves that they are of held-out data.
+    """
+    if not names and not heading:
+        return dict(metrics)
+    return {
+        names.get(same_name(name)) or (name if is_validation(name) else heading + name): value
+        for name, value in metrics.items()
+    }
 
 
 def plausible(metrics: Mapping[str, float], names: Mapping[str, str]) -> int:

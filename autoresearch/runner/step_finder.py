@@ -23,6 +23,7 @@ from .metric_lines import (
     bars,
     body,
     by_same_name,
+    heading,
     is_count,
     is_validation,
     known_metric,
@@ -52,6 +53,7 @@ _VERL = ("actor/", "critic/", "train/", "val-core/")
 _TELLING = (
     rb"step|iter|epoch|episode|update|gen|round|batch|frame|loss|cost|reward|return|acc|score|kl|entrop|grad|norm|perp|ppl|"
     rb"bp[bc]|err|val|test|mse|mae|f1|auc|bleu|elo|iou|r2|nll|success|pass|win|fitness|objective|advantage|regret|len|map[@\d_]|"
+    rb"psnr|ssim|lpips|fid|wer|cer|dice|mrr|ndcg|rouge|recall|[pr]@|"
     rb"\||\xe2\x94[\x82\x83]|:\s*$"
 )
 _NUMBER = re.compile(rb"\d|(?<![\w/.-])(?i:nan|inf)(?![\w/.-])")
@@ -142,7 +144,7 @@ class StepName:
             return self.known == 2 or (self.known == 1 and min(self.count, len(self.values)) > GROWS)
         if self.restarts > 1 or self.falls * 4 > self.grows:
             return False
-        if self.resets and self.grows_known and not self.falls:
+        if self.resets and not self.falls and (self.grows_known or self.rank < RANK[BAR]):
             return True
         if self.rank == _UNNAMED:
             return not self.falls and self.grows_known >= (GROWS if self.known == 2 else GROWS_UNKNOWN)
@@ -164,7 +166,8 @@ class StepName:
 def _spoken(name: str) -> str:
     """The regex of a declared name and the number right behind it, whatever separates the words of the name."""
     words = r"[\W_]{1,3}".join(re.escape(word) for word in re.findall(r"[^\W_]+", name) or [name])
-    return rf"(?<!\w){words}(?:\s*[:=]\s*|\s+)(?:is\s+)?([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?)(?![\w/:]|[.,]\d)"
+    number = r"([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?)(?![\w/:]|[.,]\d)"
+    return rf"(?<!\w)(?<!best ){words}(?:\s*[:=]\s*|\s+)(?:is\s+)?{number}"
 
 
 class _Seen:
@@ -333,6 +336,7 @@ class StepFinder:
             return
         line = parse(words)
         if line is not None:
+            line.heading = heading(text, words)
             self._add_declared(line, words)
         if (line is None or "%|" in words) and _SEPARATED.search(cells) and self._tables.begins(cells):
             self._close()
@@ -399,6 +403,7 @@ class StepFinder:
         block = self._block
         if block is not None and (
             type(block) is not type(pairs)
+            or (pairs.heading and pairs.heading != block.heading)
             or any(name in block.steps or name in block.metrics for name in (*pairs.steps, *pairs.metrics))
             or len(block.metrics) > 200
             or (block.metrics and not self._tree and _coarser(pairs.steps, block.steps))
@@ -410,6 +415,7 @@ class StepFinder:
         if block is None:
             block = self._block = type(pairs)()
             block.dump = pairs.dump and isinstance(pairs, TableRow)
+            block.heading = pairs.heading
             self._block_at, self._block_text = at, text
         block.steps.update(pairs.steps)
         block.metrics.update(pairs.metrics)
@@ -535,7 +541,7 @@ class StepFinder:
             self._step = own
             if axis.rank == _UNNAMED:
                 metrics = {name: value for name, value in metrics.items() if name != axis.step_name}
-            metrics = as_declared(metrics, self.names)
+            metrics = as_declared(metrics, self.names, dated.line.heading)
             return FoundLine(own, metrics, dated.at, dated.text, counted, main=True) if metrics else None
         if dated.steps.keys() == {NUMBER}:
             return None
@@ -546,11 +552,12 @@ class StepFinder:
             metrics = {
                 name: value
                 for name, value in metrics.items()
-                if name not in axis.names or (same_name(name) in self.names and not early)
+                if name not in axis.names or (same_name(name) in self.names and not early) or dated.line.heading
             }
         times, last = self._beside.get(" ".join(dated.line.metrics), (0, None))
         beside = times > 1 and last is not None and any(map(known_metric, metrics))
-        validates = beside or isinstance(dated.line, TableRow) or any(map(is_validation, metrics))
+        held_out = dated.line.heading or any(map(is_validation, metrics))
+        validates = beside or isinstance(dated.line, TableRow) or held_out
         if not metrics or not (named or proven or (validates and not early)):
             return None
         here = self._step or 0
@@ -560,7 +567,7 @@ class StepFinder:
         if self._step is None and len(finest) > 1 and not named:  # which of them counts is not known yet
             return None
         fits = [value for value in sorted(finest) if self._step is None or here <= value <= here + 2 * self._gap]
-        metrics = as_declared(metrics, self.names)
+        metrics = as_declared(metrics, self.names, dated.line.heading)
         return FoundLine(fits[0] if fits and not counted else here, metrics, dated.at, dated.text, counted, main=False)
 
     def _own(self, dated: _Seen, axis: StepName) -> int | None:

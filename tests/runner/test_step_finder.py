@@ -43,6 +43,8 @@ def test_a_declared_metric_needs_no_step_that_grew() -> None:
     assert found("loading\nPass Rate: 41 %\n", "pass_rate") == [(1, {"pass_rate": 41.0})]
     told = "".join(f"sweep {n}: energy of the lattice {n / 10} after cooling, 3 of 9\n" for n in range(1, 4))
     assert found(told, "energy of the lattice") == [(n, {"energy of the lattice": n / 10}) for n in range(1, 4)]
+    best = "".join(f"[Epoch {n}] val mIoU 0.{n}\nBest val mIoU 0.9 Epoch 1\n" for n in range(1, 4))
+    assert found(best, "val mIoU") == [(n, {"val mIoU": n / 10}) for n in range(1, 4)]
 
 
 def test_a_step_without_a_usual_metric_beside_it_is_taken_at_the_end_if_it_always_grew() -> None:
@@ -95,6 +97,8 @@ def test_a_finer_step_is_taken_instead_once() -> None:
 def test_a_batch_that_starts_again_with_each_epoch_is_no_step() -> None:
     lines = [f"Epoch [{e}/3], Step [{s}/30], Loss: {1 / (e * s):.3f}" for e in (1, 2, 3) for s in (10, 20, 30)]
     assert {step for step, _ in found("\n".join(lines) + "\n")} == {1, 2, 3}
+    twice = [f"(epoch: {e}, iters: {s}) G_GAN: {1 / (e * s):.3f}" for e in (1, 2) for s in (10, 20, 30)]
+    assert {step for step, _ in found("\n".join(twice) + "\n")} == {1, 2}, "whatever the metrics are called"
 
 
 def test_a_resumed_run_goes_back_and_stays_on_its_step() -> None:
@@ -110,6 +114,19 @@ def test_lines_beside_belong_to_the_step_before_unless_their_own_number_fits() -
     assert found("mse: 3.0\n" + steps + "saved\nfinal_mse: 0.5\n")[-2:] == [(4, {"loss": 1.0}), (4, {"final_mse": 0.5})]
     summary = "---\nval_bpb:   0.9979\nnum_steps: 953\n"
     assert found(steps + summary)[-1] == (4, {"val_bpb": 0.9979})
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        *(("Test set: Loss: {n}", "test/Loss"), ("| Validation Epoch #{n}\t\t\tLoss: {n}", "val/Loss")),
+        *(("[Eval] Loss: {n}", "eval/Loss"), ("Evaluating test: Loss {n}", "test/Loss")),
+    ],
+)
+def test_a_heading_tells_what_is_held_out_from_what_is_trained(line: str, name: str) -> None:
+    text = "".join(f"| Epoch {n} | Loss: 9.{n}\n{line.format(n=n)}\n" for n in range(1, 5))
+    assert found(text)[-2:] == [(4, {"Loss": 9.4}), (4, {name: 4.0})]
+    assert found(text, "Loss")[-1] == (4, {"Loss": 4.0}), "a declared name is read wherever it stands"
 
 
 def test_lines_without_any_step_are_counted() -> None:
@@ -158,6 +175,13 @@ def test_a_line_far_into_a_log_is_found_by_its_needle(monkeypatch: pytest.Monkey
         ("epoch 3 min reward 0.1 h 0.9", {"epoch": 3}, {"min_reward": 0.1, "h": 0.9}),
         ("average undiscounted return per test episode: 7", {}, {"average_undiscounted_return_per_test_episode": 7}),
         ("eval 3: {'eval/aime': tensor(0.5, device='cuda:0')}", {"eval": 3}, {"eval/aime": 0.5}),
+        ("Epoch 2 Accuracy: 30/40 (75%)", {"Epoch": 2}, {"Accuracy": 75}),
+        ("Test: [30/40] Loss 0.5 (0.6)", {"n/total": 30}, {"Loss": 0.5}),
+        ("Running generation 7 best score: 3", {"Running_generation": 7}, {"best_score": 3}),
+        ("Episode 9/50: mean reward over the last 100 episodes was 3.5", {"Episode": 9}, {"mean_reward": 3.5}),
+        ("Average Score (last 100 episodes): 3.5", {}, {"Average_Score": 3.5}),
+        ("loss(train_data[1]) = 0.5f-2", {}, {"loss": 0.005}),
+        ("[ITER 7] Evaluating test: L1 0.5 PSNR 28", {"ITER": 7}, {"L1": 0.5, "PSNR": 28}),
     ],
 )
 def test_a_line_in_its_spelling(line: str, steps: dict[str, int], metrics: dict[str, float]) -> None:

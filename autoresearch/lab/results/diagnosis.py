@@ -177,11 +177,16 @@ def _diverged(objective: Objective | None, measurement: Measurement) -> str:
     return ""
 
 
+def nearest_in(log: Path, names: Sequence[str], count: int = 3) -> list[str]:
+    """The lines at the end of a log that are most similar to one of these names, masked."""
+    lines = (clean_line(line) for line in tail_lines(log, max_bytes=_NEAREST_BYTES))
+    near = nearest_lines(names, (line for line in lines if line and not line.startswith("$ ")), count)
+    return [mask_text(line).strip() for line in near]
+
+
 def _nearest(objective: Objective, log: Path) -> str:
     """The three log lines most similar to the metric, masked and cut, and how to read one: the end of a sentence."""
-    lines = (clean_line(line) for line in tail_lines(log, max_bytes=_NEAREST_BYTES))
-    near = nearest_lines(objective.keys, (line for line in lines if line and not line.startswith("$ ")))
-    masked = [mask_text(line).strip() for line in near]
+    masked = nearest_in(log, objective.keys)
     quoted = ", ".join(f"`{line[:_NEAREST_LINE]}`" for line in masked)
     shown = f"; nearest in the log: {quoted}" if quoted else "; the log is empty"
     how = next((how for line in masked if (how := readable(objective.keys[0], line))), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.errors import NotFoundError, UsageError
+from autoresearch.lab.results.diagnosis import nearest_in
 from autoresearch.lab.results.measure import RunFiles
 from autoresearch.lab.runs import outcome
 from autoresearch.plugins import PluginNames
@@ -37,6 +39,8 @@ from autoresearch.trainers import registry
 MOST_WARNINGS = 8
 MOST_NAMES = 30
 _LINES = (SourceFormat.JSONL, SourceFormat.JSON, SourceFormat.CSV, SourceFormat.DICT_LINES)  # an object a line
+_USUAL = ("loss", "reward", "accuracy", "score")  # metrics of which any log may tell
+_NEAREST = 100  # characters of the line that tells most likely of one
 _END = 1 << 18  # bytes at each end of a log that tell whose it is
 _GUESSED = 1 << 26  # bytes of a log that may be read again for each trainer
 
@@ -126,7 +130,7 @@ def _readout(
     best = best_of(reads, objective)
     asked = objective.keys if objective else ()
     shared = [key for key in _keys(reads) if key not in asked]
-    warnings = [*best.warnings, *disagreements(reads, shared), *_silent(trainer, reads)]
+    warnings = [*best.warnings, *disagreements(reads, shared), *_silent(trainer, reads, asked)]
     if len(warnings) > MOST_WARNINGS:
         warnings[MOST_WARNINGS - 1 :] = [f"and {len(warnings) - MOST_WARNINGS + 1} more"]
     return Readout(trainer.name, tuple(reads), best, objective, failure, tuple(warnings), best.readings)
@@ -142,8 +146,8 @@ def _keys(reads: Sequence[SourceReadings]) -> list[str]:
     return list(shared)
 
 
-def _silent(trainer: Trainer, reads: Sequence[SourceReadings]) -> list[str]:
-    """Sources without readings, with the reason if visible."""
+def _silent(trainer: Trainer, reads: Sequence[SourceReadings], metric_names: Sequence[str]) -> list[str]:
+    """Sources without readings, with the reason if visible. metric_names: the metrics that are wanted."""
     texts = []
     for read in reads:
         if read.readings:
@@ -158,17 +162,20 @@ def _silent(trainer: Trainer, reads: Sequence[SourceReadings]) -> list[str]:
         elif read.source.format is SourceFormat.CONSOLE:
             other = _guessed(path, None, but=trainer.name)
             whose = f"; it looks like one of {other}: --trainer {other}" if other else ""
-            texts.append(f"{path} has no line with metrics {_as_printed_by(trainer)}{whose}")
+            texts.append(f"{path} has no line with metrics {_as_printed_by(trainer, path, metric_names)}{whose}")
         else:
             texts.append(f"{path} holds no metrics")
     return texts
 
 
-def _as_printed_by(trainer: Trainer) -> str:
+def _as_printed_by(trainer: Trainer, path: Path, metric_names: Sequence[str]) -> str:
     if any(map(trainer.declares, SignalKind)):
         return "as the blueprint declares them (`step_line:`)"
     if trainer.name == registry.NAMES[-1]:
-        return "in any usual spelling (`- step_line:` in a blueprint's notes declares a line)"
+        near = [line for line in nearest_in(path, metric_names or _USUAL, 1) if re.search(r"\d", line)]
+        like = f"nearest is `{near[0][:_NEAREST]}`, and " if near else ""
+        how = "`- step_line:` in a blueprint's notes declares a line"
+        return f"in any usual spelling, as `step 10 loss 0.5`; {like}{how}"
     return f"as {trainer.name} prints them"
 
 
