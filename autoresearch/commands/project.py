@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -189,9 +189,10 @@ def _blueprint_file(
             output.remark(f"it has {one}")
         metric = _answer("Which metric is the objective (empty: none)?", metric)
         purpose = _answer("What is the experiment for, in a sentence (may be empty)?", "")
-    fields = first.first_blueprint(root, command, metric, purpose, path)
-    path.write_text(render_blueprint(fields), encoding="utf-8")
     number = next((one for one in likely if one.name == metric), None)
+    fields = first.first_blueprint(root, command, metric, purpose, path)
+    fields = replace(fields, source=number.sources if number else ())
+    path.write_text(render_blueprint(fields), encoding="utf-8")
     counts = f"{metric} counts ({fields.direction})" if metric else "no metric is named in it"
     wrote[str(path)] = f"`{command}`; {counts}" + (f", {number.provenance}" if number else "")
     remarks = [tried] if tried else []

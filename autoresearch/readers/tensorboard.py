@@ -33,14 +33,14 @@ _PIECE = 1 << 20
 def event_files(where: Path) -> list[Path]:
     """The event files of a directory, oldest first; `where` may be a file, or a glob such as logs/exp_*/tb.
 
-    If several directories match a glob, only the one with the highest number counts: NeMo-RL numbers them.
+    If several directories match a glob, only the one that was written last counts: each run has one of its own.
     """
     if where.is_dir():
         return sorted(path for path in where.iterdir() if ".tfevents." in path.name)
     if where.is_file():
         return [where]
-    found = sorted(_matches(where), key=lambda path: [(len(part), part) for part in path.parts])
-    return event_files(found[-1]) if found else []
+    runs = [files for path in _matches(where) if (files := event_files(path))]
+    return max(runs, key=lambda files: (max(file.stat().st_mtime_ns for file in files), files), default=[])
 
 
 def _matches(pattern: Path) -> list[Path]:

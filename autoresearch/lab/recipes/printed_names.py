@@ -87,7 +87,7 @@ class PrintedName:
     @property
     def printed(self) -> str:
         """The line of source, and where it stands."""
-        return f"{self.where}:{self.line}: {self.source}"
+        return f"{self.where}:{self.line}: {self.source}" if self.line else self.where
 
     @property
     def provenance(self) -> str:

@@ -55,7 +55,7 @@ def test_a_run_is_ended_with_all_it_started(tmp_path: Path, text: str, name: str
     ("text", "words"),
     [
         ("import no_such_package", "ended with exit 1 within 30 seconds: nothing that it printed looks like an"),
-        ("", "ended with exit 0 within 30 seconds and printed nothing"),
+        ("", "ended with exit 0 within 30 seconds and printed nothing, and wrote no file of metrics"),
     ],
 )
 def test_without_a_repository_a_copy_is_run(tmp_path: Path, text: str, words: str) -> None:
@@ -63,3 +63,34 @@ def test_without_a_repository_a_copy_is_run(tmp_path: Path, text: str, words: st
     found, said = tried_command("python train.py", tmp_path, 30.0, Path(sys.executable), os.environ)
     assert (found, words in said) == ([], True), said
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+WRITES = """
+import json, os, struct, time
+d = time.strftime("outputs/%Y-%m-%d/run_1")
+os.makedirs(d)
+with open(os.path.join(d, NAME), "w") as file:
+    print("see", d)
+    TEXT
+"""
+ROWS = "[file.write(json.dumps({'step': s, 'episode_reward': s + 0.5, 'fps': 31.5}) + '\\n') for s in range(5)]"
+TABLE = "file.write('epoch,val_acc\\n1,0.25\\n2,0.5\\n')"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "metric", "source"),
+    [
+        ("metrics.jsonl", ROWS, "episode_reward", "jsonl outputs/*/run_*/metrics.jsonl"),
+        ("20281128_log.csv", TABLE, "val_acc", "csv outputs/*/run_*/*.csv"),
+        ("results.json", "json.dump({'eval': {'success_rate': 0.25}}, file)", "eval/success_rate",
+         "json outputs/*/run_*/results.json"),
+    ],
+)  # fmt: skip
+def test_what_it_writes_counts_where_nothing_is_printed(
+    tmp_path: Path, name: str, text: str, metric: str, source: str
+) -> None:
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "old.csv").write_text("epoch,val_loss\n1,0.5\n")  # not of this run
+    (tmp_path / "train.py").write_text(WRITES.replace("NAME", repr(name)).replace("TEXT", text))
+    found, _ = tried_command("python train.py", tmp_path, 30.0, Path(sys.executable), os.environ)
+    assert [(one.name, *(f"{file.format} {file.path}" for file in one.sources)) for one in found] == [(metric, source)]
