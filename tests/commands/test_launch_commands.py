@@ -46,6 +46,8 @@ def test_what_returns_early_or_trains_several_times_is_said(bench: Any, command:
         ("python run.py args.json", "args.json", "args.json"),
         ("python train.py rows.json --lr 1", "rows.json", None),
         ("python train.py missing.yaml", "", None),
+        ("python src/train.py +experiment=m lr=3", "configs/experiment/m.yaml", "configs/experiment/m.yaml"),
+        ("python train.py experiment=a/b", "conf/experiment/a/b.yaml conf/config.yaml", "conf/experiment/a/b.yaml"),
     ],
 )
 def test_the_recipe_is_the_file_that_the_command_names(

@@ -26,6 +26,7 @@ MOST_SOURCES = 40  # modules of one program that are read
 _SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 _CONFIG = re.compile(r"(?:--)?(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
 _HYDRA_NAME, _HYDRA_PATH = re.compile(r"--config[-_]name|-cn"), re.compile(r"--config[-_](?:path|dir)|-cp|-cd")
+_EXPERIMENT = re.compile(r"\+?experiment")  # of Hydra's groups, the one that stands for a whole recipe
 _HYDRA = re.compile(r"""(config_path|config_name)\s*=\s*["']([\w./-]{1,200})["']""")
 _YAML = re.compile(r"""["']([\w./-]{1,200}\.ya?ml)["']""")
 
@@ -67,7 +68,8 @@ def recipe_of(shell_reading: ShellReading, codebase: Path, files: Files = OURS) 
     commands = [one for one in reversed(shell_reading.commands) if one.live and one.may_train]
 
     def first(simple: SimpleCommand, paths: Iterable[str]) -> Path | None:
-        candidates = (codebase / (simple.cwd or "") / path for path in paths if "$" not in path)
+        places = (codebase / (simple.cwd or "") / path for path in paths if "$" not in path)
+        candidates = (Path(os.path.normpath(place)) for place in places)
         return next((one for one in candidates if one.suffix in _SUFFIXES and files.kind(one) == "file"), None)
 
     if named := next(filter(None, (first(command, _named(command, shell_reading)) for command in commands)), None):
@@ -84,9 +86,10 @@ def _named(simple: SimpleCommand, shell_reading: ShellReading) -> Iterator[str]:
     yield from _options(own, _CONFIG)
     folder, text = Path(program).parent, next((one.text for one in shell_reading.programs if one.name == program), "")
     in_text = [match[2] for match in _HYDRA.finditer(text or "") if match[1] == "config_path"]
-    for name in _options(own, _HYDRA_NAME):
+    experiments = [f"experiment/{name}" for name in _options([word for word in own if "=" in word], _EXPERIMENT)]
+    for name in [*experiments, *_options(own, _HYDRA_NAME)]:
         name = name if name.endswith((".yaml", ".yml")) else f"{name}.yaml"
-        for path in _options(own, _HYDRA_PATH) or [*in_text, "config"]:
+        for path in _options(own, _HYDRA_PATH) or [*in_text, "config", "configs", "conf", "../configs"]:
             yield from (str(folder / path / name), str(Path(path) / name))
 
 
