@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError, ConflictError, UsageError
 from autoresearch.lab.results import frames
 
@@ -35,7 +34,6 @@ __all__ = [
 ]
 
 _POLL_S = 0.5
-_OVER = (RunState.ENDED, RunState.DEAD)
 
 
 def runs(*, all: bool = False, limit: int = 1000) -> DataFrame:
@@ -154,7 +152,7 @@ class Run:
         parts = real_parts()
 
         def ended() -> bool:
-            return self._rundir.state() in _OVER and self.result is not None
+            return not self._rundir.state().lives and self.result is not None
 
         with Watcher([self._rundir]) as watcher:
 
@@ -171,7 +169,7 @@ class Run:
         """
         from autoresearch.lab.runs.sessions import ask_to_stop
 
-        if self._rundir.state() in _OVER:
+        if not self._rundir.state().lives:
             raise ConflictError(f"{self.name} is over", fix=f"autoresearch explain {self.name}")
         ask_to_stop(self._rundir, _reason(reason))
 

@@ -36,7 +36,7 @@ from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.run.swarm import PORT, Swarm
 from autoresearch.errors import UsageError
 from autoresearch.records import recorded_run
-from autoresearch.records.rundir import RunDir, is_locked, read_json, write_atomically, write_json
+from autoresearch.records.rundir import RunDir, is_locked, read_json, write_environment, write_json
 from autoresearch.runner.processes import start_ticks
 from autoresearch.runner.text import logical_lines
 
@@ -272,8 +272,7 @@ def start(swarm_run: SwarmRun, services: HostServices) -> None:
     write_json(server.spec, runner_spec, executed=True)
     inherited = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
     environment = {**_NO_COLOURS, **inherited, **url_variables(swarm_run.url())}
-    pairs = b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in environment.items())
-    write_atomically(server.environment, pairs, mode=0o600, durable=False)
+    write_environment(server.environment, environment)
     socket_of_client = str((read_json(swarm_run.rundir.session) or {}).get("socket") or "")
     argv = [sys.executable, "-S", "-E", "-s", str(_RUNNER), str(server.path)]
     marker = {"AUTORESEARCH_RUN_ID": swarm_run.server_run}
@@ -313,7 +312,7 @@ def _end_session(swarm_run: SwarmRun) -> None:
     server = swarm_run.server_dir
 
     def over() -> bool:
-        return server.state() in (RunState.ENDED, RunState.DEAD)
+        return not server.state().lives
 
     identity = read_json(server.runner) or {}
     pid = identity.get("trainer_pid")

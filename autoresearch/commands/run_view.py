@@ -23,13 +23,13 @@ from autoresearch.lab.runs.run_status import ReadBudget, RunStatus, RunWatch
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events
+from autoresearch.records.lines import tail
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.runner.log_follower import LogFollower
 
 if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
     from autoresearch.lab.runs.outcome import Outcome
-    from autoresearch.records.rundir import RunDir
 
 REFRESH_S = 1.0
 SHOWN = 100  # characters of the newest output
@@ -37,11 +37,6 @@ REPAIRED = "what was repaired"  # stands in a line to type for the words of whoe
 
 
 # ------------------------------------------------------------------------------------------ while it lives
-
-
-def over(rundir: RunDir) -> bool:
-    """Whether there is nothing left to watch."""
-    return rundir.state() in (RunState.ENDED, RunState.DEAD)
 
 
 def living_payload(recorded: RecordedRun, tail: int | None = None) -> dict[str, Any]:
@@ -149,7 +144,7 @@ class LiveView:
 
 def total_of(log: Path, step: int) -> int | None:
     """The number of steps in all, where the newest lines print it beside this step (`12/40`); None otherwise."""
-    text = run_status.tail(log, 16_384).decode("utf-8", "replace")
+    text = tail(log, 16_384).decode("utf-8", "replace")
     found = re.findall(rf"(?<![\d./])(?:{step}|{step + 1})/(\d+)(?![\d./])", text)
     total = int(found[-1]) if found else 0
     return total if total >= max(2, step) else None
@@ -167,7 +162,7 @@ def follow(recorded: RecordedRun, parts: Parts) -> Outcome:
             attend(rundir, parts)  # of a run elsewhere: whoever tells of it may have been killed
             for event in view.news():
                 display.say(event_line(event))
-            if over(rundir):
+            if not rundir.state().lives:
                 break
             if display.display:
                 display.show(view.line())
@@ -189,7 +184,7 @@ def grown(recorded: RecordedRun) -> Iterator[str]:
     grows = LogFollower(str(rundir.log), rundir.log.stat().st_size)
     with live_line(beside=sys.stdout.isatty()) as display:
         while True:
-            ended = over(rundir)
+            ended = not rundir.state().lives
             yield from new_lines(grows)
             if ended:
                 if rest := grows.partial():

@@ -18,7 +18,6 @@ from autoresearch.commands.run_view import (
     living_lines,
     living_payload,
     outcome_result,
-    over,
 )
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.text.durations import parse_duration
@@ -191,7 +190,7 @@ def _news_until(recorded: RecordedRun, parts: Parts, since: int, until: float) -
     from autoresearch.lab.runs.watch import wait_for_news
 
     rundir, view = recorded.rundir, LiveView(recorded)
-    if over(rundir):
+    if not rundir.state().lives:
         return [], since
     with live_line() as display:
         while True:
@@ -202,7 +201,7 @@ def _news_until(recorded: RecordedRun, parts: Parts, since: int, until: float) -
                 display.show(view.line())
                 slice_s = min(slice_s, REFRESH_S)
             news, since = wait_for_news(rundir, since=since, seconds=slice_s)
-            if news or slice_s == left or over(rundir):
+            if news or slice_s == left or not rundir.state().lives:
                 return news, since
 
 

@@ -10,7 +10,7 @@ from autoresearch.core.text.session_and_branch_names import first_free
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import GitFailed
-from autoresearch.records.failpoint import failpoint
+from autoresearch.runner.basics import failpoint
 
 NAME_MAX_BYTES = 240  # per component: the file system's 255, less ".lock" and the suffix "-NNNN"
 PATH_MAX_BYTES = 1000

@@ -24,7 +24,7 @@ from autoresearch.git_repo.fresh_files import borrowing_repository, quoted, with
 from autoresearch.git_repo.git import Git, GitFailed, text
 from autoresearch.git_repo.remove_tree import stays_inside, wipe, wipe_nested
 from autoresearch.git_repo.worktrees import EXACT, Slot, admin_of
-from autoresearch.records.failpoint import failpoint
+from autoresearch.runner.basics import failpoint
 
 RULES = (".gitignore", ".gitattributes")
 MAX_FILES = 500

@@ -21,8 +21,8 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout, locate, private_index
 from autoresearch.git_repo.commits import commit_tree
 from autoresearch.git_repo.git import LIST, Git, GitFailed, directory_locked, path_in_tree, text
-from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import write_atomically
+from autoresearch.runner.basics import failpoint
 
 # What differs from HEAD in a checkout, and which of it a snapshot takes or leaves out. Writes nothing.
 #

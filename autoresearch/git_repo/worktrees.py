@@ -24,8 +24,8 @@ from autoresearch.git_repo.fresh_files import without_programs, write_files
 from autoresearch.git_repo.git import Git, GitFailed, directory_locked
 from autoresearch.git_repo.includes import link_includes
 from autoresearch.git_repo.remove_tree import discard, empty, wipe
-from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import write_atomically
+from autoresearch.runner.basics import failpoint
 
 RETIRED = ".removing"  # the end of the name of a worktree's directory that is being removed
 REASON = "autoresearch"  # prefix of the reason of every lock made by autoresearch

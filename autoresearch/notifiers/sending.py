@@ -29,8 +29,8 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.notifiers.notice import Notice, NoticeKind, Recipient, Recipients
 from autoresearch.records import lines
 from autoresearch.records.appending import append_line, json_line
-from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import locked
+from autoresearch.runner.basics import failpoint
 
 NAME = "notices.jsonl"
 WAITS_S = (1.0, 5.0, 15.0, 60.0, 240.0, 900.0, 2400.0)  # between the attempts: in all, an hour
@@ -119,9 +119,8 @@ def settled(folder: Path) -> set[tuple[str, int]]:
     """(key, number of the recipient) of each notice that was sent or given up."""
     done = set()
     with lines.reading(folder / NAME) as fd:
-        for line in lines.forwards(fd) if fd is not None else ():
+        for _, record in lines.objects(enumerate(lines.forwards(fd) if fd is not None else ())):
             with contextlib.suppress(ValueError, KeyError, TypeError):
-                record = json.loads(line)
                 if record["do"] in ("sent", "gave_up"):
                     done.add((str(record["notice"]), int(record["number"])))
     return done

@@ -7,7 +7,6 @@ newline is skipped, because it may be cut (`0.4` instead of `0.4137`), unless it
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import LogReader, Trainer
 from autoresearch.readers.chunks import chunks
 from autoresearch.readers.step_numbers import numbered
-from autoresearch.records.hostile import open_readable
+from autoresearch.records.lines import tail
 from autoresearch.runner.line_patterns import LinePattern, lines_with
 from autoresearch.runner.step_finder import StepFinder
 from autoresearch.runner.text import logical_lines, plain
@@ -91,13 +90,4 @@ def _whole_lines(path: Path, offset: int, ended: bool) -> Iterator[bytes]:
 
 def tail_lines(path: Path, *, max_bytes: int = 1 << 20) -> list[str]:
     """The last stripped lines of a log, within its last `max_bytes`; [] if it is missing."""
-    try:
-        with open_readable(path) as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - max_bytes))
-            data = file.read(max_bytes)
-    except OSError:
-        return []
-    if size > max_bytes:
-        data = data[data.find(b"\n") + 1 :]
-    return list(logical_lines(data))
+    return list(logical_lines(tail(path, max_bytes)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -127,6 +126,11 @@ def read_spec(campaign_dir: CampaignDir) -> CampaignSpec:
     return spec
 
 
+def spec_of(campaign_dir: CampaignDir) -> CampaignSpec | None:
+    """The same; None for the directory of a lone run, which holds no campaign."""
+    return read_spec(campaign_dir) if campaign_dir.spec.is_file() else None
+
+
 def declared_spec(campaign_dir: CampaignDir) -> CampaignSpec:
     """The spec as it was at the start. Raises NotFoundError as `read_spec` does."""
     record = read_json(campaign_dir.spec)
@@ -162,12 +166,6 @@ def entries(path: Path, since: int = 0, *, needle: bytes = b"") -> Iterator[dict
     with lines.reading(path) as fd:
         if fd is None:
             return
-        for seq, line in enumerate(lines.forwards(fd), 1):
-            if seq <= since or needle not in line:
-                continue
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict):
-                yield {**record, "seq": seq}
+        known = ((seq, line) for seq, line in enumerate(lines.forwards(fd), 1) if seq > since and needle in line)
+        for seq, record in lines.objects(known):
+            yield {**record, "seq": seq}

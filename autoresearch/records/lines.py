@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from autoresearch.errors import EnvironmentUnusable
+from autoresearch.records.hostile import open_readable
 
 BLOCK = 1 << 18
 
@@ -82,6 +85,27 @@ def backwards(fd: int, start: int = 0, *, needle: bytes = b"") -> Iterator[bytes
         yield from (line for line in reversed(lines[1:]) if needle in line)
     if rest and needle in rest:
         yield rest
+
+
+def tail(path: Path, limit: int) -> bytes:
+    """The last bytes of a file, from the start of a line; empty where it cannot be read."""
+    try:
+        with open_readable(path) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - limit))
+            data = file.read(limit) or b""
+    except OSError:
+        return b""
+    return data if size <= limit else data[data.find(b"\n") + 1 :]
+
+
+def objects(numbered: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON objects in numbered lines; an invalid line (half of one, from a killed writer) is skipped."""
+    for seq, line in numbered:
+        with contextlib.suppress(ValueError):
+            record = json.loads(line)
+            if isinstance(record, dict):
+                yield seq, record
 
 
 def _split(data: bytes) -> list[bytes]:

@@ -144,6 +144,12 @@ def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True, ex
     write_atomically(path, text.encode("utf-8", "backslashreplace") + b"\n", mode=mode, durable=durable)
 
 
+def write_environment(path: Path, environ: Mapping[str, str]) -> None:
+    """Hand an environment over to the program that will read and remove the file: NAME=value, separated by NUL."""
+    data = b"\0".join(f"{name}={value}".encode("utf-8", "surrogateescape") for name, value in environ.items())
+    write_atomically(path, data, mode=0o600, durable=False)
+
+
 def write_page(path: Path, text: str, *, durable: bool = True) -> None:
     """Write a text document atomically, with secrets masked."""
     write_atomically(path, clean_text(text).encode("utf-8", "backslashreplace"), durable=durable)

@@ -16,6 +16,7 @@ SCHEMA = 1
 RUN_ID = "AUTORESEARCH_RUN_ID"
 SEAL = "AUTORESEARCH_SEAL"  # in `environment`, for the Runner alone: the key of its exit record
 NEVER = float("inf")
+_passed: dict[str, int] = {}  # how often a failpoint was passed
 
 
 def clock() -> float:
@@ -29,9 +30,12 @@ def wall() -> float:
 
 
 def failpoint(name: str) -> None:
-    """Die here if a fault test asked for it: AUTORESEARCH_FAILPOINT="name:kill"."""
-    if os.environ.get("AUTORESEARCH_FAILPOINT") == name + ":kill":
-        os.kill(os.getpid(), signal.SIGKILL)
+    """Die here if a test asked for it: AUTORESEARCH_FAILPOINT="name:kill", or "name:kill:3" for the third time."""
+    asked, _, times = os.environ.get("AUTORESEARCH_FAILPOINT", "").partition(":kill")
+    if asked == name:
+        _passed[name] = _passed.get(name, 0) + 1
+        if _passed[name] >= int(times.lstrip(":") or 1):
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def read_file(path: str) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.metrics.signal import Reading
-from autoresearch.lab.results.measure import Evaluation
+from autoresearch.lab.results.measure import EvaluationLog
 from autoresearch.readers.console import read_whole_log
 from autoresearch.readers.step_numbers import merged
 from autoresearch.trainers import registry
@@ -16,7 +16,7 @@ from autoresearch.trainers import registry
 def read(tmp_path: Path, text: str, trainer: str = "generic", lines: tuple[str, ...] = ()) -> tuple[Reading, ...]:
     log = tmp_path / "evaluation.log"
     log.write_text(text)
-    return merged(read_whole_log(log, Evaluation(registry.by_name(trainer, lines), 20).reader(), ended=True))
+    return merged(read_whole_log(log, EvaluationLog(registry.by_name(trainer, lines), 20), ended=True))
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from autoresearch.lab.agent_work.edit_workspace import clean_slot, edited_slot
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.ideas.commit_builder import IdeaRefused
 from autoresearch.records import campaign_records, journal
-from autoresearch.records.failpoint import failpoint
+from autoresearch.runner.basics import failpoint
 
 if TYPE_CHECKING:
     from autoresearch.lab.agent_work.agent_jobs import AgentJobs, JobResult

@@ -42,9 +42,9 @@ from autoresearch.lab.agent_work.turn_dir import TurnEnvironment as TurnEnvironm
 from autoresearch.lab.disk.usage import disk_usage
 from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.runs.record_lost import RUN_ID, SWEEP_S, sweep
-from autoresearch.records.failpoint import failpoint
 from autoresearch.records.hostile import read_plain
 from autoresearch.records.rundir import is_locked, locked, write_all
+from autoresearch.runner.basics import failpoint
 
 CHUNK = 1 << 16
 

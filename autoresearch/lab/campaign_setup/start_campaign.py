@@ -30,8 +30,8 @@ from autoresearch.lab.runs import detached
 from autoresearch.records import campaign_records
 from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import locked, read_json, write_json
+from autoresearch.runner.basics import failpoint
 
 
 def start(source: Path, pairs: Sequence[str], parts: Parts) -> CampaignDir:

@@ -6,8 +6,6 @@ appending (for example, the ledger was edited), everything is read again.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import zlib
 from collections.abc import Callable
@@ -74,13 +72,8 @@ def _rows_of(ledger: Ledger) -> Callable[[list[bytes], int], list[LedgerRow]]:
 
 
 def _entries(added: list[bytes], before: int) -> list[dict[str, Any]]:
-    found = []
-    for seq, line in enumerate(added, before + 1):
-        with contextlib.suppress(ValueError):  # an unterminated last line counts if it parses
-            record = json.loads(line)
-            if isinstance(record, dict):
-                found.append({**record, "seq": seq})
-    return found
+    """An unterminated last line counts if it parses."""
+    return [{**record, "seq": seq} for seq, record in lines.objects(enumerate(added, before + 1))]
 
 
 class CampaignHistory:

@@ -20,9 +20,9 @@ from autoresearch.lab.parts import Parts
 from autoresearch.records import campaign_records, events
 from autoresearch.records.appending import FULL
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.failpoint import failpoint
 from autoresearch.records.order_file import request_stop
 from autoresearch.records.rundir import RunDir
+from autoresearch.runner.basics import failpoint
 
 # Faults of the machine, such as a full disk, that stop a campaign and are not the fault of an idea.
 

@@ -19,7 +19,7 @@ from autoresearch.lab.campaigns.live_runs import LiveRuns
 from autoresearch.lab.ideas.idea_sources import IdeaSources
 from autoresearch.lab.notices.campaign_notices import CampaignNotifier
 from autoresearch.records import campaign_records, evidence
-from autoresearch.records.failpoint import failpoint
+from autoresearch.runner.basics import failpoint
 
 
 def finish(

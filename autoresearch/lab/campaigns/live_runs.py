@@ -7,7 +7,6 @@ from pathlib import Path
 
 from autoresearch.core.controller.next_actions import ReadyRun
 from autoresearch.core.controller.scheduler import RunRequest
-from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaigns import outputs, recovery
 from autoresearch.lab.campaigns.context import CampaignContext, is_trouble, stop_run
@@ -18,11 +17,9 @@ from autoresearch.lab.runs.sessions import close_session
 from autoresearch.lab.runs.watch import Watcher
 from autoresearch.records import journal
 from autoresearch.records.campaign_records import LOG_ONLY
-from autoresearch.records.failpoint import failpoint
 from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir
-
-_OVER = (RunState.ENDED, RunState.DEAD)
+from autoresearch.runner.basics import failpoint
 
 
 class LiveRuns:
@@ -58,7 +55,7 @@ class LiveRuns:
             except OSError:
                 return float("inf")
 
-        return tuple(sorted((run for run, rundir in self.live.items() if rundir.state() in _OVER), key=end_time))
+        return tuple(sorted((run for run, rundir in self.live.items() if not rundir.state().lives), key=end_time))
 
     @property
     def may_look_again(self) -> bool:
@@ -71,7 +68,7 @@ class LiveRuns:
 
     def any_over(self) -> bool:
         """Whether a run ended that was not tried to be recorded yet."""
-        return any(rundir.state() in _OVER for run, rundir in self.live.items() if run not in self._stuck)
+        return any(not rundir.state().lives for run, rundir in self.live.items() if run not in self._stuck)
 
     # -- the next run --------------------------------------------------------------------------------------------
 

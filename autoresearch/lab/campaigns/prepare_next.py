@@ -13,7 +13,7 @@ from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.results.collected import charged
 from autoresearch.records import evidence
-from autoresearch.records.failpoint import failpoint
+from autoresearch.runner.basics import failpoint
 
 
 def note_prepared(context: CampaignContext, run_request: RunRequest, idea_run: IdeaRun) -> None:

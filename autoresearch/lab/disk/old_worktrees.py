@@ -25,10 +25,10 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.results import repro
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import state_home
 from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir, locked
+from autoresearch.runner.basics import failpoint
 
 YOUNG_S = 600.0  # a worktree without a campaign that was switched so recently may be about to be used
 MOST_NAMED = 3  # files that would be lost

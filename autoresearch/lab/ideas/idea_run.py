@@ -22,7 +22,7 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolve_run import resolve_run
 from autoresearch.lab.resolve.resolved_run import CampaignRun, ResolvedRun, RunOptions
 from autoresearch.records import journal
-from autoresearch.records.failpoint import failpoint
+from autoresearch.runner.basics import failpoint
 
 
 class SharedOutputError(ConflictError):

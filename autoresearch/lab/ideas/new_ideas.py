@@ -19,7 +19,7 @@ from autoresearch.lab.ideas.idea_sources import IdeaSources
 from autoresearch.lab.ideas.run_commit import repair
 from autoresearch.proposers.queue import in_order
 from autoresearch.proposers.queue_entry import Broken, from_entry
-from autoresearch.records.failpoint import failpoint
+from autoresearch.runner.basics import failpoint
 
 MOST_REFUSED = 20  # proposals in a row that could not be tried
 MOST_FAULTS = 50  # of a queue, that are recorded

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError, ConflictError
 from autoresearch.lab.launch.launch import launch
 from autoresearch.lab.launch.mark_refused import refusals_marked
@@ -50,7 +50,7 @@ class Experiment:
     def _fixed(self) -> RunSpec:
         recorded = sessions.recorded(self.fix_of, self.parts)
         spec = recorded.spec
-        if recorded.rundir.state() not in (RunState.ENDED, RunState.DEAD):
+        if recorded.rundir.state().lives:
             raise ConflictError(
                 f"{spec.run} still runs; only a run that is over can be repaired",
                 fix=f"autoresearch wait {spec.run}",

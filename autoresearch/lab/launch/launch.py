@@ -17,8 +17,8 @@ from autoresearch.lab.resolve.host_check import check_local
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.runs.adopt import erase, record_failed_launch
 from autoresearch.records import finish_flag, journal
-from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import locked
+from autoresearch.runner.basics import failpoint
 from autoresearch.trainers import ask, nrl_k8s
 
 NRL_S = 60.0  # seconds; it loads recipes by omegaconf, which imports a lot

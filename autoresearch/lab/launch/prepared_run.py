@@ -14,7 +14,6 @@ from autoresearch.lab.launch.run_sandbox import BUBBLEWRAP, why_no_sandbox
 from autoresearch.lab.launch.runner_session import (
     await_report,
     close_previous,
-    environment_bytes,
     keys_of_runner,
     nudge,
     start_session,
@@ -25,10 +24,9 @@ from autoresearch.lab.runs.adopt import erase, record_failed_launch
 from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import evidence, recorded_run
-from autoresearch.records.failpoint import failpoint
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import RunDir, write_atomically
-from autoresearch.runner.basics import SEAL
+from autoresearch.records.rundir import RunDir, write_environment
+from autoresearch.runner.basics import SEAL, failpoint
 
 STOPPED = "interrupted: {0} was not launched, and nothing of it runs"
 GOES_ON = "interrupted, but {0} was launched already and goes on: autoresearch wait {0}"
@@ -127,7 +125,7 @@ class PreparedRun:
             session = self.session or start_session(replace(self.run, spec=spec))
             environment[SEAL] = evidence.new_key(spec.run)
             # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
-            write_atomically(rundir.environment, environment_bytes(environment), mode=0o600, durable=False)
+            write_environment(rundir.environment, environment)
             failpoint("launch.ready")
         nudge(session)
         await_report(rundir, spec.session)

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -46,11 +46,6 @@ def keys_of_runner(resolved_run: ResolvedRun, *, ahead: bool) -> dict[str, objec
         "output": resolved_run.trainer_settings.output,
         "start": ask.server(resolved_run.trainer_settings.trainer).start_command(spec),
     }
-
-
-def environment_bytes(environment: Mapping[str, str]) -> bytes:
-    """An environment as the Runner takes it: NAME=value, ended by NUL."""
-    return b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in environment.items())
 
 
 REPORT_IN_S = 15.0  # seconds; usually a Runner reports within milliseconds, a loaded machine takes longer

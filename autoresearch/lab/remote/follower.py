@@ -42,9 +42,9 @@ from autoresearch.lab.remote_files.download import gather
 from autoresearch.lab.remote_files.upload import ship
 from autoresearch.lab.runs import detached
 from autoresearch.records import events, order_file
-from autoresearch.records.failpoint import failpoint
 from autoresearch.records.order_file import duration_option
 from autoresearch.records.rundir import RunDir, read_json, write_json
+from autoresearch.runner.basics import failpoint
 
 IDLE_S = 20.0  # exit after so long without a run
 FIND_S = 5.0  # between two searches for orders that did not ring the bell

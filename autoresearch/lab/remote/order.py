@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.launch.runner_session import environment_bytes, keys_of_runner
+from autoresearch.lab.launch.runner_session import keys_of_runner
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.start_follower import attend, directory_of
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.launchers.registry import pinned
 from autoresearch.records import order_file, recorded_run
 from autoresearch.records.order_file import Order
-from autoresearch.records.rundir import RunDir, write_atomically, write_json
+from autoresearch.records.rundir import RunDir, write_environment, write_json
 
 if TYPE_CHECKING:
     from autoresearch.launchers.tmux_session import SessionInfo
@@ -31,7 +31,7 @@ def order(resolved_run: ResolvedRun, target: Target, parts: Parts, *, ahead: boo
     options = replace(resolved_run.options, target=target)
     spec = replace(resolved_run.spec, launcher=target.label)
     recorded_run.write(rundir, spec, keys_of_runner(resolved_run, ahead=ahead))
-    write_atomically(rundir.environment, environment_bytes(options.environment), mode=0o600, durable=False)
+    write_environment(rundir.environment, options.environment)
     resolved_run = replace(resolved_run, spec=spec, options=options)
     info = show_log(rundir, resolved_run.spec.session, parts, options.tmux_socket)
     order_file.write(

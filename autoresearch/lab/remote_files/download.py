@@ -22,11 +22,11 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.lab.remote_files.remote_host import RemoteHost
 from autoresearch.lab.remote_files.translate_paths import Translation, root_of_path
 from autoresearch.records import events, finish_flag, journal
-from autoresearch.records.failpoint import failpoint
 from autoresearch.records.hostile import lies_in, open_own
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import read_json, write_json
+from autoresearch.runner.basics import failpoint
 from autoresearch.runner.remote_files import sha256
 
 DONE = "gathered.json"

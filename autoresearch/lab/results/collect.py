@@ -25,11 +25,11 @@ from autoresearch.lab.results.results_file import render_results
 from autoresearch.lab.runs.outcome import Outcome, collected, write_collected
 from autoresearch.records import campaign_records, events, evidence, finish_flag, journal
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.rundir import RunDir, locked, write_page
+from autoresearch.runner.basics import failpoint
 
 VERDICT = "; verdict: "
 

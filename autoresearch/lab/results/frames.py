@@ -194,7 +194,7 @@ def ledger_frame(name: str, parts: Parts) -> DataFrame:
     """See `autoresearch.ledger`."""
     path = ledger_path(name, parts)
     campaign_dir = CampaignDir(path.parent)
-    spec = campaign_records.read_spec(campaign_dir) if campaign_dir.spec.is_file() else None
+    spec = campaign_records.spec_of(campaign_dir)
     frame = of_rows(Ledger(path).rows() if path.is_file() else (), spec.gpus_per_run if spec else None)
     frame.attrs |= {"path": str(path), "campaign": spec.name if spec else None}
     if spec:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.trainer import LogReader, Source, SourceFormat, Trainer
+from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.readers.console import read_whole_log
 from autoresearch.readers.read import (
     TRACKERS,
@@ -26,33 +26,16 @@ from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.runner.metric_lines import Tables, as_declared, bars, body, by_same_name, parse
 from autoresearch.trainers import registry
 
-# Read an evaluation's output: its trainer's or blueprint's lines, else pairs in any spelling.
 
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """Reads the log of an evaluation.
+class EvaluationLog:
+    """Reads an evaluation's output: its trainer's or blueprint's lines, else pairs in any spelling, line by line.
 
     step: assigned to lines that name none, the last trained step. metrics: declared names, read in any spelling.
     """
 
-    trainer: Trainer
-    step: int
-    metrics: tuple[str, ...] = ()
-
-    def reader(self) -> LogReader:
-        return EvaluationLog(self.trainer, self.trainer.reader(), self.step, by_same_name(self.metrics))
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationLog:
-    """Reads each line on its own, and blocks of lines with the trainer's own reader, if it has one."""
-
-    trainer: Trainer
-    own: LogReader | None
-    step: int
-    names: Mapping[str, str] = field(default_factory=dict)
-    tables: Tables = field(default_factory=Tables)
+    def __init__(self, trainer: Trainer, step: int, metrics: Sequence[str] = ()) -> None:
+        self.trainer, self.own, self.step = trainer, trainer.reader(), step
+        self.names, self.tables = by_same_name(metrics), Tables()
 
     @property
     def needles(self) -> tuple[str, ...]:
@@ -155,8 +138,8 @@ class RunFiles:
         source = Source(SourceFormat.CONSOLE, str(self.log.with_name("evaluation.log")), authority=-200)
         step = max((reading.step for read in reads for reading in read.readings), default=0)
         keys = self.spec.objective.keys if self.spec.objective else ()
-        reader = Evaluation(self.trainer, step, keys).reader()
-        return SourceReadings(source, merged(read_whole_log(Path(source.path), reader, ended=True)))
+        log = EvaluationLog(self.trainer, step, keys)
+        return SourceReadings(source, merged(read_whole_log(Path(source.path), log, ended=True)))
 
     def measure(self) -> Measurement:
         """Its metrics, from its declared files, JSONL and console, in that order of trust."""

@@ -119,7 +119,7 @@ def _match(name: str, directory: Path, row: LedgerRow, spec: RunSpec | None) -> 
     Of the idea's runs, in a campaign, those for a smoke test or a confirmation do not count, nor those that collapsed.
     """
     campaign_dir = CampaignDir(directory)
-    campaign = campaign_records.read_spec(campaign_dir) if campaign_dir.spec.is_file() else None
+    campaign = campaign_records.spec_of(campaign_dir)
     rows = (one for one in Ledger(campaign_dir.ledger).rows() if one.index == row.index)
     values, shown = tuple(v for one in rows if (v := measured(one)) is not None), None
     if campaign is not None:

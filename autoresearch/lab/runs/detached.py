@@ -14,9 +14,9 @@ from pathlib import Path
 
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.parts import Parts
-from autoresearch.records.failpoint import failpoint
-from autoresearch.records.rundir import read_json, write_atomically, write_json
+from autoresearch.records.rundir import read_json, write_environment, write_json
 from autoresearch.runner import debug_log
+from autoresearch.runner.basics import failpoint
 
 REPORT_IN_S = 20.0
 _ENVIRONMENT, SESSIONS = "controller.environment", "controller.sessions.json"
@@ -64,13 +64,9 @@ def close_sessions(folder: Path, parts: Parts, socket: str) -> None:
             parts.launcher(socket).close(info)
 
 
-def _as_bytes(environ: Mapping[str, str]) -> bytes:
-    return b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in environ.items())
-
-
 def hand_over(folder: Path, environ: Mapping[str, str]) -> Path:
     """Leave an environment for the program of a directory, which takes it when it starts. Raises OSError."""
-    write_atomically(folder / _ENVIRONMENT, _as_bytes(environ), mode=0o600, durable=False)
+    write_environment(folder / _ENVIRONMENT, environ)
     return folder / _ENVIRONMENT
 
 

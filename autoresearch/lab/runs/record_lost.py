@@ -21,14 +21,13 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.launchers.host_sandbox_check import HOST_PIDS
 from autoresearch.records import events, exit_record, journal
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.failpoint import failpoint
 from autoresearch.records.hostile import read_plain
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.recorded_run import read as read_spec
 from autoresearch.records.rundir import RunDir, locked, read_json
 from autoresearch.runner import processes
 from autoresearch.runner.basics import RUN_ID as RUN_ID
-from autoresearch.runner.basics import clock
+from autoresearch.runner.basics import clock, failpoint
 from autoresearch.runner.processes import Table, process_table, run_id_of, variable_of
 
 SWEEP_S = 10.0  # a process that survives KILL for so long is stuck in the kernel

@@ -15,6 +15,7 @@ from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import UsageError
 from autoresearch.records import events
+from autoresearch.records.lines import tail
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
 
@@ -257,18 +258,6 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
-
-
-def tail(path: Path, limit: int) -> bytes:
-    """The last bytes of a file, from the start of a line; empty where it is missing."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - limit))
-            data = file.read(limit)
-    except OSError:
-        return b""
-    return data if size <= limit else data[data.find(b"\n") + 1 :]
 
 
 def tail_lines(path: Path, count: int) -> list[str]:

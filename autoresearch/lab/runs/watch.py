@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from autoresearch.core.run.spec import RunState
 from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events
 from autoresearch.records.rundir import RunDir, read_json
@@ -203,7 +202,7 @@ def wait_for_news(rundir: RunDir, *, since: int, seconds: float) -> tuple[list[E
         return [e for e in fresh if e.event in WAKING], upto
     with Watcher([rundir]) as watcher:
         while True:
-            over = rundir.state() in (RunState.ENDED, RunState.DEAD)
+            over = not rundir.state().lives
             fresh, upto = read_events(rundir.events, since)
             news = [e for e in fresh if e.event in WAKING]
             left = deadline - time.monotonic()
