@@ -49,6 +49,9 @@ _UNWANTED = (
     *("CLAUDECODE", "GEMINI_CLI", "QWEN_CODE", "OPENCODE", "CURSOR_AGENT", "AI_AGENT", "AGENT"),
 )
 _UNWANTED_BEGINNINGS = ("AUTORESEARCH_", "GIT_", "CODEX_", "CLAUDE_CODE_", "OPENCODE_", "XDG_")
+for _name in list(os.environ):
+    if _name in _UNWANTED or (_name.startswith(_UNWANTED_BEGINNINGS) and _name != MARK):
+        del os.environ[_name]
 _PROCESS_TIERS = ("smoke", "system", "real")
 _STARTS = frozenset(("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"))
 _strangers = living()
@@ -189,9 +192,6 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An own HOME, state directory, git configuration and tmux directory; the person's are out of reach."""
     of_this_test = Home.spare.pop() if Home.spare else Home()
     home = of_this_test.path
-    for name in list(os.environ):
-        if name in _UNWANTED or (name.startswith(_UNWANTED_BEGINNINGS) and name != MARK):
-            monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))

