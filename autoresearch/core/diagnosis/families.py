@@ -21,7 +21,7 @@ from autoresearch.core.text.regex import later
 _PROXYCHAINS = "proxychains is installed: begin the command with `proxychains -q` where the host needs a proxy"
 _DOTTED = r"^(?:[A-Za-z_]\w*\.)*"
 _EXCEPTION = later(_DOTTED + r"(\w+)(?:\([\w.]{1,80}\))?(?:: |:?$)")
-_USUAL_NAME = later(r"(?:Error|Exception|Interrupt|Exit|Stop\w*)$")
+_USUAL_NAME = later(r"(?:Error|Exception|Interrupt|Exit|NotFound|Stop\w*)$")
 _SIZES = later(r"\[\d[\d, ]*\]|\(\d[\d, ]*\)|\b\d+(?:x\d+)+\b|(?<![\w.-])\d+(?:\.\d+)?(?![\w.])")
 _SIZES_DIFFER = later(r"[Ss]ize|shape|dimension|divisible|length|batch|\bdim\b")
 _ASKS = later(  # how argument checks are worded
@@ -226,6 +226,8 @@ def of_exception(text: str, frames: tuple[TracebackFrame, ...]) -> LineMeaning:
     told = (table().type_of(quoted) for quoted in _QUOTED.findall(text))
     if (cause := next((one for one in told if one is not None and one.weight is Weight.CAUSE), None)) is not None:
         return cause
+    if family is FailureFamily.UNKNOWN and meaning is not None:  # words that prove nothing
+        return meaning
     note = _SIZES_NOTE if family is FailureFamily.CONFIGURATION and _SIZES_DIFFER.search(text) else ""
     return _with_sizes(LineMeaning(family, Weight.ANY, signs, note=note), text)
 

@@ -20,6 +20,9 @@ gpu_memory     torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.0
 gpu_memory     (WorkerDict pid=5) RuntimeError: CUDA error: out of memory
 gpu_memory     ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`
 gpu_memory     E xla_util.cc:88]   (1) RESOURCE_EXHAUSTED: Attempting to reserve 6.48G at the bottom of memory
+gpu_memory     RuntimeError: cuda runtime error (2) : out of memory at THCStorage.cu:58
+gpu_memory     errors_impl.ResourceExhaustedError: OOM when allocating tensor with shape[256,112]
+host_memory    Process finished with exit code 137 (interrupted by signal 9: SIGKILL)
 host_memory    ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.
 host_memory    (raylet) node_manager.cc:3277: 2 Workers (tasks / actors) killed due to memory pressure (OOM), 0 crashed
 host_memory    slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. Some of the step tasks were killed
@@ -48,6 +51,8 @@ environment    [2025-08-11 10:45:36] h:26:26 [0] init.cc:416 NCCL WARN Cuda fail
 environment    A module that was compiled using NumPy 1.x cannot be run in
 environment    ImportError: /v/flash_attn.so: undefined symbol: _ZN3c105
 environment    Fatal Python error: Segmentation fault
+environment    Process finished with exit code 139 (interrupted by signal 11: SIGSEGV)
+environment    2025-04-23 20:35:34.618070: F external/xla/gemm.cc:1099] Non-OK-status: executable.status()
 configuration  omegaconf.errors.ConfigAttributeError: Key 'x' is not in struct
 configuration  yaml.scanner.ScannerError: mapping values are not allowed here
 configuration  tinygrpo: r.yaml:3: unknown key 'learn'; the nearest valid key is 'lr'.
@@ -68,6 +73,7 @@ communication  vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered
 communication  ERROR 04-28 02:37:03 [core.py:398] EngineCore encountered a fatal error.
 communication  ray.exceptions.ActorDiedError: The actor is dead because (1) it was killed by the OOM killer
 diverged       (WorkerDict pid=5) WARN: rank 0 grad_norm is not finite: nan
+diverged       ValueError: Network outputs is NAN! Stop Training
 diverged       100/100 [====] - 332s 3s/step - loss: nan - val_loss: nan
 hang           WARNING: rollout stall -- no rollout committed and no train step completed in 900s
 hang           (Pdb)
@@ -112,6 +118,8 @@ def test_a_line(family: str, text: str) -> None:
         ("network", [OWN, HUB], "OSError: Consistency check failed: file should be of size 2776 but has size 1326"),
         ("network", [OWN, LIBRARY], "RuntimeError: cannot pickle: ConnectionError(MaxRetryError('huggingface.co'))"),
         ("unknown", [OWN, LIBRARY], "RuntimeError: something went wrong"),
+        ("configuration", [OWN, LIBRARY], "gym.error.NameNotFound: Environment `walker` doesn't exist."),
+        ("environment", [OWN, LIBRARY], "RuntimeError: worker (pid 9) is killed by signal: Segmentation fault"),
         ("unknown", [OWN], "TimeoutError"),
         ("unknown", [OWN], "RuntimeError: the server failed to start"),
     ],
