@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -146,8 +147,12 @@ def _typed_again() -> Iterator[None]:
 
 
 def follow(campaign_dir: CampaignDir, more: Mapping[str, Any] | None = None) -> CommandResult:
-    """Print what the controller says until the campaign is over, paused or waits; Ctrl-C leaves it alone."""
+    """Print what the controller says until the campaign is over, paused or waits; Ctrl-C leaves it alone.
+
+    It exits with 0 unless nothing could be measured.
+    """
     from autoresearch.core.campaign.spec import CampaignPhase
+    from autoresearch.core.controller.rules import exit_code_of
 
     name = state_of(campaign_dir).spec.name
     try:
@@ -155,7 +160,9 @@ def follow(campaign_dir: CampaignDir, more: Mapping[str, Any] | None = None) -> 
     except KeyboardInterrupt:
         output.remark(f"the campaign goes on without this terminal: autoresearch wait {name}")
         raise
-    result = stand_result(campaign_dir, state_of(campaign_dir), more=more or {})
+    state = state_of(campaign_dir)
+    code = exit_code_of(state)
+    result = stand_result(campaign_dir, state, more={"exit_code": code, **(more or {})})
     if result.payload["state"] == CampaignPhase.DEAD:
         raise AutoresearchError(
             f"the controller of {name} died before the campaign was over; its runs go on",
@@ -163,7 +170,7 @@ def follow(campaign_dir: CampaignDir, more: Mapping[str, Any] | None = None) -> 
             fix=f"autoresearch campaign resume {name}",
             code="controller_died",
         )
-    return result
+    return replace(result, exit_code=code)
 
 
 def _follow(campaign_dir: CampaignDir) -> None:

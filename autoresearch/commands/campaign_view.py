@@ -90,7 +90,10 @@ def stand_result(
 
 
 def stand_lines(payload: Mapping[str, Any]) -> list[str]:
-    """Its headline, where it stands, unless that is its reason, and the best idea beside the baseline."""
+    """Its headline, where it stands, unless that is its reason, and the best idea beside the baseline; of a proof, what
+    it has shown."""
+    if "proved" in payload:
+        return [headline(payload), payload["sentence"]]
     standing, best = payload["standing"], "nothing is measured yet"
     if payload["best_value"] is not None:
         base = payload["baseline_value"]
@@ -197,7 +200,9 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     """The flat object about a campaign."""
     from autoresearch.core.campaign.judgement import resolution_of
     from autoresearch.core.campaign.shown_value import baseline_value, shown_value
+    from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.core.controller.agent_schedule import held
+    from autoresearch.core.controller.proof import proof_of
     from autoresearch.core.controller.rules import stand_at
     from autoresearch.core.controller.scheduler import retest_owed
     from autoresearch.core.controller.sentences import drift_words, seed_words
@@ -212,10 +217,13 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         from autoresearch.lab.agent_work.agent_turns import read_waiting
 
         waits = read_waiting(campaign_dir.waiting)
+    reason = reason_now(campaign_dir, state, phase)
+    standing = reason if phase is CampaignPhase.ENDED else ": ".join(filter(None, (phase.value, reason)))
+    proof = asdict(proof_of(state, standing)) if state.spec.prove else {}
     return {
         "campaign": state.spec.name,
         "state": phase.value,
-        "reason": reason_now(campaign_dir, state, phase),
+        "reason": reason,
         "then": following(campaign_dir, phase),
         "controller_pid": (read_json(campaign_dir.controller) or {}).get("pid") if controlled else None,
         "attempted": state.attempted,
@@ -250,6 +258,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "ledger": str(campaign_dir.ledger),
         "directory": str(campaign_dir.path),
         "next": next_commands(state, phase),
+        **proof,
     }
 
 

@@ -50,10 +50,11 @@ def columns() -> int:
 
 
 def for_people(text: str, stream: IO[str]) -> str:
-    """Text as it is written to this stream: laid out and coloured where that is a terminal, else as it is."""
+    """Text as it is written to this stream: paths from here; laid out and coloured where that is a terminal."""
+    text = from_here(text)
     if not stream.isatty():
         return text
-    text = "\n".join(wrapped(from_here(line), columns()) for line in text.split("\n"))
+    text = "\n".join(wrapped(line, columns()) for line in text.split("\n"))
     return painted(text) if has_colour(stream) else text
 
 

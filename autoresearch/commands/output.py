@@ -143,7 +143,7 @@ def say(text: str = "") -> None:
 def prose(text: str) -> None:
     """The same for people: paths from here; at a terminal, laid out and coloured. A `Whole` line is left as it is."""
     cleaned = clean_text(text)  # before it is cut: half a secret would not be known as one
-    _write(cleaned if isinstance(text, Whole) else for_people(from_here(cleaned), sys.stdout))
+    _write(cleaned if isinstance(text, Whole) else for_people(cleaned, sys.stdout))
 
 
 def log_text(text: str) -> None:
@@ -167,7 +167,7 @@ def _write(text: str) -> None:
 
 
 def remark(text: str) -> None:
-    """One line about what is going on, on stderr: never data."""
+    """One line about what is going on, on stderr, as `prose` writes it: never data."""
     sys.stderr.write(for_people(clean_text(text), sys.stderr) + "\n")
     sys.stderr.flush()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +17,8 @@ from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.controller.proof import proof_of
+from autoresearch.core.controller.rules import exit_code_of
 from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def prove(
         resume(str(campaign_dir.path), detach=True)
     if not (dry_run or detach):
         follow(campaign_dir)
-    return _proof_result(campaign_dir)
+    return _proof_result(campaign_dir, waited=not (dry_run or detach))
 
 
 def _sides(words: list[str], against: str) -> tuple[Side, Side, Path | None]:
@@ -111,11 +112,10 @@ def _same_before(path: Path, proposed: ProposedCampaign, *, committed: bool) -> 
     """The newest campaign of this file (whose name may hold both commits) and this code, unless it ended undecided."""
     from autoresearch.lab.campaign_setup.campaign_registry import known
     from autoresearch.lab.campaign_setup.campaign_spec import other_code
-    from autoresearch.lab.campaign_setup.proof import proof_of
-
     for one in known(real_parts()):
         state = state_of(one.campaign_dir)
-        spec, undecided = state.spec, state.phase is CampaignPhase.ENDED and not proof_of(state)
+        spec, claimed = state.spec, any(idea.claim for idea in state.ideas)
+        undecided = state.phase is CampaignPhase.ENDED and not claimed and proof_of(state).proved is None
         if path.stem not in one.name or Path(spec.blueprint).parent != path.parent or undecided:
             continue
         if committed or not other_code(spec.base_commit, proposed.spec, proposed.base):
@@ -123,17 +123,13 @@ def _same_before(path: Path, proposed: ProposedCampaign, *, committed: bool) -> 
     return None
 
 
-def _proof_result(campaign_dir: CampaignDir) -> CommandResult:
-    """What is shown so far."""
-    from autoresearch.lab.campaign_setup.proof import proof_of
-
+def _proof_result(campaign_dir: CampaignDir, *, waited: bool = True) -> CommandResult:
+    """What is shown so far; `waited`: until it stood still, so that it exits with 0 only where it has an answer."""
     state = state_of(campaign_dir)
-    found, payload = proof_of(state), payload_of(campaign_dir, state)
-    records = f"records: {output.near(campaign_dir.path)}"
-    if found:
-        return CommandResult(payload | asdict(found), [found.sentence, records], rings=found.sentence)
-    unfinished = ": ".join(filter(None, ("not decided yet", payload["state"], payload["reason"])))
-    return CommandResult(payload | {"proved": None, "sentence": unfinished}, [unfinished, records])
+    payload = payload_of(campaign_dir, state) | {"exit_code": exit_code_of(state) if waited else 0}
+    lines = [payload["sentence"], f"records: {output.near(campaign_dir.path)}"]
+    rings = payload["sentence"] if payload["proved"] is not None else ""
+    return CommandResult(payload, lines, payload["exit_code"], rings=rings)
 
 
 def audit(

@@ -63,6 +63,18 @@ def test_from_a_directory_below_and_outside_of_git(bench: Any, tmp_path: Path) -
     (bench.repo / "train.py").write_text(SCRIPT)
     done, _ = typed(bench, "python", "train.py")
     assert done["metrics"]["val_acc"] == 0.13 and Path(done["blueprint"]).is_relative_to(bench.repo)
+    bench.git("init", "-q")
+    again, _ = typed(bench, "python", "train.py")
+    assert again["blueprint"] == done["blueprint"] and Path(again["result_dir"]).parent == Path(done["result_dir"]).parent
+
+
+def test_the_same_words_in_another_directory_are_another_command(bench: Any) -> None:
+    (project(bench) / "sub").mkdir()
+    (bench.repo / "sub/train.py").write_text(SCRIPT.replace("0.1)", "0.5)"))
+    first, _ = typed(bench, "python", "train.py")
+    bench.repo = bench.repo / "sub"
+    second, _ = typed(bench, "python", "train.py")
+    assert (first["metrics"]["val_acc"], second["metrics"]["val_acc"]) == (0.13, 0.53)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,13 @@ from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand, StopFacts, stand
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.cost import confirmation_to_come
+from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.scheduler import RunRequest
-from autoresearch.core.run.ending import Ending
+from autoresearch.core.controller.sentences import without_metric
+from autoresearch.core.run.ending import METRIC_UNREAD, Ending, Verdict, exit_code
 
 BREAKER = 3  # ideas in a row that fail with the same signature
+TRIPPED = "circuit breaker"
 MARGIN = 1.25  # over the longest run so far
 
 
@@ -49,14 +52,27 @@ def reason_to_pause(state: CampaignState, now: float) -> str:
     """Why going on would only waste time: the circuit breaker, or a baseline without the metric; "" if it would not."""
     resumed = max((line["t"] for line in state.timeline if line.get("do") == "state"), default=0.0)
     if not stand_at(state, now).met and (why := tripped(state, resumed)):
-        return f"circuit breaker: {why}"
+        return f"{TRIPPED}: {why}"
     baseline = state.baseline
     if baseline is None or not scheduler.baseline_failed(state):
         return ""
-    endings = sorted({f"{row.ending}{f' ({row.failure})' if row.failure else ''}" for row in baseline.rows})
-    log = baseline.rows[-1].log_path if baseline.rows else "its log"
-    why = f"{', '.join(endings) or 'it never ran'}; see {log}"
-    return f"no run of the baseline printed {state.spec.objective.metric}: {why}"
+    return without_metric(state, baseline, "the baseline")
+
+
+def exit_code_of(state: CampaignState) -> int:
+    """Of a command that waited for a campaign: 0, or as a run ends that has no metric if that kept it from its answer.
+
+    A proof that is not decided has none; of other campaigns, those without a baseline and those whose ideas die alike.
+    """
+    paused = state.phase is CampaignPhase.PAUSED and state.reason.startswith(TRIPPED)
+    unanswered = proof_of(state).proved is None if state.spec.prove else paused or scheduler.baseline_failed(state)
+    if not unanswered:
+        return 0
+    crashed = (row for row in state.rows if row.status == Verdict.CRASH)
+    failed = max(crashed, key=lambda row: row.ended or 0.0, default=None)
+    if failed is None or failed.failure == METRIC_UNREAD:
+        return exit_code(Ending.FINISHED, measured=False)
+    return exit_code(Ending(failed.ending), measured=False, crashed=True)
 
 
 def facts(state: CampaignState, now: float, *, conceived: int = 0) -> StopFacts:

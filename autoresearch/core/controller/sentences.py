@@ -41,6 +41,14 @@ def row_line(state: CampaignState, idea: Idea, run: str, *, beside_best: bool = 
     return f"{where} {idea.name}, run {row.replicate}: {row.shown_status}, {value}{noise}{failure}{top}"
 
 
+def without_metric(state: CampaignState, idea: Idea, name: str) -> str:
+    """`no run of the baseline printed loss: crashed (oom); see LOG`: how its runs ended, and the last one's log."""
+    endings = sorted({f"{row.ending}{f' ({row.failure})' if row.failure else ''}" for row in idea.rows})
+    log = idea.rows[-1].log_path if idea.rows else "its log"
+    why = f"{', '.join(endings) or 'it never ran'}; see {log}"
+    return f"no run of {name} printed {state.spec.objective.metric}: {why}"
+
+
 def eta(state: CampaignState) -> str:
     """When the count will be reached, if ideas go on as they went; "" where there is no count.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,22 +19,25 @@ from autoresearch.trainers import registry
 def first_blueprint(
     directory: Path, command: str, metric: str, purpose: str, path: Path, title: str = ""
 ) -> BlueprintFields:
-    """The fields of a blueprint at `path` that runs this command as it is."""
+    """The fields of a blueprint at `path` that runs this command as it is.
+
+    Paths of a directory above it are absolute: relative ones would mean another one once that is a git repository.
+    """
     direction = usual_direction(metric, None) if metric else None
     launch = LaunchTexts(shell_reader(directory, {})(command, ()), directory)
     sources = next((one.sources for one in launch.objectives() if one.name == metric), ())
-    below = os.path.relpath(directory, base_of(path))
+    base = base_of(path)
+    codebase = f"./{directory.relative_to(base)}" if directory.is_relative_to(base) else str(directory)
     fields = BlueprintFields(
         title=title or path.stem.replace("_", " ").replace("-", " "),
         purpose=purpose or f"The baseline of {directory.name}: `{command}` as it is.",
         launch_command=command,
-        codebase_dir="./" if below == "." else f"./{below}",
+        codebase_dir="./" if directory == base else codebase,
         metric=metric,
         direction=direction.value if direction else "",
         source=sources,
     )
-    result_dir = "" if below == "." else f"./{Path(below) / fields.default_result_dir()}"
-    return replace(fields, result_dir=result_dir)
+    return replace(fields, result_dir="" if directory == base else f"{codebase}/{fields.default_result_dir()}")
 
 
 def as_read(fields: BlueprintFields, path: Path, environ: Mapping[str, str]) -> TrainerSettings:

@@ -16,9 +16,6 @@ from typing import Any
 from autoresearch.core.blueprint.fields import fields_like
 from autoresearch.core.blueprint.lint import RECORDS
 from autoresearch.core.campaign.spec import CONFIRM_RUNS
-from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.controller.confirmation_rounds import design_of
-from autoresearch.core.statistics.confirmation import power
 from autoresearch.core.text.session_and_branch_names import first_free, slugify
 from autoresearch.errors import UsageError
 from autoresearch.git_repo.checkout import Checkout, NoCheckout, locate
@@ -43,7 +40,7 @@ def typed_blueprint(command: str, directory: Path, metric: str = "") -> Path:
     """
     root = next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), directory)
     folder = root / TYPED
-    name = first_free(slugify(short_name(command)), lambda one: _other(folder / one, command))
+    name = first_free(slugify(short_name(command)), lambda one: _other(folder / f"{one}.md", command, directory))
     path = folder / f"{name}.md"
     if path.exists():
         return path
@@ -58,14 +55,14 @@ def short_name(command: str) -> str:
     return _SUFFIX.sub("", _STARTERS.sub("", command))
 
 
-def _other(stem: Path, command: str) -> bool:
-    """Whether a blueprint of this name is there that runs another command."""
-    path = stem.with_name(f"{stem.name}.md")
-    return path.exists() and read_blueprint(path).blueprint.launch_command != command
+def _other(path: Path, command: str, directory: Path) -> bool:
+    """Whether a blueprint is there that runs another command, or runs it elsewhere."""
+    if not path.exists():
+        return False
+    own = read_blueprint(path).blueprint
+    return own.launch_command != command or not directory.samefile(base_of(path) / own.codebase_dir)
 
 
-SEEN = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # sd of a run: the least of these gains that is likely to be seen is told
-LIKELY = 0.7
 RUNS_IN_BUDGET, RUNS_TO_EXCEED = 80, 40  # fresh runs at most
 BASELINE_RUNS = 3  # they show whether the seed does anything; the proof has runs of its own
 MOST_DIFF = 64 * 2**20
@@ -162,44 +159,3 @@ def _write(command: str, directory: Path, path: Path, metric: str, like: Path | 
     else:
         fields = first_blueprint(directory, command, metric, purpose, path, title)
     path.write_text(render_blueprint(fields), encoding="utf-8")
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """What came of it. `proved` None: the runs could not tell. Differences have the metric's own sign."""
-
-    proved: bool | None
-    sentence: str
-    difference: float | None = None
-    interval: tuple[float, float] | None = None
-    coverage: float | None = None  # of the interval
-    runs: int = 0  # fresh ones of both sides
-    power: float | None = None  # chance to have seen a gain of `power_of` sd of a run (more than `at_least`)
-    power_of: float | None = None
-
-
-def proof_of(state: CampaignState) -> Proof | None:
-    """What a campaign of `proof_file` has shown; None as long as it goes on."""
-    idea = next((one for one in state.ideas if one.index > 1), None)
-    if idea is None or idea.claim is None:
-        return None
-    claim, objective = idea.claim, state.spec.objective
-    if idea.confirmed == "deterministic":
-        return Proof(True, f"proved: {objective.metric}: {claim.reason}", difference=claim.gain)
-    looks = design_of(state.rounds[-1]) if state.rounds else None
-    seen = next((gain for gain in SEEN if power(looks, gain) >= LIKELY), SEEN[-1]) if looks else None
-    chance = power(looks, seen) if looks and seen else None
-    runs = sum(filter(None, (claim.n, claim.n_baseline, claim.failed, claim.failed_baseline)))
-    proved = {"confirmed": True, "demoted": False, "unconfirmed": False}.get(idea.confirmed)
-    difference = None if claim.gain is None else objective.change(claim.gain)
-    words = claim.words(objective).replace("against the baseline ", "")
-    if proved:
-        sentence = f"proved: {objective.metric} {words}"
-    elif proved is False and not claim.fails_more:
-        sentence = f"not shown: {objective.metric} {words}"
-        if chance is not None:
-            more = f"{seen:g} sd more than {state.spec.at_least}" if state.spec.at_least else f"{seen:g} sd"
-            sentence += f"; a gain of {more} would have been seen in {100 * chance:.0f} of 100 cases"
-    else:
-        sentence = f"not shown: {claim.reason.removeprefix('not confirmed: ').removeprefix('not decided: ')}"
-    return Proof(proved, sentence, difference, claim.interval(objective), claim.coverage, runs, chance, seen)

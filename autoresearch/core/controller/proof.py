@@ -1,0 +1,86 @@
+"""What a campaign of one idea, begun to tell whether that is better, has shown so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoresearch.core.campaign.decision import gain
+from autoresearch.core.campaign.judgement import resolution_of
+from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.controller.confirmation_rounds import design_of
+from autoresearch.core.controller.sentences import without_metric
+from autoresearch.core.statistics.confirmation import power
+from autoresearch.core.text.numbers import counted
+
+SEEN = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # sd of a run: the least of these gains that is likely to be seen is told
+LIKELY = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What came of it. Differences have the metric's own sign."""
+
+    proved: bool | None  # None: the runs could not tell, or not yet
+    sentence: str
+    worse: bool = False  # than what it was compared with, and by more than chance explains
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    coverage: float | None = None  # of the interval
+    runs: int = 0  # fresh ones of both sides
+    power: float | None = None  # chance to have seen a gain of `power_of` sd of a run (more than `at_least`)
+    power_of: float | None = None
+
+
+def proof_of(state: CampaignState, standing: str = "") -> Proof:
+    """What it has shown; `standing`: where the campaign stands, and why, which is said until something is shown."""
+    idea = next((one for one in state.ideas if one.index > 1), None)
+    ended, objective = state.phase is CampaignPhase.ENDED, state.spec.objective
+    if idea and idea.confirmed in ("", "deterministic") and state.unseeded and ended and not state.distrusted(idea):
+        delta = gain(objective, idea.values, state.baseline.values) if state.baseline and idea.values else None
+        if delta is not None:
+            return _of_copies(state, delta)
+    if idea is None or idea.claim is None:
+        why = f"not decided: {_why_open(state, idea) or standing}" if ended else f"not decided yet: {standing}"
+        return Proof(None, why)
+    claim = idea.claim
+    looks = design_of(state.rounds[-1]) if state.rounds else None
+    seen = next((size for size in SEEN if power(looks, size) >= LIKELY), SEEN[-1]) if looks else None
+    chance = power(looks, seen) if looks and seen else None
+    runs = sum(filter(None, (claim.n, claim.n_baseline, claim.failed, claim.failed_baseline)))
+    proved = {"confirmed": True, "demoted": False, "unconfirmed": False}.get(idea.confirmed)
+    worse = proved is False and claim.gain_high is not None and claim.gain_high < 0
+    difference = None if claim.gain is None else objective.change(claim.gain)
+    words = f"{objective.metric} {claim.words(objective).replace('against the baseline ', '')}"
+    if proved or worse:
+        sentence = f"{'proved' if proved else 'worse'}: {words}"
+    elif proved is False and not claim.fails_more:
+        sentence = f"not shown: {words}"
+        if chance is not None:
+            more = f"{seen:g} sd more than {state.spec.at_least}" if state.spec.at_least else f"{seen:g} sd"
+            sentence += f"; a gain of {more} would have been seen in {100 * chance:.0f} of 100 cases"
+    else:
+        what = "not decided" if proved is None else "not shown"
+        sentence = f"{what}: {claim.reason.removeprefix('not confirmed: ').removeprefix('not decided: ')}"
+    ends = claim.interval(objective)
+    return Proof(proved, sentence, worse, difference, ends, claim.coverage, runs, chance, seen)
+
+
+def _of_copies(state: CampaignState, delta: float) -> Proof:
+    """What one run of each shows, where further ones would be copies; `delta` is positive where it is better."""
+    resolution, objective = resolution_of(state), state.spec.objective
+    proved, worse = resolution.exceeded_by(delta), resolution.exceeded_by(-delta)
+    verdict = "proved" if proved else "worse" if worse else "not shown"
+    change = objective.change(delta)
+    about = f"resolution {resolution.size:.3g}; runs are copies of one another, so one of each side tells"
+    return Proof(proved, f"{verdict}: {objective.metric} {change:+.3g} ({about})", worse, change)
+
+
+def _why_open(state: CampaignState, idea: Idea | None) -> str:
+    """Why it ended without a claim; "" where the reason for its end says it."""
+    if idea and idea.judged and not idea.values:
+        return without_metric(state, idea, "it")
+    if state.spec.rules.deadline is None or state.stop_mode:
+        return ""
+    fresh = sum(run.why == "confirm" and run.run in one.done for one in state.ideas for run in one.runs)
+    return f"the time was too short: it allowed {counted(fresh, 'fresh run')} of both sides together"
