@@ -95,7 +95,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
         ("command", " ".join(trainer.resolved.blueprint.launch_command.split())[:200], True),
         ("stops at", "; ".join(stop for stop in stops if stop), True),
         ("each run", f"at most {span(proposed.cost.limit_s)}; {spec.parallel} at a time{source_of('parallel')}", False),
-        ("runs", proposed.cost.runs_words, True),
+        ("runs", _runs_of_proof(proposed) or proposed.cost.runs_words, True),
         ("hours", proposed.cost.hours_words, True),
         ("room", proposed.cost.fits_words, False),
         ("where", f"{', '.join(map(str, spec.places))}{source_of('launcher')}", elsewhere),
@@ -150,10 +150,20 @@ def _seed_words(proposed: ProposedCampaign) -> str:
 
 def _claim_words(proposed: ProposedCampaign) -> str:
     """What may be claimed at the end, and what that costs; without a confirmation, what is given up."""
+    if proposed.spec.prove:
+        return ""  # it is all that there is, see the row `runs`
     if not proposed.spec.confirm:
         return "none (confirm: false): the number of a kept idea is likely too good, as the idea was picked for it"
-    sides = "both sides tell" if proposed.spec.prove else "the best idea and the baseline at the end confirm it or not"
-    return f"{proposed.cost.proof} fresh runs of {sides}"
+    return f"{proposed.cost.proof} fresh runs of the best idea and the baseline at the end confirm it or not"
+
+
+def _runs_of_proof(proposed: ProposedCampaign) -> str:
+    """How many runs a proof takes; "" of another campaign."""
+    runs, cost = proposed.cost.runs, proposed.cost
+    if runs is None or not proposed.spec.prove:
+        return ""
+    first = f"{runs.baseline} of the one, {runs.first} of the other, then {cost.proof} fresh ones of both together"
+    return f"about {runs.expected:.0f}, at most {runs.most}: {first}"
 
 
 def _outputs_words(proposed: ProposedCampaign) -> str:

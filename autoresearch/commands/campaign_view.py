@@ -93,7 +93,7 @@ def stand_lines(payload: Mapping[str, Any]) -> list[str]:
     """Its headline, where it stands, unless that is its reason, and the best idea beside the baseline; of a proof, what
     it has shown."""
     if "proved" in payload:
-        return [headline(payload), payload["sentence"]]
+        return [headline(dict(payload, reason="")), payload["sentence"]]
     standing, best = payload["standing"], "nothing is measured yet"
     if payload["best_value"] is not None:
         base = payload["baseline_value"]
@@ -200,9 +200,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     """The flat object about a campaign."""
     from autoresearch.core.campaign.judgement import resolution_of
     from autoresearch.core.campaign.shown_value import baseline_value, shown_value
-    from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.core.controller.agent_schedule import held
-    from autoresearch.core.controller.proof import proof_of
     from autoresearch.core.controller.rules import stand_at
     from autoresearch.core.controller.scheduler import retest_owed
     from autoresearch.core.controller.sentences import drift_words, seed_words
@@ -217,13 +215,10 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         from autoresearch.lab.agent_work.agent_turns import read_waiting
 
         waits = read_waiting(campaign_dir.waiting)
-    reason = reason_now(campaign_dir, state, phase)
-    standing = reason if phase is CampaignPhase.ENDED else ": ".join(filter(None, (phase.value, reason)))
-    proof = asdict(proof_of(state, standing)) if state.spec.prove else {}
     return {
         "campaign": state.spec.name,
         "state": phase.value,
-        "reason": reason,
+        "reason": reason_now(campaign_dir, state, phase),
         "then": following(campaign_dir, phase),
         "controller_pid": (read_json(campaign_dir.controller) or {}).get("pid") if controlled else None,
         "attempted": state.attempted,
@@ -258,8 +253,20 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "ledger": str(campaign_dir.ledger),
         "directory": str(campaign_dir.path),
         "next": next_commands(state, phase),
-        **proof,
+        **(proof_payload(campaign_dir, state) if state.spec.prove else {}),
     }
+
+
+def proof_payload(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any]:
+    """What a proof has shown."""
+    from autoresearch.core.campaign.spec import CampaignPhase
+    from autoresearch.core.controller.proof import proof_of
+    from autoresearch.lab.campaigns.campaign_status import phase_now, reason_now
+
+    phase = phase_now(campaign_dir, state)
+    reason = reason_now(campaign_dir, state, phase)
+    standing = reason if phase is CampaignPhase.ENDED else ": ".join(filter(None, (phase.value, reason)))
+    return asdict(proof_of(state, standing))
 
 
 def unfinished_campaigns() -> list[dict[str, Any]]:

@@ -39,6 +39,7 @@ def report(
 
     With --serve, nothing is written: report.html is served and shows what comes, until Ctrl-C.
     """
+    from autoresearch.commands.campaign_view import proof_payload
     from autoresearch.core.controller.rules import stand_at
     from autoresearch.lab.campaign_report.report import write_report
     from autoresearch.lab.campaign_setup import campaign_registry
@@ -56,10 +57,14 @@ def report(
     files = [path for path in (written.markdown, written.page, written.picture) if path]
     for remark in written.remarks:
         output.remark(remark)
-    payload = {"campaign": state.spec.name, "directory": str(campaign_dir.path), "files": [*map(str, files)]}
-    payload |= {"remarks": list(written.remarks), "next": []}
+    payload: dict[str, Any] = {"campaign": state.spec.name, "directory": str(campaign_dir.path)}
+    payload |= {"files": [*map(str, files)], "remarks": list(written.remarks), "next": []}
     names = ", ".join(path.name for path in files)
-    return CommandResult(payload, [f"wrote {names} in {output.near(campaign_dir.path)}"])
+    lines = [f"wrote {names} in {output.near(campaign_dir.path)}"]
+    if state.spec.prove:
+        payload |= proof_payload(campaign_dir, state)
+        lines.append(payload["sentence"])
+    return CommandResult(payload, lines)
 
 
 def _serve(name: str, port: int) -> int:

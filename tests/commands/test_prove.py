@@ -37,10 +37,10 @@ def project(bench: Any) -> Any:
     return bench
 
 
-def proof(bench: Any, *words: str) -> tuple[dict[str, Any], str]:
+def proof(bench: Any, *words: str, code: int = 0) -> tuple[dict[str, Any], str]:
     """What `prove --json WORDS` answers, and what it says beside that."""
-    code, out, err = bench.here("prove", "--json", *words)
-    assert code == 0, out + err
+    found, out, err = bench.here("prove", "--json", *words)
+    assert found == code, out + err
     return dict(json.loads(out)), err
 
 
@@ -73,6 +73,46 @@ def test_the_same_code_in_other_words_is_not(project: Any) -> None:
     assert project.git("status", "--porcelain") == "" and project.git("branch", "--show-current") == "mine"
     again, said = proof(project, *words)
     assert "before" in said and again["sentence"] == found["sentence"] and again["campaign"] == found["campaign"]
+
+
+def test_a_worse_command_is_called_worse_wherever_the_proof_is_shown(project: Any) -> None:
+    found, _ = proof(project, "--", "python train.py --lr 0.2", "python train.py")
+    assert (found["proved"], found["worse"], found["exit_code"]) == (False, True, 0) and found["interval"][1] < 0
+    assert found["sentence"].startswith("worse: val_acc -0.") and "interval -0.1" in found["sentence"]
+    shown = {key: found[key] for key in ("proved", "worse", "sentence", "difference", "interval", "runs", "power")}
+    for words in (("campaign", "status"), ("wait",), ("report",)):
+        told = json.loads(project.here(*words, found["campaign"], "--json")[1])
+        assert {key: told[key] for key in shown} == shown, words
+        assert found["sentence"] in project.here(*words, found["campaign"])[1]
+    assert found["sentence"] in (Path(found["directory"]) / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "told"),
+    [
+        ("pass", 13, "not decided yet: paused: no run of the baseline printed val_f1: finished (metric_unread); see "),
+        ("raise SystemExit('no data')", 10, "not decided yet: paused: no run of the baseline printed val_f1: crashed"),
+        ("lr == 0.2 or print(f'val_f1: {lr + draws.random()}')", 13, "not decided: no run of it printed val_f1: "),
+    ],
+)
+def test_a_proof_that_could_not_measure_is_no_success(project: Any, line: str, code: int, told: str) -> None:
+    (project.repo / "train.py").write_text(f"{SCRIPT}{line}\n")
+    words = ("--metric", "val_f1", "--", "python train.py", "python train.py --lr 0.2")
+    found, _ = proof(project, *words, code=code)
+    assert found["proved"] is None and found["exit_code"] == code and found["sentence"].startswith(told), found
+    assert json.loads(project.here("campaign", "status", found["campaign"], "--json")[1])["sentence"].startswith(told)
+    if found["state"] == "paused":
+        project.here("campaign", "stop", found["campaign"])
+        project.until(lambda: not CampaignDir(Path(found["directory"])).controlled)
+
+
+def test_copies_are_told_by_one_of_each(project: Any) -> None:
+    script = project.repo / "train.py"
+    script.write_text(SCRIPT.replace('int(os.environ["AUTORESEARCH_SEED"])', "7"))
+    found, _ = proof(project, "--", "python train.py --lr 0.2", "python train.py")
+    assert (found["proved"], found["worse"]) == (False, True) and found["difference"] == pytest.approx(-0.1)
+    assert "runs are copies of one another" in found["sentence"]
+    assert "before" in proof(project, "--", "python train.py --lr 0.2", "python train.py")[1]
 
 
 def test_after_a_crash_of_the_controller_the_same_line_goes_on(project: Any) -> None:

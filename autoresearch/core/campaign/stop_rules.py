@@ -40,6 +40,12 @@ class Stand:
         """The result as a sentence for the user."""
         return f"stop condition met: {self.met}" if self.met else self.remaining
 
+    @property
+    def beside_count(self) -> str:
+        """The same for who is told the number of attempted ideas already; "" if nothing else is left to say."""
+        before, attempted, more = (self.met or self.remaining).partition(" attempted")
+        return more.removeprefix(", ") if attempted else before
+
 
 def stand(rules: Rules, facts: StopFacts, objective: Objective) -> Stand:
     """Check every rule; `met` names the first one that is met."""

@@ -237,7 +237,7 @@ def _report_recorded(state: CampaignState, machine: Machine) -> tuple[Controller
     if not state.open_round:  # a confirmation comes after the last idea: the stop rules stand as they stood
         found = stand_at(state, machine.now)  # the line begins with what was attempted
         if not found.met:  # a rule that is met is said once, at the end
-            line += found.remaining.partition(" attempted")[2] + eta(state)
+            line += "".join(f", {words}" for words in (found.beside_count,) if words) + eta(state)
     report = ReportRun(run, idea.index, scheduler.decided(state, idea), (line,))
     doubts = [Say(doubt_words(state, idea))] if idea in state.doubtful and scheduler.decided(state, idea) else []
     return (report, *doubts, *_pause_if_useless(state, machine.now), Do.WRITE_DOCUMENTS)

@@ -20,12 +20,15 @@ FEWEST = 6  # runs
 
 
 def row_line(state: CampaignState, idea: Idea, run: str, *, beside_best: bool = True) -> str:
-    """`[3/24] #3 lr=3e-3, run 1: discard, pass@1 0.312; best 0.35 (#2 lr=1e-3, confirmed)`: one row in words."""
+    """`[3/24] #3 lr=3e-3, run 1: discard, pass@1 0.312; best 0.35 (#2 lr=1e-3, confirmed)`: one row in words.
+
+    Of a proof, nothing but its value: what it shows is not told before its end.
+    """
     row = next((r for r in idea.rows if r.run_id == run), None)
     count = state.spec.rules.count
-    where = f"[{state.attempted}{f'/{count}' if count else ''}]"
+    where = "" if state.spec.prove else f"[{state.attempted}{f'/{count}' if count else ''}] "
     if row is None:
-        return f"{where} {idea.name}: no row"
+        return f"{where}{idea.name}: no row"
     metric = measured(row)
     value = "no metric" if metric is None else f"{row.metric_name} {number(metric)}"
     noise = "" if row.metric_noise is None else f" (noise {row.metric_noise:.2g})"
@@ -37,8 +40,10 @@ def row_line(state: CampaignState, idea: Idea, run: str, *, beside_best: bool = 
         label = f", {shown.label}" if shown.label else ""
         top = f"; best {number(shown.value)} ({best.name}{label})"
     if any(one.run == run and one.why == "confirm" for one in idea.runs):  # it judges neither idea nor baseline
-        return f"{where} {idea.name}, fresh run {row.replicate}: {value}{failure}"
-    return f"{where} {idea.name}, run {row.replicate}: {row.shown_status}, {value}{noise}{failure}{top}"
+        return f"{where}{idea.name}, fresh run {row.replicate}: {value}{failure}"
+    if state.spec.prove:
+        return f"{idea.name}, run {row.replicate}: {value}{failure}"
+    return f"{where}{idea.name}, run {row.replicate}: {row.shown_status}, {value}{noise}{failure}{top}"
 
 
 def without_metric(state: CampaignState, idea: Idea, name: str) -> str:
@@ -50,13 +55,13 @@ def without_metric(state: CampaignState, idea: Idea, name: str) -> str:
 
 
 def eta(state: CampaignState) -> str:
-    """When the count will be reached, if ideas go on as they went; "" where there is no count.
+    """When the count will be reached, if ideas go on as they went; "" where there is no count, and of a proof.
 
     A proof comes on top: whether there is one to make, and of how many runs, is known only then.
     """
     count = state.spec.rules.count
     spans = [60 * row.elapsed_min for row in state.rows if row.elapsed_min]
-    if not count or not spans:
+    if not count or not spans or state.spec.prove:
         return ""
     left = max(0, count - state.attempted)
     each = len(state.rows) / max(1, state.attempted) * sum(spans) / len(spans)

@@ -18,6 +18,7 @@ from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand, span
 from autoresearch.core.controller.agent_schedule import HYBRID
+from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.core.text.numbers import counted
 from autoresearch.lab.campaign_report import formatting, summary
@@ -40,7 +41,8 @@ def campaign_words(
 ) -> dict[str, Any]:
     """What every document says, each text on one line; `phase`: where it is known already."""
     spec, phase = state.spec, phase or phase_now(campaign_dir, state)
-    best, band = summary.best_line(state, idea_lines), summary.band_of(state)
+    best = None if spec.prove else summary.best_line(state, idea_lines)
+    band = summary.band_of(state)
     return {
         "name": spec.name,
         "metric": spec.objective.metric,
@@ -48,7 +50,7 @@ def campaign_words(
         "rules": [plain(words) for words in rule_words(state)],
         "phase": str(phase),
         "reason": plain(reason_now(campaign_dir, state, phase), 400),
-        "stand": plain(stand.met or stand.remaining),
+        "stand": plain(stand.beside_count),
         "stand_sentence": plain(stand.sentence),
         "baseline": band.words if band else "not measured yet",
         "best": best and {"words": best_words(best), "name": best.name, "branch": best.branch, "idea": best.sentence},
@@ -220,10 +222,13 @@ def outcome(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
     sure, luck, gone = counts[IdeaStatus.CONFIRMED], counts[IdeaStatus.KEPT], counts[IdeaStatus.DEMOTED]
     band, objective = summary.band_of(state), state.spec.objective
     took = formatting.minutes(minutes_taken(state))
-    tried = f"{summary.tally(state, idea_lines)}, in {took}" + (
+    made = counted(len(state.rows), "run") if state.spec.prove else summary.tally(state, idea_lines)
+    tried = f"{made}, in {took}" + (
         f" and {state.gpu_hours:.2f} GPU hours" if state.spec.gpus_per_run and state.rows else ""
     )
     base = f"The baseline's {objective.metric} is {band.words}" if band else "The baseline has not been measured yet"
+    if state.spec.prove:
+        return [f"{plain(words, 600).rstrip('.')}." for words in (proof_of(state, state.phase).sentence, tried, base)]
     if sure:
         best = max(sure, key=lambda line: line.shown.estimate.gain or 0.0 if line.shown.estimate else 0.0)
         number = f"The best confirmed idea is {best.name}: {best.shown.words.removeprefix('confirmed, ')}"
@@ -256,12 +261,12 @@ def cost(state: CampaignState) -> list[list[str]]:
     spent = sum(row.elapsed_min or 0.0 for row in state.rows)
     found = [
         ["ideas, the baseline among them", str(state.attempted), f"of {rules.count}" if rules.count else ""],
-        ["runs", str(len(state.rows)), ""],
         ["wall time", formatting.minutes(minutes_taken(state)), ""],
+        ["runs", str(len(state.rows)), ""],
         ["time of all runs", formatting.minutes(spent), ""],
     ]
     if rules.deadline is not None:
-        found[2][2] = f"until {formatting.stamp(rules.deadline)}"
+        found[1][2] = f"until {formatting.stamp(rules.deadline)}"
     if spec.gpus_per_run or rules.budget_gpu_hours:
         found.append(["GPU hours", f"{state.gpu_hours:.2f}", f"{rules.budget_gpu_hours or ''}"])
     if spec.research.agent and state.research.turns:

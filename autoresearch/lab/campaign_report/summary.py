@@ -15,6 +15,7 @@ from autoresearch.core.campaign.idea_name import says_all
 from autoresearch.core.campaign.judgement import search_mean
 from autoresearch.core.campaign.shown_value import DETERMINISTIC, Basis, ShownValue, all_values, runs_of, shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
+from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.scheduler import retest_owed
 from autoresearch.core.controller.sentences import drift_words, seed_words
 from autoresearch.core.run.ending import PENDING, Ending, Verdict
@@ -335,6 +336,8 @@ def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
     if sure:
         found = "; ".join(_proved(line) for line in sure[:10])
         words = [f"Confirmed by fresh runs with other seeds: {found}{_more(sure, 10)}."]
+    if state.spec.prove:
+        words = [f"{proof_of(state, state.phase).sentence}."]
     words += [f"{line.shown.sentence}." for line in kept[:10] if line.shown.basis is Basis.DETERMINISTIC]
     if luck := [line for line in kept if line.shown.basis is not Basis.DETERMINISTIC]:
         names = ", ".join(_picked(line) for line in luck[:10])
@@ -385,9 +388,11 @@ def _more(items: Sequence[object], shown: int) -> str:
 
 def tally(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> str:
     """`24 ideas, 3 kept, 1 confirmed`: every attempt counts; what is confirmed is among the kept."""
+    count = state.spec.rules.count
+    tried = f"{state.attempted}{f' of {count}' if count and count != state.attempted else ''}"
     kept = sum(line.standing in KEPT for line in idea_lines)
     sure = sum(line.standing is IdeaStatus.CONFIRMED for line in idea_lines)
-    return f"{state.attempted} {'idea' if state.attempted == 1 else 'ideas'}, {kept} kept, {sure} confirmed"
+    return f"{tried} {'idea' if tried == '1' else 'ideas'}, {kept} kept, {sure} confirmed"
 
 
 def best_line(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> IdeaLine | None:

@@ -94,8 +94,9 @@ def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:
     names = f"{run} printed {', '.join(printed[:8])}" if printed else f"one run lists what it prints: {start}"
     in_text = [one.name for one in setup.trainer_settings.texts.objectives()]
     raise InputMissing(
-        f"the trainer {setup.trainer_settings.trainer.name} has no usual metric and none is named",
-        hint=f"--metric NAME, or `- metric: NAME` in the notes of the blueprint; {names}",
+        "which number counts? none is named, and the text of the program shows none",
+        hint="--metric names it, by the words that the program prints before it, such as --metric 'val loss' "
+        f"(in a blueprint: `- metric: val loss` in the notes); {names}",
         missing="metric",
         add=f"- metric: {next(iter(likely or printed or in_text), 'NAME')}",
         add_to=str(resolved.path),

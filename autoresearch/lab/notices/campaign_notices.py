@@ -16,6 +16,7 @@ from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.agent_schedule import held
+from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.text.numbers import counted
 from autoresearch.lab.campaigns.campaign_status import next_commands
 from autoresearch.lab.notices.run_notices import project_recipients
@@ -60,12 +61,18 @@ def end_notice(state: CampaignState, reason: str, host: str) -> Notice:
     kept = sum(idea.kept and idea.index > 1 for idea in state.ideas)
     confirmed = sum(idea.confirmed == "confirmed" for idea in state.ideas)
     title = f"over after {counted(state.attempted, 'idea')}, {kept} kept, {confirmed} confirmed"
+    title = "the proof is over" if state.spec.prove else title
     lines = (reason, best_line(state), _next(state, CampaignPhase.ENDED))
     return _notice(state, NoticeKind.CAMPAIGN_END, f"campaign_end:{ends + 1}", title, lines, host)
 
 
 def best_line(state: CampaignState) -> str:
-    """The best idea by its name, with its number: with an interval where fresh runs gave one, else labelled."""
+    """The best idea by its name, with its number: with an interval where fresh runs gave one, else labelled.
+
+    Of a proof, what it has shown.
+    """
+    if state.spec.prove:
+        return proof_of(state, state.phase).sentence
     best = state.best
     if best is None or shown_value(state, best).value is None:
         return "Nothing was measured."

@@ -126,6 +126,7 @@ _SEEDS = re.compile(
 """Calls that make or seed a generator; without an argument, or with None, from fresh randomness."""
 _DRAWS = re.compile(r"(?:random|rand|randn|randint|uniform|normal|gauss|choices?|shuffle|sample|permutation)\Z")
 _CLOCKS = frozenset({"time", "time_ns", "urandom", "getpid", "token_bytes", "randbits", "uuid4", "perf_counter_ns"})
+_LOOKED_UP = frozenset({"get", "getenv"})
 _PLAIN = {*sys.stdlib_module_names, "numpy", "torch", "scipy", "sklearn", "pandas", "tqdm", "yaml", "matplotlib"}
 """Modules that seed nothing by themselves; of others, such as transformers, that is not known."""
 
@@ -153,7 +154,11 @@ def randomness_of(sources: Mapping[str, str]) -> tuple[Randomness, str]:
                 continue
             seed = call.args[0] if call.args else ast.Constant(None)
             seed = numbers.get(seed.id, seed) if isinstance(seed, ast.Name) else seed
-            if any(isinstance(one, ast.Call) and _name(one.func) in _CLOCKS for one in ast.walk(seed)):
+            parts = [*ast.walk(seed)]
+            called = {_name(one.func) for one in parts if isinstance(one, ast.Call)}
+            if called & _LOOKED_UP or any(isinstance(one, ast.BoolOp | ast.IfExp | ast.Subscript) for one in parts):
+                return Randomness.UNKNOWN, ""  # the clock may only be what is taken where nobody gives a seed
+            if called & _CLOCKS:
                 unseeded = unseeded or where
             elif not isinstance(seed, ast.Constant):
                 return Randomness.UNKNOWN, ""
