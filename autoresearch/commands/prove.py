@@ -112,6 +112,7 @@ def _same_before(path: Path, proposed: ProposedCampaign, *, committed: bool) -> 
     """The newest campaign of this file (whose name may hold both commits) and this code, unless it ended undecided."""
     from autoresearch.lab.campaign_setup.campaign_registry import known
     from autoresearch.lab.campaign_setup.campaign_spec import other_code
+
     for one in known(real_parts()):
         state = state_of(one.campaign_dir)
         spec, claimed = state.spec, any(idea.claim for idea in state.ideas)
