@@ -152,7 +152,6 @@ def follow(campaign_dir: CampaignDir, more: Mapping[str, Any] | None = None) -> 
     It exits with 0 unless nothing could be measured.
     """
     from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.core.controller.rules import exit_code_of
 
     name = state_of(campaign_dir).spec.name
     try:
@@ -160,9 +159,7 @@ def follow(campaign_dir: CampaignDir, more: Mapping[str, Any] | None = None) -> 
     except KeyboardInterrupt:
         output.remark(f"the campaign goes on without this terminal: autoresearch wait {name}")
         raise
-    state = state_of(campaign_dir)
-    code = exit_code_of(state)
-    result = stand_result(campaign_dir, state, more={"exit_code": code, **(more or {})})
+    result = stand_result(campaign_dir, state_of(campaign_dir), more=more or {})
     if result.payload["state"] == CampaignPhase.DEAD:
         raise AutoresearchError(
             f"the controller of {name} died before the campaign was over; its runs go on",
@@ -170,7 +167,7 @@ def follow(campaign_dir: CampaignDir, more: Mapping[str, Any] | None = None) -> 
             fix=f"autoresearch campaign resume {name}",
             code="controller_died",
         )
-    return replace(result, exit_code=code)
+    return replace(result, exit_code=result.payload["exit_code"] or 0)
 
 
 def _follow(campaign_dir: CampaignDir) -> None:

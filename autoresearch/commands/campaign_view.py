@@ -201,10 +201,17 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     from autoresearch.core.campaign.judgement import resolution_of
     from autoresearch.core.campaign.shown_value import baseline_value, shown_value
     from autoresearch.core.controller.agent_schedule import held
-    from autoresearch.core.controller.rules import stand_at
+    from autoresearch.core.controller.rules import exit_code_of, stand_at
     from autoresearch.core.controller.scheduler import retest_owed
     from autoresearch.core.controller.sentences import drift_words, seed_words
-    from autoresearch.lab.campaigns.campaign_status import following, next_commands, phase_now, reason_now, running
+    from autoresearch.lab.campaigns.campaign_status import (
+        following,
+        next_commands,
+        phase_now,
+        proof_now,
+        reason_now,
+        running,
+    )
     from autoresearch.records.rundir import read_json
 
     found = stand_at(state, real_parts().clock())
@@ -253,20 +260,9 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "ledger": str(campaign_dir.ledger),
         "directory": str(campaign_dir.path),
         "next": next_commands(state, phase),
-        **(proof_payload(campaign_dir, state) if state.spec.prove else {}),
+        "exit_code": exit_code_of(state) if phase in ("ended", "paused", "waiting") else None,
+        **(asdict(proof_now(campaign_dir, state)) if state.spec.prove else {}),
     }
-
-
-def proof_payload(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any]:
-    """What a proof has shown."""
-    from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.core.controller.proof import proof_of
-    from autoresearch.lab.campaigns.campaign_status import phase_now, reason_now
-
-    phase = phase_now(campaign_dir, state)
-    reason = reason_now(campaign_dir, state, phase)
-    standing = reason if phase is CampaignPhase.ENDED else ": ".join(filter(None, (phase.value, reason)))
-    return asdict(proof_of(state, standing))
 
 
 def unfinished_campaigns() -> list[dict[str, Any]]:

@@ -17,13 +17,10 @@ from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.spec import CampaignPhase
-from autoresearch.core.controller.proof import proof_of
-from autoresearch.core.controller.rules import exit_code_of
 from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign_setup.proof import Side
-    from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
     from autoresearch.records.campaign_records import CampaignDir
 
 WORTH, CLEAR = 1.0, 5.0  # sd of a difference of two runs: less is mostly noise, and more hardly ever is
@@ -53,7 +50,7 @@ def prove(
     """
     from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
     from autoresearch.lab.campaign_setup.preflight import preflight
-    from autoresearch.lab.campaign_setup.proof import proof_file
+    from autoresearch.lab.campaign_setup.proof import proof_file, same_before
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 
     candidate, baseline, blueprint = _sides(list(words or ()), against)
@@ -62,7 +59,7 @@ def prove(
     flags = {"deadline": budget, "at_least": at_least, "metric": metric, "launcher": launcher, "gpus": gpus}
     campaign_file = read_campaign_file(str(path), flags, start=here, now=parts.clock(), pairs=set_ or ())
     proposed = resolve_campaign(campaign_file, parts)
-    campaign_dir = _same_before(path, proposed, committed=bool(candidate.revision))
+    campaign_dir = same_before(path, proposed, parts, committed=bool(candidate.revision))
     if campaign_dir is None:
         proposed = preflight(proposed)
         asks = ("question", f"is {candidate.shown} better than {baseline.shown}?")
@@ -78,7 +75,7 @@ def prove(
         resume(str(campaign_dir.path), detach=True)
     if not (dry_run or detach):
         follow(campaign_dir)
-    return _proof_result(campaign_dir, waited=not (dry_run or detach))
+    return _proof_result(campaign_dir)
 
 
 def _sides(words: list[str], against: str) -> tuple[Side, Side, Path | None]:
@@ -108,29 +105,12 @@ def _sides(words: list[str], against: str) -> tuple[Side, Side, Path | None]:
     return Side(trained_by, revisions[0]), Side(trained_by, revisions[1]), blueprint
 
 
-def _same_before(path: Path, proposed: ProposedCampaign, *, committed: bool) -> CampaignDir | None:
-    """The newest campaign of this file (whose name may hold both commits) and this code, unless it ended undecided."""
-    from autoresearch.lab.campaign_setup.campaign_registry import known
-    from autoresearch.lab.campaign_setup.campaign_spec import other_code
-
-    for one in known(real_parts()):
-        state = state_of(one.campaign_dir)
-        spec, claimed = state.spec, any(idea.claim for idea in state.ideas)
-        undecided = state.phase is CampaignPhase.ENDED and not claimed and proof_of(state).proved is None
-        if path.stem not in one.name or Path(spec.blueprint).parent != path.parent or undecided:
-            continue
-        if committed or not other_code(spec.base_commit, proposed.spec, proposed.base):
-            return one.campaign_dir
-    return None
-
-
-def _proof_result(campaign_dir: CampaignDir, *, waited: bool = True) -> CommandResult:
-    """What is shown so far; `waited`: until it stood still, so that it exits with 0 only where it has an answer."""
-    state = state_of(campaign_dir)
-    payload = payload_of(campaign_dir, state) | {"exit_code": exit_code_of(state) if waited else 0}
+def _proof_result(campaign_dir: CampaignDir) -> CommandResult:
+    """What is shown so far. Once it stands still, it exits with 0 only where it has an answer."""
+    payload = payload_of(campaign_dir, state_of(campaign_dir))
     lines = [payload["sentence"], f"records: {output.near(campaign_dir.path)}"]
     rings = payload["sentence"] if payload["proved"] is not None else ""
-    return CommandResult(payload, lines, payload["exit_code"], rings=rings)
+    return CommandResult(payload, lines, payload["exit_code"] or 0, rings=rings)
 
 
 def audit(

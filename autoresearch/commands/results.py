@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -39,11 +40,11 @@ def report(
 
     With --serve, nothing is written: report.html is served and shows what comes, until Ctrl-C.
     """
-    from autoresearch.commands.campaign_view import proof_payload
     from autoresearch.core.controller.rules import stand_at
     from autoresearch.lab.campaign_report.report import write_report
     from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.campaigns.campaign_history import CampaignHistory
+    from autoresearch.lab.campaigns.campaign_status import proof_now
 
     if port and not serve:
         words = ["autoresearch report", *([name] if name else []), f"--serve --port {port}"]
@@ -62,7 +63,7 @@ def report(
     names = ", ".join(path.name for path in files)
     lines = [f"wrote {names} in {output.near(campaign_dir.path)}"]
     if state.spec.prove:
-        payload |= proof_payload(campaign_dir, state)
+        payload |= asdict(proof_now(campaign_dir, state))
         lines.append(payload["sentence"])
     return CommandResult(payload, lines)
 

@@ -15,16 +15,23 @@ from typing import Any
 
 from autoresearch.core.blueprint.fields import fields_like
 from autoresearch.core.blueprint.lint import RECORDS
-from autoresearch.core.campaign.spec import CONFIRM_RUNS
+from autoresearch.core.campaign.spec import CONFIRM_RUNS, CampaignPhase
+from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.text.session_and_branch_names import first_free, slugify
 from autoresearch.errors import UsageError
 from autoresearch.git_repo.checkout import Checkout, NoCheckout, locate
 from autoresearch.git_repo.comparison import diff
 from autoresearch.git_repo.git import GitFailed
+from autoresearch.lab.campaign_setup.campaign_registry import known
+from autoresearch.lab.campaign_setup.campaign_spec import other_code
 from autoresearch.lab.campaign_setup.first_blueprint import first_blueprint
+from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
+from autoresearch.lab.parts import Parts
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint
 from autoresearch.lab.yaml_files import dump
+from autoresearch.records.campaign_records import CampaignDir
 
 # The blueprint of a command that somebody typed: what it leaves open is found as `init` finds it.
 
@@ -159,3 +166,16 @@ def _write(command: str, directory: Path, path: Path, metric: str, like: Path | 
     else:
         fields = first_blueprint(directory, command, metric, purpose, path, title)
     path.write_text(render_blueprint(fields), encoding="utf-8")
+
+
+def same_before(path: Path, proposed: ProposedCampaign, parts: Parts, *, committed: bool) -> CampaignDir | None:
+    """The newest campaign of this file (whose name may hold both commits) and this code, unless it ended undecided."""
+    for one in known(parts):
+        state = CampaignHistory(one.campaign_dir).state()
+        spec, claimed = state.spec, any(idea.claim for idea in state.ideas)
+        undecided = state.phase is CampaignPhase.ENDED and not claimed and proof_of(state).proved is None
+        if path.stem not in one.name or Path(spec.blueprint).parent != path.parent or undecided:
+            continue
+        if committed or not other_code(spec.base_commit, proposed.spec, proposed.base):
+            return one.campaign_dir
+    return None

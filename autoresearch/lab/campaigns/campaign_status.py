@@ -10,6 +10,7 @@ from typing import Any
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
 from autoresearch.core.controller.agent_schedule import held
+from autoresearch.core.controller.proof import Proof, proof_of
 from autoresearch.lab.campaign_setup.successors import registered
 from autoresearch.records import campaign_records, order_file
 from autoresearch.records.campaign_records import CampaignDir
@@ -40,6 +41,13 @@ def reason_now(campaign_dir: CampaignDir, state: CampaignState, phase: CampaignP
         return fault
     last = f"; it was {state.phase}: {state.reason}" if state.reason else ""
     return f"its controller is gone and said nothing: it was killed, or the machine went down{last}"
+
+
+def proof_now(campaign_dir: CampaignDir, state: CampaignState) -> Proof:
+    """What a proof has shown; where it has shown nothing, how it stands."""
+    phase = phase_now(campaign_dir, state)
+    reason = reason_now(campaign_dir, state, phase)
+    return proof_of(state, reason if phase is CampaignPhase.ENDED else ": ".join(filter(None, (phase, reason))))
 
 
 def following(campaign_dir: CampaignDir, phase: CampaignPhase) -> list[str]:
