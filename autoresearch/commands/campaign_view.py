@@ -204,18 +204,11 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     from autoresearch.core.controller.rules import exit_code_of, stand_at
     from autoresearch.core.controller.scheduler import retest_owed
     from autoresearch.core.controller.sentences import drift_words, seed_words
-    from autoresearch.lab.campaigns.campaign_status import (
-        following,
-        next_commands,
-        phase_now,
-        proof_now,
-        reason_now,
-        running,
-    )
+    from autoresearch.lab.campaigns import campaign_status as now
     from autoresearch.records.rundir import read_json
 
     found = stand_at(state, real_parts().clock())
-    phase, controlled = phase_now(campaign_dir, state), campaign_dir.controlled
+    phase, controlled = now.phase_now(campaign_dir, state), campaign_dir.controlled
     best = shown_value(state, state.best) if state.best and state.best.value is not None else None
     waits = None
     if state.spec.research.agent and controlled:
@@ -225,8 +218,8 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     return {
         "campaign": state.spec.name,
         "state": phase.value,
-        "reason": reason_now(campaign_dir, state, phase),
-        "then": following(campaign_dir, phase),
+        "reason": now.reason_now(campaign_dir, state, phase),
+        "then": now.following(campaign_dir, phase),
         "controller_pid": (read_json(campaign_dir.controller) or {}).get("pid") if controlled else None,
         "attempted": state.attempted,
         "remaining": found.remaining_ideas,
@@ -256,12 +249,12 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "confirmed": [idea.slug for idea in state.ideas if idea.confirmed == "confirmed"],
         "claims": [shown_value(state, idea).to_json() for idea in state.ideas if idea.confirmed],
         "rows": len(state.rows),
-        "running": [running(idea, run) for idea, run in state.live],
+        "running": [now.running(idea, run) for idea, run in state.live],
         "ledger": str(campaign_dir.ledger),
         "directory": str(campaign_dir.path),
-        "next": next_commands(state, phase),
+        "next": now.next_commands(state, phase),
         "exit_code": exit_code_of(state) if phase in ("ended", "paused", "waiting") else None,
-        **(asdict(proof_now(campaign_dir, state)) if state.spec.prove else {}),
+        **(asdict(now.proof_now(campaign_dir, state)) if state.spec.prove else {}),
     }
 
 

@@ -15,7 +15,7 @@ from autoresearch.commands import output
 from autoresearch.commands.layout import Whole
 from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.core.text.durations import parse_duration, spoken
-from autoresearch.errors import AutoresearchError, ConflictError, UsageError
+from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError, UsageError
 from autoresearch.lab import settings as project
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def init(
     from autoresearch.lab.campaign_setup.training_programs import likely_commands, readme_commands
 
     root = Path(directory).absolute()
+    if not root.is_dir():
+        raise NotFoundError(f"there is no directory {root}")
     wrote, asking = _settings_file(root), not output.agent_or_pipe()
     trying = parse_duration(try_) if try_ else 0.0
     first = _blueprint_file(root / BLUEPRINT, command, metric, wrote, asking=asking, trying=trying)

@@ -17,6 +17,7 @@ from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ def prove(
     from autoresearch.lab.campaign_setup.proof import proof_file, same_before
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 
+    try:
+        parse_duration(budget or "1h")
+    except ValueError as error:
+        raise UsageError(f"--budget: {error}", hint="durations look like 40m, 2h or 1h30m") from None
     candidate, baseline, blueprint = _sides(list(words or ()), against)
     parts, here = real_parts(), Path.cwd()
     path = proof_file(candidate, baseline, here, metric, blueprint, at_least, budget)
@@ -137,10 +142,10 @@ def audit(
     doubtful = [step for step, size in sizes.items() if size is None or WORTH <= size < CLEAR]
     doubtful.sort(key=lambda step: -step.gain)
     lines = [
-        f"{found.measured} attempts with {name} ({objective.better_words}), {found.kept} kept, of which "
-        f"{len(found.steps)} were the best so far",
-        f"noise alone would give {found.by_noise:.1f} of these, {found.by_noise_at_most} at most in 95 of 100 loops: "
-        f"{len(found.steps)} {'are' if found.more_than_noise else 'are not'} more than that",
+        f"{found.measured} attempts with {name} ({objective.better_words}), {found.kept} kept; "
+        f"{len(found.steps)} of them beat all before",
+        f"noise alone would give {found.by_noise:.1f} such, {found.by_noise_at_most} at most in 95 of 100 loops: "
+        f"{len(found.steps)} is {'' if found.more_than_noise else 'not '}more than that",
         _noise_words(found.sd, replicated=found.replicated, command=trained_by),
     ]
     if 2 * read.agreeing < found.measured:
@@ -148,7 +153,7 @@ def audit(
     if found.sd is not None:
         clear = sum(size is not None and size >= CLEAR for size in sizes.values())
         within = len(sizes) - clear - len(doubtful)
-        lines.append(f"{clear} of them are clear, {len(doubtful)} worth proving, {within} within the noise")
+        lines.append(f"of these, clear: {clear}; worth proving: {len(doubtful)}; within the noise: {within}")
     proofs = []
     for step in doubtful[:MOST_PROOFS]:
         sized = "" if sizes[step] is None else f" ({sizes[step]:.1f} sd of the difference of two runs)"

@@ -132,6 +132,7 @@ def test_after_a_crash_of_the_controller_the_same_line_goes_on(project: Any) -> 
     ("words", "told"),
     [
         ((), "what is to be compared?"),
+        (("--budget", "soon", "mine", "HEAD"), "--budget: 'soon' is not a duration"),
         (("--", "python train.py"), "what is to be compared?"),
         (("HEAD",), "HEAD is compared with nothing"),
         (("HEAD", "mine", "--", "python", "train.py"), "HEAD and mine have the same code"),

@@ -94,6 +94,8 @@ def _randomness(state: CampaignState, effect: seeding.Effect, runs: Sequence[See
         return {"randomness": Randomness.SEED.value}
     if known == Randomness.FIXED or not effect.values:
         return {"randomness": Randomness.FIXED.value, "why": why if known == Randomness.FIXED else ""}
+    if known == "" and why:  # the text shows what draws anew, and the runs that it counts
+        return {"randomness": Randomness.RANDOM.value, "why": why}
     return {"randomness": seeding.from_the_start(runs).value}
 
 

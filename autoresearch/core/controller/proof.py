@@ -9,8 +9,9 @@ from autoresearch.core.campaign.judgement import resolution_of
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.confirmation_rounds import design_of
-from autoresearch.core.controller.sentences import without_metric
+from autoresearch.core.controller.sentences import seed_words, without_metric
 from autoresearch.core.statistics.confirmation import power
+from autoresearch.core.statistics.seeding import Randomness
 from autoresearch.core.text.numbers import counted
 
 SEEN = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # sd of a run: the least of these gains that is likely to be seen is told
@@ -36,7 +37,9 @@ def proof_of(state: CampaignState, standing: str = "") -> Proof:
     """What it has shown; `standing`: where the campaign stands, and why, which is said until something is shown."""
     idea = next((one for one in state.ideas if one.index > 1), None)
     ended, objective = state.phase is CampaignPhase.ENDED, state.spec.objective
-    if idea and idea.confirmed in ("", "deterministic") and state.unseeded and ended and not state.distrusted(idea):
+    unclear = state.seed_check is not None and state.seed_check.randomness == Randomness.UNKNOWN
+    copies = state.unseeded and not unclear
+    if idea and idea.confirmed in ("", "deterministic") and copies and ended and not state.distrusted(idea):
         delta = gain(objective, idea.values, state.baseline.values) if state.baseline and idea.values else None
         if delta is not None:
             return _of_copies(state, delta)
@@ -80,6 +83,8 @@ def _why_open(state: CampaignState, idea: Idea | None) -> str:
     """Why it ended without a claim; "" where the reason for its end says it."""
     if idea and idea.judged and not idea.values:
         return without_metric(state, idea, "it")
+    if state.unseeded:
+        return seed_words(state)
     if state.spec.rules.deadline is None or state.stop_mode:
         return ""
     fresh = sum(run.why == "confirm" and run.run in one.done for one in state.ideas for run in one.runs)

@@ -134,6 +134,7 @@ _PLAIN = {*sys.stdlib_module_names, "numpy", "torch", "scipy", "sklearn", "panda
 def randomness_of(sources: Mapping[str, str]) -> tuple[Randomness, str]:
     """Where the randomness of these Python texts (path -> text) comes from, and the line that tells; UNKNOWN and "".
 
+    Of one that seeds some generators with constants and others with nothing: UNKNOWN, and the line that draws anew.
     A seed that comes from elsewhere, such as a flag or a variable, tells nothing: that is tried out.
     """
     constant = unseeded = drawn = ""
@@ -168,7 +169,8 @@ def randomness_of(sources: Mapping[str, str]) -> tuple[Randomness, str]:
                 constant = constant or where
     own = {path.removesuffix(".py").rpartition("/")[2] for path in sources}
     if constant:
-        return (Randomness.UNKNOWN, "") if unseeded else (Randomness.FIXED, f"{constant} seeds with a constant")
+        both = (Randomness.UNKNOWN, f"{unseeded} draws anew")
+        return both if unseeded else (Randomness.FIXED, f"{constant} seeds with a constant")
     if imported - _PLAIN - own or not (unseeded or drawn or "torch" in imported):
         return Randomness.UNKNOWN, ""
     where = unseeded or drawn or next(iter(sources))

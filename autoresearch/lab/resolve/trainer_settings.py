@@ -148,14 +148,17 @@ class TrainerSettings:
 
     @property
     def seeding(self) -> tuple[str, str]:
-        """`random` or `fixed`, as the notes declare it or the program's text shows, and how that is known; else ""."""
+        """`random` or `fixed`, as the notes declare it or the program's text shows, and how that is known; else "".
+
+        And a line that draws anew, where other lines seed with constants: the runs tell.
+        """
         note = self.resolved.blueprint.notes.seed
         if note in (Randomness.RANDOM, Randomness.FIXED):
             return note, f"the notes say `- seed: {note}`"
         if self.trainer.named or self.seed is not None:
             return "", ""
         found, why = randomness_of(self.texts.sources())
-        return ("", "") if found is Randomness.UNKNOWN else (found.value, why)
+        return ("" if found is Randomness.UNKNOWN else found.value), why
 
     @property
     def found_metric(self) -> PrintedName | None:

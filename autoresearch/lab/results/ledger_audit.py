@@ -56,8 +56,10 @@ def read_ledger(path: Path, metric: str = "", direction: str = "") -> ForeignLed
         raise NotFoundError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no JSON that can be read: {error}") from error
+    if not rows and path.is_dir():
+        raise UsageError(f"{path} is a directory without JSON files of attempts", hint="name the ledger in it")
     if not rows:
-        raise UsageError(f"{path} holds no attempts" if head or path.is_dir() else f"{path} is empty")
+        raise UsageError(f"{path} holds no attempts" if head else f"{path} is empty")
     width = len(head)
     whole = [row for row in rows if len(row) == width]
     verdicts = _verdicts(head, whole)
