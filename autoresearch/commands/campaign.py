@@ -110,7 +110,11 @@ def begun(proposed: ProposedCampaign, parts: Parts) -> tuple[CampaignDir, str]:
         return proposed.campaign_dir, ""
     with _typed_again():
         campaign_dir = start_campaign.create(proposed, parts)
-    attach = start_campaign.start_and_wait(campaign_dir, parts)
+    try:
+        attach = start_campaign.start_and_wait(campaign_dir, parts)
+    except KeyboardInterrupt:
+        output.remark(f"interrupted at its start; whether it runs: autoresearch campaign status {proposed.spec.name}")
+        raise
     warn_of_recipients(Path(proposed.spec.blueprint).parent, parts.environ)
     output.remark(f"{proposed.spec.name} in {output.near(campaign_dir.path)} runs in a session of its own; {attach}")
     return campaign_dir, attach
