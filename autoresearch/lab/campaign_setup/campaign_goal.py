@@ -91,12 +91,12 @@ def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:
     if found is not None and (not printed or found.name in printed):
         return found.name, f"none was named; {found.printed}"
     start = f"autoresearch run {shlex.quote(str(resolved.path))}"
-    names = f"{run} printed {', '.join(printed[:8])}" if printed else f"one run lists what it prints: {start}"
     in_text = [one.name for one in setup.trainer_settings.texts.objectives()]
+    seen = f"{run} printed" if printed else "the text of the program shows"
     raise InputMissing(
-        "which number counts? none is named, and the text of the program shows none",
+        f"which number counts? none is named; {seen} {', '.join((printed or in_text)[:8]) or 'none'}",
         hint="--metric names it, by the words that the program prints before it, such as --metric 'val loss' "
-        f"(in a blueprint: `- metric: val loss` in the notes); {names}",
+        "(in a blueprint: `- metric: val loss` in the notes)" + ("" if printed else "; one run lists what it prints"),
         missing="metric",
         add=f"- metric: {next(iter(likely or printed or in_text), 'NAME')}",
         add_to=str(resolved.path),

@@ -56,7 +56,7 @@ def test_campaign_file_over_blueprint_over_trainer(
 @pytest.mark.parametrize(
     ("keys", "code", "words"),
     [
-        ({}, "no_metric", "which number counts? none is named"),
+        ({}, "no_metric", "which number counts? none is named; the text of the program shows none"),
         ({"metric": "max(a"}, "bad_metric", "the metric"),
         ({"metric": "last(a) - last(b)"}, "no_direction", "no direction is known for last(a) - last(b)"),
         ({"metric": "reward", "target": "loss < 1"}, "bad_target", "the target is about 'loss'"),
