@@ -41,7 +41,7 @@ def init(
     The script's text is read, and its --help is asked where the text shows no flag. Files that exist are kept; with
     --try, a blueprint that names no metric is not, if nobody has edited it. It runs in a worktree, which is removed.
     """
-    from autoresearch.lab.campaign_setup.training_programs import likely_commands, readme_commands
+    from autoresearch.lab.campaign_setup.training_programs import likely_commands, typed_commands
 
     root = Path(directory).absolute()
     if not root.is_dir():
@@ -60,7 +60,7 @@ def init(
     if not first["blueprint"]:
         new = f"autoresearch blueprint new {BLUEPRINT} --purpose WHY --command COMMAND"
         following = ["autoresearch config show", new]
-        if commands := [*(one for one, _ in readme_commands(root)), *likely_commands(root)]:
+        if commands := [*(one for one, _ in typed_commands(root)), *likely_commands(root)]:
             following.insert(0, output.typed.again("--command", commands[0]))
     elif not first["metric"] and not trying and str(root / BLUEPRINT) in wrote:
         following.insert(0, output.typed.again("--try", "60s"))  # it reads what a run prints
@@ -158,10 +158,10 @@ def _blueprint_file(
     trying: seconds that the command may run where its text does not say which metric counts.
     """
     from autoresearch.lab.campaign_setup import first_blueprint as first
-    from autoresearch.lab.campaign_setup.training_programs import readme_commands, training_command, what_may_train
+    from autoresearch.lab.campaign_setup.training_programs import training_command, typed_commands, what_may_train
     from autoresearch.lab.render import render_blueprint
 
-    root, purpose = path.parent, ""
+    root, purpose, given = path.parent, "", bool(command)
     there = path.read_text(encoding="utf-8") if path.exists() else None
     if there is not None and not trying:
         return {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": ""}
@@ -170,8 +170,8 @@ def _blueprint_file(
         hint = f"remove {path.name}, and type it again; or name the metric there: `- metric: NAME`"
         raise ConflictError(f"{path} names a metric, or was edited: nothing was tried", hint=hint)
     if asking:
-        for typed, place in readme_commands(root):
-            output.remark(f"{place} has `{typed}`")
+        for words, place in typed_commands(root):
+            output.remark(f"{place} has `{words}`")
         command = _answer("Which command trains it (empty: none)?", command)
     if not command:
         nothing = {"blueprint": None, "launch_command": "", "metric": metric, "direction": ""}
@@ -202,9 +202,10 @@ def _blueprint_file(
         remarks.append(f"it may be {' or '.join(map(str, likely))}: name it as `- metric:` in {path.name}")
     program, missing = settings.texts.missing()
     if missing:
-        readme = next((f"; {place} has `{typed}`" for typed, place in readme_commands(root)), "")
-        needs = f"{program} ends at once without {', '.join(missing)}"
-        remarks.append(f"{needs}: complete the command in {path.name}{readme}")
+        remarks.append(f"{program} ends at once without {', '.join(missing)}: complete the command in {path.name}")
+    typed = sorted(typed_commands(root), key=lambda one: command.split()[-1] not in one[0])  # of the same program first
+    if not given and typed and command not in dict(typed):
+        remarks.append(f"{typed[0][1]} has `{typed[0][0]}`: if that is meant, write it into {path.name}")
     return {
         "blueprint": str(path),
         "launch_command": command,

@@ -17,12 +17,15 @@ _TRAINS = frozenset({"train", "training", "main"})
 _NO_TRAINING = frozenset({
     *("setup", "conftest", "noxfile", "init", "plot", "plots", "eval", "evaluate", "test", "tests", "infer"),
     *("inference", "predict", "demo", "download", "convert", "export", "visualize", "sample", "generate", "preprocess"),
-    *("prepare", "dataset", "datasets", "utils", "util", "hubconf", "submitit", "slurm"),
+    *("prepare", "dataset", "datasets", "utils", "util", "hubconf", "submitit", "slurm", "evaluation"),
+    *("install", "build"),
 })  # fmt: skip
 """Words of a file's name that say what it does, or that it does something else."""
 _SETS_UP = frozenset({"os", "sys", "warnings", "logging", "logger", "torch", "np", "numpy", "random", "tf", "mp"})
+_PYTHON, _GIVEN = later(r"(?m)^[^#\n]*\b(?:python3?|torchrun|accelerate|deepspeed)\b.*\.py\b"), later(r"\$\{?[@*]")
 _DEFINES = later(r"(?m)^(?:def|class) ")
-_TYPED = later(r"(?:[A-Z_]\w*=\S+ +)*(?:python3?|torchrun|accelerate|deepspeed|bash|sh|uv|\./\S+\.sh)\s")
+_TYPED = later(r"(?:[A-Z_]\w*=\S+ +)*(?:python3?|torchrun|accelerate|deepspeed|mpiexec|mpirun|bash|sh|uv)\s")
+_MOVES = later(r"cd (?:\./)?([\w.-]+)/?")
 _NOT_TRAINED = later(r"--?(?:eval|evaluate|test|eval_only|test_only|inference|help)\b(?! +[Ff]alse)")
 MOST_NAMED = 4  # in a sentence
 _README_BYTES = 1 << 18
@@ -37,7 +40,11 @@ def training_command(directory: Path) -> str:
     usual = [name for name in SCRIPTS if (directory / name).is_file() and _starts(directory / name)]
     importing = [one for one in usual if any(_imports(directory / one, Path(other)) for other in usual if other != one)]
     found = [*importing[:1], *usual][:1] or _by_name(directory)
-    return _started(directory, found[0]) if len(found) == 1 else ""
+    if len(found) != 1:
+        return ""
+    inside, _, name = found[0].rpartition("/")
+    moved = f"cd {inside} && python {name}"  # its README may start it there
+    return moved if inside and moved in dict(typed_commands(directory)) else _started(directory, found[0])
 
 
 def likely_commands(directory: Path) -> list[str]:
@@ -46,15 +53,15 @@ def likely_commands(directory: Path) -> list[str]:
 
 
 def _by_name(directory: Path) -> list[str]:
+    """The scripts that may train, of those at the top the ones that say so in their names, if any does."""
     fair = [path.name for path in sorted(directory.glob("*.py")) if not _words(path) & _NO_TRAINING]
     if len(fair) > 1:
         fair = [name for name in fair if _starts(directory / name)]
     named = [name for name in fair if _words(Path(name)) & _TRAINS]
     below = [
         str(path.relative_to(directory))
-        for name in ("train.py", "main.py")
-        for path in sorted(directory.glob(f"*/{name}"))
-        if not _words(path.parent) & (_NO_TRAINING | {"examples"}) and _starts(path)
+        for path in sorted(directory.glob("*/*.py"))
+        if _words(path) & _TRAINS and not (_words(path) | _words(path.parent)) & _NO_TRAINING and _starts(path)
     ]
     return named or fair or below
 
@@ -70,9 +77,11 @@ def _started(directory: Path, script: str) -> str:
 
 
 def _starts(script: Path) -> bool:
-    """Whether a file is a script, and no module that only defines what others call."""
+    """Whether a file is a script, no module that only defines what others call, and none that is told what to run."""
     text = _text(script)
-    return not _DEFINES.search(text) or script.suffix == ".sh" or _acts(text)
+    if script.suffix == ".sh":
+        return _PYTHON.search(text) is not None or not _GIVEN.search(text)
+    return not _DEFINES.search(text) or _acts(text)
 
 
 def _acts(text: str) -> bool:
@@ -101,30 +110,44 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
 
 
-def readme_commands(directory: Path) -> Iterator[tuple[str, str]]:
-    """The commands in its README that train with a file of the project, and where each of them stands."""
+def typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
+    """The commands that train with a file of the project, in its README and as scripts, and where each of them is."""
     for readme in sorted(directory.glob("[Rr][Ee][Aa][Dd][Mm][Ee]*"))[:1]:
-        lines = _text(readme)[:_README_BYTES].split("\n")
+        lines, below = _text(readme)[:_README_BYTES].split("\n"), ""
         for n, line in enumerate(lines):
-            words = line.strip().lstrip("$> `")
+            words, last = line.strip().lstrip("$> `"), n
+            if moved := _MOVES.fullmatch(words):
+                below = moved[1] if (directory / moved[1]).is_dir() else ""
+            below = "" if line.startswith("```") else below
             if not _TYPED.match(words):
                 continue
-            while words.endswith("\\") and n + 1 < len(lines):
-                n += 1
-                words = f"{words[:-1].strip()} {lines[n].strip()}"
+            while words.endswith("\\") and last + 1 < len(lines):
+                last += 1
+                words = f"{words[:-1].strip()} {lines[last].strip()}"
             words = " ".join(words.rstrip("`").split("#")[0].split())
-            if _trains(words, directory):
-                yield words, f"{readme.name}:{lines.index(line) + 1}"
+            for folder in [below] if below else ["", *_folders(directory)]:
+                if _trains(words, directory / folder):
+                    yield f"cd {folder} && {words}" if folder else words, f"{readme.name}:{n + 1}"
+                    break
+    for script in sorted(directory.glob("*.sh")):
+        if not _words(script) & _NO_TRAINING and _PYTHON.search(_text(script)):
+            yield f"bash {script.name}", "the project"
+
+
+def _folders(directory: Path) -> list[str]:
+    return [path.name for path in sorted(directory.iterdir()) if path.is_dir() and path.name[0] != "."]
 
 
 def what_may_train(directory: Path) -> str:
     """In a sentence, which commands may train a project of which none is known to."""
-    likely, typed = likely_commands(directory), [*readme_commands(directory)]
+    likely, typed = likely_commands(directory), [*typed_commands(directory)]
     names = [f"`{one}`" for one in likely[:MOST_NAMED]] + (["another one"] if len(likely) > MOST_NAMED else [])
-    readme = f"; {typed[0][1]} has `{typed[0][0]}`" if typed else ""
-    if names:
-        return f"which program trains is not clear, it may be {' or '.join(names)}{readme}: name it with --command"
-    return f"no program that trains was found{readme}: name it with --command 'python YOUR_SCRIPT.py'"
+    shown = "which program trains is not clear"
+    shown += f", it may be {' or '.join(names)}" if names else ""
+    shown += f"; {typed[0][1]} has `{typed[0][0]}`" if typed else ""
+    if not (names or typed):
+        shown = "no program that trains was found"
+    return f"{shown}: name it by --command"
 
 
 def _trains(command: str, directory: Path) -> bool:

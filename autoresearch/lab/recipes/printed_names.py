@@ -56,7 +56,7 @@ _NEVER = _set_of(
 )
 _NO_MEASURE = _set_of("total number step steps epoch samples per second results metrics stats") | _HELD_OUT
 _CONSOLE = later(r"(?i)stdout|stderr|tqdm|bar\b|logger|console")
-_DEBUG = later(r"\[?DEBUG\b")
+_ASIDE = later(r"\[?DEBUG\b|(?i:\W*(?:load|resum|restor)(?:ed|ing)\b)")  # of a checkpoint
 _TRAINS = later(r"(?i)train|backward|(?:^|_)(?:fit|learn|step|update)")
 _PERCENT = later(r"%(?:\(\w+\))?[-+ #0]*\d*(?:\.\d+)?([diouxXeEfFgGs])")
 _BRACES = later(r"\{[^{}:]*(?::([^{}]*))?\}")
@@ -80,6 +80,7 @@ class PrintedName:
     source: str = ""
     sure: bool = True  # its format is that of a measured number
     final: bool = False  # it is printed once, when all is done
+    inside: str = ""  # the function at the top of its file that prints it
 
     def __str__(self) -> str:
         return f"{self.name} ({self.provenance})"
@@ -114,8 +115,10 @@ def objectives_of(
     texts: of Python files, by path. calls: the functions that print. flags: as the command sets them.
     """
     names: dict[str, PrintedName] = {}
+    whole = "\n".join(texts.values())
     for path, text in texts.items():
-        names |= {one.name: one for one in printed_names(text, path, calls, flags)}
+        shown = printed_names(text, path, calls, flags)
+        names |= {one.name: one for one in shown if not one.inside or _is_called(one.inside, whole)}
     found = candidates(names.values())
     for path, text in texts.items():
         if not Trl().trains(text) or [one.name for one in found] not in ([], ["eval_loss"]):
@@ -123,7 +126,8 @@ def objectives_of(
         line = text.count("\n", 0, text.find("Trainer(")) + 1
         if "RLOOTrainer(" in text or "GRPOTrainer(" in text:  # a policy's loss does not say how good it is
             return [_at("reward", path, line, text)]
-        return found or [_at("loss", path, line, text)]
+        evaluates = ".evaluate(" in text or "compute_metrics" in text  # by numbers that no text names
+        return found or ([] if evaluates else [_at("loss", path, line, text)])
     return found
 
 
@@ -143,16 +147,19 @@ def printed_names(
         return []
     off, final = {*_before_training(tree), *not_done(tree, flags)}, set(_after_loops(tree))
     calls = {node for node in ast.walk(tree) if isinstance(node, ast.Call) and prints.fullmatch(_name(node.func))}
+    plain = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.decorator_list]
+    functions = {inner: node.name for node in plain for inner in ast.walk(node) if isinstance(inner, ast.Call)}
     names: dict[str, PrintedName] = {}
     for call in sorted(filter(_on_console, calls - off), key=lambda call: (call.lineno, call.col_offset)):
         for line in _lines(call):
-            pairs = None if _DEBUG.match(line) else parse(body(line))
+            pairs = None if _ASIDE.match(line) else parse(body(line))
             for name, value in pairs.metrics.items() if pairs else ():
                 if step_rank(name) is None and not is_count(value):
                     before = names.pop(name, None)
                     file = _TRACKERS.get(_tracker(call)) if before is None or before.file else None
                     found = _at(name, where, _line_of(name, call, text), text)
-                    names[name] = replace(found, file=file, sure=value == _SURE, final=call in final)
+                    found = replace(found, file=file, sure=value == _SURE, final=call in final)
+                    names[name] = replace(found, inside=functions.get(call, ""))
     for one in written_names(tree, flags):
         if one.call not in off and step_rank(one.name) is None:
             names.setdefault(one.name, replace(_at(one.name, where, one.call.lineno, text), file=one.file))
@@ -168,6 +175,11 @@ def _before_training(tree: ast.AST) -> Iterator[ast.AST]:
             if isinstance(one, ast.For | ast.While) and any(map(_TRAINS.search, names)):
                 yield from (before.value for before in body[:n] if isinstance(before, ast.Expr))
                 break
+
+
+def _is_called(function: str, text: str) -> bool:
+    """Whether a text has a function's name elsewhere than where it is defined."""
+    return bool(re.search(rf"(?<!def )\b{re.escape(function)}\b", text))
 
 
 def _after_loops(tree: ast.AST) -> Iterator[ast.AST]:

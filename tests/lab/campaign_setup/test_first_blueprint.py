@@ -11,7 +11,7 @@ import pytest
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.lab.campaign_setup.first_blueprint import as_read, first_blueprint
 from autoresearch.lab.campaign_setup.first_campaign import FirstCampaign, first_campaign
-from autoresearch.lab.campaign_setup.training_programs import likely_commands, readme_commands, training_command
+from autoresearch.lab.campaign_setup.training_programs import likely_commands, training_command, typed_commands
 from autoresearch.lab.recipes.printed_names import PrintedName, candidates, printed_names
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import parse_mapping
@@ -39,8 +39,12 @@ MODULE = "import os\nos.environ['A'] = '1'\n\n\ndef train(rank):\n    print('los
         ({"plot.py": MAIN, "dreamer/main.py": MAIN}, "python dreamer/main.py", None),  # dreamerv3
         ({"main_dino.py": MAIN, "eval_knn.py": MAIN, "video.py": MAIN}, "python main_dino.py", None),
         ({"ppo.py": MAIN, "sac.py": MAIN}, "", ["python ppo.py", "python sac.py"]),
+        ({"run.sh": "docker run -t image ${@:2}", "src/main.py": MAIN}, "python src/main.py", None),  # pymarl
+        ({"gae/train.py": MAIN, "README.md": "```\npython train.py\n```"}, "cd gae && python train.py", None),
+        ({"scripts/a_train.py": MAIN, "scripts/b_train.py": MAIN}, "",
+         ["python scripts/a_train.py", "python scripts/b_train.py"]),
     ],
-)
+)  # fmt: skip
 def test_which_program_trains(tmp_path: Path, files: dict[str, str], command: str, others: list[str] | None) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -54,7 +58,7 @@ def test_what_the_readme_types(tmp_path: Path) -> None:
     lines = ["$ CUDA_VISIBLE_DEVICES=0 python train.py \\", "  --env hopper  # for hours", "python train.py --eval"]
     lines += ["python other.py", "python -m torch.distributed.launch --use_env train.py --x 1", "python is slow"]
     (tmp_path / "README.md").write_text("\n".join(lines))
-    assert [*readme_commands(tmp_path)] == [
+    assert [*typed_commands(tmp_path)] == [
         ("CUDA_VISIBLE_DEVICES=0 python train.py --env hopper", "README.md:1"),
         ("python -m torch.distributed.launch --use_env train.py --x 1", "README.md:5"),
     ]

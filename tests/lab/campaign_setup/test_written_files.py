@@ -60,6 +60,9 @@ def test_what_is_written_and_where(text: str, found: str) -> None:
         ("log = False\nif log and main:\n    print(f'reward {r:.2f}')", {}, []),
         ("if not ok:\n    print('Loss is {}, stopping training'.format(l))\n    sys.exit(1)", {}, []),  # detr
         ("print('IoU metric: {}'.format(iou_type))", {}, []),  # the same: a text
+        ("print(f'Loading best model from {p} (score: {s:.3f})')", {}, []),  # SimCSE
+        ("def show(r):\n    print(f'Reward: {r:.2f}')", {}, []),  # pymarl: nobody calls it
+        ("def show(r):\n    print(f'Reward: {r:.2f}')\nshow(1)", {}, ["Reward"]),
     ],
 )  # fmt: skip
 def test_what_is_not_printed_by_default(text: str, flags: dict[str, object], names: list[str]) -> None:
