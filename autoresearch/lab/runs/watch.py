@@ -8,6 +8,7 @@ inotify(7) through ctypes: the kernel reports changed files, so that polling is 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import time
@@ -27,35 +28,26 @@ class Inotify:
     CREATE = 0x100
 
     def __init__(self) -> None:
-        import ctypes  # a `wait` that does not sleep needs none
+        from autoresearch.runner.libc import function  # a `wait` that does not sleep needs none
 
-        self._errno = ctypes.get_errno
         try:
-            self._libc = ctypes.CDLL(None, use_errno=True)
-            self.fd = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+            self._add = function("inotify_add_watch", "i", "izL")
+            self.fd = function("inotify_init1", "i", "i")(os.O_NONBLOCK | os.O_CLOEXEC)
         except AttributeError as error:
             raise OSError("this system has no inotify") from error
+        if self.fd < 0:
+            raise OSError("no inotify descriptor is left")
 
-    def add(self, path: str, mask: int) -> int:
-        """Watch a file or a directory; returns the watch's number."""
-        return self._checked(self._libc.inotify_add_watch(self.fd, os.fsencode(path), mask))
+    def add(self, path: Path, mask: int) -> None:
+        """Watch a file or a directory. FileNotFoundError without it, OSError if no watch is left."""
+        path.stat()
+        if self._add(self.fd, os.fsencode(path), mask) < 0:
+            raise OSError("no inotify watch is left")
 
-    def drain(self) -> bytes:
-        """All pending events as bytes; empty if there is none."""
-        try:
-            return os.read(self.fd, 1 << 16)
-        except BlockingIOError:
-            return b""
-
-    def close(self) -> None:
-        """Free the descriptor and all its watches."""
-        os.close(self.fd)
-
-    def _checked(self, result: int) -> int:
-        if result < 0:
-            number = self._errno()
-            raise OSError(number, os.strerror(number))
-        return result
+    def drain(self) -> None:
+        """Take all pending events."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.fd, 1 << 16)
 
 
 POLL_S = 30.0  # with inotify; only catches what a network file system hides
@@ -91,10 +83,8 @@ class Watcher:
         self._dead: list[RunDir] = []
         self._paths = {r.path: (str(r.events), str(r.exit_record)) for r in self.rundirs}
         self._inotify: Inotify | None = None
-        try:
+        with contextlib.suppress(OSError):  # an account has 128 of them by default, and editors use them
             self._inotify = Inotify()
-        except OSError:  # an account has 128 of them by default, and editors use them
-            pass
         self._seen = {r.path: self._look(r) for r in self.rundirs}
         if self._inotify:
             self._poll.register(self._inotify.fd, select.POLLIN)
@@ -111,14 +101,14 @@ class Watcher:
         if self._inotify is None:
             return True
         try:
-            self._inotify.add(str(rundir.path), Inotify.MOVED_TO | Inotify.CREATE)
+            self._inotify.add(rundir.path, Inotify.MOVED_TO | Inotify.CREATE)
             # events.jsonl by itself: watching writes in the directory would also wake for every log line
-            self._inotify.add(str(rundir.events), Inotify.MODIFY)
+            self._inotify.add(rundir.events, Inotify.MODIFY)
         except FileNotFoundError:
             return False
         except OSError:  # no more watches: poll instead
             self._poll.unregister(self._inotify.fd)
-            self._inotify.close()
+            os.close(self._inotify.fd)
             self._inotify = None
         return True
 
@@ -181,7 +171,7 @@ class Watcher:
         for fd in list(self._runners):
             self._forget(fd)
         if self._inotify:
-            self._inotify.close()
+            os.close(self._inotify.fd)
             self._inotify = None
 
     def __enter__(self) -> Watcher:
