@@ -42,7 +42,7 @@ REPAIRED = "what was repaired"  # stands in a line to type for the words of whoe
 def living_payload(recorded: RecordedRun, tail: int | None = None) -> dict[str, Any]:
     """The flat object about a run that is not over, with so many lines of its log; without, its log is not read."""
     budget = ReadBudget(0.0) if tail is None else ReadBudget(once=True)
-    payload = run_status.as_payload(recorded, RunWatch(recorded).status(budget))
+    payload = run_status.as_payload(RunWatch(recorded), budget)
     lines = run_status.tail_lines(recorded.rundir.log, max(0, min(tail or 0, 20)))
     return payload if tail is None else payload | {"tail": lines}
 

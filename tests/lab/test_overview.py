@@ -162,7 +162,7 @@ def test_the_newest_output_is_shown_until_a_step_is_known(account: Account, monk
     told, _ = follower.report()
     assert "running, no step known yet, newest output `HF_TOKEN=*** epoch 3, all well`, " in told
     assert follower.stand().first_step_left_s == 40.0
-    assert as_payload(RecordedRun(rundir, spec), follower.stand())["newest_output"] == "HF_TOKEN=*** epoch 3, all well"
+    assert as_payload(follower.watch, ReadBudget())["newest_output"] == "HF_TOKEN=*** epoch 3, all well"
     shown = "  ".join(text for text, _ in follower.line())
     assert "epoch 3, all well" in shown and "a step or new output within 40" in shown
     with rundir.log.open("a") as log:
@@ -174,7 +174,7 @@ def test_the_newest_output_is_shown_until_a_step_is_known(account: Account, monk
         log.write("step: 2 | loss: 0.4\n2/40 done\n")
     texts = [text for text, _ in follower.line()]
     assert texts[:2] == ["━" + "─" * 19, "step 2/40"]
-    assert as_payload(RecordedRun(rundir, spec), follower.stand())["newest_output"] is None
+    assert as_payload(follower.watch, ReadBudget())["newest_output"] is None
 
 
 def test_an_evaluation_has_a_limit_of_its_own(account: Account) -> None:

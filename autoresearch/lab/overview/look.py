@@ -30,7 +30,6 @@ from autoresearch.runner.text import clean_line
 
 ASK_S = 15.0
 BYTES = 4 << 20  # of logs parsed per look; the rest follows at later looks
-FILES_S = 60.0  # between two reads of one run's metrics files, if the log lacks the metric
 FILES_SHARE = 50.0  # metrics files are read again after so many times the duration of reading them
 GPU_WAIT_S = 5.0  # if there is only one look
 
@@ -62,7 +61,7 @@ class Looker:
         # without a spec, a run never began, its directory was removed, or it is about to begin
         self._runs = {name: run for name, run in runs.items() if run.there or now - run.entry.created < STARTING_S}
         self._gone = len(runs) - len(self._runs)
-        budget = ReadBudget(once=True) if self.once else ReadBudget(BYTES, files=now >= self._files_at)
+        budget = ReadBudget(once=True) if self.once else ReadBudget(BYTES, now >= self._files_at, at=now)
         leased = any(run.leases for run in self._runs.values())
         gpu_use = self._gpus.look(wait_s=GPU_WAIT_S if self.once else 0.0) if leased else {}
         # runs that had to wait the last time are read first
@@ -184,8 +183,6 @@ class WatchedRun:
         self._runner = Kept(rundir.runner, lambda: read_json(rundir.runner))
         self._exit = Kept(rundir.exit_record, lambda: read_json(rundir.exit_record))
         self._watch: RunWatch | None = None  # once its spec is there
-        self._from_files: float | None = None
-        self._files_at = float("-inf")
 
     @property
     def order(self) -> Order | None:
@@ -268,28 +265,13 @@ class WatchedRun:
         return {
             **_declared(spec),
             "step": status.step,
-            "metric_value": self._metric(spec, status, now, budget),
+            "metric_value": self._watch.objective(status, budget),
             "gpus": tuple(gpu_use.get(uuid) or GpuUse(uuid) for uuid in spec.gpus),
             "elapsed_s": elapsed_s,
             "left_s": left_s,
             "limit": limit,
             "newest_output": status.newest_output[:200],
         }
-
-    def _metric(self, spec: RunSpec, run_status: RunStatus, now: float, budget: ReadBudget) -> float | None:
-        """The objective as last printed; if no line has it, read from metrics files now and then."""
-        if spec.objective is None:
-            return None
-        readings = [reading for reading in (run_status.last_validation, run_status.last_step) if reading]
-        for reading in readings:
-            if spec.objective.metric in reading.metrics:
-                return reading.metrics[spec.objective.metric]
-        if readings and (budget.once or (budget.files and now - self._files_at >= FILES_S)):
-            from autoresearch.lab.results.measure import RunFiles
-
-            self._files_at, budget.files = now, False
-            self._from_files = RunFiles.of(RecordedRun(self.rundir, spec)).so_far()
-        return self._from_files
 
     def _clocks(self, spec: RunSpec, run_status: RunStatus, now: float) -> tuple[float | None, float | None, str]:
         """Seconds since its Runner started, seconds until the nearest limit, and the name of that limit."""

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from autoresearch.runner.log_follower import LogFollower
 
 TAIL_BYTES = 256 * 1024
+FILES_S = 60.0  # between two reads of one run's metrics files, if the log lacks the metric
 KEY_LINES = 64  # the longest private key: one that begins above the lines to be shown must still be recognised
 T = TypeVar("T")
 
@@ -59,6 +60,7 @@ class ReadBudget:
     left: float = math.inf  # bytes of logs
     files: bool = True  # whether one run's metrics files may be read, which may be slow
     once: bool = False  # there is no next look: read everything, including an unfinished line
+    at: float = field(default_factory=time.time)  # when it is looked, by the wall clock
 
 
 class RunWatch:
@@ -71,6 +73,8 @@ class RunWatch:
         self._first_step = False
         self._events = -1  # size at the last read
         self._evaluates_until: float | None = None
+        self._from_files: float | None = None  # the objective, where no line has it
+        self._files_at = float("-inf")
 
     def status(self, budget: ReadBudget, run_state: RunState | None = None) -> RunStatus:
         """The status now. `run_state`: where somebody has just looked at it."""
@@ -91,6 +95,21 @@ class RunWatch:
             "" if stepped else readings.newest,
             self._evaluation_ends() if state is RunState.EVALUATING else None,
         )
+
+    def objective(self, now: RunStatus, budget: ReadBudget) -> float | None:
+        """The objective as last printed; if no line has it (an expression, or in a file), read now and then."""
+        objective, readings = self.recorded.spec.objective, [one for one in (now.last_validation, now.last_step) if one]
+        if objective is None or not readings:
+            return None
+        for reading in readings:
+            if objective.metric in reading.metrics:
+                return reading.metrics[objective.metric]
+        if budget.once or (budget.files and budget.at - self._files_at >= FILES_S):
+            from autoresearch.lab.results.measure import RunFiles
+
+            self._files_at, budget.files = budget.at, False
+            self._from_files = RunFiles.of(self.recorded).so_far()
+        return self._from_files
 
     def _stepped(self) -> bool:
         """Whether its first step was seen; events are read only until then, and only when they grew."""
@@ -271,15 +290,9 @@ def tail_lines(path: Path, count: int) -> list[str]:
     return [line[:500] for line in mask_text("\n".join(lines)).split("\n")[-count:]] if lines else []
 
 
-def _so_far(recorded: RecordedRun) -> float | None:
-    """The objective of a living run that is not in its last readings: an expression, or in a file."""
-    from autoresearch.lab.results.measure import RunFiles
-
-    return RunFiles.of(recorded).so_far()
-
-
-def as_payload(recorded: RecordedRun, now: RunStatus) -> dict[str, Any]:
+def as_payload(watch: RunWatch, budget: ReadBudget) -> dict[str, Any]:
     """The JSON object for an unfinished run."""
+    recorded, now = watch.recorded, watch.status(budget)
     rundir, spec = recorded.rundir, recorded.spec
     name = spec.objective.metric if spec.objective else None
     metrics: dict[str, float] = {}
@@ -296,7 +309,7 @@ def as_payload(recorded: RecordedRun, now: RunStatus) -> dict[str, Any]:
         "newest_output": now.newest_output or None,
         "metrics": metrics,
         "metric_name": name,
-        "metric_value": metrics[name] if name in metrics else _so_far(recorded) if metrics else None,
+        "metric_value": watch.objective(now, budget),
         "elapsed_s": round(now.elapsed_s, 3),
         "deadline_s": round(now.left_s, 3),
         "first_step_left_s": None if now.first_step_left_s is None else round(now.first_step_left_s, 3),
@@ -317,9 +330,4 @@ def elsewhere(rundir: RunDir) -> dict[str, Any]:
 
 def unfollowed(rundir: RunDir) -> bool:
     """Whether a run is remote and nobody follows it, or can: its order is damaged."""
-    if not rundir.order.exists():
-        return False
-    from autoresearch.records import order_file
-
-    order = order_file.read(rundir)
-    return order is None or order.unattended()
+    return rundir.order.exists() and not elsewhere(rundir).get("followed")

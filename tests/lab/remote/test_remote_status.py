@@ -50,7 +50,7 @@ def test_times_of_another_machine(ground: Any) -> None:
     assert 100.0 <= seconds_since(far, spec) < 160.0
     assert 40.0 <= seconds_since(far, spec, since="trainer_started_boot") < 100.0
     write_json(rundir.runner, far)
-    told = as_payload(RecordedRun(rundir, spec), RunWatch(RecordedRun(rundir, spec)).status(ReadBudget()))
+    told = as_payload(RunWatch(RecordedRun(rundir, spec)), ReadBudget())
     assert 100.0 <= told["elapsed_s"] < 160.0 and told["deadline_s"] <= 200.0 and told["place"] == "yard"
 
 
