@@ -290,9 +290,9 @@ def tail_lines(path: Path, count: int) -> list[str]:
     return [line[:500] for line in mask_text("\n".join(lines)).split("\n")[-count:]] if lines else []
 
 
-def as_payload(watch: RunWatch, budget: ReadBudget) -> dict[str, Any]:
+def as_payload(run_watch: RunWatch, budget: ReadBudget) -> dict[str, Any]:
     """The JSON object for an unfinished run."""
-    recorded, now = watch.recorded, watch.status(budget)
+    recorded, now = run_watch.recorded, run_watch.status(budget)
     rundir, spec = recorded.rundir, recorded.spec
     name = spec.objective.metric if spec.objective else None
     metrics: dict[str, float] = {}
@@ -309,7 +309,7 @@ def as_payload(watch: RunWatch, budget: ReadBudget) -> dict[str, Any]:
         "newest_output": now.newest_output or None,
         "metrics": metrics,
         "metric_name": name,
-        "metric_value": watch.objective(now, budget),
+        "metric_value": run_watch.objective(now, budget),
         "elapsed_s": round(now.elapsed_s, 3),
         "deadline_s": round(now.left_s, 3),
         "first_step_left_s": None if now.first_step_left_s is None else round(now.first_step_left_s, 3),
