@@ -103,16 +103,16 @@ _HERE = Path(__file__).parent
 _WHOLE_FILES = re.compile(r"^pytestmark = .*\b(system|real)\b", re.MULTILINE)
 
 
-def _files(config: pytest.Config) -> list[Path]:
-    """All files with tests of this tier, in the order in which this worker imports them.
+def _has_tests(text: str, tier: str) -> bool:
+    """Whether a file may hold tests of a tier: one that cannot need not even be imported, which takes long."""
+    if "smoke" in tier:
+        return "smoke" in text or not _WHOLE_FILES.search(text)
+    return tier != "real" or "mark.real" in text
 
-    `make test` does not even import a file whose tests are all of another tier. Each worker begins elsewhere, so that
-    what one has compiled is there for the others.
-    """
-    files = sorted(_HERE.rglob("test_*.py"))
-    if "smoke" in config.option.markexpr:
-        texts = {file: file.read_text() for file in files}
-        files = [file for file, text in texts.items() if "smoke" in text or not _WHOLE_FILES.search(text)]
+
+def _files(config: pytest.Config) -> list[Path]:
+    """The files to import, in the order of this worker: each begins elsewhere, so that what one compiled serves all."""
+    files = [file for file in sorted(_HERE.rglob("test_*.py")) if _has_tests(file.read_text(), config.option.markexpr)]
     worker = getattr(config, "workerinput", {"workerid": "gw0", "workercount": 1})
     first = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
     return files[first:] + files[:first]
