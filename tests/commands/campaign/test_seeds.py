@@ -26,7 +26,7 @@ for n in range(1, 13):
 RECIPE = "bonus: 0\njitter: 0\nidea: none\n"
 
 
-def prepared(camp: Any, seed: str, *, jitter: float = 0.0, note: str = "", command: str = "") -> None:
+def prepared(camp: Any, seed: str, *, jitter: float = 0.0, command: str = "") -> None:
     """A script of nobody's framework that gets its seed from this expression."""
     repo = camp.bench.repo
     (repo / "train.py").write_text(textwrap.dedent(SCRIPT).replace("SEED", seed, 1))
@@ -34,7 +34,7 @@ def prepared(camp: Any, seed: str, *, jitter: float = 0.0, note: str = "", comma
     path = repo / "exp.md"
     text = path.read_text().replace("python train.py recipe.yaml", command or "python train.py")
     notes = [line for line in text.splitlines() if not line.startswith(("- trainer:", "- metric:", "- direction:"))]
-    added = ["- trainer: generic", "- metric: val_score", "- direction: maximize", *([note] if note else [])]
+    added = ["- trainer: generic", "- metric: val_score", "- direction: maximize"]
     path.write_text("\n".join([*notes, *added]) + "\n")
     camp.bench.git("commit", "-qam", "a script of one's own")
 
@@ -74,24 +74,27 @@ def test_a_script_that_seeds_itself_confirms_nothing(camp: Any) -> None:
     assert status["resolution"] > 1e-5, "of the jitter"
 
 
-WAYS = {
-    "variable": ('int(os.environ["AUTORESEARCH_SEED"])', "", "", "variable AUTORESEARCH_SEED", 0),
-    "flag": ("int(sys.argv[2])", "", "python train.py --seed 5", "flag --seed", 5),
-}
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_script_that_takes_its_seed_gets_its_claim(camp: Any, way: str) -> None:
-    expression, note, command, by, first = WAYS[way]
-    prepared(camp, expression, jitter=2e-5, note=note, command=command)
-    queue = camp.ideas({"slug": "real", "overrides": {"bonus": 0.06}})
-    state = camp.run(queue=queue, baseline=3, count=2)
+def takes_its_seed(camp: Any, by: str, first: int, **keys: object) -> Any:
+    """A campaign in which the check of the seed sees that the script takes it; its state."""
+    state = camp.run(baseline=3, **keys)
     assert state.seed_check.seen and state.seed_check.by == by, camp.said()
     assert [run.seed for run in state.baseline.runs][:3] == [first, first, first + 1]
     assert {(row.seed, row.seed_by) for row in state.baseline.rows[:3]} == {(first, by), (first + 1, by)}
     assert len(state.baseline.values) == 2  # the repeated run is no second sample
-    assert state.by_slug("real").confirmed == "confirmed", camp.said()
     assert camp.told(state.baseline.rows[2], "SEED") == str(first + 1)
+    return state
+
+
+def test_a_script_that_takes_its_seed_by_a_flag(camp: Any) -> None:
+    prepared(camp, "int(sys.argv[2])", jitter=2e-5, command="python train.py --seed 5")
+    takes_its_seed(camp, "flag --seed", 5, queue=null_idea(camp), count=1)
+
+
+def test_a_script_that_takes_its_seed_gets_its_claim(camp: Any) -> None:
+    prepared(camp, 'int(os.environ["AUTORESEARCH_SEED"])', jitter=2e-5)
+    queue = camp.ideas({"slug": "real", "overrides": {"bonus": 0.06}})
+    state = takes_its_seed(camp, "variable AUTORESEARCH_SEED", 0, queue=queue, count=2)
+    assert state.by_slug("real").confirmed == "confirmed", camp.said()
     report = (camp.place.path / "report.md").read_text()
     assert f"The best confirmed idea is {state.by_slug('real').name}: " in report
 
