@@ -100,6 +100,6 @@ p.add_argument("data")
 p.add_argument("--lr", default=1e-3)
 p.add_argument("-m", "--model_id", required=True)
 p.add_argument("--local_rank", required=True)
-flags.mark_flag_as_required("task")
+flags.mark_flags_as_required(["task"])
 """
     assert missing_in(source, words.split()) == missing

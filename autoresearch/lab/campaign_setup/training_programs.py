@@ -18,13 +18,14 @@ _NO_TRAINING = frozenset({
     *("setup", "conftest", "noxfile", "init", "plot", "plots", "eval", "evaluate", "test", "tests", "infer"),
     *("inference", "predict", "demo", "download", "convert", "export", "visualize", "sample", "generate", "preprocess"),
     *("prepare", "dataset", "datasets", "utils", "util", "hubconf", "submitit", "slurm", "evaluation"),
-    *("install", "build"),
+    *("install", "build", "config", "configs", "args", "arguments", "options", "template"),
 })  # fmt: skip
 """Words of a file's name that say what it does, or that it does something else."""
 _SETS_UP = frozenset({"os", "sys", "warnings", "logging", "logger", "torch", "np", "numpy", "random", "tf", "mp"})
 _PYTHON, _GIVEN = later(r"(?m)^[^#\n]*\b(?:python3?|torchrun|accelerate|deepspeed)\b.*\.py\b"), later(r"\$\{?[@*]")
 _DEFINES = later(r"(?m)^(?:def|class) ")
 _TYPED = later(r"(?:[A-Z_]\w*=\S+ +)*(?:python3?|torchrun|accelerate|deepspeed|mpiexec|mpirun|bash|sh|uv)\s")
+_PROMPT = later(r"^(?:[ \t]|[*$>%`-]|\(\w+\) ?\$)+")
 _MOVES = later(r"cd (?:\./)?([\w.-]+)/?")
 _NOT_TRAINED = later(r"--?(?:eval|evaluate|test|eval_only|test_only|inference|help)\b(?! +[Ff]alse)")
 MOST_NAMED = 4  # in a sentence
@@ -54,9 +55,8 @@ def likely_commands(directory: Path) -> list[str]:
 
 def _by_name(directory: Path) -> list[str]:
     """The scripts that may train, of those at the top the ones that say so in their names, if any does."""
-    fair = [path.name for path in sorted(directory.glob("*.py")) if not _words(path) & _NO_TRAINING]
-    if len(fair) > 1:
-        fair = [name for name in fair if _starts(directory / name)]
+    scripts = (path for path in sorted(directory.glob("*.py")) if not _words(path) & _NO_TRAINING)
+    fair = [path.name for path in scripts if _starts(path)]
     named = [name for name in fair if _words(Path(name)) & _TRAINS]
     below = [
         str(path.relative_to(directory))
@@ -115,7 +115,7 @@ def typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
     for readme in sorted(directory.glob("[Rr][Ee][Aa][Dd][Mm][Ee]*"))[:1]:
         lines, below = _text(readme)[:_README_BYTES].split("\n"), ""
         for n, line in enumerate(lines):
-            words, last = line.strip().lstrip("$> `"), n
+            words, last = _PROMPT.sub("", line), n
             if moved := _MOVES.fullmatch(words):
                 below = moved[1] if (directory / moved[1]).is_dir() else ""
             below = "" if line.startswith("```") else below

@@ -85,8 +85,10 @@ def missing_in(source: str, words: Sequence[str]) -> list[str]:
         elif name == "add_argument" and keywords.get("required") is True and "--local_rank" not in texts:  # torchrun's
             if texts and not given & {text.replace("_", "-") for text in texts}:
                 missing.append(max(texts, key=len))
-        elif name == "mark_flag_as_required" and texts and f"--{texts[0]}".replace("_", "-") not in given:
-            missing.append(f"--{texts[0]}")
+        elif name in ("mark_flag_as_required", "mark_flags_as_required") and call.args:
+            named = _literal(call.args[0])
+            flags = [f"--{flag}" for flag in (named if isinstance(named, list) else [named])]
+            missing += [flag for flag in flags if flag.replace("_", "-") not in given]
     return missing
 
 

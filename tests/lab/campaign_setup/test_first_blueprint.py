@@ -41,6 +41,7 @@ MODULE = "import os\nos.environ['A'] = '1'\n\n\ndef train(rank):\n    print('los
         ({"ppo.py": MAIN, "sac.py": MAIN}, "", ["python ppo.py", "python sac.py"]),
         ({"run.sh": "docker run -t image ${@:2}", "src/main.py": MAIN}, "python src/main.py", None),  # pymarl
         ({"gae/train.py": MAIN, "README.md": "```\npython train.py\n```"}, "cd gae && python train.py", None),
+        ({"config.py": MODULE, "train/train.py": MAIN}, "python train/train.py", None),  # light_mappo
         ({"scripts/a_train.py": MAIN, "scripts/b_train.py": MAIN}, "",
          ["python scripts/a_train.py", "python scripts/b_train.py"]),
     ],
@@ -55,7 +56,7 @@ def test_which_program_trains(tmp_path: Path, files: dict[str, str], command: st
 
 def test_what_the_readme_types(tmp_path: Path) -> None:
     (tmp_path / "train.py").touch()
-    lines = ["$ CUDA_VISIBLE_DEVICES=0 python train.py \\", "  --env hopper  # for hours", "python train.py --eval"]
+    lines = ["(env) $ CUDA_VISIBLE_DEVICES=0 python train.py \\", "  --env hopper  # hours", "python train.py --eval"]
     lines += ["python other.py", "python -m torch.distributed.launch --use_env train.py --x 1", "python is slow"]
     (tmp_path / "README.md").write_text("\n".join(lines))
     assert [*typed_commands(tmp_path)] == [
