@@ -115,6 +115,20 @@ def _home() -> Path:
         ) from error
 
 
+@contextlib.contextmanager
+def state_usable(directory: Path) -> Iterator[None]:
+    """Raise EnvironmentUnusable where the state directory, or a directory in it, cannot be read or written."""
+    try:
+        yield
+    except OSError as error:
+        raise EnvironmentUnusable(
+            f"the state directory {directory} cannot be used: {error.strerror}",
+            hint="set XDG_STATE_HOME to a directory that this user (or sandbox) may write",
+            fix='export XDG_STATE_HOME="$PWD/.state"',
+            code="state_unusable",
+        ) from error
+
+
 class Index:
     """The runs of this account. Raises EnvironmentUnusable if the directory cannot be read or written."""
 
@@ -244,17 +258,8 @@ class Index:
         directory.mkdir(parents=True, exist_ok=True)
         return directory
 
-    @contextlib.contextmanager
-    def _usable(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise EnvironmentUnusable(
-                f"the index of runs in {self.directory} cannot be used: {error.strerror}",
-                hint="set XDG_STATE_HOME to a directory that this user (or sandbox) may write",
-                fix='export XDG_STATE_HOME="$PWD/.state"',
-                code="state_unusable",
-            ) from error
+    def _usable(self) -> contextlib.AbstractContextManager[None]:
+        return state_usable(self.directory)
 
 
 def _names(directory: Path) -> list[str]:

@@ -13,8 +13,8 @@ from tests.commands.rows import ledger_rows
 
 pytestmark = pytest.mark.system
 
-SINCE = "steps are recognised from the output; before the first one, a run is ended if it prints nothing new"
-WRITTEN = "after the start if no step is recognised, whatever is printed; steps are recognised from the output"
+SINCE = "recognised from the output; before it, a run that prints nothing new"
+WRITTEN = "after the start if no step is recognised from the output, whatever is printed"
 
 
 def rule(bench: Any, path: Path, *flags: object, **env: str) -> str:
@@ -30,14 +30,14 @@ FROM_HERE = {"AUTORESEARCH_FIRST_STEP_TIMEOUT": "7m"}
 @pytest.mark.parametrize(
     ("values", "flags", "environment", "expected"),
     [
-        ({}, (), {}, f"{SINCE} for 20 minutes"),
-        ({}, (), FROM_HERE, f"{SINCE} for 7 minutes"),  # of the environment or the project: a default
+        ({}, (), {}, f"{SINCE} for 20 minutes is ended"),
+        ({}, (), FROM_HERE, f"{SINCE} for 7 minutes is ended"),  # of the environment or the project: a default
         ({}, ("--first-step-timeout", "9m"), {}, f"ended 9 minutes {WRITTEN}"),  # enforced as written
         ({"first_step": "6 minutes"}, (), FROM_HERE, f"ended 6 minutes {WRITTEN}"),
         ({"notes": "- step_line: pairs it"}, (), {}, KNOWN),
         ({"notes": "- trainer: verl"}, (), {}, KNOWN),
         ({"notes": "- trainer: verl"}, ("--first-step-timeout", "5m"), {}, STRICT),
-        ({"notes": "- validation_line: pairs it"}, (), {}, f"{SINCE} for 20 minutes"),
+        ({"notes": "- validation_line: pairs it"}, (), {}, f"{SINCE} for 20 minutes is ended"),
     ],
 )
 def test_check_and_plan_say_what_ends_it(
@@ -52,20 +52,20 @@ def test_check_and_plan_say_what_ends_it(
 
 def test_a_limit_of_the_project_is_a_default(bench: Any) -> None:
     (bench.repo / "autoresearch.yaml").write_text("first_step_timeout: 8m\n")
-    assert rule(bench, bench.unknown("print('hello')")) == f"{SINCE} for 8 minutes"
+    assert rule(bench, bench.unknown("print('hello')")) == f"{SINCE} for 8 minutes is ended"
 
 
 def test_a_new_blueprint_leaves_the_first_step_to_the_default(bench: Any) -> None:
     bench.ask("blueprint", "new", "new.md", "--purpose", "p", "--command", "python x.py", "--max-time", "10m")
     checked = bench.ask("blueprint", "check", "new.md")
-    assert checked["first_step_rule"] == f"{SINCE} for 20 minutes"
+    assert checked["first_step_rule"] == f"{SINCE} for 20 minutes is ended"
     assert "limits_crossed" not in [finding["code"] for finding in checked["findings"]]
 
 
 def test_it_lives_as_long_as_it_prints_and_nothing_was_measured(bench: Any) -> None:
     path = bench.unknown("import time\nfor n in range(30):\n    print('all well', n)\n    time.sleep(0.2)\n")
     code, out, err = bench.here("run", path, "--json", AUTORESEARCH_FIRST_STEP_TIMEOUT="4s")
-    assert f"first step: {SINCE} for 4 seconds" in err
+    assert f"first step: {SINCE} for 4 seconds is ended" in err
     done = json.loads(out)
     assert (code, done["ending"], done["verdict"]) == (0, "finished", "keep")
     assert (done["verdict_reason"], done["exit_code"], done["metrics"]) == ("nothing was measured", 0, {})

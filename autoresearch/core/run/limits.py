@@ -35,11 +35,10 @@ class Limits:
         steps_known: whether the trainer is a named one, or the blueprint declares the format of its step lines.
         """
         limit = spoken(self.first_step_s)
-        unknown = "steps are recognised from the output"
         if self.first_step_since_output:
-            return f"{unknown}; before the first one, a run is ended if it prints nothing new for {limit}"
+            return f"recognised from the output; before it, a run that prints nothing new for {limit} is ended"
         if not steps_known:
-            return f"ended {limit} after the start if no step is recognised, whatever is printed; {unknown}"
+            return f"ended {limit} after the start if no step is recognised from the output, whatever is printed"
         if self.strict_first_step:
             return f"ended {limit} after the start if there is no first step, whatever the run is doing"
         cap = spoken(self.first_step_cap_s)

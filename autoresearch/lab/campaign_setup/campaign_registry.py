@@ -15,7 +15,7 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.index import state_home
+from autoresearch.records.index import state_home, state_usable
 from autoresearch.records.rundir import locked, read_json, write_json
 
 LAST_CAMPAIGN = "last-campaign"  # the name that stands for the newest campaign, as `last` does for the newest run
@@ -111,7 +111,7 @@ def unfinished(parts: Parts) -> list[KnownCampaign]:
 def register(campaign_spec: CampaignSpec, parts: Parts) -> CampaignSpec:
     """Make a campaign known to commands in any directory; returns its spec, with a result directory of its own."""
     folder = _folder(parts)
-    with locked(folder / ".lock"):
+    with state_usable(folder), locked(folder / ".lock"):
         campaign_spec = with_own_results(campaign_spec, parts)
         record = {
             "name": campaign_spec.name,

@@ -57,9 +57,9 @@ def create(proposed: ProposedCampaign, parts: Parts) -> CampaignDir:
 
     campaign_dir, checkout = proposed.campaign_dir, proposed.base.checkout
     check_local(proposed.spec.tmux_socket, parts, checkout)
-    make_directory(campaign_dir.path)
     plugins = used_by(proposed.spec, proposed.trainer_settings.trainer.name)
     spec = campaign_registry.register(replace(proposed.spec, plugins=plugins), parts)  # first: it is found at once
+    make_directory(campaign_dir.path)
     for path in (campaign_dir.path.parent, Path(spec.result_dir)):
         if pattern := pattern_for(checkout, path):
             exclude(checkout, pattern)
