@@ -131,7 +131,7 @@ def test_a_campaign_without_a_metric_takes_the_one_score_that_a_run_printed_or_n
     bench.unknown(script.replace("loss", "val_loss").replace("held-out", "val"))
     run = bench.ask("run", path)["run"]
     refused = bench.ask(*words, check=2)["error"]
-    assert f"{run} printed val_loss, val_accuracy" in refused["hint"]
+    assert f"none is named; {run} printed val_loss, val_accuracy" in refused["message"]
 
 
 @pytest.mark.parametrize("redirected", ["> $LOG_DIR/run.log 2>&1", '>> "$LOG_DIR/run.log" 2>&1', "&> $LOG_DIR/run.log"])
