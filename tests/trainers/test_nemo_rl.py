@@ -30,27 +30,6 @@ def said(tmp_path: Path, text: str) -> list[Event]:
     return read(tmp_path / "run.log")
 
 
-def test_the_sample() -> None:
-    start, first, middle, second = read(SAMPLES / "nemo_grpo.log")
-    assert start == (
-        "validation",
-        0,
-        {"validation/accuracy": 0.2031, "validation/avg_length": 311.4, "validation/num_samples": 256.0},
-    )
-    assert first == (
-        "step",
-        1,
-        {
-            "train/loss": -0.0022,
-            "train/gen_kl_error": 0.0009,
-            "train/reward": 0.1875,
-            "train/mean_gen_tokens_per_sample": 512.375,
-        },
-    )
-    assert (middle[0], middle[1], middle[2]["validation/accuracy"]) == ("validation", 2, 0.3125)
-    assert (second[0], second[1], second[2]["train/reward"]) == ("step", 2, 0.25)
-
-
 def mark(what: str, n: int, of: int) -> str:
     return f"\n{'=' * 25} {what} {n}/{of} {'=' * 25}\n"
 

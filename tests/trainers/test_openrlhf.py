@@ -8,7 +8,6 @@ import pytest
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
-from autoresearch.readers.read import read_source
 from autoresearch.trainers.openrlhf import OpenRlhf
 from tests.line_signals import told
 
@@ -16,14 +15,6 @@ SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 OPEN = OpenRlhf()
 LOGGED = "INFO 03-02 10:12:12 ppo_trainer.py:547] "
 ASYNC = "INFO 03-02 10:12:12 ppo_trainer_async.py:244] "
-
-
-def test_the_sample() -> None:
-    step, evaluation = read_source(Source(SourceFormat.CONSOLE, "openrlhf.log"), SAMPLES, 0, OPEN).readings
-    assert (step.kind.value, step.step, len(step.metrics)) == ("step", 1, 12)
-    assert (step.metrics["kl"], step.metrics["ppo_kl"], step.metrics["reward"]) == (0.000213, 0.0, 0.5)
-    assert (evaluation.kind.value, evaluation.step) == ("validation", 1)
-    assert dict(evaluation.metrics) == {"eval_aime_pass4": 0.3, "eval_aime_pass1": 0.12}
 
 
 @pytest.mark.parametrize(

@@ -7,34 +7,13 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
-from autoresearch.readers.read import read_source
 from autoresearch.trainers.slime import Slime
 from tests.line_signals import told
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 SLIME = Slime()
 AT = "[2026-04-15 07:58:10] train_metric_utils.py:139 - "
-
-
-def test_the_sample() -> None:
-    step, evaluation = read_source(Source(SourceFormat.CONSOLE, "slime.log"), SAMPLES, 0, SLIME).readings
-    assert (step.kind, step.step, evaluation.kind, evaluation.step) == (SignalKind.STEP, 0, SignalKind.VALIDATION, 0)
-    wanted = {
-        "rollout/raw_reward": 0.421875,
-        "train/kl_loss": 0.0,
-        "train/ppo_kl": 0.0,
-        "train/entropy_loss": 0.18443581461906433,
-        "train/critic-value_loss": 0.51,
-        "perf/rollout_time": 371.1796889305115,
-        "perf/step_time": 460.2,
-    }
-    assert {key: step.metrics[key] for key in wanted} == wanted
-    assert step.metrics["train/grad_norm"] != step.metrics["train/grad_norm"]
-    assert "train/step" not in step.metrics
-    assert evaluation.metrics["eval/aime"] == 0.1333
-    assert evaluation.metrics["eval/aime-pass@8"] == 0.4
 
 
 @pytest.mark.parametrize(

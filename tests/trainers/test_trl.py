@@ -24,20 +24,6 @@ def read(path: Path) -> list[tuple[str, int, dict[str, float]]]:
     return [(r.kind.value, r.step, dict(r.metrics)) for r in found]
 
 
-def test_version_5_with_its_bar() -> None:
-    found = read(SAMPLES / "trl_v5_tqdm.log")
-    assert [(kind[0], n) for kind, n, _ in found] == [
-        *(("s", 1), ("s", 2), ("s", 3), ("v", 3)),
-        *(("s", 4), ("s", 5), ("s", 6), ("v", 6)),
-    ]
-    rewards = [0.04573, 0.05981, 0.02939, 0.0747, 0.07766, 0.07217]
-    assert [metrics["reward"] for kind, _, metrics in found if kind == "step"] == rewards
-    assert [metrics["eval_reward"] for kind, _, metrics in found if kind == "validation"] == [0.04978, 0.0375]
-    assert found[0][2]["kl"] == 0.0
-    assert found[0][2]["loss"] == 7.451e-08
-    assert len(found[0][2]) == 25
-
-
 @pytest.mark.parametrize("name", ["trl_v5_grpo.log", "trl_v5_beta0.log", "trl_v5_no_bar.log"])
 def test_what_the_blueprint_that_ships_really_prints(name: str) -> None:
     """TRL 1.16 on transformers 5.23: an evaluation before the first step, bars of loading weights, warnings."""
@@ -47,12 +33,6 @@ def test_what_the_blueprint_that_ships_really_prints(name: str) -> None:
     assert found[0][2]["eval_reward"] == 0.3211
     kls = [] if name == "trl_v5_beta0.log" else [0.0, 0.006366, 0.01609, 0.02877, 0.02426, 0.02656]
     assert [metrics["kl"] for _, _, metrics in found if "kl" in metrics] == kls
-
-
-def test_version_4_without_a_bar() -> None:
-    (kind, n, step), (evaluation, m, metrics) = read(SAMPLES / "trl_v4.log")
-    assert (kind, n, evaluation, m) == ("step", 1, "validation", 1)
-    assert (step["reward"], step["kl"], metrics["eval_reward"]) == (0.10131250045378692, 0.0, 0.31)
 
 
 def test_a_bar_says_how_many_steps_lie_between(tmp_path: Path) -> None:
