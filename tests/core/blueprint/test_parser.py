@@ -37,17 +37,12 @@ def example(name: str) -> Blueprint:
     return parse_blueprint(path.read_bytes(), path.name)
 
 
-# what stands in blueprints/: slug, codebase, venv, recipe, last line of the command, results, max, first step
+# one of each dialect in blueprints/: slug, codebase, venv, recipe, last line of the command, results, max, first step
 EXPECTED = {
     "quickstart.md": (
         "quickstart", "./", "", "blueprints/recipes/quickstart.yaml",
         "python -m autoresearch.tinygrpo --conf blueprints/recipes/quickstart.yaml",
         "./auto_agent/exp_results/quickstart/", 600.0, 120.0,
-    ),
-    "campaign.md": (
-        "quickstart-campaign", "./", "", "blueprints/recipes/campaign.yaml",
-        "python -m autoresearch.tinygrpo --conf blueprints/recipes/campaign.yaml",
-        "./auto_agent/exp_results/quickstart-campaign/", 300.0, 120.0,
     ),
     "examples/classic_numbered.md": (
         "find-out-whether-qwen2-5-7b-learns-gsm8k", "/data/projects/agentjet",
@@ -84,51 +79,6 @@ EXPECTED = {
         "--skip-check-avail-gpu",
         "/data/results/gsm8k_kl_001", 43200.0, 1800.0,
     ),
-    "examples/nemo_rl.md": (
-        "does-a-smaller-kl-penalty-help-nemo-rl-o", "/data/projects/nemo-rl",
-        "/data/projects/nemo-rl/.venv/bin/python", "/data/recipes/nemo-rl-grpo.yaml",
-        "  loss_fn.reference_policy_kl_penalty=0.001", "/data/results/nemo_rl_grpo", 28800.0, 2700.0,
-    ),
-    "examples/trl.md": (
-        "a-kl-penalty-for-trl-s-grpo", "/data/projects/trl", "/data/venvs/trl/bin/python",
-        "/data/recipes/trl-grpo.yaml",
-        "trl grpo --config /data/recipes/trl-grpo.yaml --beta 0.04", "/data/results/trl_grpo", 14400.0, 1200.0,
-    ),
-    "examples/trl_tiny.md": (
-        "trl-in-a-minute", "./", ".venv-trl/bin/python", "blueprints/recipes/trl-tiny.yaml",
-        "python blueprints/trl/tiny_grpo.py --config blueprints/recipes/trl-tiny.yaml",
-        "./auto_agent/exp_results/trl_tiny/", 1200.0, 600.0,
-    ),
-    "examples/openrlhf.md": (
-        "reinforce-without-a-critic-in-openrlhf", "/data/projects/OpenRLHF", "/data/venvs/openrlhf/bin/python", "",
-        "  --ckpt.path /data/results/openrlhf_rb/checkpoints --ckpt.output_dir /data/results/openrlhf_rb/model",
-        "/data/results/openrlhf_rb", 43200.0, 2700.0,
-    ),
-    "examples/agentjet.md": (
-        "does-agentjet-learn-gsm8k-faster-with-a", "/data/projects/agentjet", "/data/venvs/agentjet/bin/python",
-        "/data/recipes/agentjet.yaml",
-        "python -m ajet.launcher --conf /data/recipes/agentjet.yaml --skip-check-avail-gpu --with-ray",
-        "/data/results/agentjet_gsm8k", 43200.0, 1800.0,
-    ),
-    "examples/agentjet_swarm.md": (
-        "a-coding-agent-trained-through-agentjet", "/data/projects/agentjet",
-        "/data/projects/agentjet/.venv/bin/python", "", "python tutorial/opencode_build_aime/agent_roll.py",
-        "/data/results/aime_swarm", 43200.0, 2400.0,
-    ),
-    "examples/verl.md": (
-        "grpo-on-gsm8k-with-verl-at-a-higher-lear", "/data/projects/verl", "/data/venvs/verl/bin/python", "",
-        "  trainer.total_training_steps=105 trainer.test_freq=15 trainer.n_gpus_per_node=8 trainer.nnodes=1",
-        "/data/results/verl_gsm8k", 28800.0, 1800.0,
-    ),
-    "examples/slime.md": (
-        "what-the-kl-loss-costs-slime-on-dapo-mat", "/data/projects/slime", "/data/venvs/slime/bin/python", "",
-        "  --save /data/results/slime_kl/checkpoints --save-interval 50", "/data/results/slime_kl", 57600.0, 3600.0,
-    ),
-    "examples/slime_coding_agent.md": (
-        "a-coding-agent-in-a-sandbox-trained-with", "/data/projects/slime", "/data/venvs/slime/bin/python", "",
-        "bash /data/projects/slime/examples/coding_agent_rl/run_qwen36_35b_a3b_swe_8nodes.sh",
-        "/data/results/slime_swe", 259200.0, 7200.0,
-    ),
 }  # fmt: skip
 
 
@@ -159,22 +109,18 @@ def test_the_notes_of_the_shipped_blueprints() -> None:
     assert example("examples/bare_paragraphs.md").notes.first_step == "kl"
 
 
-def test_every_shipped_blueprint_is_expected_here() -> None:
-    assert {str(p.relative_to(EXAMPLES)) for p in EXAMPLES.rglob("*.md")} == set(EXPECTED)
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_every_dialect(name: str) -> None:
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.md")), ids=lambda path: path.stem)
+def test_a_shipped_blueprint(path: Path) -> None:
+    name = str(path.relative_to(EXAMPLES))
     b = example(name)
-    last = b.launch_command.splitlines()[-1]
-    assert EXPECTED[name] == (
-        *(b.slug, b.codebase_dir, b.venv_exe, b.yaml_path, last, b.result_dir),
-        *(b.max_time_s, b.first_step_s),
-    )
     assert len(b.purpose) > 40
     assert b.notes.trainer == TRAINERS.get(name, "")
     assert set(b.lines) >= set(SECTIONS)
     assert b.findings == ()
+    if name in EXPECTED:
+        last = b.launch_command.splitlines()[-1]
+        said = (b.slug, b.codebase_dir, b.venv_exe, b.yaml_path, last, b.result_dir, b.max_time_s, b.first_step_s)
+        assert said == EXPECTED[name]
 
 
 def test_a_quoted_blueprint_is_taken_out_of_its_fence() -> None:
