@@ -112,7 +112,7 @@ def _printed(blueprint: Path, index: Index) -> tuple[str, list[str]]:
     for entry in index.by_blueprint(str(blueprint)):
         try:
             shown = readout.of_run(RecordedRun.read(RunDir(Path(entry.run_dir)))).shown
-        except NotFoundError:  # it was removed
+        except (OSError, NotFoundError):  # it was removed
             continue
         if names := list(dict.fromkeys(name for reading in shown for name in reading.metrics)):
             return entry.run, names

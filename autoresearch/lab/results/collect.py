@@ -1,6 +1,6 @@
 """Collect a run that is over: results, ledger row, finish flag. Idempotent, safe to rerun after any kill.
 
-    FinishedRun -> ExaminedRun -> Judgement -> Collected -> LedgerRow
+    FinishedRun -> ExaminedRun -> Judgement -> Outcome -> LedgerRow
 
 The records are written in this order: results.md, the row if it is absent, finish.flag, collected.json, and removal
 from the index of living runs. Each step may be skipped or repeated without harm, so a kill between any two of them is
@@ -18,7 +18,7 @@ from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.run.ending import NOTHING_MEASURED
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.notices import run_notices
-from autoresearch.lab.results.collected import Collected, collected_run
+from autoresearch.lab.results.collected import charged, outcome_of, row_of, warnings_of
 from autoresearch.lab.results.finished_run import clear_secrets, examine, sha256
 from autoresearch.lab.results.judge import judge, judging
 from autoresearch.lab.results.results_file import render_results
@@ -52,35 +52,32 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
 
 
 def _collect(finished: FinishedRun, state: CampaignState | None) -> Outcome:
-    directory, foreign = _document_dir(finished)
+    spec, (directory, foreign) = finished.spec, _document_dir(finished)
     examined = replace(examine(finished, in_campaign=state is not None), foreign=foreign)
-    run = collected_run(examined, judge(examined, state), directory / "results.md")
+    judgement = judge(examined, state)
+    outcome = outcome_of(examined, judgement, directory / "results.md")
     failpoint("collect.measured")
-    run = replace(run, outcome=replace(run.outcome, results=_write_results(run)))
+    text = render_results(examined, outcome, warnings_of(examined, judgement))
+    outcome = replace(outcome, results=_write_results(outcome, text))
     failpoint("collect.results_written")
     with contextlib.suppress(EnvironmentUnusable):
-        _append_events(run.outcome)
-    _write_row(run, directory, state)
-    finish_flag.write(directory, _flag(run.outcome))
-    failpoint("collect.flag_written")
-    if state is None:  # before the last record: after a kill between the two, it is handed over again
-        run_notices.announce_end(run.outcome)
-        failpoint("collect.announced")
-    write_collected(run.outcome)
-    return run.outcome
-
-
-def _write_row(collected: Collected, directory: Path, state: CampaignState | None) -> None:
-    spec = collected.outcome.spec
-    unjudged = not collected.judgement.judged and spec.why != "confirm"
-    if state is not None and unjudged:  # first, as its row then counts less
-        campaign_records.add(CampaignDir(Path(spec.ledger).parent).verdicts, "smoke", index=spec.index, run=spec.run)
-    row, ledger = collected.row(state), Path(spec.ledger)
+        _append_events(outcome)
+    ledger = Path(spec.ledger)
+    if state is not None and not judgement.judged and spec.why != "confirm":  # first, as its row then counts less
+        campaign_records.add(CampaignDir(ledger.parent).verdicts, "smoke", index=spec.index, run=spec.run)
+    row = charged(row_of(examined, judgement, outcome), state)
     fresh = Ledger(ledger).append_once(row) if state is None else evidence.record(ledger, row)
     failpoint("collect.row_written")
     if fresh or not journal.holds(directory, VERDICT):  # a kill may have come between the row and its line
         with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the journal
-            _append_journal(directory, collected.outcome)
+            _append_journal(directory, outcome)
+    finish_flag.write(directory, _flag(outcome))
+    failpoint("collect.flag_written")
+    if state is None:  # before the last record: after a kill between the two, it is handed over again
+        run_notices.announce_end(outcome)
+        failpoint("collect.announced")
+    write_collected(outcome)
+    return outcome
 
 
 def _has_row(finished: FinishedRun) -> bool:
@@ -105,15 +102,15 @@ def _document_dir(finished: FinishedRun) -> tuple[Path, tuple[str, ...]]:
     return result_dir, tuple(foreign)
 
 
-def _write_results(collected: Collected) -> Path:
+def _write_results(outcome: Outcome, text: str) -> Path:
     """Write results.md and return its path: beside the log if the result directory is full or read-only."""
-    path, text = collected.outcome.results, render_results(collected)
+    path = outcome.results
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_page(path, text)
         return path
     except OSError:
-        other = collected.outcome.rundir.path / path.name
+        other = outcome.rundir.path / path.name
         write_page(other, text.replace(str(path), str(other)))
         return other
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign.state import CampaignState
@@ -10,7 +10,6 @@ from autoresearch.core.controller.scheduler import tried_again
 from autoresearch.core.run.ending import (
     EVALUATION_FAILED,
     FROM_ITS_PLACE,
-    HUNG_AFTER_END,
     METRIC_UNREAD,
     NO_STEP,
     PENDING,
@@ -34,62 +33,23 @@ UNMEASURED = (EVALUATION_FAILED, METRIC_UNREAD, NO_STEP)  # failures of runs tha
 MOST_WARNINGS = 8  # of a measurement, kept in the records
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """A finished run with its verdict, ready to be written down."""
-
-    examined: ExaminedRun
-    judgement: Judgement
-    outcome: Outcome
-    doubt: str  # "" unless the training printed another value than was measured
-
-    def row(self, state: CampaignState | None) -> LedgerRow:
-        """Its row in the ledger. `state`: of its campaign; None for a single run."""
-        examined, outcome = self.examined, self.outcome
-        spec, end = outcome.spec, outcome.exit
-        memory = end.gpu_memory_bytes if end.gpu_memory_bytes else end.peak_memory_bytes
-        doubts = (self.doubt, self.judgement.copy, end.idle_gpus, HUNG_AFTER_END if examined.hung_after_end else "")
-        row = replace(
-            LedgerRow.of_spec(spec),
-            metric_value=outcome.metric_value,
-            memory_gb=round(memory / 1e9, 3) if memory else None,
-            elapsed_min=round((end.duration_s + float((end.evaluation or {}).get("seconds", 0.0))) / 60, 3),
-            job_id=_job_id(outcome),
-            log_path=str(outcome.rundir.log),
-            status=outcome.verdict.value,
-            standing=outcome.standing,
-            description=_description(outcome, self.judgement.reason),
-            ending=end.ending.value,
-            returncode=end.returncode,
-            metric_noise=self.judgement.noise,
-            metric_step=outcome.metric_step,
-            best_value=outcome.best_value,
-            steps=examined.steps,
-            first_step_s=end.first_step_s,
-            failure=outcome.failure,
-            run_dir=str(outcome.rundir.path),
-            started=end.started or spec.created,
-            ended=end.ended,
-            run_urls=" ".join(outcome.run_urls),
-            flags="; ".join(filter(None, (*examined.tampered, *examined.foreign, examined.changed, *doubts))),
-        )
-        return charged(row, state)
-
-
-def collected_run(examined: ExaminedRun, judgement: Judgement, results: Path) -> Collected:
-    """The outcome of a judged run. `results`: where its document will be."""
-    finished, measurement, doubt = examined.finished, examined.measurement, _doubt(examined, judgement.noise)
-    spec, end = finished.spec, finished.exit
+def warnings_of(examined: ExaminedRun, judgement: Judgement) -> tuple[str, ...]:
+    """What there is to doubt of a run, in sentences."""
+    finished, end = examined.finished, examined.finished.exit
     # of a run that ended well although its trainer has a name for what it printed
     error = f"{end.error_kind}: {end.error}" if end.ending is Ending.FINISHED and end.error_kind else ""
-    hung = HUNG_AFTER_END if examined.hung_after_end else ""
-    own = filter(None, (spec.unkept, doubt, error, end.idle_gpus, hung))
-    warnings = (*own, *examined.foreign, *measurement.warnings)
+    own = (finished.spec.unkept, _doubt(examined, judgement), error, end.idle_gpus, examined.hung)
+    return (*filter(None, own), *examined.foreign, *examined.measurement.warnings)
+
+
+def outcome_of(examined: ExaminedRun, judgement: Judgement, results: Path) -> Outcome:
+    """The outcome of a judged run. `results`: where its document will be."""
+    finished, measurement = examined.finished, examined.measurement
     failure, line = _failure(examined, judgement)
-    outcome = Outcome(
+    return Outcome(
         rundir=finished.rundir,
-        spec=spec,
-        exit=end,
+        spec=finished.spec,
+        exit=finished.exit,
         verdict=judgement.verdict,
         verdict_reason=judgement.reason,
         pending=judgement.pending,
@@ -101,20 +61,49 @@ def collected_run(examined: ExaminedRun, judgement: Judgement, results: Path) ->
         failure_line=line,
         results=results,
         steps_read=mask_text(measurement.summary),
-        warnings=tuple(mask_text(text)[:500] for text in warnings[:MOST_WARNINGS]),
-        run_urls=urls_in(Path(spec.run_dir) / "run.log"),
+        warnings=tuple(mask_text(text)[:500] for text in warnings_of(examined, judgement)[:MOST_WARNINGS]),
+        run_urls=urls_in(Path(finished.spec.run_dir) / "run.log"),
     )
-    examined = replace(examined, measurement=replace(measurement, warnings=warnings))
-    return Collected(examined, judgement, outcome, doubt)
 
 
-def _doubt(examined: ExaminedRun, noise: float | None) -> str:
+def row_of(examined: ExaminedRun, judgement: Judgement, outcome: Outcome) -> LedgerRow:
+    """Its row in the ledger, for a run of its own; `charged` adds what only a campaign knows."""
+    spec, end = outcome.spec, outcome.exit
+    memory = end.gpu_memory_bytes if end.gpu_memory_bytes else end.peak_memory_bytes
+    doubts = (_doubt(examined, judgement), judgement.copy, end.idle_gpus, examined.hung)
+    return replace(
+        LedgerRow.of_spec(spec),
+        metric_value=outcome.metric_value,
+        memory_gb=round(memory / 1e9, 3) if memory else None,
+        elapsed_min=round((end.duration_s + float((end.evaluation or {}).get("seconds", 0.0))) / 60, 3),
+        job_id=_job_id(outcome),
+        log_path=str(outcome.rundir.log),
+        status=outcome.verdict.value,
+        standing=outcome.standing,
+        description=_description(outcome),
+        ending=end.ending.value,
+        returncode=end.returncode,
+        metric_noise=judgement.noise,
+        metric_step=outcome.metric_step,
+        best_value=outcome.best_value,
+        steps=examined.steps,
+        first_step_s=end.first_step_s,
+        failure=outcome.failure,
+        run_dir=str(outcome.rundir.path),
+        started=end.started or spec.created,
+        ended=end.ended,
+        run_urls=" ".join(outcome.run_urls),
+        flags="; ".join(filter(None, (*examined.tampered, *examined.foreign, examined.changed, *doubts))),
+    )
+
+
+def _doubt(examined: ExaminedRun, judgement: Judgement) -> str:
     """A warning if the training printed another metric value than was measured, beyond noise; otherwise ""."""
     objective, measurement = examined.finished.spec.objective, examined.measurement
     if objective is None or measurement.printed is None or measurement.last is None:
         return ""
     printed, measured = measurement.printed[1], measurement.last[1]
-    if abs(printed - measured) <= max(APART_SD * (noise or 0.0), APART * max(abs(printed), abs(measured))):
+    if abs(printed - measured) <= max(APART_SD * (judgement.noise or 0.0), APART * max(abs(printed), abs(measured))):
         return ""
     return f"the training printed {objective.metric} = {printed:g}, the evaluation measured {measured:g}"
 
@@ -175,9 +164,9 @@ def charged(row: LedgerRow, state: CampaignState | None) -> LedgerRow:
     return replace(row, agent_usd=cost.usd, agent_tokens=cost.tokens, flags=flags, standing=standing)
 
 
-def _description(outcome: Outcome, reason: str) -> str:
+def _description(outcome: Outcome) -> str:
     """One line for the ledger: the purpose, what went wrong if something did, else the numbers of the decision."""
-    purpose = " ".join(outcome.spec.purpose.split())[:200]
+    purpose, reason = " ".join(outcome.spec.purpose.split())[:200], outcome.verdict_reason
     if outcome.exit.ending in BADLY and not outcome.hung_after_end:
         return f"{purpose} [{outcome.exit.ending.wording}: {outcome.failure or outcome.exit.reason}]"[:300]
     if outcome.failure in UNMEASURED:

@@ -49,9 +49,9 @@ class ExaminedRun:
         return max([*measured, *([] if seen is None else [seen])], default=None)
 
     @property
-    def hung_after_end(self) -> bool:
-        """Whether its training was over when it hung, so that it is measured as one that finished."""
-        return self.failure is not None and self.failure.note == HUNG_AFTER_END
+    def hung(self) -> str:
+        """That its training was over when it hung, so that it is measured as one that finished; "" for any other."""
+        return HUNG_AFTER_END if self.failure is not None and self.failure.note == HUNG_AFTER_END else ""
 
     @property
     def idle(self) -> str:
@@ -62,7 +62,7 @@ class ExaminedRun:
     def judged_end(self) -> ExitRecord:
         """How it ended, for the judge."""
         end = self.finished.exit
-        return replace(end, ending=Ending.FINISHED) if self.hung_after_end else end
+        return replace(end, ending=Ending.FINISHED) if self.hung else end
 
     @property
     def needs_metric(self) -> bool:

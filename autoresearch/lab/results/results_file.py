@@ -9,7 +9,8 @@ from autoresearch.core.diagnosis.families import table
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.lab.campaign_report.formatting import cell, minutes, number, stamp
 from autoresearch.lab.disk.usage import gb
-from autoresearch.lab.results.collected import Collected
+from autoresearch.lab.results.finished_run import ExaminedRun
+from autoresearch.lab.runs.outcome import Outcome
 from autoresearch.records import journal
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.runner.text import without_html
@@ -33,11 +34,10 @@ VALIDATION_PREFIXES = ("task_pass_rate@", "val-core/", "mean_reward", "eval_rewa
 MAX_COLUMNS = 7
 
 
-def render_results(collected: Collected) -> str:
+def render_results(examined: ExaminedRun, outcome: Outcome, warnings: Sequence[str]) -> str:
     """The text of results.md."""
     from autoresearch.lab.render import render
 
-    outcome, examined = collected.outcome, collected.examined
     spec, end, rundir = outcome.spec, outcome.exit, outcome.rundir
     steps, validations = examined.measurement.steps, examined.measurement.validations
     names = {name for reading in examined.measurement.readings for name in reading.metrics}
@@ -63,7 +63,7 @@ def render_results(collected: Collected) -> str:
         stride=stride,
         summary=[_summary(name, steps) for name in columns_of(steps, STEP_COLUMNS, limit=40)],
         timing=_timing(end, spec.sandbox),
-        warnings=examined.measurement.warnings,
+        warnings=warnings,
         places=[
             *(("log", rundir.log), ("events", rundir.events), ("run directory", rundir.path), ("ledger", spec.ledger)),
             *(("results", outcome.results), *(("tracker", url) for url in outcome.run_urls)),
