@@ -62,7 +62,7 @@ def init(
         following = ["autoresearch config show", new]
         if commands := [*(one for one, _ in typed_commands(root)), *likely_commands(root)]:
             following.insert(0, output.typed.again("--command", commands[0]))
-    elif not first["metric"] and not trying and str(root / BLUEPRINT) in wrote:
+    elif not first["metric"] and not (trying or first["candidates"]) and str(root / BLUEPRINT) in wrote:
         following.insert(0, output.typed.again("--try", "60s"))  # it reads what a run prints
     payload = {"path": str(root / project.FILE), "files": [*wrote], **first, **campaign, "remarks": remarks}
     lines = [_wrote(os.path.relpath(path) if near else path, words) for path, words in wrote.items()]
@@ -164,7 +164,7 @@ def _blueprint_file(
     root, purpose, given = path.parent, "", bool(command)
     there = path.read_text(encoding="utf-8") if path.exists() else None
     if there is not None and not trying:
-        return {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": ""}
+        return {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": "", "candidates": []}
     command = command or training_command(root)
     if there is not None and there != render_blueprint(first.first_blueprint(root, command, "", "", path)):
         hint = f"remove {path.name}, and type it again; or name the metric there: `- metric: NAME`"
@@ -212,6 +212,7 @@ def _blueprint_file(
         "metric": metric,
         "metric_line": number.printed if number else None,
         "direction": fields.direction,
+        "candidates": [one.name for one in likely],
         "remarks": remarks,
     }
 

@@ -41,9 +41,9 @@ def training_command(directory: Path) -> str:
     usual = [name for name in SCRIPTS if (directory / name).is_file() and _starts(directory / name)]
     importing = [one for one in usual if any(_imports(directory / one, Path(other)) for other in usual if other != one)]
     found = [*importing[:1], *usual][:1] or _by_name(directory)
-    if len(found) != 1:
+    inside, _, name = found[0].rpartition("/") if len(found) == 1 else ("", "", "")
+    if not name or (inside and name not in ("train.py", "main.py")):
         return ""
-    inside, _, name = found[0].rpartition("/")
     moved = f"cd {inside} && python {name}"  # its README may start it there
     return moved if inside and moved in dict(typed_commands(directory)) else _started(directory, found[0])
 

@@ -42,13 +42,14 @@ MODULE = "import os\nos.environ['A'] = '1'\n\n\ndef train(rank):\n    print('los
         ({"run.sh": "docker run -t image ${@:2}", "src/main.py": MAIN}, "python src/main.py", None),  # pymarl
         ({"gae/train.py": MAIN, "README.md": "```\npython train.py\n```"}, "cd gae && python train.py", None),
         ({"config.py": MODULE, "train/train.py": MAIN}, "python train/train.py", None),  # light_mappo
+        ({"text/train_lm.py": MAIN, "vision/tools/run.py": MAIN}, "", ["python text/train_lm.py"]),  # deq
         ({"scripts/a_train.py": MAIN, "scripts/b_train.py": MAIN}, "",
          ["python scripts/a_train.py", "python scripts/b_train.py"]),
     ],
 )  # fmt: skip
 def test_which_program_trains(tmp_path: Path, files: dict[str, str], command: str, others: list[str] | None) -> None:
     for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert training_command(tmp_path) == command
     assert others is None or likely_commands(tmp_path) == others
