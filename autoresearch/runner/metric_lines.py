@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LONGEST = 20_000  # characters; a longer line carries no metrics
 _MOST_WORDS = 5  # of one name before a colon or an equals sign: `elapsed time per iteration (ms)`
 _MOST_PLAIN_WORDS = 8  # ... if none of them belongs to prose: `average undiscounted return per evaluation episode`
+_PROSE_FROM = 400  # characters of a line of which the words are counted: more than its numbers need are prose
 _FEW_WORDS = 2  # of one name before a number: `val loss 4.3`
 _PROSE = frozenset(
     "a an and are at but by for from in is its of on or so than that the then this to was we with".split()
@@ -213,7 +214,7 @@ def heading(text: str, words: str) -> str:
 
 
 def parse(text: str) -> ParsedLine | None:
-    """The pairs of a line without its prefixes; None if it has none."""
+    """The pairs of a line without its prefixes; None if it has none, and is no long prose either."""
     if not text or len(text) > LONGEST or "....." in text:  # dots lead from an option to its value
         return None
     if _TRACE.match(text):
@@ -244,7 +245,8 @@ def parse(text: str) -> ParsedLine | None:
     line.bare = line.bare and not _ARITHMETIC.search(text)
     if "train_runtime" in line.metrics:  # Hugging Face's summary at the end, whose values are those of no step
         return None
-    return line if line.steps or line.metrics else None
+    prose = not line.bare and len(text) > _PROSE_FROM  # in which a declared metric may stand
+    return line if line.steps or line.metrics or prose else None
 
 
 def metrics_of(text: str) -> dict[str, float]:
@@ -560,6 +562,10 @@ _MOST_PLANS = 512
 def _pairs(text: str, pairs: ParsedLine) -> None:
     """Add the pairs of a text to a line. The first line of its kind is read token by token, the others by a plan."""
     pieces = _NUMBER.split(text)
+    if len(text) > _PROSE_FROM and len(text.split()) > _MOST_PLAIN_WORDS * (len(pieces) + 1):
+        if "{" not in text and '"' not in text:  # in quotes may stand anything
+            pairs.bare = False
+            return
     between = tuple(pieces[::2])
     plan = _plans.get(between)
     if plan is not None:

@@ -338,7 +338,8 @@ class StepFinder:
         if line is not None:
             line.heading = heading(text, words)
             self._add_declared(line, words)
-        if (line is None or "%|" in words) and _SEPARATED.search(cells) and self._tables.begins(cells):
+        no_metrics = line is None or not line.metrics or "%|" in words
+        if no_metrics and _SEPARATED.search(cells) and self._tables.begins(cells):
             self._close()
             return
         if line is None or (line.quoted and not line.dump and not line.steps):

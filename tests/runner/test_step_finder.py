@@ -43,6 +43,8 @@ def test_a_declared_metric_needs_no_step_that_grew() -> None:
     assert found("loading\nPass Rate: 41 %\n", "pass_rate") == [(1, {"pass_rate": 41.0})]
     told = "".join(f"sweep {n}: energy of the lattice {n / 10} after cooling, 3 of 9\n" for n in range(1, 4))
     assert found(told, "energy of the lattice") == [(n, {"energy of the lattice": n / 10}) for n in range(1, 4)]
+    long = "".join(f"step {n} {'and so the lattice is warm ' * 30} with energy {n / 10}\n" for n in range(1, 4))
+    assert found(long, "energy") == [(n, {"energy": n / 10}) for n in range(1, 4)] and found(long) == []
     best = "".join(f"[Epoch {n}] val mIoU 0.{n}\nBest val mIoU 0.9 Epoch 1\n" for n in range(1, 4))
     assert found(best, "val mIoU") == [(n, {"val mIoU": n / 10}) for n in range(1, 4)]
 
