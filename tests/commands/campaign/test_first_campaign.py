@@ -186,7 +186,7 @@ def test_a_run_of_a_blueprint_that_is_not_there(bench: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "code", "what_to_do"),
     [
-        ("", "no_metric", "- metric: NAME"),
+        ("", "no_metric", "- metric: val loss"),
         (None, "no_campaign_file", "autoresearch init --command"),
     ],
 )
