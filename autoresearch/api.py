@@ -139,10 +139,9 @@ class Run:
     def result(self) -> dict[str, Any] | None:
         """What came of it, with the keys of `autoresearch wait --json` (docs/json.md); None while it runs."""
         from autoresearch.lab.runs.adopt import adopt
-        from autoresearch.lab.runs.outcome import as_payload
 
         _, outcome = adopt(self._rundir, real_parts())
-        return None if outcome is None else as_payload(outcome)
+        return None if outcome is None else outcome.payload()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for its end and its records, at most so many seconds; whether it has ended. It goes on regardless."""

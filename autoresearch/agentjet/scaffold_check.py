@@ -37,7 +37,7 @@ from autoresearch.agentjet.scaffold import (
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.run.scaffold import Endpoint, ScaffoldResult
 from autoresearch.errors import BlueprintError, EnvironmentUnusable, NotFoundError
-from autoresearch.records.secrets import MASK, mask_text
+from autoresearch.runner.masking import MASK, mask_text
 from autoresearch.runner.text import plain
 
 COLLECT_S = 300.0  # for a data set of millions of rows

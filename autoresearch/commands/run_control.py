@@ -19,7 +19,7 @@ from autoresearch.lab.runs import sessions
 
 if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
-    from autoresearch.lab.runs.outcome import Outcome
+    from autoresearch.records.recorded_run import Outcome
 
 ALONE = 3
 

@@ -29,7 +29,7 @@ from autoresearch.runner.log_follower import LogFollower
 
 if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
-    from autoresearch.lab.runs.outcome import Outcome
+    from autoresearch.records.recorded_run import Outcome
 
 REFRESH_S = 1.0
 SHOWN = 100  # characters of the newest output
@@ -213,17 +213,13 @@ def outcome_result(
     outcome: Outcome, *, exit_code: int = 0, more: Mapping[str, Any] | None = None, rings: bool = False
 ) -> CommandResult:
     """What happened and where the records are, with `more` keys."""
-    from autoresearch.lab.runs.outcome import as_payload
-
-    payload = as_payload(outcome) | {"exit_code": outcome.exit_code, "next": _next(outcome)}
+    payload = outcome.payload() | {"exit_code": outcome.exit_code, "next": _next(outcome)}
     bell = f"{outcome.spec.slug}: {outcome.exit.ending.wording}" if rings else ""
     rows = [TableRows(_outcome_rows(outcome))]
     return CommandResult(payload | dict(more or {}), rows, exit_code=exit_code, rings=bell)
 
 
 def _outcome_rows(outcome: Outcome) -> list[list[str]]:
-    from autoresearch.lab.runs.outcome import where_now
-
     spec, end, rundir = outcome.spec, outcome.exit, outcome.rundir
     code = "unknown" if end.returncode is None else end.returncode
     first = "never" if end.first_step_s is None else f"after {output.duration(end.first_step_s)}"
@@ -236,7 +232,7 @@ def _outcome_rows(outcome: Outcome) -> list[list[str]]:
         named = "one of those below" if outcome.steps_read else "a metric"
         metric = f"{NOTHING_MEASURED}: name {named} in the notes (`- metric: NAME`), then the run can be judged by it"
     failure = f"{outcome.failure}: {outcome.failure_line or end.reason}"[:800] if outcome.failure else ""
-    log = where_now(spec, Path(spec.result_dir) / "experiment_log.md")
+    log = outcome.where_now(Path(spec.result_dir) / "experiment_log.md")
     rows = [
         ["run", f"{spec.run} in {output.near(rundir.path)}"],
         ["ended", f"{end.ending.wording}, return code {code}, after {output.duration(end.duration_s)}"],

@@ -13,8 +13,8 @@ from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import Checkout, private_index
 from autoresearch.git_repo.comparison import Diffstat, diffstat
 from autoresearch.git_repo.git import Git, GitFailed, path_in_tree, text
-from autoresearch.records.secrets import clean_text
 from autoresearch.runner.basics import failpoint
+from autoresearch.runner.masking import clean_text
 
 NAME, EMAIL = "autoresearch", "autoresearch@localhost"  # for machines without a configured identity
 FULL = ("-c", "core.sparseCheckout=false", "-c", "index.sparse=false")  # a sparse index omits parts of a tree

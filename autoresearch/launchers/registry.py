@@ -16,7 +16,7 @@ from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.plugins import PluginGroup, why_unlike
-from autoresearch.records.secrets import mask_text
+from autoresearch.runner.masking import mask_text
 
 COMMON = {
     "python": "the interpreter of the Runner there; default: the trainer's",

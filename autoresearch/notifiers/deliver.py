@@ -20,7 +20,7 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.notifiers.notice import Notice, Recipient
 from autoresearch.notifiers.sending import USELESS, Outgoing, send
 from autoresearch.plugins import PluginGroup
-from autoresearch.records.secrets import clean_text
+from autoresearch.runner.masking import clean_text
 
 COMMAND_S = 30.0  # seconds that a command may take
 _SAID = 300  # characters of what a command printed that are kept

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import unquote
 
-from autoresearch.records.secrets import MASK, clean_text
+from autoresearch.runner.masking import MASK, clean_text
 
 VARIABLE = "AUTORESEARCH_NOTIFY"
 OFF = "none"

@@ -36,7 +36,7 @@ from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.space import on_one_line
 from autoresearch.core.keys import in_known_words, nearest
 from autoresearch.core.text.session_and_branch_names import slugify
-from autoresearch.records.secrets import mask_text
+from autoresearch.runner.masking import mask_text
 
 QUEUE = "queue"
 FROM = "from"

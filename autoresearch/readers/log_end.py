@@ -20,10 +20,10 @@ from autoresearch.core.diagnosis.root import SURVIVED, Search
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.text.regex import later
 from autoresearch.records.hostile import open_readable
-from autoresearch.records.secrets import mask_text
 from autoresearch.runner import metric_lines
 from autoresearch.runner.libc import find
 from autoresearch.runner.line_patterns import LinePattern, lines_with
+from autoresearch.runner.masking import mask_text
 from autoresearch.runner.metric_lines import ParsedLine
 from autoresearch.runner.text import clean, without_escapes
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records.hostile import open_own
-from autoresearch.records.secrets import mask_values
+from autoresearch.runner.masking import mask_values
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})

@@ -21,7 +21,7 @@ from autoresearch.records import index
 from autoresearch.records.appending import sync_directory, unwritable
 from autoresearch.records.hostile import clear, open_own
 from autoresearch.records.rundir import write_all, write_atomically
-from autoresearch.records.secrets import mask_values
+from autoresearch.runner.masking import mask_values
 
 NAME = "finish.flag"
 RESERVE = ".finish.flag.reserve"

@@ -21,7 +21,7 @@ from autoresearch.records import finish_flag, hostile, index
 from autoresearch.records.appending import append_line, hold_lock, make_directory, unwritable
 from autoresearch.records.hostile import open_own, read_plain
 from autoresearch.records.rundir import write_all
-from autoresearch.records.secrets import clean_text
+from autoresearch.runner.masking import clean_text
 from autoresearch.runner.text import without_html
 
 NAME = "experiment_log.md"

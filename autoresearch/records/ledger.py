@@ -26,7 +26,7 @@ from autoresearch.errors import ConflictError
 from autoresearch.records import lines, tsv
 from autoresearch.records.appending import append_line, hold_lock, sync_directory, unwritable
 from autoresearch.records.rundir import write_atomically
-from autoresearch.records.secrets import clean_text
+from autoresearch.runner.masking import clean_text
 
 HEADER_MAX = 1 << 16  # bytes; a first line without a newline within them is not a header
 

@@ -1,21 +1,23 @@
-"""A run as its directory records it, read once: while it lives, and when it is over."""
+"""A run as its directory records it, read once: while it lives, when it is over, and when it was judged."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, PENDING, Ending, Verdict, exit_code
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.errors import ConflictError, NotFoundError
-from autoresearch.records import exit_record
+from autoresearch.records import exit_record, index, journal
 from autoresearch.records.appending import unwritable
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, read_json, write_json
-from autoresearch.records.secrets import learn, mask_values, secrets_in
+from autoresearch.runner.masking import learn, mask_values, secrets_in
 
 # spec.json: a RunSpec as one flat JSON object that the Runner reads too.
 #
@@ -100,6 +102,14 @@ class RecordedRun:
             "ledger": self.spec.ledger,
         }
 
+    def where_now(self, document: Path) -> Path:
+        """The present path of a document of it: a later run in its result directory moves it to `earlier/`."""
+        result_dir = Path(self.spec.result_dir)
+        if document.parent != result_dir or journal.owner(result_dir) == self.spec.run:
+            return document
+        moved = result_dir / index.DIRECTORY / self.spec.run / document.name
+        return moved if moved.exists() else document
+
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun(RecordedRun):
@@ -115,3 +125,103 @@ class FinishedRun(RecordedRun):
         if end is None:
             raise ConflictError(f"{spec.run} is not over: it has no exit record", fix=f"autoresearch wait {spec.run}")
         return cls(rundir, spec, end)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(FinishedRun):
+    """A finished run that was measured and judged."""
+
+    verdict: Verdict
+    results: Path
+    metric_value: float | None = None
+    metric_step: int | None = None
+    best_value: float | None = None
+    metric_source: str = ""
+    failure: str = ""  # failure class, "" if none
+    failure_line: str = ""
+    warnings: tuple[str, ...] = ()  # conflicting sources, and what could not be read
+    run_urls: tuple[str, ...] = ()  # the run's pages in trackers
+    steps_read: str = ""  # which lines were taken for steps, where nobody declared any
+    verdict_reason: str = ""  # why that verdict, if not obvious: the numbers of a campaign's decision
+    pending: bool = False  # more runs of its idea are owed: the verdict is not final
+
+    @property
+    def crashed(self) -> bool:
+        """Whether the trainer exited with 0 although its log shows a crash."""
+        not_that = ("", NO_SIGNAL, EVALUATION_FAILED, METRIC_UNREAD)
+        return self.exit.ending is Ending.FINISHED and self.failure not in not_that
+
+    @property
+    def hung_after_end(self) -> bool:
+        """Whether it was measured and judged though a stall limit ended it: its training was over."""
+        return self.exit.ending is Ending.STALLED and self.verdict is not Verdict.CRASH
+
+    @property
+    def standing(self) -> str:
+        """`pending` while more runs of its idea are owed, else the verdict."""
+        return PENDING if self.pending else self.verdict.value
+
+    @property
+    def measured(self) -> bool:
+        """Whether a value of the metric was found."""
+        return self.metric_value is not None
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a blocking `run`."""
+        good = self.measured or self.verdict is Verdict.KEEP
+        ending = Ending.FINISHED if self.hung_after_end else self.exit.ending
+        return exit_code(ending, measured=good, crashed=self.crashed)
+
+    @classmethod
+    def load(cls, rundir: RunDir) -> Outcome | None:
+        """The outcome of a collected run; None while its records are unfinished."""
+        end = exit_record.read(rundir) if rundir.collected.exists() else None
+        return cls.of(FinishedRun(rundir, read(rundir), end)) if end else None
+
+    @classmethod
+    def of(cls, finished: FinishedRun) -> Outcome | None:
+        """The outcome that collected.json holds; None if there is none, or if it is malformed."""
+        done = read_json(finished.rundir.collected) or {}
+        known: dict[str, Any] = {name: done[name] for name in _COLLECTED & done.keys()}
+        known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
+        try:
+            known["verdict"], known["results"] = Verdict(done["verdict"]), finished.where_now(Path(done["results"]))
+        except (KeyError, ValueError, TypeError):
+            return None
+        return cls(finished.rundir, finished.spec, finished.exit, **known)
+
+    def write(self) -> None:
+        """Write collected.json: all of it that neither spec nor exit record hold."""
+        own = {name: getattr(self, name) for name in _COLLECTED}
+        write_json(self.rundir.collected, {"schema": 1, "run": self.spec.run, **own, "results": str(self.results)})
+
+    def payload(self) -> dict[str, Any]:
+        """The JSON object for a finished run."""
+        spec, end = self.spec, self.exit
+        name = spec.objective.metric if spec.objective else None
+        return {
+            "run": spec.run,
+            "state": "ended",
+            "ending": end.ending.value,
+            "returncode": end.returncode,
+            "reason": end.reason,
+            "verdict": self.standing,
+            "verdict_reason": self.verdict_reason or None,
+            "metrics": {name: self.metric_value, "best": self.best_value, "step": self.metric_step} if name else {},
+            "read": self.steps_read or None,
+            "failure": self.failure or None,
+            "failure_line": self.failure_line or None,
+            "warnings": list(self.warnings),
+            "run_urls": list(self.run_urls),
+            "branch": (spec.commit and spec.branch) or None,
+            "commit": spec.commit or None,
+            **self.record_paths(),
+            "results": str(self.results),
+            "elapsed_s": round(end.duration_s, 3),
+            "first_step_s": end.first_step_s,
+            "driven_by": spec.driven_by or None,
+        }
+
+
+_COLLECTED = {one.name for one in fields(Outcome)} - {one.name for one in fields(FinishedRun)}

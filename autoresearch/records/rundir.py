@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,10 +17,10 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.records.appending import hold_lock
 from autoresearch.records.hostile import read_plain
 from autoresearch.records.hostile import write_atomically as write_atomically
-from autoresearch.records.secrets import clean_text, mask_values
 from autoresearch.runner.basics import is_locked as is_locked
 from autoresearch.runner.basics import take_lock
 from autoresearch.runner.basics import write_all as write_all
+from autoresearch.runner.masking import MASK, clean_text, mask_text, mask_values
 
 LOOKED_AT_S = 0.5  # `is_locked` holds a lock more briefly than this; a longer hold is a real owner
 STARTING_S = 20.0  # a Runner that has not taken its lock after this long has failed to start
@@ -153,6 +154,15 @@ def write_environment(path: Path, environ: Mapping[str, str]) -> None:
 def write_page(path: Path, text: str, *, durable: bool = True) -> None:
     """Write a text document atomically, with secrets masked."""
     write_atomically(path, clean_text(text).encode("utf-8", "backslashreplace"), durable=durable)
+
+
+def masked_file(data: bytes, *, yaml: bool = False) -> bytes:
+    """The content of a user's file with secrets masked; unchanged bytes if it contains none."""
+    text = data.decode("utf-8", "surrogateescape")
+    masked = mask_text(text)
+    if yaml:  # quote the mask: a bare *** would be a YAML alias
+        masked = re.sub(rf"(?<=[:\s]){re.escape(MASK)}(?=\s|$)", f'"{MASK}"', masked)
+    return data if masked == text else masked.encode("utf-8", "surrogateescape")
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.system
 
 if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
-    from autoresearch.lab.runs.outcome import Outcome
+    from autoresearch.records.recorded_run import Outcome
     from autoresearch.records.rundir import RunDir
     from tests.commands.conftest import Bench
 

@@ -22,7 +22,7 @@ from autoresearch.core.diagnosis.root import Search
 from autoresearch.core.run.ending import Ending
 from autoresearch.lab.results.diagnosis import words_of
 from autoresearch.readers.log_end import last_words
-from autoresearch.records.secrets import mask_text
+from autoresearch.runner.masking import mask_text
 
 PLACE = Path(__file__).parents[1] / "samples" / "failures"
 

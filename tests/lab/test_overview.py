@@ -307,7 +307,7 @@ def test_how_a_run_ended_is_told_without_what_a_terminal_obeys(
         metric_value=None,
         standing=Verdict.CRASH,
     )
-    monkeypatch.setattr("autoresearch.lab.runs.outcome.load", lambda _: found)
+    monkeypatch.setattr("autoresearch.records.recorded_run.Outcome.load", lambda _: found)
     assert [line.reason for line in account.looker().look(ended=1).over] == ["its last words: python: not found"]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from autoresearch.records.secrets import MASK, mask_environment, mask_text, mask_values, secrets_in
 from autoresearch.runner import masking
+from autoresearch.runner.masking import MASK, mask_environment, mask_text, mask_values, secrets_in
 from tests.secret_samples import SECRETS
 
 OPENAI = "sk-proj-" + "aB3dE6gH9jK2mN5pQ8sT"

@@ -26,8 +26,8 @@ from autoresearch.records import exit_record
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json, write_json
-from autoresearch.records.secrets import mask_text
 from autoresearch.runner.basics import failpoint
+from autoresearch.runner.masking import mask_text
 from autoresearch.trainers import registry as trainers
 
 # Wait out what passes by itself: a usage limit, an outage. Nobody is there at night to ask again.

@@ -24,8 +24,8 @@ from autoresearch.lab.agent_work.guard import end_leftover, entered, guard
 from autoresearch.lab.campaigns.context import is_full
 from autoresearch.lab.resolve.import_proof import shadowed
 from autoresearch.lab.results.explain import Explanation
-from autoresearch.records.secrets import mask_text
 from autoresearch.runner.basics import failpoint
+from autoresearch.runner.masking import mask_text
 from autoresearch.runner.text import clean_line
 
 PATCH = "edit.patch"

@@ -10,7 +10,7 @@ from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.agent_work.question import UNTRUSTED, fenced
 from autoresearch.lab.render import render
 from autoresearch.lab.results.explain import Explanation
-from autoresearch.records.secrets import mask_text
+from autoresearch.runner.masking import mask_text
 
 LOG_CHARACTERS = 16_000
 

@@ -23,8 +23,8 @@ from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.runs.run_status import tail_lines
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, is_locked
-from autoresearch.records.secrets import mask_environment, mask_text
 from autoresearch.runner.basics import failpoint
+from autoresearch.runner.masking import mask_environment, mask_text
 
 GRACE_S = 2.0
 SHOWN = 20  # lines of a guard's output

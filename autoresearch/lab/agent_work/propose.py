@@ -13,7 +13,7 @@ from autoresearch.core.campaign.overrides import unused
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import brief
 from autoresearch.lab.agent_work.question import TurnContext, UnansweredError, UnusableError
-from autoresearch.records.secrets import mask_text
+from autoresearch.runner.masking import mask_text
 
 TRIES = 3
 EXTRA = "more than were asked for"

@@ -30,8 +30,7 @@ from autoresearch.lab.campaign_report.curves_and_diffs import Diff, diff_of
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus, idea_lines
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.results.measure import RunFiles
-from autoresearch.lab.runs import outcome
-from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.recorded_run import Outcome, RecordedRun
 from autoresearch.records.rundir import RunDir
 
 # Landscape: what the objective did where each recipe key was varied, as far as a campaign has gone.
@@ -265,7 +264,7 @@ def _proof(row: LedgerRow) -> str:
     if not row.run_dir:
         return ""
     try:
-        done = outcome.load(RunDir(Path(row.run_dir)))
+        done = Outcome.load(RunDir(Path(row.run_dir)))
     except (OSError, ValueError, KeyError, AutoresearchError):
         return ""
     return done.failure_line if done else ""

@@ -22,7 +22,7 @@ from autoresearch.lab.agent_work.question import UNTRUSTED, fenced
 from autoresearch.lab.campaign_report import campaign_words, formatting, summary
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.lab.render import render
-from autoresearch.records.secrets import mask_text
+from autoresearch.runner.masking import mask_text
 
 TOKENS = 24_000
 BYTES = 4 * TOKENS  # a token is about four bytes

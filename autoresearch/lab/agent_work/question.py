@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from autoresearch.core.agents.agent import Answer, Ask, Bounds, Turn, TurnFault, TurnRole
 from autoresearch.core.agents.proposals import object_with, one_line
 from autoresearch.lab.campaign_report.formatting import block
-from autoresearch.records.secrets import mask_text
+from autoresearch.runner.masking import mask_text
 
 # Untrusted text, shown to an agent as data: bounded, masked, and unable to end the fence around it.
 #

@@ -16,7 +16,7 @@ from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.agent_work.question import UNTRUSTED, TurnContext, UnansweredError, UnusableError, fenced
 from autoresearch.lab.render import render
-from autoresearch.records.secrets import mask_text
+from autoresearch.runner.masking import mask_text
 
 ACCEPT, REFUSE = "accept", "refuse"
 MOST_REASONS = 5

@@ -19,7 +19,7 @@ from autoresearch.lab.campaign_report import formatting, summary
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.lab.render import render
 from autoresearch.records.rundir import write_page
-from autoresearch.records.secrets import mask_text
+from autoresearch.runner.masking import mask_text
 
 _NUMBER = later(r"(?<![\w.@/-])[-+−]?(?:\d+\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+(?= ?%))( ?%| per ?cent)?(?![\w])")
 NAME = "agent_summary.md"

@@ -31,7 +31,7 @@ from autoresearch.lab.agent_work.sandbox import Cell, Level, confined, prefixes,
 from autoresearch.launchers.host_sandbox_check import AGENT_MARKERS
 from autoresearch.records.hostile import read_plain
 from autoresearch.records.rundir import read_json, write_atomically, write_json
-from autoresearch.records.secrets import mask_environment, mask_text
+from autoresearch.runner.masking import mask_environment, mask_text
 
 # What a turn of a coding agent gets of the environment, and what it may see and use up where it runs.
 

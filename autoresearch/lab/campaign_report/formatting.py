@@ -10,7 +10,7 @@ import re
 import time
 
 from autoresearch.core.text import numbers
-from autoresearch.records.secrets import mask_text
+from autoresearch.runner.masking import mask_text
 
 UNKNOWN = "–"
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")

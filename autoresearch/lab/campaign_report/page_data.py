@@ -37,7 +37,7 @@ from autoresearch.lab.campaign_report.formatting import plain
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.proposers import plots
 from autoresearch.records.campaign_records import CampaignDir, entries
-from autoresearch.records.secrets import clean_text
+from autoresearch.runner.masking import clean_text
 
 MOST_SKIPPED = 200
 MOST_ROWS = 2000  # that are told how to be reproduced

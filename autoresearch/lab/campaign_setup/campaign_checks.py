@@ -16,7 +16,7 @@ from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.lab.remote_files.remote_host import InterpreterSearch
 from autoresearch.lab.resolve.host_check import GpuRequest, RemoteGpus, elsewhere, remote_findings
 from autoresearch.launchers import gpus
-from autoresearch.records.secrets import MASK, mask_text, mask_values
+from autoresearch.runner.masking import MASK, mask_text, mask_values
 from autoresearch.runner.text import plain
 from autoresearch.trainers import ask
 

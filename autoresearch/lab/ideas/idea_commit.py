@@ -21,8 +21,8 @@ from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, RE
 from autoresearch.lab.recipes.overrides import inherited, parents
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import dump, load_mapping
-from autoresearch.records.secrets import mask_text
 from autoresearch.runner.basics import failpoint
+from autoresearch.runner.masking import mask_text
 
 
 def conceive(builder: CommitBuilder, state: CampaignState, hypothesis: Hypothesis, index: int) -> Idea:

@@ -25,7 +25,7 @@ from autoresearch.lab.recipes.recipe_of_run import settings_from
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.yaml_files import dump
-from autoresearch.records.secrets import mask_text
+from autoresearch.runner.masking import mask_text
 
 
 def follow_up(builder: CommitBuilder, idea: Idea, files: Mapping[str, bytes | None], message: str) -> tuple[str, str]:

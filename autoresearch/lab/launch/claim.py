@@ -19,8 +19,7 @@ from autoresearch.records import journal, ledger, recorded_run
 from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import Index, IndexEntry
-from autoresearch.records.rundir import RunDir, locked, write_atomically
-from autoresearch.records.secrets import masked_file
+from autoresearch.records.rundir import RunDir, locked, masked_file, write_atomically
 
 
 def claim(resolved_run: ResolvedRun, *, ahead: bool) -> ResolvedRun:

@@ -14,7 +14,7 @@ from autoresearch.lab.remote_files.remote_code import files_of
 from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.resolved_run import RunOptions
 from autoresearch.records import finish_flag, journal
-from autoresearch.records.secrets import mask_text
+from autoresearch.runner.masking import mask_text
 
 
 @contextlib.contextmanager

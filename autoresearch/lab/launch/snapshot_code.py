@@ -14,7 +14,8 @@ from autoresearch.git_repo.snapshot import Snapshot, snapshot
 from autoresearch.lab.remote_files.remote_code import HostFiles, keep_code_there
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.records import journal
-from autoresearch.records.secrets import mask_text, masked_file
+from autoresearch.records.rundir import masked_file
+from autoresearch.runner.masking import mask_text
 
 
 def keep_code(resolved_run: ResolvedRun) -> ResolvedRun:

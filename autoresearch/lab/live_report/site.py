@@ -32,7 +32,7 @@ from autoresearch.lab.render import render
 from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.records import evidence
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.secrets import mask_values
+from autoresearch.runner.masking import mask_values
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign_report.curves_and_diffs import CurveReader

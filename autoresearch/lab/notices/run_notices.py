@@ -16,11 +16,11 @@ from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab import settings as project
-from autoresearch.lab.runs.outcome import Outcome
 from autoresearch.notifiers.notice import VARIABLE, Notice, NoticeKind, Recipients, parse_recipients
 from autoresearch.notifiers.sending import hand_over
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
+from autoresearch.records.recorded_run import Outcome
 from autoresearch.records.rundir import read_json, write_atomically
 
 

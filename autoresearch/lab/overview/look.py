@@ -17,14 +17,13 @@ from autoresearch.core.run.targets import LOCAL, Kind, Target
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.overview.campaigns import RunningCampaigns, directories
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.runs import outcome
 from autoresearch.lab.runs.run_status import Kept, ReadBudget, RunStatus, RunWatch
 from autoresearch.launchers import gpus
 from autoresearch.launchers.gpus import Gpu
 from autoresearch.records import order_file, recorded_run
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.order_file import TROUBLE, Observed, Order
-from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.recorded_run import Outcome, RecordedRun
 from autoresearch.records.rundir import STARTING_S, RunDir, read_json
 from autoresearch.runner.text import clean_line
 
@@ -321,7 +320,7 @@ def _ended_line(entry: IndexEntry) -> RunLine:
     """A finished run; missing or damaged records are shown as trouble."""
     bare = _bare_line(entry, RunState.ENDED)
     try:
-        found, trouble = outcome.load(RunDir(Path(entry.run_dir))), "it has no finished records"
+        found, trouble = Outcome.load(RunDir(Path(entry.run_dir))), "it has no finished records"
     except (AutoresearchError, OSError, ValueError, KeyError, TypeError) as damaged:
         found, trouble = None, f"its records cannot be read: {damaged}"
     if found is None:

@@ -27,7 +27,7 @@ from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.lab.resolve.scripts import recipe_of, shell_reader, unread_scripts
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.records import finish_flag
-from autoresearch.records.secrets import MASK, mask_text
+from autoresearch.runner.masking import MASK, mask_text
 from autoresearch.runner.text import plain
 
 NEW_BLUEPRINT = "`autoresearch blueprint new FILE.md --purpose WHY --command COMMAND` makes one"

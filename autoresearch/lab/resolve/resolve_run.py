@@ -27,7 +27,7 @@ from autoresearch.lab.resolve.run_names import free_name, names_of, names_of_rep
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
 from autoresearch.launchers import gpus, host
 from autoresearch.launchers.host_sandbox_check import driven_by
-from autoresearch.records.secrets import mask_environment, mask_text
+from autoresearch.runner.masking import mask_environment, mask_text
 from autoresearch.trainers import ask, registry
 
 

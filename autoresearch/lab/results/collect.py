@@ -22,12 +22,11 @@ from autoresearch.lab.results.collected import charged, outcome_of, row_of, warn
 from autoresearch.lab.results.finished_run import clear_secrets, examine, sha256
 from autoresearch.lab.results.judge import judge, judging
 from autoresearch.lab.results.results_file import render_results
-from autoresearch.lab.runs.outcome import Outcome, collected, write_collected
 from autoresearch.records import campaign_records, events, evidence, finish_flag, journal
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
-from autoresearch.records.recorded_run import FinishedRun
+from autoresearch.records.recorded_run import FinishedRun, Outcome
 from autoresearch.records.rundir import RunDir, locked, write_page
 from autoresearch.runner.basics import failpoint
 
@@ -39,7 +38,7 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
     with locked(rundir.collect_lock):
         finished = FinishedRun.checked(rundir)
         spec = finished.spec
-        outcome = collected(finished)
+        outcome = Outcome.of(finished)
         if outcome is None or not _has_row(finished):
             with judging(spec) as state:
                 outcome = _collect(finished, state)
@@ -76,7 +75,7 @@ def _collect(finished: FinishedRun, state: CampaignState | None) -> Outcome:
     if state is None:  # before the last record: after a kill between the two, it is handed over again
         run_notices.announce_end(outcome)
         failpoint("collect.announced")
-    write_collected(outcome)
+    outcome.write()
     return outcome
 
 

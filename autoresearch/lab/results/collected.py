@@ -22,11 +22,10 @@ from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.lab.results.diagnosis import BADLY
 from autoresearch.lab.results.finished_run import ExaminedRun
 from autoresearch.lab.results.judge import Judgement
-from autoresearch.lab.runs.outcome import Outcome
 from autoresearch.readers.run_urls import urls_in
 from autoresearch.records import order_file
-from autoresearch.records.recorded_run import FinishedRun
-from autoresearch.records.secrets import mask_text
+from autoresearch.records.recorded_run import FinishedRun, Outcome
+from autoresearch.runner.masking import mask_text
 
 APART, APART_SD = 0.05, 3.0  # as a part of the larger, and in standard deviations: less is noise
 UNMEASURED = (EVALUATION_FAILED, METRIC_UNREAD, NO_STEP)  # failures of runs that ended by themselves

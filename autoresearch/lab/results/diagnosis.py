@@ -30,7 +30,7 @@ from autoresearch.readers.log_end import TAIL, LastWords, end_of, last_words
 from autoresearch.records import events
 from autoresearch.records.events import Event
 from autoresearch.records.recorded_run import FinishedRun
-from autoresearch.records.secrets import mask_text
+from autoresearch.runner.masking import mask_text
 from autoresearch.runner.text import clean_line
 from autoresearch.trainers import registry
 

@@ -18,7 +18,7 @@ from autoresearch.records import recorded_run
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.hostile import read_own, write_atomically
 from autoresearch.records.recorded_run import FinishedRun
-from autoresearch.records.secrets import masked_file
+from autoresearch.records.rundir import masked_file
 from autoresearch.trainers import registry
 
 

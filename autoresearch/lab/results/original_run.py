@@ -19,7 +19,7 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.results.row_lookup import LedgerMatch
 from autoresearch.records import recorded_run
 from autoresearch.records.rundir import RunDir
-from autoresearch.records.secrets import MASK
+from autoresearch.runner.masking import MASK
 from autoresearch.trainers import registry
 
 MOST = 100  # worktrees of one row

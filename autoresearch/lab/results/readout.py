@@ -18,7 +18,6 @@ from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.results.diagnosis import nearest_in
 from autoresearch.lab.results.measure import RunFiles
-from autoresearch.lab.runs import outcome
 from autoresearch.plugins import PluginNames
 from autoresearch.readers.read import (
     TRACKERS,
@@ -32,7 +31,7 @@ from autoresearch.readers.read import (
 )
 from autoresearch.readers.tracker_dirs import newest
 from autoresearch.records import exit_record
-from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.recorded_run import Outcome, RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry
 
@@ -284,7 +283,7 @@ def _objective(metric: str) -> Objective | None:
 
 def _failure_of_run(rundir: RunDir, trainer: Trainer) -> tuple[str, str] | None:
     """The failure of a run that is over; None while it lives, and after a good ending."""
-    done = outcome.load(rundir)
+    done = Outcome.load(rundir)
     if done is not None:
         bad = done.failure and (done.crashed or done.exit.ending is not Ending.FINISHED)
         return (done.failure, done.failure_line or done.exit.reason) if bad else None

@@ -28,7 +28,7 @@ from autoresearch.lab.results.original_run import OriginalRun, caveats_of, free_
 from autoresearch.lab.results.row_lookup import LedgerMatch
 from autoresearch.lab.yaml_files import edit
 from autoresearch.records.index import state_home
-from autoresearch.records.secrets import MASK
+from autoresearch.runner.masking import MASK
 
 MESSAGE_END = "Nothing but where it writes differs from its commit."
 

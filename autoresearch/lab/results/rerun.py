@@ -21,7 +21,7 @@ from autoresearch.lab.results.repro import Redone, import_path
 from autoresearch.lab.settings import Settings
 from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir
-from autoresearch.records.secrets import MASK
+from autoresearch.runner.masking import MASK
 
 
 def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:

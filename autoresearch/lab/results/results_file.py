@@ -10,9 +10,9 @@ from autoresearch.core.metrics.signal import Reading
 from autoresearch.lab.campaign_report.formatting import cell, minutes, number, stamp
 from autoresearch.lab.disk.usage import gb
 from autoresearch.lab.results.finished_run import ExaminedRun
-from autoresearch.lab.runs.outcome import Outcome
 from autoresearch.records import journal
 from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.recorded_run import Outcome
 from autoresearch.runner.text import without_html
 
 CELL_MAX = 4000  # characters

@@ -16,12 +16,12 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.runs.outcome import Outcome, load
 from autoresearch.lab.runs.sessions import close_session
 from autoresearch.records import evidence, exit_record, finish_flag, journal
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.ledger import Ledger
+from autoresearch.records.recorded_run import Outcome
 from autoresearch.records.recorded_run import read as read_spec
 from autoresearch.records.rundir import STARTING_S, RunDir, locked, read_json
 
@@ -107,7 +107,7 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
     if state is not RunState.ENDED:
         attend(rundir, parts)
         return state, None
-    outcome = load(rundir)
+    outcome = Outcome.load(rundir)
     if outcome is not None and Ledger(Path(outcome.spec.ledger)).holds(outcome.spec.run):
         parts.index.discard_live(outcome.spec.run)  # a kill may have come just before this
     else:

@@ -281,7 +281,7 @@ def boot_id() -> str:
 
 def tail_lines(path: Path, count: int) -> list[str]:
     """The last lines of a log in a form safe to show: no escapes, no secrets, bounded."""
-    from autoresearch.records.secrets import mask_text
+    from autoresearch.runner.masking import mask_text
     from autoresearch.runner.text import logical_lines
 
     if count <= 0:
