@@ -66,9 +66,9 @@ def test_what_is_left() -> None:
         "17/24 attempted, 6h12m remaining, 3.00/40 GPU hours, "
         "best 0.5 (search mean), target 0.8"
     )
-    assert (found.remaining_ideas, found.remaining_s) == (7, 22320.0)
+    assert (found.remaining_ideas, found.remaining_s, found.beside_count[:5]) == (7, 22320.0, "6h12m")
     late = stand(rules, replace(FACTS, attempted=30, now=1e9, best=None), UP)
-    assert (late.remaining_ideas, late.met) == (0, "30/24 ideas attempted")
+    assert (late.remaining_ideas, late.met, late.beside_count) == (0, "30/24 ideas attempted", "")
     nothing = stand(Rules(), FACTS, UP)
     assert (nothing.remaining_ideas, nothing.remaining_s, nothing.remaining) == (None, None, "17 attempted")
 

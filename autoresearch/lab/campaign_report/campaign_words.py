@@ -223,6 +223,7 @@ def outcome(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
     band, objective = summary.band_of(state), state.spec.objective
     took = formatting.minutes(minutes_taken(state))
     made = counted(len(state.rows), "run") if state.spec.prove else summary.tally(state, idea_lines)
+    made = made.removesuffix(", 0 confirmed")  # the next sentence says so
     tried = f"{made}, in {took}" + (
         f" and {state.gpu_hours:.2f} GPU hours" if state.spec.gpus_per_run and state.rows else ""
     )

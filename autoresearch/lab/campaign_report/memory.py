@@ -84,7 +84,8 @@ def brief(state: CampaignState, stand: Stand, *, phase: CampaignPhase | None = N
     groups = [
         [f"campaign {words['name']} ({words['phase']}{f': {reason}' if reason else ''})", f"goal: {words['goal']}"],
         [f"rule: {rule}" for rule in words["rules"]],
-        [f"stand: {words['stand_sentence']}", f"baseline: {words['baseline']}"],
+        [f"stand: {words['stand_sentence']}"] if words["stand_sentence"] != reason else [],
+        [f"baseline: {words['baseline']}"],
         ["best: " + ": ".join(filter(None, (best["words"], best["idea"])))] if best else [],
         [f"last: {last}"] if last else [],
         [f"runs now: {run.run} ({idea.name}, {run.why})" for idea, run in state.live[:4]],

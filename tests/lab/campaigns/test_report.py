@@ -210,7 +210,7 @@ def test_a_campaign_without_anything(campaign: Callable[..., Any]) -> None:
         path.unlink()
     _, markdown, data = written(made, png=True)
     assert "The baseline has not been measured yet" in markdown
-    assert data["outcome"][0] == "0 ideas, 0 kept, 0 confirmed, in –."
+    assert data["outcome"][0] == "0 ideas, 0 kept, in –."
 
 
 @pytest.mark.system
