@@ -60,6 +60,12 @@ def test_the_metric_is_what_the_verdicts_follow(
     assert found.unread == 1 and found.agreeing == sum(value is not None for value in values[1:])
 
 
+def test_of_a_ledger_of_ours_the_metric_is_known(tmp_path: Path) -> None:
+    text = OURS.replace("0.61\t10", "0.61\t11") + "5\tr5\t0.62\t10\tdiscard\twithin the noise\n"  # steps follow, too
+    (tmp_path / "results.tsv").write_text(text)
+    assert read_ledger(tmp_path / "results.tsv").objective.metric == '"metric_value"'
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

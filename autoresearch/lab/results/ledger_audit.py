@@ -60,6 +60,8 @@ def read_ledger(path: Path, metric: str = "", direction: str = "") -> ForeignLed
         raise UsageError(f"{path} is a directory without JSON files of attempts", hint="name the ledger in it")
     if not rows:
         raise UsageError(f"{path} holds no attempts" if head else f"{path} is empty")
+    if not metric and {"run_id", "metric_value"} <= {*head}:
+        metric = "metric_value"  # a ledger of ours, whose other numbers may follow its verdicts by chance
     width = len(head)
     whole = [row for row in rows if len(row) == width]
     verdicts = _verdicts(head, whole)
