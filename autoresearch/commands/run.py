@@ -191,7 +191,8 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
         *(["remark", str(finding)] for finding in resolved_run.findings),
     ]
     # the line that was typed, without what made it a plan: with its target and its limits, from any directory
-    dropped = ("--dry-run", "--json", "--")  # a whole path needs no `--` before it
+    named = blueprint in output.typed.words
+    dropped = ("--dry-run", "--json", *(("--",) if named else ()))  # a whole path needs no `--` before it
     words = [spec.blueprint if word == blueprint else word for word in output.typed.words if word not in dropped]
     payload = {
         "run": None,

@@ -38,6 +38,9 @@ def project(bench: Any) -> Path:
 
 def test_a_command_runs_as_it_stands_and_its_blueprint_says_the_same(bench: Any) -> None:
     repo = project(bench)
+    line = ("--dry-run", "--json", "--first-step-timeout", "5m", "--", "python", "train.py", "--lr", "0.3")
+    plan = json.loads(bench.here("run", *line)[1])
+    assert plan["next"] == ["autoresearch run --first-step-timeout 5m --detach --json -- python train.py --lr 0.3"]
     done, said = typed(bench, "python", "train.py", "--lr", "0.3")
     assert (done["ending"], done["verdict"], done["metrics"]["val_acc"]) == ("finished", "keep", 0.33)
     path = repo / "reports/auto_research/typed/train-lr-0-3.md"
