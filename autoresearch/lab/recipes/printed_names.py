@@ -48,6 +48,7 @@ _NO_DIFFERENCE = _MEANS | _SO_FAR | _set_of("episode episodic ep per episodes fi
 _SAME = {
     **dict.fromkeys(("acc", "acc1", "top1", "prec"), "accuracy"),
     **dict.fromkeys(("vali", "valid", "validation"), "val"),
+    **dict.fromkeys(("ppl", "perplexity", "bpb", "bpc", "nll"), "loss"),  # each rises with the others
     **{"rewards": "reward", "returns": "return", "scores": "score", "err": "error", "1": ""},
 }
 _NEVER = _set_of(
@@ -212,12 +213,14 @@ def _at(name: str, where: str, line: int, text: str) -> PrintedName:
 def candidates(names: Iterable[PrintedName]) -> list[PrintedName]:
     """Those that are most worth optimising, of which one is as likely as the other; [] without one.
 
-    The console's come before a file's, unless the file has what is measured on held-out data and the console has not.
+    The console's come before a file's, unless the file has something else that is measured on held-out data, and the
+    console has not.
     """
     every = list(names)
     shown, written = _best([one for one in every if not one.file]), _best([one for one in every if one.file])
     if shown and written and _rank(written[0]) < _rank(shown[0]):
-        return [*shown, *written]
+        known = [_core(one) - _HELD_OUT for one in shown]
+        return [*shown, *(one for one in written if _core(one) - _HELD_OUT not in known)]
     return shown or written
 
 
@@ -228,6 +231,11 @@ def _split(printed_name: PrintedName) -> frozenset[str]:
 def _words(printed_name: PrintedName) -> frozenset[str]:
     words = _split(printed_name)
     return words - {"max"} if words & {"acc", "accuracy"} else words  # the highest loss is an outlier
+
+
+def _core(printed_name: PrintedName) -> frozenset[str]:
+    """The words that say of what a number is."""
+    return frozenset(_SAME.get(word, word) for word in _words(printed_name) - _NO_DIFFERENCE) - {""}
 
 
 def _rank(printed_name: PrintedName) -> int:
@@ -257,7 +265,7 @@ def _likeliest(names: list[PrintedName]) -> list[PrintedName]:
     """
     validated = [one for one in names if _words(one) & _VALIDATION]
     fit = validated or names
-    cores = {one: frozenset(_SAME.get(word, word) for word in _words(one) - _NO_DIFFERENCE) - {""} for one in fit}
+    cores = {one: _core(one) for one in fit}
     plain = [one for one in fit if not any(core < cores[one] for core in cores.values())]
     firsts = {_NUMBERS.sub("#", one.name) for one in plain if _NUMBERS.findall(one.name) == ["1"]}
     plain = [one for one in plain if _NUMBERS.sub("#", one.name) not in firsts or _NUMBERS.findall(one.name) == ["1"]]

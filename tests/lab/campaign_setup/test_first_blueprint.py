@@ -198,6 +198,7 @@ def test_names_that_a_text_prints(text: str, names: list[str]) -> None:
         ("Vali_Loss Test_Loss Train_Loss", "Vali_Loss"),  # Autoformer
         ("Best_accuracy Prec@1", "Prec@1"),
         ("reward mean_reward", "mean_reward"),
+        ("valid_loss valid_ppl valid_bpc", "valid_bpc"),  # awd-lstm-lm
         ("loss lr", "loss"),
         ("lr sps", ""),
         ("val_loss val_accuracy loss", "val_loss val_accuracy"),  # which of them counts, the text does not say

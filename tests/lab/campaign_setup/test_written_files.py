@@ -41,6 +41,8 @@ DATED = Path(__file__).parents[2] / "samples/first_contact/dated-output-dir/trai
         ("""open("metrics.jsonl", "a").write(json.dumps({"reward": r}))\nprint(f"score {s:.2f}")""", "score"),
         ("""open("m.jsonl", "a").write(json.dumps({"val_reward": r}))\nprint(f"loss {s:.2f}")""",
          "loss, val_reward jsonl m.jsonl"),  # which of them counts, the text does not say
+        ("""writer = SummaryWriter()\nwriter.add_scalar("avg_reward/test", r)\nprint(f"Avg. Reward: {r:.2f}")""",
+         "Avg_Reward"),  # pytorch-soft-actor-critic
     ],
 )  # fmt: skip
 def test_what_is_written_and_where(text: str, found: str) -> None:
