@@ -64,7 +64,7 @@ class _Writing:
                     bound.append((_name(target), value))
         found.values = dict(bound)
         moves = [one.args[0] for one in _calls(tree) if _name(one.func) == "chdir" and len(one.args) == 1]
-        found.below = found.path(moves[0]) if len(moves) == 1 else ""
+        found.below = found.path(moves[0]) if len(moves) == 1 else _ANY if moves or _moved_by_hydra(tree) else ""
         for name, value in bound:  # a writer of CSV stands behind the file that it is given
             if name and isinstance(value, ast.Call) and (source := found.opened(value)):
                 found.files[name] = source
@@ -203,6 +203,13 @@ class _Writing:
             case ast.Name(id=name) if isinstance(self.values.get(name), ast.Dict | ast.Call | ast.List):
                 return [*self.keys_of(self.values[name], above), *(f"{above}{key}" for key in self.keys.get(name, ()))]
         return []
+
+
+def _moved_by_hydra(tree: ast.AST) -> bool:
+    """Whether Hydra starts a program in a directory that its configuration names, as it did before version 1.2."""
+    mains = [call for call in _calls(tree) if ast.unparse(call.func) == "hydra.main"]
+    bases = [ast.unparse(one.value) for call in mains for one in call.keywords if one.arg == "version_base"]
+    return bool(mains) and (not bases or bases[0].strip("'\"") in ("1.0", "1.1"))
 
 
 def _is_known(path: str) -> bool:

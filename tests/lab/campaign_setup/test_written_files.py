@@ -37,6 +37,8 @@ DATED = Path(__file__).parents[2] / "samples/first_contact/dated-output-dir/trai
          """, "charts/episodic_return tensorboard runs/*"),
         ("writer = SummaryWriter()\nwriter.add_scalar('loss', 1.0, 2)", "loss tensorboard runs/*"),
         ("""json.dump({"reward": r}, open(path, "w"))""", ""),  # nobody knows where
+        ("""@hydra.main(config_path="c", config_name="c")
+def main(cfg): open("m.jsonl", "a").write(json.dumps({"reward": r}))\nmain()""", ""),  # in outputs/, or elsewhere
         ("""json.load(open("results.json"))["reward"]""", ""),
         ("""open("metrics.jsonl", "a").write(json.dumps({"reward": r}))\nprint(f"score {s:.2f}")""", "score"),
         ("""open("m.jsonl", "a").write(json.dumps({"val_reward": r}))\nprint(f"loss {s:.2f}")""",
