@@ -142,7 +142,10 @@ def _running_line(one: Mapping[str, Any]) -> str:
 
 
 def live_parts(state: CampaignState) -> list[Part]:
-    """The live line: bar, ideas of the count, the best idea, the course of the search, what runs, time left."""
+    """The live line: bar, ideas of the count, the best idea, the course of the search, what runs, time left.
+
+    Of a proof: its runs, and what runs.
+    """
     from autoresearch.commands.live_line import progress_bar, sparkline
     from autoresearch.core.controller.rules import stand_at
     from autoresearch.core.controller.sentences import eta
@@ -151,7 +154,10 @@ def live_parts(state: CampaignState) -> list[Part]:
     parts = [(progress_bar(state.attempted / count), "green")] if count else []
     parts.append((f"{state.attempted}{f'/{count}' if count else ''} ideas", "bold"))
     values = [idea.value for idea in state.ideas if idea.value is not None]
-    if best and best.value is not None:
+    if state.spec.prove:
+        done, most = len(state.rows), state.spec.replicates + 1 + state.spec.rules.confirm_runs
+        parts = [(progress_bar(done / most), "green"), (f"{done} runs of {most} at most", "bold")]
+    elif best and best.value is not None:
         parts += [(f"best {output.number(best.value)} {best.name}", ""), (sparkline(values), "cyan")]
     parts.append((f"{len(state.live)} running", ""))
     left = f"deadline in {output.duration(found.remaining_s)}" if found.remaining_s is not None else eta(state)[2:]
