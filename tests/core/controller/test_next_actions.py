@@ -29,7 +29,7 @@ from autoresearch.core.controller.actions import (
 )
 from autoresearch.core.controller.agent_schedule import AgentStatus
 from autoresearch.core.controller.next_actions import Machine, ReadyRun, next_actions, resume_actions
-from autoresearch.core.controller.rules import expected_run_s
+from autoresearch.core.controller.rules import exit_code_of, expected_run_s
 from autoresearch.core.controller.scheduler import RunRequest
 
 Make = Callable[..., Any]
@@ -217,6 +217,10 @@ def test_the_circuit_breaker_pauses(records: Make) -> None:
     assert isinstance(report, ReportRun) and documents == Do.WRITE_DOCUMENTS
     assert state == Note("state", {"state": "paused", "reason": why})
     assert isinstance(words, Say) and words.text.startswith(f"paused: {why}; go on with: ")
+    made.note("state", state="paused", reason="lunch")
+    assert exit_code_of(made.state()) == 0, "somebody asked for it"
+    made.note("state", state="paused", reason=why)
+    assert exit_code_of(made.state()) == 10
 
 
 def test_a_baseline_without_its_metric_pauses(records: Make) -> None:
@@ -228,7 +232,7 @@ def test_a_baseline_without_its_metric_pauses(records: Make) -> None:
     why = "no run of the baseline printed pass@1: crashed (no_metric); see "
     assert state == Note("state", {"state": "paused", "reason": why})
     made.note("state", state="paused", reason=why)
-    assert due(made) == (Do.SLEEP,)
+    assert due(made) == (Do.SLEEP,) and exit_code_of(made.state()) == 10
 
 
 def test_seeds_are_checked_between_the_runs_of_the_baseline(records: Make) -> None:
