@@ -45,6 +45,8 @@ function part(id, value, build) {
 
 const LOOK = { // from back to front: symbol, size, colour, filled, words of the legend
   smoke: ["square-open", 7, "faint", "smoke run"], discarded: ["circle", 8, "faint", "discarded"],
+  out: ["circle", 8, "faint", "out"], "set aside": ["circle-open", 8, "faint", "set aside"],
+  "in the tip": ["circle-open", 9, "sure", "in the tip: one run"],
   pending: ["circle-open", 9, "kept", "pending"], demoted: ["triangle-down-open", 11, "demoted", "demoted"],
   baseline: ["square", 10, "base", "baseline"], kept: ["circle", 11, "kept", "kept: search mean"],
   confirmed: ["star", 16, "sure", "confirmed: fresh runs"], crashed: ["x-thin", 8, "bad", "crashed, at the edge"],

@@ -88,6 +88,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
     recording = trainer.recording.source if trainer.recording else None
     differ = f", {'1 file differs' if len(dirty) == 1 else f'{len(dirty)} files differ'} from HEAD" if dirty else ""
     queue = output.near(spec.proposer.queue) if spec.proposer.queue else ""
+    by_tip = spec.search == "tip"
     elsewhere = not all(place.is_local for place in spec.places)
     return [
         ("campaign", proposed.earlier, True),
@@ -107,7 +108,8 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
         ("measured by", _evaluation_words(proposed), True),
         *_agent_rows(spec),
         ("early stop", (spec.prune and f"{spec.prune}, after step {spec.warmup}{source_of('prune')}") or "", True),
-        ("re-tests", f"up to {spec.retests} more runs of an idea that looks better", False),
+        ("search", "ideas run once, on the merge of all that seem good, which is proved" if by_tip else "", True),
+        ("re-tests", "" if by_tip else f"up to {spec.retests} more runs of an idea that looks better", False),
         ("if it fails", _failure_words(proposed), False),
         ("claims", _claim_words(proposed), True),
         ("base", f"{spec.base}{differ}", False),

@@ -48,6 +48,7 @@ class Change:
 
     patches: Sequence[str | bytes] = ()
     files: Mapping[str, bytes | None] | None = None
+    merge: bool = False  # apply patches by a 3-way merge where they do not apply exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def commit_hypothesis(
     with private_index(checkout) as git:
         git.run(*FULL, "read-tree", commit)
         for number, patch in enumerate(change.patches, 1):
-            _apply(git, number, commit, patch)
+            _apply(git, number, commit, patch, ("--3way",) if change.merge else ())
         _put(git, change.files or {}, "0" * len(commit))
         failpoint("repository.hypothesis_filled")
         tree = git.line(*FULL, "write-tree")
@@ -112,13 +113,13 @@ def commit_tree(git: Git, tree: str, parent: str, message: str, *, when: int | N
     return git.line(*command, feed=words, extra=extra)
 
 
-def _apply(git: Git, number: int, parent: str, patch: str | bytes) -> None:
-    """Apply one patch to the index, completely or not at all, and exactly (no 3-way merge). Raises PatchError."""
+def _apply(git: Git, number: int, parent: str, patch: str | bytes, how: Sequence[str]) -> None:
+    """Apply one patch to the index, completely or not at all. Raises PatchError."""
     data = patch if isinstance(patch, bytes) else patch.encode("utf-8", "surrogateescape")
     data += b"" if data.endswith(b"\n") else b"\n"
     depth = "-p1" if _PREFIXED.search(data) else "-p0"  # `diff.noprefix` is popular
     try:
-        git.run(*FULL, *STRICT, "apply", "--cached", "--binary", depth, "-", feed=data)
+        git.run(*FULL, *STRICT, "apply", "--cached", "--binary", *how, depth, "-", feed=data)
     except GitFailed as failure:
         raise PatchError(number, parent, failure.stderr) from failure
 

@@ -1,6 +1,7 @@
 """`make bench`: every claim about speed and memory, side by side in one run, as ratios.
 
 python -m tests.bench [NAME ...] [--repeats N] [--write docs/benchmarks.md]
+python -m tests.bench researcher [--ideas N ...] [--campaigns N] [--land NAME ...] [--json]
 python -m tests.bench judge [--all] [--ideas N] [--campaigns N] [--noise NAME] [--effect SD] [--json]
 """
 
@@ -27,6 +28,10 @@ def main() -> int:
         from tests.bench import bench_judge
 
         return bench_judge.main(sys.argv[2:])
+    if sys.argv[1:2] == ["researcher"]:
+        from tests.bench import researcher
+
+        return researcher.main(sys.argv[2:])
     names = sorted(p.stem.removeprefix("bench_") for p in HERE.glob("bench_*.py"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[[], *names], help=f"some of: {', '.join(names)}")

@@ -57,7 +57,7 @@ def all_earlier(state: CampaignState, hypotheses: Iterable[Hypothesis] = ()) -> 
 def resolved(state: CampaignState, parent: str) -> str:
     """The slug that a parent refers to now: `best` and "" are the current best idea."""
     if parent in (BEST, ""):
-        return state.best.slug if state.best else BASELINE
+        return state.base.slug if state.base else BASELINE
     return parent
 
 

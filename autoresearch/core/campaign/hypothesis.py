@@ -41,6 +41,7 @@ class Hypothesis:
     unmade: str = ""  # a `core.agents.agent.NotMade`: it counts as attempted, but never ran
     why_unmade: str = ""  # one sentence
     turns: tuple[str, ...] = ()  # directory names of the agent turns that produced it
+    merges: tuple[str, ...] = ()  # of a tip: the slugs of the ideas whose edits it is, in the order of their merge
 
     def to_json(self) -> dict[str, Any]:
         """All non-empty fields, for a line of the campaign's journal."""

@@ -98,12 +98,13 @@ def decision_of(
         baseline_sd=noise_in(own).sd if len(own) >= LEAST_BASELINE else None,
     )
     rule = replace(rule_of(state), least=1, most=1) if copied else rule_of(state)
+    rule = replace(rule, most=1) if state.runs_once(idea) else rule
     return decide(objective, evidence, rule)
 
 
 def _is_out(state: CampaignState, idea: Idea) -> bool:
     """Whether clearly, without its exact noise, no re-test is owed: `decide` requires more than this."""
-    if not idea.values or idea.copies or idea.hypothesis.smoke:
+    if not idea.values or idea.copies or idea.hypothesis.smoke or state.runs_once(idea):
         return True
     if idea.status == Verdict.KEEP:
         return idea is not state.best or not search_goes_on(state)

@@ -97,6 +97,7 @@ class CampaignSpec:
     max_machine_retries: int = 2  # of each run that the machine ended
     confirm: bool = True
     prove: bool = False  # its ideas are put to the proof, whatever their first runs show
+    search: str = "chain"  # or `tip`: ideas are edited on what all runs together show to be good (`core.campaign.tip`)
     at_least: str = ""  # the gain that a claim has to exceed: in the metric's unit, or `0.5%` of the baseline's mean
     parallel: int = 1  # slots of all targets together
     places: tuple[Target, ...] = (LOCAL,)  # each with its slots; 0 only for a single target: then `parallel` applies

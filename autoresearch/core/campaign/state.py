@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from autoresearch.core.agents.turns import Research
+from autoresearch.core.agents.turns import AGENT, Research
 from autoresearch.core.campaign.claim import CLAIMS, TESTED, ClaimEstimate
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.idea_name import idea_name
@@ -198,6 +198,15 @@ class Round:
         return replace(self, sizes=(*earlier, size), planned=self.sizes[-1])
 
 
+@dataclass(frozen=True, slots=True)
+class MadeTip:
+    """What came of the last merge of the edits that seemed good."""
+
+    good_edits: tuple[int, ...] = ()  # the indices of their ideas, the best first
+    index: int = 0  # of the idea that is the merge; 0: nothing is better than the baseline
+    left: tuple[int, ...] = ()  # those that do not fit in
+
+
 @dataclass(slots=True)
 class CampaignState:
     """The current state of a campaign."""
@@ -220,6 +229,9 @@ class CampaignState:
     seed_check: SeedCheck | None = None  # None: not checked yet
     research: Research = field(default_factory=Research)
     again: int = 0  # how often the whole baseline was repeated because no run of it had the metric
+    made_tip: MadeTip = field(default_factory=MadeTip)
+    guarded: set[int] = field(default_factory=set)  # the indices of tips that passed the guard
+    broken_merges: set[frozenset[int]] = field(default_factory=set)  # of edits that together do not pass it
     damaged: list[int] = field(default_factory=list)  # numbers of journal lines that could not be parsed
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -276,14 +288,41 @@ class CampaignState:
         return self.memo("best", best)
 
     @property
+    def searches_by_tip(self) -> bool:
+        """Whether ideas are edited on a tip: not where further runs would be copies, and show no noise."""
+        return self.spec.search == "tip" and not self.unseeded
+
+    def runs_once(self, idea: Idea) -> bool:
+        """Whether an idea has a single run, and what it is worth shows in the tip: not a number of an optimiser."""
+        hypothesis = idea.hypothesis
+        return self.searches_by_tip and hypothesis.proposer in (AGENT, "queue") and not hypothesis.merges
+
+    @property
+    def tip(self) -> Idea | None:
+        """The merge of all edits that seem good; None where there is none yet, or none is good."""
+        made = self.merged
+        return None if made is None or (made.index not in self.guarded and self.spec.research.guard) else made
+
+    @property
+    def merged(self) -> Idea | None:
+        """The last merge, whether or not it has passed the guard."""
+        index = self.made_tip.index
+        return next((idea for idea in self.ideas if idea.index == index), None) if self.searches_by_tip else None
+
+    @property
+    def base(self) -> Idea | None:
+        """The idea that new ones are built on: the tip, else the best."""
+        return self.tip or self.best
+
+    @property
     def keeps(self) -> list[Idea]:
         """The ideas whose status is `keep`, demoted ones and the baseline included."""
         return self.memo("keeps", lambda: [idea for idea in self.ideas if idea.status == Verdict.KEEP])
 
     @property
     def attempted(self) -> int:
-        """Number of attempted ideas; replicates and confirmations do not count."""
-        return self.memo("attempted", lambda: sum(idea.attempted for idea in self.ideas))
+        """Number of attempted ideas; replicates and confirmations do not count, nor do merges of ideas."""
+        return self.memo("attempted", lambda: sum(i.attempted and not i.hypothesis.merges for i in self.ideas))
 
     @property
     def rows(self) -> list[LedgerRow]:
@@ -418,7 +457,8 @@ class Fold:
                 state.draft, idea = None, from_record(Idea, line)
                 parent = next((other for other in state.ideas if other.slug == idea.parent), None)
                 idea.parent_index = parent.index if parent else 0
-                idea.edited = idea.hypothesis.kind not in ("", "config") or (parent is not None and parent.edited)
+                below = [other for other in state.ideas if other is parent or other.slug in idea.hypothesis.merges]
+                idea.edited = idea.hypothesis.kind not in ("", "config") or any(other.edited for other in below)
                 if idea.index not in self._ideas:
                     self._ideas[idea.index] = idea
                     state.ideas.append(idea)
@@ -475,5 +515,13 @@ def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:
             state.stop_mode = str(line["how"])
         case "again":
             state.again += 1
+        case "tip":
+            state.made_tip = from_record(MadeTip, line)
+        case "guarded" if line["passed"]:
+            state.guarded.add(int(line["index"]))
+        case "guarded" if merge := next((one for one in state.ideas if one.index == line["index"]), None):
+            slugs = merge.hypothesis.merges
+            state.broken_merges.add(frozenset(one.index for one in state.ideas if one.slug in slugs))
+            state.made_tip = MadeTip()  # another merge, without the weakest of them
         case "unwanted":
             state.unwanted.add(str(line["slug"]))

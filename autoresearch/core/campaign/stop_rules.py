@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.metrics.objective import Objective
@@ -34,6 +34,7 @@ class Stand:
     remaining: str  # in words: "17/24 attempted, 6h12m remaining"
     remaining_ideas: int | None  # None: no `count` rule
     remaining_s: float | None  # None: no deadline
+    runs_go_on: bool = True  # whether the rules that are met forbid ideas alone: their count, what they cost
 
     @property
     def sentence(self) -> str:
@@ -51,7 +52,10 @@ def stand(rules: Rules, facts: StopFacts, objective: Objective) -> Stand:
     """Check every rule; `met` names the first one that is met."""
     left_s = None if rules.deadline is None else rules.deadline - facts.now
     left_n = None if rules.count is None else max(0, rules.count - facts.attempted)
-    return Stand(next(_met(rules, facts, objective, left_s), ""), _remaining(rules, facts, left_s), left_n, left_s)
+    met = list(_met(rules, facts, objective, left_s))
+    unlimited = replace(rules, count=None, budget_usd=None, budget_tokens=None)
+    runs_go_on = not any(_met(unlimited, facts, objective, left_s))
+    return Stand(met[0] if met else "", _remaining(rules, facts, left_s), left_n, left_s, runs_go_on)
 
 
 def _met(rules: Rules, facts: StopFacts, objective: Objective, left_s: float | None) -> Iterator[str]:

@@ -25,6 +25,7 @@ class Do(ControllerAction, Enum):
     WRITE_DOCUMENTS = "bring the documents about the campaign up to date, after a run was reported"
     CHECK_SEEDS = "read the curves of the baseline's runs, and see whether the seed has an effect"
     JUDGE_ROUND = "read the curves of the open round's runs, and judge it"
+    MERGE_TIP = "merge the edits that seem good, for new ideas to be edited on"
     CHECK_QUEUES = "say which entries of a queue cannot be tried as they are, and when that changes"
     COLLECT_AGENT = "take in the outcome of the coding agent's job"
     READMIT_AGENT = "ask the coding agent again: somebody resumed the campaign"
@@ -101,10 +102,14 @@ class RepairIdea(ControllerAction):
 
 @dataclass(frozen=True, slots=True)
 class AgentJob:
-    """One job of the coding agent: fix an idea, edit the code of a hypothesis, or (if both are None) propose ideas."""
+    """One job of the coding agent: fix an idea, edit the code of a hypothesis, or (if all are None) propose ideas.
+
+    `guard` asks no agent: it is the guard on a merge of edits, in the agent's worktree.
+    """
 
     fix: Idea | None = None
     edit: Hypothesis | None = None
+    guard: Idea | None = None
 
 
 @dataclass(frozen=True, slots=True)

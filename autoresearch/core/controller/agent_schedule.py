@@ -49,6 +49,8 @@ def _may_ask(state: CampaignState, agent_status: AgentStatus) -> bool:
 def next_job(state: CampaignState, agent_status: AgentStatus, now: float) -> AgentJob | None:
     """The next job; None if there is none, or it may not be started now."""
     running = state.phase in (CampaignPhase.RUNNING, CampaignPhase.WAITING)
+    if running and (merge := unguarded(state)):
+        return AgentJob(guard=merge)
     if not (_may_ask(state, agent_status) and running):
         return None
     if (idea := next_fix(state, agent_status, now)) is not None:
@@ -63,6 +65,11 @@ def next_job(state: CampaignState, agent_status: AgentStatus, now: float) -> Age
         if one.hypothesis.slug not in kept_back:
             return AgentJob(edit=one.hypothesis)
     return None if kept_back else AgentJob()
+
+
+def unguarded(state: CampaignState) -> Idea | None:
+    """The merge of edits that has not been through the guard yet."""
+    return None if state.stop_mode or state.merged is state.tip else state.merged
 
 
 def next_fix(state: CampaignState, agent_status: AgentStatus, now: float) -> Idea | None:

@@ -16,6 +16,7 @@ from itertools import pairwise
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Round
+from autoresearch.core.campaign.tip import PROOF_RUNS, most_proofs
 from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS, plan_round, rounds_left
 from autoresearch.core.controller.scheduler import CHECKED, MOST_REPEATS, REFRESH
 from autoresearch.core.statistics.confirmation import design, expected_size
@@ -37,7 +38,7 @@ class RunCount:
     ideas: int
     baseline: int
     first: int  # one of each idea that is tried
-    retests: float  # expected
+    retests: float  # expected; of a tip: the runs of its proofs
     confirming: float  # expected fresh runs
     most: int  # of everything
 
@@ -56,13 +57,17 @@ def run_count(campaign_spec: CampaignSpec, ideas: int, attempted: int = 0) -> Ru
     baseline = int(max(0, ideas - 2) // refreshed - max(0, attempted - 1) // refreshed)  # none after the last idea
     baseline += 0 if attempted else spec.replicates
     kept = 1.0 if spec.prove else 1 - (1 - FOUND) ** max(0, ideas - 1)
+    most_retests = first * spec.retests
+    retests = _retests(spec.retests, ideas) - _retests(spec.retests, min(ideas, attempted))
+    if spec.search == "tip":
+        retests, most_retests = PROOF_RUNS * first, most_proofs(first) * (1 + spec.retests)
     return RunCount(
         ideas=ideas,
         baseline=baseline,
         first=first,
-        retests=_retests(spec.retests, ideas) - _retests(spec.retests, min(ideas, attempted)),
+        retests=retests,
         confirming=kept * fresh_runs(EFFECT, spec.rules.confirm_runs) if spec.confirm else 0.0,
-        most=baseline + first * (1 + spec.retests) + (repeats + _fresh_at_most(spec) if ideas > 1 else 0),
+        most=baseline + first + most_retests + (repeats + _fresh_at_most(spec) if ideas > 1 else 0),
     )
 
 

@@ -14,6 +14,7 @@ from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.hypothesis import BASELINE
 from autoresearch.core.campaign.spec import CampaignPhase, Rules
 from autoresearch.core.campaign.state import CampaignState, Idea, Round
+from autoresearch.core.campaign.tip import needs_merge, proof_due
 from autoresearch.core.controller import agent_schedule, confirmation_rounds, scheduler
 from autoresearch.core.controller.actions import (
     ControllerAction,
@@ -314,6 +315,10 @@ def _end(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]
         return ()
     if agent_schedule.fix_expected(state, machine.agent, machine.now):
         return ()
+    if agent_schedule.unguarded(state):
+        return ()
+    if (proof := next_request(state, last=_no_more_ideas(state, machine))) and may_begin(state, machine.now, proof):
+        return ()
     return _confirm_or_finish(state, machine)
 
 
@@ -336,7 +341,7 @@ def _wait_if_dry(state: CampaignState, machine: Machine) -> tuple[ControllerActi
         return ()  # it is about to be prepared
     idle = machine.dry and machine.ready is None and scheduler.owed(state) is None
     idle = idle and not agent_schedule.idea_expected(state, machine.agent, machine.now)
-    if not idle:
+    if not idle or next_request(state, last=True):
         return enter(state, CampaignPhase.RUNNING) if state.phase is CampaignPhase.WAITING else ()
     why = agent_schedule.why_dry(state, machine.agent)
     if (state.phase, state.reason) == (CampaignPhase.WAITING, why):
@@ -353,6 +358,13 @@ def _finish(state: CampaignState, machine: Machine) -> tuple[ControllerAction, .
 # -- the next run ----------------------------------------------------------------------------------------------------
 
 
+def _merge_tip(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
+    """Before the next idea is edited, and before a proof."""
+    if Do.MERGE_TIP in machine.tried or state.stop_mode or state.phase is CampaignPhase.PAUSED or machine.agent.busy:
+        return ()
+    return (Do.MERGE_TIP,) if _search_goes_on(state) and needs_merge(state) else ()
+
+
 def _check_queues(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     return () if Do.CHECK_QUEUES in machine.tried else (Do.CHECK_QUEUES,)
 
@@ -367,7 +379,7 @@ def _prepare_next(state: CampaignState, machine: Machine) -> tuple[ControllerAct
         return ()  # its turn comes when one of these runs is over
     if state.baseline is None:
         return _new_idea(machine, baseline=True)
-    request = next_request(state)
+    request = next_request(state, last=_no_more_ideas(state, machine))
     if request is None:
         due = _search_goes_on(state) and not stand_at(state, machine.now, conceived=True).met
         return _new_idea(machine) if due else ()
@@ -378,11 +390,24 @@ def _prepare_next(state: CampaignState, machine: Machine) -> tuple[ControllerAct
     return (PrepareRun(request),) if machine.spare_worktree else ()
 
 
-def next_request(state: CampaignState) -> RunRequest | None:
-    """The run of an existing idea that comes next: what is owed, a confirmation, an idea that never ran."""
+def next_request(state: CampaignState, *, last: bool = False) -> RunRequest | None:
+    """The run of an existing idea that comes next: what is owed, a confirmation, a proof of the tip, a new idea's.
+
+    `last`: no idea comes any more.
+    """
     if owed := scheduler.owed(state) or confirmation_rounds.owed_to_round(state):
         return owed
-    return scheduler.unbegun(state) if _search_goes_on(state) else None
+    if not _search_goes_on(state):
+        return None
+    due = None if needs_merge(state) else proof_due(state, last=last)
+    return RunRequest(due, scheduler.next_replicate(due), "proof") if due else scheduler.unbegun(state)
+
+
+def _no_more_ideas(state: CampaignState, machine: Machine) -> bool:
+    """Whether all ideas have run, and runs may go on."""
+    found = stand_at(state, machine.now)
+    dry = machine.dry and not agent_schedule.idea_expected(state, machine.agent, machine.now)
+    return (bool(found.met) or dry) and found.runs_go_on and not machine.live
 
 
 def _search_goes_on(state: CampaignState) -> bool:
@@ -403,6 +428,7 @@ _DUTIES: tuple[Callable[[CampaignState, Machine], tuple[ControllerAction, ...]],
     _record_ended,
     _report_recorded,
     _check_seeds,
+    _merge_tip,
     _attend_agent,
     _end,
     _check_queues,

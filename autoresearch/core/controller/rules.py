@@ -23,7 +23,8 @@ MARGIN = 1.25  # over the longest run so far
 
 def stand_at(state: CampaignState, now: float, *, conceived: bool = False) -> Stand:
     """Check the stop rules; `conceived`: also count the ideas that are not started yet, to see if another is needed."""
-    waiting = sum(not i.attempted and i.slug not in state.unwanted for i in state.ideas) if conceived else 0
+    ideas = [idea for idea in state.ideas if not (idea.attempted or idea.hypothesis.merges)] if conceived else []
+    waiting = sum(idea.slug not in state.unwanted for idea in ideas)
     return stand(state.spec.rules, facts(state, now, conceived=waiting), state.spec.objective)
 
 

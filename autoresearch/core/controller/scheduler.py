@@ -79,8 +79,9 @@ def refreshes(state: CampaignState) -> int:
 
 def unbegun(state: CampaignState) -> RunRequest | None:
     """An idea that has its branch but never ran: its run was withdrawn, or a crash came between."""
+    merged = {idea.slug for idea in state.ideas if idea.hypothesis.merges}  # run when they are put to the proof
     for idea in state.ideas:
-        if not idea.runs and not idea.rows and idea.index > 1 and idea.slug not in state.unwanted:
+        if not idea.runs and not idea.rows and idea.index > 1 and idea.slug not in state.unwanted | merged:
             return RunRequest(idea, 1, "first")
     return None
 
@@ -247,7 +248,7 @@ def without(state: CampaignState, run: str) -> CampaignState:
 
 def seed_of(run_request: RunRequest, first: int, *, repeats: bool = True) -> int:
     """The seed of a run: the first run of an idea has the first seed, each further one the next; confirmations fresh
-    ones.
+    ones. A tip has none of the first seed: by runs of that one, its edits were picked.
 
     The baseline's second run repeats the first one's seed (`core.statistics.seeding`) as soon as three baseline runs
     are planned (`repeats`), or a third is needed to support a claim.
@@ -256,7 +257,7 @@ def seed_of(run_request: RunRequest, first: int, *, repeats: bool = True) -> int
     if run_request.why == "confirm":
         return first + n - 1 + FRESH_SEEDS
     if not idea.hypothesis.is_baseline:
-        return first + n - 1
+        return first + n - 1 + bool(idea.hypothesis.merges)
     again = next((run.seed for run in idea.runs if run.replicate == n and run.seed is not None), None)
     if again is not None:
         return again

@@ -10,6 +10,7 @@ from autoresearch.core.campaign.judgement import resolution_of
 from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.campaign.stop_rules import span
+from autoresearch.core.campaign.tip import change_by
 from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.seeding import DECLARE, Randomness
 from autoresearch.core.statistics.student_t import t_cdf
@@ -43,7 +44,10 @@ def row_line(state: CampaignState, idea: Idea, run: str, *, beside_best: bool = 
         return f"{where}{idea.name}, fresh run {row.replicate}: {value}{failure}"
     if state.spec.prove:
         return f"{idea.name}, run {row.replicate}: {value}{failure}"
-    return f"{where}{idea.name}, run {row.replicate}: {row.shown_status}, {value}{noise}{failure}{top}"
+    status = row.shown_status
+    if state.runs_once(idea) and (worth := change_by(state, idea)):
+        status = f"worth {worth[0]:+.2g} ({worth[1]:+.2g} to {worth[2]:+.2g})"
+    return f"{where}{idea.name}, run {row.replicate}: {status}, {value}{noise}{failure}{top}"
 
 
 def without_metric(state: CampaignState, idea: Idea, name: str) -> str:

@@ -21,7 +21,7 @@ from autoresearch.core.controller.rules import stand_at
 from autoresearch.errors import ConflictError
 from autoresearch.lab.agent_work import agent_turns
 from autoresearch.lab.agent_work.agent_turns import AgentTurns, Line
-from autoresearch.lab.agent_work.edit import make_edit, make_fix
+from autoresearch.lab.agent_work.edit import guarded, make_edit, make_fix
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace, workspace_for
 from autoresearch.lab.agent_work.propose import ProposeResult, propose
 from autoresearch.lab.agent_work.propose_context import ProposeContext, gather
@@ -101,7 +101,7 @@ class AgentJobs:
     def propose(self) -> JobResult:
         """Ask for new hypotheses; those that need no edit can be run at once."""
         state = self.history.state()
-        best = state.best or state.baseline
+        best = state.base or state.baseline
         assert best is not None, "the baseline is measured before anybody is asked"
         self.say(f"{self.researcher.name} is asked for ideas")
         kinds = tuple(kind for kind in KINDS if kind != "config") if self._numbers_elsewhere else KINDS
@@ -190,6 +190,15 @@ class AgentJobs:
         done.messages += [f"{hypothesis.slug}: suspicious: {flag}" for flag in edit.flags]
         return done
 
+    def guard(self, merge: Idea) -> JobResult:
+        """Run the guard on a merge of edits, each of which passed it."""
+        failed = guarded(self.workspace, merge.commit, self.campaign_dir.path / "guards" / merge.slug)
+        if self.workspace.stopped():
+            return JobResult()
+        line = {"index": merge.index, "passed": not failed, "why": failed}
+        said = [f"{merge.name} is not edited on: {failed.splitlines()[0]}"] if failed else []
+        return JobResult([("guarded", line)], said)
+
     def fix(self, idea: Idea) -> JobResult:
         """Let the agent mend what made the last run of an idea fail."""
         builder = self.builder.for_idea(idea.hypothesis)
@@ -228,7 +237,7 @@ def _names(lines: list[Line]) -> tuple[str, ...]:
 
 def _parent(state: CampaignState, hypothesis: Hypothesis) -> Idea | None:
     if hypothesis.parent in (BEST, ""):
-        return state.best
+        return state.base
     return state.by_slug(BASELINE if hypothesis.parent == BASELINE else hypothesis.parent)
 
 

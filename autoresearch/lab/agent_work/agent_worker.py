@@ -74,7 +74,10 @@ class AgentWorker:
 
     def start(self, agent_job: AgentJob) -> None:
         """Begin a job, in a thread of its own."""
-        if agent_job.fix is not None:
+        if agent_job.guard is not None:
+            merge = agent_job.guard
+            self._start(lambda: self.jobs.guard(merge))
+        elif agent_job.fix is not None:
             idea = agent_job.fix
             self._start(lambda: self.jobs.fix(idea))
         elif agent_job.edit is not None:

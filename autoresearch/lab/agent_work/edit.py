@@ -85,6 +85,12 @@ def _own_places(workspace: EditWorkspace) -> None:
             place.unlink()
 
 
+def guarded(workspace: EditWorkspace, commit: str, directory: Path) -> str:
+    """Run the guard commands on a commit; "" where all succeeded, else what failed and how."""
+    workspace.clean.switch(commit, workspace.include)
+    return guard(workspace, directory)
+
+
 def _gathered(workspace: EditWorkspace, opened: Opened) -> ExtractedPatch | tuple[NotMade, str]:
     try:
         return gathered(opened, workspace.leavings)

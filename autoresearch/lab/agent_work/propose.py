@@ -33,7 +33,7 @@ def propose(
     propose_context: ProposeContext, want: int, turn_context: TurnContext, kinds: Collection[str] = KINDS
 ) -> ProposeResult:
     """Ask for `want` hypotheses of these kinds. Valid new ones are taken, even if others are not."""
-    state, best = propose_context.state, propose_context.state.best
+    state, best = propose_context.state, propose_context.state.base
     chosen = [kind for kind in KINDS if kind in kinds]
     known_ideas = KnownIdeas(
         objective=state.spec.objective,

@@ -137,7 +137,7 @@ def _is_number(value: object) -> bool:
 
 MOST_DIFFS = 12
 MOST_LOGS = 20  # runs whose failure's line is looked up
-DEAD = (IdeaStatus.DISCARDED, IdeaStatus.DEMOTED, IdeaStatus.CRASHED)
+DEAD = (IdeaStatus.DISCARDED, IdeaStatus.OUT, IdeaStatus.DEMOTED, IdeaStatus.CRASHED)
 _SAYS_NOTHING = EXCUSED | {PRUNED, NO_SIGNAL}
 
 
@@ -187,7 +187,7 @@ def gather(
     closed: Callable[[str], str] = lambda path: "",
 ) -> ProposeContext:
     """Read what there is. `protected`, `closed`: `Protection.why_key`, `Protection.why`."""
-    best = state.best
+    best = state.base
     lines = tuple(idea_lines(state))
     return ProposeContext(
         state=state,

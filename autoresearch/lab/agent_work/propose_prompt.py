@@ -124,6 +124,12 @@ def _judged(propose_context: ProposeContext) -> str:
         f"{rule.first:g} standard errors; from {rule.least} runs on it is kept if a t-test agrees. "
         f"A simpler one is kept if it is at most {rule.flat:g} sd worse."
     )
+    if state.searches_by_tip:
+        repeated = (
+            "An idea runs once, edited on the tip: the merge of all edits that seem good. All runs together say what "
+            "each edit is worth; one that is good enough joins the tip, and one that is not leaves it. The tip itself "
+            "is run again with other seeds, and kept if a t-test agrees that it is better than the best idea."
+        )
     confirm = f"At the end {'the best is put to the proof' if spec.confirm else 'nothing is confirmed'} by fresh runs."
     return _section(
         "How a run is judged",
@@ -145,7 +151,7 @@ def _one_run(state: CampaignState) -> str:
 
 
 def _recipe(propose_context: ProposeContext) -> str:
-    best = propose_context.state.best
+    best = propose_context.state.base
     named = best.slug if best else "the base"
     lines = []
     for key, value in propose_context.recipe.items():

@@ -57,6 +57,7 @@ def campaign_words(
         "confirmed": sum(line.standing is IdeaStatus.CONFIRMED for line in idea_lines),
         "honest": [plain(words, 900) for words in summary.honest(state, idea_lines)],
         "differences": DIFFERENCES,
+        "worth": summary.worth_of_changes(state),
         "tried": [plain(words, 1200) for words in tried(idea_lines)],
         "next": next_commands(state, phase),
     }
@@ -92,7 +93,9 @@ def rule_words(state: CampaignState) -> list[str]:
     limit = "" if campaign_spec.timeout_s is None else f", each for {span(campaign_spec.timeout_s)} at most"
     words.append(f"{counted(campaign_spec.parallel, 'run')} at a time{limit}")
     again = "no re-tests"
-    if campaign_spec.retests:
+    if campaign_spec.search == "tip":
+        again = "one of each idea, on the merge of all that seem good, which is proved"
+    elif campaign_spec.retests:
         again = f"{counted(campaign_spec.retests, 're-test')} of what looks better"
     tests = f"{counted(campaign_spec.replicates, 'run')} of the baseline, {again}"
     if state.seed_check is not None and state.unseeded:
@@ -125,7 +128,8 @@ def tried(idea_lines: Sequence[IdeaLine]) -> list[str]:
 
 
 _GROUPS = (
-    *("confirmed", "kept", "pending", "demoted", "better than", "no better", "failed or", "too few"),
+    *("confirmed", "kept", "in the tip", "set aside", "out:", "pending", "demoted", "better than", "no better"),
+    *("failed or", "too few"),
     *("no more than noise", "worse", "better by less", "discarded", "not tried", "crashed", "no signal", "smoke"),
 )
 
@@ -153,9 +157,16 @@ def _group(idea_line: IdeaLine) -> str:
             return "pending: more runs are needed to tell"
         case IdeaStatus.DISCARDED:
             return _lost(idea_line)
+        case IdeaStatus.IN_TIP | IdeaStatus.ASIDE | IdeaStatus.OUT:
+            return _PLACES[idea_line.standing]
     return ""
 
 
+_PLACES = {
+    IdeaStatus.IN_TIP: "in the tip, on which new ideas are edited",
+    IdeaStatus.ASIDE: "set aside: it may be good, but is not sure enough, or does not fit the tip",
+    IdeaStatus.OUT: "out: it changes nothing, or makes it worse, as far as all runs show",
+}
 _RIVAL = "than the best idea of that time"
 _LOST = {  # what the decision on its last run says, and what that means
     "no better": f"no better {_RIVAL}",

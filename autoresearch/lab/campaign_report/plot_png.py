@@ -18,6 +18,9 @@ INK, SOFT, BASE, BLUE, GREEN, ORANGE, RED = "#1c1f23", "#5b626b", "#4a4f57", "#0
 STYLES: dict[IdeaStatus, tuple[str, float, str, str, str]] = {
     IdeaStatus.SMOKE: ("s", 18, "none", "#c3c7cd", "smoke run"),
     IdeaStatus.DISCARDED: ("o", 30, "#c9cdd2", "none", "discarded"),
+    IdeaStatus.OUT: ("o", 30, "#c9cdd2", "none", "out"),
+    IdeaStatus.ASIDE: ("o", 30, "#c9cdd2", SOFT, "set aside"),
+    IdeaStatus.IN_TIP: ("o", 40, "#c9cdd2", GREEN, "in the tip: one run"),
     IdeaStatus.PENDING: ("o", 40, "none", BLUE, "pending"),
     IdeaStatus.DEMOTED: ("v", 60, "none", ORANGE, "demoted"),
     IdeaStatus.CRASHED: ("x", 30, RED, "face", "crashed, at the edge"),

@@ -10,6 +10,7 @@ from statistics import stdev
 from typing import Any
 
 from autoresearch.core.agents.agent import NotMade
+from autoresearch.core.campaign import tip
 from autoresearch.core.campaign.claim import CLAIMS
 from autoresearch.core.campaign.idea_name import says_all
 from autoresearch.core.campaign.judgement import search_mean
@@ -36,6 +37,9 @@ class IdeaStatus(StrEnum):
     KEPT = "kept"  # the search built on it; nothing was claimed
     DEMOTED = "demoted"
     PENDING = "pending"  # looks better, and more runs of it are owed before it is kept or discarded
+    IN_TIP = "in the tip"  # of ideas that run once (`core.campaign.tip`): what new ideas are edited on
+    ASIDE = "set aside"
+    OUT = "out"
     DISCARDED = "discarded"
     SMOKE = "smoke"  # plumbing only
     CRASHED = "crashed"
@@ -44,6 +48,7 @@ class IdeaStatus(StrEnum):
 
 
 KEPT = (IdeaStatus.KEPT, IdeaStatus.CONFIRMED)
+PLACES = (IdeaStatus.IN_TIP, IdeaStatus.ASIDE, IdeaStatus.OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +158,12 @@ def idea_lines(state: CampaignState) -> list[IdeaLine]:
     """Every idea, in the order in which they were begun."""
     band = band_of(state)
     known = {idea.slug: idea for idea in state.ideas}
-    return [_line(state, idea, known, band) for idea in state.ideas]
+    return [_line(state, idea, known, band) for idea in shown_ideas(state)]
+
+
+def shown_ideas(state: CampaignState) -> list[Idea]:
+    """The ideas that are told of: all but merges that never ran."""
+    return [idea for idea in state.ideas if idea.attempted or not idea.hypothesis.merges]
 
 
 def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], band: Band | None) -> IdeaLine:
@@ -173,6 +183,9 @@ def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], b
     apart = {run.run for run in idea.runs if run.why == "confirm"}
     spent = [row.elapsed_min for row in idea.rows if row.elapsed_min is not None]
     shown = shown_value(state, idea)
+    why = _why(idea, parent, standing, delta, sign, noise, deterministic=state.unseeded)
+    if standing in PLACES and (worth := tip.change_by(state, idea)):
+        why = f"worth {worth[0]:+.3g} ({worth[1]:+.3g} to {worth[2]:+.3g}) by all runs together; {why}"
     return IdeaLine(
         index=idea.index,
         slug=idea.slug,
@@ -194,7 +207,7 @@ def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], b
         commit=idea.commit or next((row.commit for row in idea.rows if row.commit), ""),
         changes=(changed := changes(idea)),
         unsaid="" if says_all(idea.hypothesis) else changed,
-        why=_why(idea, parent, standing, delta, sign, noise, deterministic=state.unseeded),
+        why=why,
         rows=tuple(idea.rows),
     )
 
@@ -214,7 +227,9 @@ def _standing(state: CampaignState, idea: Idea) -> IdeaStatus:
         return IdeaStatus.KEPT
     if retest_owed(state, idea):
         return IdeaStatus.PENDING
-    return IdeaStatus.CRASHED if idea.status == Verdict.CRASH else IdeaStatus.DISCARDED
+    if idea.status == Verdict.CRASH or not state.runs_once(idea):
+        return IdeaStatus.CRASHED if idea.status == Verdict.CRASH else IdeaStatus.DISCARDED
+    return IdeaStatus(tip.place_of(state, idea))
 
 
 def changes(idea: Idea) -> str:
@@ -395,6 +410,19 @@ def tally(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> str:
     return f"{tried} {'idea' if tried == '1' else 'ideas'}, {kept} kept, {sure} confirmed"
 
 
+def worth_of_changes(state: CampaignState) -> list[tuple[str, str, str, str]]:
+    """Of a campaign whose ideas run once: each change, what it is worth, the interval, and where it stands."""
+    effects = tip.effects(state)
+    known = sorted((idea for idea in state.ideas if idea.index in effects), key=lambda one: -effects[one.index].mean)
+    rows = []
+    for idea in known:
+        if state.runs_once(idea) and (worth := tip.change_by(state, idea)):
+            middle, low, high = worth
+            interval = f"{low:+.3g} to {high:+.3g}"
+            rows.append((idea.name, f"{middle:+.3g}", interval, str(tip.place_of(state, idea))))
+    return rows
+
+
 def best_line(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> IdeaLine | None:
     """The line of the best idea that the search may build on."""
     best = state.best
@@ -415,7 +443,7 @@ def best_so_far(state: CampaignState) -> list[float | None]:
     """After each idea, the mean of the best one that was kept by then (the baseline to begin with)."""
     best: float | None = None
     path: list[float | None] = []
-    for idea in state.ideas:
+    for idea in shown_ideas(state):
         candidate = search_mean(state, idea) if idea.kept or idea.hypothesis.is_baseline else None
         if candidate is not None and (best is None or state.spec.objective.better(candidate, best)):
             best = candidate

@@ -57,6 +57,7 @@ _CAMPAIGN_KEYS = (
     Key("seed", _T.COUNT, 0, "of the proposer"),
     Key("baseline", _T.COUNT, BASELINE_RUNS, "runs of the baseline; fewer where 5 are over a fifth of all", 1),
     Key("retests", _T.COUNT, 6, "further runs, at most, of an idea that looks better"),
+    Key("search", _T.CHOICE, "chain", "tip: ideas run once, on all that seems good", choices=("chain", "tip")),
     Key("max_machine_retries", _T.COUNT, 2, "tries again, at most, of a run that the machine ended"),
     Key("confirm", _T.SWITCH, True, "prove the best idea at the end with fresh seeds"),
     Key("prove", _T.SWITCH, False, "put the queue's ideas to the proof, whatever their first runs show"),

@@ -34,8 +34,8 @@ from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
 
 _AS_GIVEN = (
-    "retests", "max_machine_retries", "confirm", "prove", "at_least", "resolution", "runs_per_gpu", "gpu_busy_mib",
-    "min_steps", "prune", "keep_gb",
+    "retests", "search", "max_machine_retries", "confirm", "prove", "at_least", "resolution", "runs_per_gpu",
+    "gpu_busy_mib", "min_steps", "prune", "keep_gb",
 )  # fmt: skip
 """Fields of the spec that are keys of the campaign file, by the same name."""
 
@@ -44,7 +44,8 @@ _SAME = {
     **{"blueprint_text": "blueprint text", "objective": "objective", "recipe": "recipe", "interpreter": "interpreter"},
     **{"proposer": "source of ideas", "research": "researcher, or other terms for it", "include": "list of `include`"},
     **{"places": "--launcher", "resolution": "`resolution`"},
-    **{"timeout_s": "--timeout", "min_steps": "min_steps", "prune": "`prune`", "warmup": "`warmup`"},
+    **{"timeout_s": "--timeout", "min_steps": "min_steps", "prune": "`prune`"},
+    **{"warmup": "`warmup`", "search": "`search`"},
 }
 
 

@@ -33,7 +33,7 @@ def conceive(builder: CommitBuilder, state: CampaignState, hypothesis: Hypothesi
         builder = builder.for_idea(hypothesis)
         parent = _parent(state, hypothesis)
         base = parent.commit if parent else builder.spec.base_commit
-        files = _files(builder, hypothesis, base)
+        files = files_of(builder, hypothesis, base)
         message = f"{hypothesis.slug}: {hypothesis.sentence}\n\nIdea {index} of {builder.spec.name}.\n"
         change = Change(hypothesis.patches, files)
         made = commit_hypothesis(builder.checkout, base, change, message=message, uncounted=(OURS,))
@@ -62,6 +62,26 @@ def conceive(builder: CommitBuilder, state: CampaignState, hypothesis: Hypothesi
         branch=builder.spec.branch(hypothesis.slug),
         fingerprint=mark,
         simpler=hypothesis.simpler and made.stat.deletions > made.stat.insertions,
+    )
+
+
+def as_idea(builder: CommitBuilder, hypothesis: Hypothesis, commit: str, state: CampaignState) -> Idea:
+    """An idea of a merge that was committed on the baseline, with a blueprint of its own."""
+    baseline = state.baseline
+    assert baseline is not None, "the baseline is measured first"
+    index = 1 + max(idea.index for idea in state.ideas)
+    message = f"{hypothesis.slug}: {hypothesis.sentence}\n\nIdea {index} of {builder.spec.name}.\n"
+    files = files_of(builder, hypothesis, commit)
+    made = commit_hypothesis(builder.checkout, commit, Change(files=files), message=message, uncounted=(OURS,))
+    return Idea(
+        index=index,
+        hypothesis=hypothesis,
+        parent=baseline.slug,
+        parent_commit=baseline.commit,
+        parent_branch=baseline.branch,
+        commit=made.commit,
+        branch=builder.spec.branch(hypothesis.slug),
+        fingerprint=_fingerprint(builder, made.commit, hypothesis),
     )
 
 
@@ -97,7 +117,7 @@ def _parent(state: CampaignState, hypothesis: Hypothesis) -> Idea | None:
     if hypothesis.is_baseline:
         return None
     if hypothesis.parent in (BEST, ""):
-        parent = state.best
+        parent = state.base
     else:
         parent = state.baseline if hypothesis.parent == BASELINE else state.by_slug(hypothesis.parent)
     if parent is None:
@@ -105,7 +125,7 @@ def _parent(state: CampaignState, hypothesis: Hypothesis) -> Idea | None:
     return parent
 
 
-def _files(builder: CommitBuilder, hypothesis: Hypothesis, base: str) -> dict[str, bytes | None]:
+def files_of(builder: CommitBuilder, hypothesis: Hypothesis, base: str) -> dict[str, bytes | None]:
     """The files to commit: those of the idea, its recipe, its command-line settings, its blueprint."""
     files: dict[str, bytes | None] = {path: text.encode() for path, text in hypothesis.files.items()}
     if hypothesis.is_baseline and builder.recipe_path == RECIPE:

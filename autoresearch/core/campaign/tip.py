@@ -1,0 +1,212 @@
+"""The tip: what a campaign believes is best, and edits next; and when that belief is put to the test.
+
+Greedy search builds on what one idea after the other has proved alone, and so drops most of what its runs showed: an
+idea that gains half a standard deviation is seldom kept by itself. With `search: tip` an idea runs once. All runs of
+the campaign together say what each edit is worth, by the model
+
+    value of a run = baseline + sum of the effects of its edits + noise
+
+where the noise of a run has variance 1, and an effect, before any run, a t distribution of TAIL degrees of freedom and
+scale PRIOR around 0: most are small, and one of 50 sd, as of a rate at which nothing is learnt any more, is put down to
+that edit alone. The tip is the merge of the edits whose effect is above SURE posterior standard deviations, the best
+first; an edit leaves it when later runs speak against it. New ideas are edited on the tip. Now and then the tip itself
+is judged against the best idea, by the rule that judges every idea of other campaigns (`core.campaign.decision`): only
+a tip can be kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from autoresearch.core.campaign.judgement import noise_without, rule_of, search_values
+from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.metrics.objective import Direction
+from autoresearch.core.statistics.noise import mean
+
+PRIOR = 0.4  # scale of an edit's effect before any run of it, squared, in variances of a run
+TAIL = 8  # degrees of freedom of that
+ROUNDS = 8
+SURELY = 1.96  # posterior standard deviations on either side of a 95 % interval
+WIDE = 1e6  # the same of the baseline's level
+SURE = 0.3  # posterior standard deviations by which the effect of an edit in the tip is above 0
+EVERY = 8  # decided ideas between two proofs
+PROMISE = 1.5  # sd of a run by which the tip is expected to be better than the best, for a proof on the way
+LAST_PROMISE = 0.2  # the same at the end, while a proof costs no idea any more
+MOST_PROOFS = 2  # of one tip
+MOST_LAST = 3  # proofs after the last idea
+PROOF_RUNS = 0.22  # runs of proofs for each idea, as simulated (`python -m tests.bench researcher`)
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What an edit adds, as far as the runs show: a normal distribution, in sd of a run; positive is better."""
+
+    mean: float
+    sd: float
+
+
+def edits_of(state: CampaignState, idea: Idea) -> frozenset[int]:
+    """The ideas whose edits a run of this one trains, by index."""
+
+    def known() -> dict[int, frozenset[int]]:
+        by_slug = {one.slug: one for one in reversed(state.ideas)}
+        found: dict[int, frozenset[int]] = {}
+        for one in state.ideas:  # a parent is older than its children
+            merged = [by_slug[slug].index for slug in one.hypothesis.merges if slug in by_slug]
+            parent = by_slug.get(one.parent)
+            below = found.get(parent.index, frozenset()) if parent else frozenset()
+            own = () if one.hypothesis.merges or one.hypothesis.is_baseline else (one.index,)
+            found[one.index] = below.union(merged, own)
+        return found
+
+    return state.memo("edits", known)[idea.index]
+
+
+def sd_of_run(state: CampaignState) -> float | None:
+    """The standard deviation of a run, in the metric's unit; None while the noise is unknown."""
+    return noise_without(state, Idea(0, state.ideas[0].hypothesis)).sd if state.ideas else None
+
+
+def effects(state: CampaignState) -> Mapping[int, Worth]:
+    """The effect of each edit that some run trained, by the index of its idea; none while the noise is unknown.
+
+    By expectation maximisation: the prior of each effect is a normal one whose variance follows from the effect.
+    """
+
+    def known() -> Mapping[int, Worth]:
+        sd = sd_of_run(state)
+        if not sd:
+            return {}
+        sign = 1.0 if state.spec.objective.direction is Direction.MAXIMIZE else -1.0
+        told = [(edits_of(state, idea), search_values(state, idea)) for idea in state.ideas]
+        groups = [(edits, mean(values) * sign / sd, len(values)) for edits, values in told if values]
+        found, spread = dict[int, Worth](), dict[int, float]()
+        for _ in range(ROUNDS):
+            found = _posterior(groups, spread)
+            spread = {e: (TAIL * PRIOR + one.mean**2 + one.sd**2) / (TAIL + 1) for e, one in found.items()}
+        return found
+
+    return state.memo("effects", known)
+
+
+def _posterior(groups: Sequence[tuple[frozenset[int], float, int]], spread: Mapping[int, float]) -> dict[int, Worth]:
+    """The effects by the means of groups of runs, each of its edits and so many runs; `spread`: variances before them.
+
+    Group by group: with the covariance P and the mean m of all effects, a mean y of k runs of the edits x changes them
+    by `P x (y - x m) / (x P x + 1/k)` and `-P x x P / (x P x + 1/k)`.
+    """
+    level = groups[0][1] if groups else 0.0  # near all values: squares of what is left lose no digits
+    place = {edit: n for n, edit in enumerate(sorted({edit for edits, _, _ in groups for edit in edits}), 1)}
+    effect = [0.0] * (len(place) + 1)
+    covariance = [[0.0] * len(effect) for _ in effect]
+    covariance[0][0] = WIDE
+    for edit, n in place.items():
+        covariance[n][n] = spread.get(edit, PRIOR)
+    for edits, value, runs in groups:
+        trained = [0, *(place[edit] for edit in edits)]
+        column = [sum(row[n] for n in trained) for row in covariance]
+        total = sum(column[n] for n in trained) + 1 / runs
+        surprise = (value - level - sum(effect[n] for n in trained)) / total
+        moved = [(n, size) for n, size in enumerate(column) if size]
+        for n, size in moved:
+            effect[n] += size * surprise
+            row, share = covariance[n], size / total
+            for other, size_other in moved:
+                row[other] -= share * size_other
+    return {edit: Worth(effect[n], math.sqrt(max(0.0, covariance[n][n]))) for edit, n in place.items()}
+
+
+def good_edits(state: CampaignState) -> tuple[int, ...]:
+    """The edits that belong in the tip now, the best first."""
+    sure = [(-one.mean, edit) for edit, one in effects(state).items() if one.mean > SURE * one.sd]
+    able = {idea.index for idea in state.ideas if _may_join(state, idea)}
+    return tuple(edit for _, edit in sorted(sure) if edit in able)
+
+
+def _may_join(state: CampaignState, idea: Idea) -> bool:
+    if idea.hypothesis.blueprint or idea.hypothesis.smoke or idea.slug in state.unwanted:
+        return False
+    return bool(idea.values) and not state.distrusted(idea)
+
+
+class Place(StrEnum):
+    """Where the edit of an idea that ran once stands now."""
+
+    IN_TIP = "in the tip"
+    ASIDE = "set aside"  # it may be good, but is not sure enough, or does not fit
+    OUT = "out"
+
+
+def place_of(state: CampaignState, idea: Idea) -> Place:
+    """Where an edit stands: in what new ideas are edited on, or not."""
+    base = state.base
+    if base is not None and idea.index in edits_of(state, base):
+        return Place.IN_TIP
+    effect = effects(state).get(idea.index)
+    return Place.ASIDE if effect is not None and effect.mean > 0 else Place.OUT
+
+
+def change_by(state: CampaignState, idea: Idea) -> tuple[float, float, float] | None:
+    """What an edit changes in the metric, with its 95 % interval, as all runs show; None while that is unknown."""
+    effect, sd = effects(state).get(idea.index), sd_of_run(state)
+    if effect is None or sd is None:
+        return None
+    middle, half = state.spec.objective.change(effect.mean * sd), SURELY * effect.sd * sd
+    return middle, middle - half, middle + half
+
+
+def promise(state: CampaignState, idea: Idea) -> float:
+    """By how much an idea is expected to be better than the best one, in sd of a run."""
+    best = state.best
+    below = edits_of(state, best) if best else frozenset()
+    return _sum(state, edits_of(state, idea)) - _sum(state, below)
+
+
+def _sum(state: CampaignState, edits: Iterable[int]) -> float:
+    known = effects(state)
+    return math.fsum(known[edit].mean for edit in edits if edit in known)
+
+
+def needs_merge(state: CampaignState) -> bool:
+    """Whether the tip is no longer the merge of the edits that seem good."""
+    if not state.searches_by_tip:
+        return False
+    made, now = state.made_tip, good_edits(state)
+    return made.good_edits != now if made.left else set(made.good_edits) != set(now)
+
+
+def proof_due(state: CampaignState, *, last: bool) -> Idea | None:
+    """The tip that is to be judged now, against the best; `last`: no idea comes any more."""
+    tip, best = state.tip, state.best
+    if tip is None or best is None or tip.confirmed == "demoted" or edits_of(state, tip) == edits_of(state, best):
+        return None
+    proofs = sum(run.why == "proof" for run in tip.runs)
+    if tip.slug in state.unwanted or proofs >= MOST_PROOFS or len(tip.judged) >= rule_of(state).most:
+        return None
+    if not last and decided_since_proof(state) < EVERY:
+        return None
+    if last and _proofs_since_idea(state) >= MOST_LAST:
+        return None
+    return tip if promise(state, tip) >= (LAST_PROMISE if last else PROMISE) else None
+
+
+def most_proofs(ideas: int) -> int:
+    """Proofs in a campaign of so many ideas, at most."""
+    return ideas // EVERY + MOST_LAST
+
+
+def _proofs_since_idea(state: CampaignState) -> int:
+    since = max((idea.decided for idea in state.ideas if state.runs_once(idea)), default=0.0)
+    proved = {run.run for idea in state.ideas for run in idea.runs if run.why == "proof"}
+    return sum(row.run_id in proved and (row.ended or 0.0) > since for row in state.rows)
+
+
+def decided_since_proof(state: CampaignState) -> int:
+    """Ideas that were decided since the last proof began."""
+    merged = [row.ended or 0.0 for idea in state.ideas if idea.hypothesis.merges for row in idea.rows]
+    since = max(merged, default=0.0)
+    return sum(state.runs_once(idea) and idea.decided > since for idea in state.ideas)
+

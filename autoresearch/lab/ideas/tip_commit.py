@@ -1,0 +1,98 @@
+"""Merges the edits that seem good into one commit, the tip, from the baseline up: so any of them can leave again.
+
+A setting is set again by its key; any other edit is applied as a patch, by a 3-way merge where what is around it has
+changed. What does not fit is left out, and said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
+from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.campaign.tip import good_edits
+from autoresearch.core.text.session_and_branch_names import first_free
+from autoresearch.errors import AutoresearchError
+from autoresearch.git_repo.commits import Change, commit_hypothesis
+from autoresearch.git_repo.comparison import diff
+from autoresearch.lab.campaigns.context import CampaignContext, is_full
+from autoresearch.lab.ideas import idea_commit
+from autoresearch.lab.ideas.commit_builder import OURS, CommitBuilder
+from autoresearch.runner.basics import failpoint
+
+
+def merge_tip(context: CampaignContext) -> None:
+    """Make the tip what it should be now, and record it."""
+    state = context.state
+    asked = good_edits(state)
+    by_index = {idea.index: idea for idea in state.ideas}
+    commit, merged = merge(context.builder, state, [by_index[index] for index in asked])
+    left = [index for index in asked if by_index[index] not in merged]
+    found = _same(state, merged) if merged else None
+    if merged and found is None:
+        idea = idea_commit.as_idea(context.builder, _hypothesis(state, merged), commit, state)
+        context.note("drafted", **idea_commit.as_line(idea))
+        failpoint("campaign.drafted")
+        found = idea_commit.claim(context.builder, idea)
+        failpoint("campaign.conceived")
+        context.note("idea", **idea_commit.as_line(found))
+    context.note("tip", good_edits=list(asked), index=found.index if found else 0, left=left)
+    context.say(_merge_words(found, merged, [by_index[index] for index in left]))
+
+
+def merge(builder: CommitBuilder, state: CampaignState, ideas: Sequence[Idea]) -> tuple[str, list[Idea]]:
+    """The commit with as many of the edits as fit, and those, in their order; an edit may need one that comes later."""
+    baseline = state.baseline
+    assert baseline is not None, "the baseline is measured first"
+    commit, merged, waiting = baseline.commit, list[Idea](), list(ideas)
+    while waiting:
+        left = []
+        for idea in waiting:
+            if frozenset(one.index for one in (*merged, idea)) in state.broken_merges:
+                left.append(idea)
+                continue
+            try:
+                commit = _with_edit(builder, commit, idea)
+                merged.append(idea)
+            except AutoresearchError as error:
+                if is_full(error):
+                    raise
+                left.append(idea)
+        if len(left) == len(waiting):
+            break
+        waiting = left
+    return commit, merged
+
+
+def _with_edit(builder: CommitBuilder, base: str, idea: Idea) -> str:
+    """The base with the edit of an idea, as a commit of its own."""
+    hypothesis = idea.hypothesis
+    if hypothesis.files or idea.repaired >= 0:  # whole files would undo what others changed in them
+        whole = diff(builder.checkout, idea.parent_commit, idea.commit, ignoring=(OURS,))
+        hypothesis = replace(hypothesis, files={}, patches=(whole,))
+    files = idea_commit.files_of(builder, hypothesis, base)
+    change = Change(hypothesis.patches, files, merge=True)
+    message = f"{hypothesis.slug}: {hypothesis.sentence}\n\nThe edit of idea {idea.index}, for the tip.\n"
+    return commit_hypothesis(builder.checkout, base, change, message=message).commit
+
+
+def _same(state: CampaignState, merged: Sequence[Idea]) -> Idea | None:
+    """The earlier tip of the same edits."""
+    slugs = {idea.slug for idea in merged}
+    return next((idea for idea in state.ideas if idea.hypothesis.merges and {*idea.hypothesis.merges} == slugs), None)
+
+
+def _hypothesis(state: CampaignState, merged: Sequence[Idea]) -> Hypothesis:
+    numbers = [f"#{idea.index}" for idea in merged]
+    names = " and ".join(filter(None, (", ".join(numbers[:-1]), numbers[-1])))
+    slug = first_free("tip", {idea.slug for idea in state.ideas}.__contains__)
+    slugs = tuple(idea.slug for idea in merged)
+    return Hypothesis(slug, f"The tip of {names}", parent=BASELINE, proposer="campaign", merges=slugs)
+
+
+def _merge_words(tip: Idea | None, merged: Sequence[Idea], left: Sequence[Idea]) -> str:
+    if tip is None:
+        return "new ideas are edited on the best one: no edit that was tried seems good enough for the tip"
+    apart = f"; {', '.join(one.name for one in left)} would conflict with it" if left else ""
+    return f"new ideas are edited on {tip.name}{apart}"

@@ -1,0 +1,204 @@
+"""What a search finds at equal ideas and equal runs: edited on the tip, or greedy on what is kept one by one.
+
+    python -m tests.bench researcher [--ideas 24 50] [--campaigns 40] [--land mixed null ...] [--json]
+
+Driven by the product's own state, scheduler and decisions (`simulated`), on landscapes of edits with effects, conflicts
+and interactions. What a real model's ideas are worth is not measured. It exits with 1 if a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import statistics
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+
+from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
+from autoresearch.core.campaign.state import Idea
+from autoresearch.core.campaign.tip import good_edits, needs_merge
+from autoresearch.core.controller.next_actions import next_request
+from tests.bench.simulated import Simulation, World
+
+SPOTS = 14  # places in the code; of two edits of one place the later replaces the earlier
+POOL = 120
+AHEAD = 2  # ideas that are edited before the run of the one before has ended
+GOALS = {("mixed", 24): 0.5, ("mixed", 50): 1.2, ("substitutes", 50): 0.0}  # by how much the tip is better, in sd
+NOISE_KEPT = 0.15  # share of campaigns on pure noise that keep something, at most
+
+
+class Landscape:
+    """Edits with their effects, in sd of a run."""
+
+    def __init__(self, kind: str, seed: int) -> None:
+        rng = random.Random(f"{kind} {seed}")
+        self.kind = kind
+        self.spots = [rng.randrange(SPOTS) for _ in range(POOL)]
+        drawn = [self._drawn(rng) for _ in range(POOL)]
+        self.effects = [effect for effect, _ in drawn]
+        self.broken = [broken for _, broken in drawn]
+        self.pairs: dict[tuple[int, int], float] = {}
+        good = [edit for edit in range(POOL) if self.effects[edit] > 0]
+        for n, later in enumerate(good if kind == "mixed" else ()):
+            for earlier in good[:n]:
+                chance, least = rng.random(), min(self.effects[earlier], self.effects[later])
+                if chance < 0.3:
+                    self.pairs[earlier, later] = -0.7 * least
+                elif chance < 0.36:
+                    self.pairs[earlier, later] = 0.4 * least
+        self.order = list(range(POOL))
+        rng.shuffle(self.order)
+
+    def _drawn(self, rng: random.Random) -> tuple[float, bool]:
+        """The effect of one edit, and whether it does not run."""
+        chance = rng.random()
+        size = 0.25 if self.kind == "small" else 0.5
+        if self.kind == "null" or chance >= 0.54:
+            return 0.0, False
+        if chance < 0.44:
+            effect = rng.gammavariate(2, size)
+            return (effect if chance < 0.22 else -effect), False
+        return 0.0, True
+
+    def level(self, edits: frozenset[int]) -> float:
+        """The true level of the code with these edits."""
+        own = [self.effects[edit] for edit in edits]
+        if self.kind == "substitutes":  # gains do not add
+            gains = sorted((effect for effect in own if effect > 0), reverse=True)
+            return sum(gains[:1]) + 0.15 * sum(gains[1:]) + sum(effect for effect in own if effect < 0)
+        return sum(own) + sum(add for (a, b), add in self.pairs.items() if a in edits and b in edits)
+
+
+class Search(Simulation):
+    """One campaign of an agent's ideas; `on`: of each idea, the edit that it replaces in its parent, if any."""
+
+    def __init__(self, kind: str, search: str, ideas: int, seed: int, most: float = math.inf) -> None:
+        super().__init__(World(ideas=ideas), seed)
+        self.state.spec = replace(self.state.spec, search=search)
+        self.land, self.most = Landscape(kind, seed), most
+        self.code: dict[int, dict[int, int]] = {1: {}}  # by idea: spot -> the edit there
+        self.edit: dict[int, tuple[int, int | None]] = {}  # by idea: its edit, and the one below
+        self.ahead: list[tuple[Idea, int]] = []
+
+    def search(self) -> float:
+        """The true level of what is kept in the end."""
+        self.note("idea", index=1, hypothesis=Hypothesis(BASELINE, "nothing").to_json(), commit="c")
+        self.levels[1] = 0.0
+        while self.outcome.runs < self.most:
+            if self.state.seed_check is None and len(self.state.baseline.judged if self.state.baseline else ()) >= 3:
+                self.checked()
+            if needs_merge(self.state):
+                self.merge()
+            request = next_request(self.state, last=self.state.attempted > self.world.ideas and not self.ahead)
+            if request is not None:
+                self.make(request)
+            elif self.state.attempted <= self.world.ideas:
+                self.new_idea()
+            else:
+                break
+        best = self.state.best
+        return self.levels[best.index] if best else 0.0
+
+    def new_idea(self) -> None:
+        while len(self.ahead) <= AHEAD:
+            base = self.state.base
+            assert base is not None
+            self.ahead.append((base, self.land.order.pop()))
+        parent, edit = self.ahead.pop(0)
+        index, spot = len(self.state.ideas) + 1, self.land.spots[edit]
+        self.edit[index] = edit, self.code[parent.index].get(spot)
+        hypothesis = Hypothesis(f"idea-{index}", "something", parent=parent.slug, proposer="agent")
+        self._add(index, hypothesis, parent.slug, {**self.code[parent.index], spot: edit})
+
+    def _add(self, index: int, hypothesis: Hypothesis, parent: str, code: dict[int, int]) -> None:
+        self.code[index] = code
+        self.levels[index] = self.land.level(frozenset(code.values()))
+        self.note("idea", index=index, hypothesis=hypothesis.to_json(), parent=parent, commit="c")
+        broken = not hypothesis.merges and self.land.broken[self.edit[index][0]]
+        if broken:
+            self.levels[index] = math.nan
+
+    def merge(self) -> None:
+        """What the product does with git: the edits that fit, the best first, as often as one more fits."""
+        asked, code, merged = good_edits(self.state), dict[int, int](), list[int]()
+        while fitting := [i for i in asked if i not in merged and self._fits(i, code)]:
+            code[self.land.spots[self.edit[fitting[0]][0]]] = self.edit[fitting[0]][0]
+            merged.append(fitting[0])
+        index = next((i for i in self.code if i in self._tips() and self.code[i] == code), 0) if merged else 0
+        if merged and not index:
+            index = len(self.state.ideas) + 1
+            slugs = tuple(self.state.ideas[i - 1].slug for i in merged)
+            self._add(index, Hypothesis(f"tip-{index}", "all", parent=BASELINE, merges=slugs), BASELINE, code)
+        left = [i for i in asked if i not in merged]
+        self.note("tip", good_edits=list(asked), index=index, left=left)
+
+    def _tips(self) -> set[int]:
+        return {idea.index for idea in self.state.ideas if idea.hypothesis.merges}
+
+    def _fits(self, index: int, code: dict[int, int]) -> bool:
+        edit, below = self.edit[index]
+        return code.get(self.land.spots[edit]) == below
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one campaign came to."""
+
+    level: float  # true, of what is kept, in sd of a run above the baseline
+    runs: int
+    kept: bool
+
+
+def found(kind: str, search: str, ideas: int, most: float, seed: int) -> Found:
+    """One campaign."""
+    one = Search(kind, search, ideas, seed, most)
+    level = one.search()
+    return Found(level, one.outcome.runs, one.state.best is not one.state.baseline)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the table; 1 if a goal is missed."""
+    parser = argparse.ArgumentParser(prog="tests.bench researcher")
+    parser.add_argument("--ideas", type=int, nargs="+", default=[24, 50])
+    parser.add_argument("--campaigns", type=int, default=40)
+    parser.add_argument("--land", nargs="+", default=["mixed", "additive", "substitutes", "small", "null"])
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    missed, rows = [], []
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for kind in options.land:
+            for ideas in options.ideas:
+                seeds = range(options.campaigns)
+                free = list(pool.map(partial(found, kind, "chain", ideas, math.inf), seeds))
+                runs = round(statistics.fmean(one.runs for one in free))
+                pair = [list(pool.map(partial(found, kind, how, ideas, runs), seeds)) for how in ("chain", "tip")]
+                chain, tip = ([one.level for one in side] for side in pair)
+                gain = statistics.fmean(tip) - statistics.fmean(chain)
+                error = statistics.stdev(b - a for a, b in zip(chain, tip, strict=True)) / math.sqrt(len(chain))
+                kept = [statistics.fmean(one.kept for one in side) for side in pair]
+                used = statistics.fmean(one.runs for one in pair[1])
+                row = {"land": kind, "ideas": ideas, "runs": runs, "chain": statistics.fmean(chain), "used": used}
+                row |= {"tip": statistics.fmean(tip), "gain": gain, "error": error, "kept": kept}
+                rows.append(row)
+                goal = GOALS.get((kind, ideas))
+                if goal is not None and gain < goal:
+                    missed.append(f"{kind}, {ideas} ideas: {gain:+.2f}, goal {goal:+.2f}")
+                if kind == "null" and kept[1] > NOISE_KEPT:
+                    missed.append(f"{kind}, {ideas} ideas: keeps something in {kept[1]:.0%}, goal {NOISE_KEPT:.0%}")
+                if not options.json:
+                    print(
+                        f"{kind:12} {ideas:3} ideas, {runs:3} runs: chain {row['chain']:5.2f}, tip {row['tip']:5.2f}, "
+                        f"{gain:+.2f} +- {error:.2f}; keeps something {kept[0]:.0%}, {kept[1]:.0%}; {used:.0f} runs",
+                        flush=True,
+                    )
+    print(json.dumps(rows) if options.json else "\n".join(f"missed: {one}" for one in missed) or "all goals are met")
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

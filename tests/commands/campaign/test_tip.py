@@ -1,0 +1,92 @@
+"""`search: tip`: ideas run once, on the merge of all that seem good; the merge is judged, and kept or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoresearch.core.campaign.tip import edits_of
+
+pytestmark = pytest.mark.system
+
+PARTS = "A = 0.0\n" + "#\n" * 9 + "B = 0.0\n" + "#\n" * 9 + "C = 0.0\n"
+
+
+def project(camp: Any) -> None:
+    """A trainer whose score is a sum of parts that lie apart in a file of their own."""
+    trainer = camp.bench.repo / "train.py"
+    trainer.write_text("import parts\n" + trainer.read_text().replace('float(recipe["bonus"])', "parts.A + parts.B"))
+    (camp.bench.repo / "parts.py").write_text(PARTS)
+    camp.bench.git("add", "-A")
+    camp.bench.git("commit", "-qm", "parts")
+
+
+def edit(camp: Any, slug: str, before: str, after: str, **more: str) -> dict[str, Any]:
+    """An idea that changes a line of parts.py, by a patch such as `git diff` makes."""
+    path = camp.bench.repo / "parts.py"
+    path.write_text(PARTS.replace(before, after))
+    (camp.bench.root / f"{slug}.patch").write_text(camp.bench.git("diff", "--full-index") + "\n")
+    path.write_text(PARTS)
+    return {"slug": slug, "patches": [str(camp.bench.root / f"{slug}.patch")], **more}
+
+
+def test_what_seems_good_is_merged_and_the_merge_is_proved(camp: Any) -> None:
+    project(camp)
+    queue = [
+        edit(camp, "a", "A = 0.0", "A = 0.04"),
+        edit(camp, "b", "B = 0.0", "B = 0.05"),
+        {"slug": "worse", "overrides": {"lr": 0.5}},
+        {"slug": "lower", "overrides": {"lr": 0.05}},
+        {"slug": "broken", "overrides": {"mode": "crash"}},
+    ]
+    before = camp.checkout()["files"]
+    state = camp.run(queue=queue, count=6, baseline=4, search="tip", confirm=False)
+    assert state.attempted == 6, "merges are no ideas"
+    best = state.best
+    assert {*best.hypothesis.merges} == {"a", "b", "lower"}, camp.said()
+    text = camp.bench.git("show", f"{best.branch}:parts.py")
+    assert "A = 0.04" in text and "B = 0.05" in text
+    assert "lr: 0.05" in camp.bench.git("show", f"{best.branch}:recipe.yaml")
+    singles = [idea for idea in state.ideas if idea.hypothesis.proposer == "queue"]
+    assert [len(idea.rows) for idea in singles] == [1] * 5
+    assert {idea.status for idea in singles} == {"discard", "crash"}
+    assert best.runs[0].why == "proof" and best.status == "keep" and len(best.values) >= 4
+    second = state.by_slug("lower")
+    assert edits_of(state, second) >= {second.index, state.by_slug("a").index}, "it was edited on the tip"
+    first = {idea.runs[0].seed for idea in singles}
+    assert first.isdisjoint(run.seed for run in best.runs), "its edits were picked by runs of that seed"
+    after = camp.checkout()["files"]
+    assert {path: after.get(path) for path in before} == before, "the user's files are as they were"
+    report = (camp.place.path / "report.md").read_text()
+    worth = report.partition("## What each change is worth")[2].partition("##")[0]
+    places = [line.split(" | ")[-1].strip(" |") for line in worth.splitlines() if line.startswith("| #")]
+    assert places == ["in the tip"] * 3 + ["out"]
+
+
+def test_edits_of_one_place_do_not_fit_and_what_makes_it_worse_leaves(camp: Any) -> None:
+    project(camp)
+    queue = [
+        edit(camp, "a", "A = 0.0", "A = 0.04"),
+        edit(camp, "other", "A = 0.0", "A = 0.03", parent="baseline"),
+    ]
+    state = camp.run(queue=queue, count=3, baseline=4, search="tip", confirm=False)
+    assert state.best.hypothesis.merges == ("a",)
+    assert state.made_tip.left == (state.by_slug("other").index,)
+    assert "would conflict with it" in camp.said()
+
+
+@pytest.mark.parametrize("point", ["campaign.drafted", "campaign.claimed", "campaign.conceived"])
+def test_a_controller_that_is_killed_while_it_merges_goes_on(camp: Any, point: str) -> None:
+    """The third time: the baseline and an idea are committed before."""
+    project(camp)
+    keys = {"queue": [edit(camp, "a", "A = 0.0", "A = 0.04")], "count": 2, "baseline": 3, "search": "tip"}
+    path = camp.file(**keys, confirm=False)
+    camp.known(camp.bench.ask("campaign", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT=f"{point}:kill:3"))
+    camp.bench.until(lambda: not camp.place.controlled)
+    camp.bench.ask("campaign", "resume", camp.state().spec.name, "--detach")
+    state = camp.over()
+    (merge,) = (idea for idea in state.ideas if idea.hypothesis.merges)
+    assert merge.hypothesis.merges == ("a",) and merge is state.best
+    branches = camp.bench.git("branch", "--list", "autoresearch/one/tip*", "--format", "%(refname:short)").split()
+    assert branches == [merge.branch]

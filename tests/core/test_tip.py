@@ -1,0 +1,152 @@
+"""The tip: what each edit is worth by all runs together, what is merged, and when the merge is put to the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+
+from autoresearch.core.agents.agent import AgentSpec
+from autoresearch.core.campaign import tip
+from autoresearch.core.campaign.spec import ProposerSpec, Rules
+from autoresearch.core.campaign.tip import PROMISE, Place, change_by, effects, good_edits, needs_merge, place_of
+from autoresearch.core.controller.actions import Do, Finish, PrepareRun, StartAgent
+from autoresearch.core.controller.next_actions import Machine, next_actions
+from autoresearch.core.metrics.objective import Direction, Objective
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def made(records: Make) -> Any:
+    """A campaign of a queue whose baseline is 0.5 with an sd of 0.02."""
+    found = records(search="tip", proposer=ProposerSpec("queue"), rules=Rules(count=4), confirm=False)
+    found.checked()
+    return found
+
+
+def tried(made: Any, slug: str, value: float | None, parent: str = "baseline", **hypothesis: Any) -> None:
+    made.idea(slug, parent=parent, proposer="queue", **hypothesis)
+    made.run(slug, value, "crash" if value is None else "discard")
+
+
+def merged(made: Any, *slugs: str) -> str:
+    """The tip of these ideas, as the controller records it."""
+    name = f"tip-{len(made.indexes)}"
+    index = made.idea(name, proposer="campaign", merges=slugs)
+    made.note("tip", good_edits=list(good_edits(made.state())), index=index, left=[])
+    return name
+
+
+def due(made: Any, **facts: Any) -> tuple[Any, ...]:
+    looked = frozenset({Do.CHECK_QUEUES, Do.CHECK_SEEDS})
+    live = tuple(run.run for _, run in made.state().live)
+    return next_actions(made.state(), Machine(now=made.clock, live=live, tried=looked, **facts))
+
+
+def test_an_effect_is_that_of_the_regression_with_the_prior_of_its_last_round(made: Any) -> None:
+    tried(made, "a", 0.53)
+    tried(made, "b", 0.52)
+    base = merged(made, "a", "b")
+    tried(made, "c", 0.58, base)
+    found = effects(made.state())
+    before = {edit: (tip.TAIL * tip.PRIOR + one.mean**2 + one.sd**2) / (tip.TAIL + 1) for edit, one in found.items()}
+    rows = [(0, 0, 0, 0.50), (0, 0, 0, 0.52), (0, 0, 0, 0.48), (1, 0, 0, 0.53), (0, 1, 0, 0.52), (1, 1, 1, 0.58)]
+    x = numpy.array([(1, *row[:3]) for row in rows], dtype=float)
+    prior = numpy.diag([1 / tip.WIDE, *(1 / before[edit] for edit in sorted(before))])
+    covariance = numpy.linalg.inv(x.T @ x + prior)
+    mean = covariance @ x.T @ numpy.array([(row[3] - 0.5) / 0.02 for row in rows])
+    for n, edit in enumerate(sorted(found), 1):
+        assert found[edit].mean == pytest.approx(mean[n], rel=0.01)
+        assert found[edit].sd == pytest.approx(covariance[n, n] ** 0.5, rel=0.01)
+
+
+def test_one_that_ruins_the_run_says_nothing_against_what_it_was_edited_on(made: Any) -> None:
+    tried(made, "a", 0.6)
+    base = merged(made, "a")
+    tried(made, "ruin", -2.0, base)
+    state = made.state()
+    assert effects(state)[2].mean > 1 and effects(state)[4].mean < -100
+    assert (place_of(state, state.ideas[1]), place_of(state, state.ideas[3])) == (Place.IN_TIP, Place.OUT)
+    middle, low, high = change_by(state, state.ideas[1]) or (0, 0, 0)
+    assert 0 < middle < 0.1 and low < middle < high
+
+
+def test_less_is_better_where_the_metric_says_so(records: Make) -> None:
+    made = records(search="tip", objective=Objective("pass@1", Direction.MINIMIZE), rules=Rules(count=4))
+    made.checked()
+    tried(made, "a", 0.44)
+    state = made.state()
+    assert good_edits(state) == (2,)
+    change = change_by(state, state.ideas[1])
+    assert change is not None and change[0] < 0
+
+
+@pytest.mark.parametrize("hypothesis", [{"blueprint": "# another"}, {"smoke": True}])
+def test_what_cannot_be_merged_is_not_asked_for(made: Any, hypothesis: dict[str, Any]) -> None:
+    tried(made, "a", 0.6, **hypothesis)
+    assert good_edits(made.state()) == ()
+
+
+def test_an_idea_runs_once_and_what_seems_good_is_merged_before_the_next(made: Any) -> None:
+    tried(made, "a", 0.55)
+    state = made.state()
+    assert not state.ideas[1].kept and state.best is state.baseline
+    assert due(made) == (Do.MERGE_TIP,)
+    assert due(made, ready=None)[0] is Do.MERGE_TIP
+    merged(made, "a")
+    assert not needs_merge(made.state()) and made.state().base.slug == "tip-2"
+    assert made.state().attempted == 2, "a merge is no idea"
+
+
+def test_the_tip_is_proved_at_the_end_and_twice_at_most(made: Any) -> None:
+    for slug, value in (("a", 0.53), ("b", 0.53), ("c", 0.49)):
+        tried(made, slug, value)
+    name = merged(made, *(made.state().ideas[n - 1].slug for n in good_edits(made.state())))
+    for _ in range(tip.MOST_PROOFS):
+        (action,) = due(made)
+        assert isinstance(action, PrepareRun) and action.request.idea.slug == name and action.request.why == "proof"
+        made.run(name, 0.5, "discard", why="proof")
+        made.note("tip", good_edits=list(good_edits(made.state())), index=made.indexes[name], left=[])
+    assert any(isinstance(action, Finish) for action in due(made))
+
+
+def test_on_the_way_it_is_proved_after_so_many_ideas_if_it_promises_enough(records: Make) -> None:
+    made = records(search="tip", rules=Rules(count=40), confirm=False)
+    made.checked()
+    for n in range(tip.EVERY):
+        merged(made, *(made.state().ideas[n - 1].slug for n in good_edits(made.state()))) if n == 1 else None
+        assert not (made.state().tip and tip.proof_due(made.state(), last=False))
+        tried(made, f"i{n}", 0.62 if n == 0 else 0.5)
+    state = made.state()
+    assert tip.promise(state, state.tip) > PROMISE and tip.proof_due(state, last=False) is state.tip
+    made.run(state.tip.slug, 0.55, "discard", why="proof")
+    assert tip.proof_due(made.state(), last=False) is None
+
+
+def test_a_merge_is_guarded_before_anything_is_edited_on_it(records: Make) -> None:
+    agent = AgentSpec(agent="claude", guard=("pytest",))
+    made = records(search="tip", research=agent, proposer=ProposerSpec("agent"), rules=Rules(count=9))
+    made.checked()
+    tried(made, "a", 0.55)
+    tried(made, "b", 0.56)
+    merged(made, "b", "a")
+    state = made.state()
+    (action,) = due(made)
+    assert isinstance(action, StartAgent) and action.job.guard == state.ideas[3]
+    assert state.tip is None and state.base is state.baseline
+    made.note("guarded", index=4, passed=False, why="it fails")
+    assert made.state().broken_merges == {frozenset({2, 3})} and due(made) == (Do.MERGE_TIP,)
+    merged(made, "b")
+    made.note("guarded", index=5, passed=True, why="")
+    state = made.state()
+    assert state.base is state.ideas[4] and place_of(state, state.ideas[1]) is Place.ASIDE
+
+
+def test_where_runs_are_copies_there_is_no_tip(records: Make) -> None:
+    made = records(search="tip")
+    made.checked(seen=False)
+    tried(made, "a", 0.6)
+    assert not made.state().searches_by_tip and not needs_merge(made.state())
