@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
-from autoresearch.records import recorded_run
+from autoresearch.records import exit_record, recorded_run
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.recorded_run import Outcome
 from autoresearch.records.rundir import RunDir
 
 
@@ -105,6 +108,23 @@ def test_a_missing_spec_and_a_damaged_one_give_a_sentence_each(rundir: RunDir, s
         with pytest.raises(NotFoundError, match=r"spec\.json is damaged: .") as caught:
             recorded_run.read(rundir)
         assert caught.value.code == "spec_damaged"
+
+
+def test_an_outcome_comes_back_with_its_document_where_that_is_now(rundir: RunDir, spec: RunSpec) -> None:
+    spec = replace(spec, result_dir=str(rundir.path / "results"))
+    document = Path(spec.result_dir) / "results.md"
+    recorded_run.write(rundir, spec, {})
+    exit_record.write(rundir, end := ExitRecord(spec.run, Ending.FINISHED, ""))
+    assert Outcome.load(rundir) is None, "it is not collected"
+    outcome = Outcome(rundir, spec, end, Verdict.KEEP, document, metric_value=0.5, warnings=("a", "b"), pending=True)
+    outcome.write()
+    assert Outcome.load(rundir) == outcome
+    moved = document.parent / "earlier" / spec.run / document.name
+    moved.parent.mkdir(parents=True)
+    moved.touch()
+    assert Outcome.load(rundir) == replace(outcome, results=moved)
+    rundir.collected.write_text('{"verdict": "of a newer version"}')
+    assert Outcome.load(rundir) is None
 
 
 def test_a_directory_that_is_gone_gives_one_sentence(tmp_path: Path, spec: RunSpec) -> None:
