@@ -32,7 +32,7 @@ HEAD = b":SWL"
 SUFFIX = ".swanlab"
 _SCALAR = 13  # of Record
 _KEY, _STEP, _VALUE = 1, 2, 5  # of ScalarRecord
-_MOST_OPERATIONS = 100_000_000  # of SQLite's machine: seconds
+_MOST_OPERATIONS = 20_000_000  # of SQLite's machine: a second
 _SYSTEM = "__swanlab__"  # hardware samples
 
 Scalar = tuple[int, str, float]

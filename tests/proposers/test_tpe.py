@@ -64,8 +64,8 @@ def test_an_idea_says_every_key_in_tidy_numbers(tpe: Any, campaign: Any) -> None
 def test_it_learns_in_either_direction(tpe: Any, campaign: Any, direction: Direction) -> None:
     sign = 1 if direction is Direction.MAXIMIZE else -1
     running = campaign(lambda recipe: sign * score(recipe), BASE)
-    ideas = running.run(tpe(objective=Objective("x", direction), seed=1), 40)
-    late = [score(dict(idea.overrides)) for idea in ideas[-15:]]
+    ideas = running.run(tpe(objective=Objective("x", direction), seed=1), 30)
+    late = [score(dict(idea.overrides)) for idea in ideas[-10:]]
     early = [score(dict(idea.overrides)) for idea in ideas[:5]]
     assert sum(late) / len(late) > sum(early) / len(early) + 0.3
 

@@ -249,7 +249,7 @@ def a_small_policy(sizes: Sizes = SMALL) -> Policy:
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5, 2.0])
 def test_answers_appear_as_often_as_their_probability(temperature: float) -> None:
-    policy, count = a_small_policy(), 60000
+    policy, count = a_small_policy(), 20000
     prompts = np.tile([1, 2], (count, 1))
     answers = policy.sample(prompts, temperature, np.random.default_rng(2))
     kinds, numbers = np.unique(answers, axis=0, return_counts=True)
@@ -258,7 +258,7 @@ def test_answers_appear_as_often_as_their_probability(temperature: float) -> Non
     expected = np.exp(np.where(answer_mask(kinds, SMALL.end), chosen, 0).sum(axis=1))
     assert len(kinds) > 4
     assert expected.sum() == pytest.approx(1, abs=0.01)
-    assert numbers / count == pytest.approx(expected, abs=0.008)
+    assert numbers / count == pytest.approx(expected, abs=0.014)
 
 
 def test_a_token_sees_the_prompt_and_the_tokens_before_it_and_nothing_else() -> None:

@@ -68,15 +68,19 @@ def test_the_whole_loop(bench: Any, client: Any) -> None:
     assert ended["metrics"]["task_pass_rate@1"] == 0.5
     assert client.tool("status", run=run["run"]) == bench.ask("status", run["run"])
     assert client.tool("logs", grep="hello", last=3)["count"] == 1
-    assert client.tool("logs", what="metrics", key=["*kl_loss"])["ok"] is True
-    assert client.tool("logs", what="events", last=2)["left_off"] > 0
-    assert client.tool("logs", what="explain") == bench.ask("explain")
     with open(run["ledger"], encoding="utf-8") as file:
         (row,) = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
     assert (row["run_id"], row["driven_by"]) == (run["run"], "codex-mcp-client")
+    assert client.leave() == 0 and client.errors() == ""
+
+
+def test_what_is_told_of_a_run(bench: Any, client: Any) -> None:
+    run = bench.ask("run", bench.blueprint("ok"))
+    assert client.tool("logs", what="metrics", key=["*kl_loss"])["ok"] is True
+    assert client.tool("logs", what="events", last=2)["left_off"] > 0
+    assert client.tool("logs", what="explain") == bench.ask("explain")
     assert client.tool("status", what="ledger")["rows"][0]["run_id"] == run["run"]
     assert client.tool("status", what="compare", run="last", other="last")["metric_name"] == "task_pass_rate@1"
-    assert client.leave() == 0 and client.errors() == ""
 
 
 def test_an_error_is_the_command_s_own(bench: Any, client: Any) -> None:
