@@ -25,6 +25,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
 
 import pytest
 
@@ -174,6 +175,16 @@ class Home:
             "[user]\n\tname = A Tester\n\temail = tester@example.invalid\n[init]\n\tdefaultBranch = main\n"
             "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
         )
+        self.environment = {
+            "HOME": str(self.path),
+            "XDG_STATE_HOME": str(self.path / "state"),
+            "XDG_CONFIG_HOME": str(self.path / "config"),
+            "XDG_CACHE_HOME": str(self.path / "cache"),
+            "GIT_CONFIG_GLOBAL": str(self.path / "gitconfig"),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "TMUX_TMPDIR": str(self.path),  # so that even the default server is the test's own
+            "AUTORESEARCH_GPU_LEASES": str(self.path / "gpu"),
+        }
         self.before = self._stamps()
 
     def _stamps(self) -> tuple[int, ...]:
@@ -188,30 +199,20 @@ class Home:
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def clean_environment() -> Iterator[Path]:
     """An own HOME, state directory, git configuration and tmux directory; the person's are out of reach."""
-    of_this_test = Home.spare.pop() if Home.spare else Home()
-    home = of_this_test.path
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / "gitconfig"))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    monkeypatch.setenv("TMUX_TMPDIR", str(home))  # so that even the default server is the test's own
-    monkeypatch.setenv("AUTORESEARCH_GPU_LEASES", str(home / "gpu"))
-    yield home
-    of_this_test.leave()
+    home = Home.spare.pop() if Home.spare else Home()
+    with mock.patch.dict(os.environ, home.environment):
+        yield home.path
+    home.leave()
 
 
 @pytest.fixture(autouse=True)
-def reaper(
-    clean_environment: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Reaper]:
+def reaper(clean_environment: Path, request: pytest.FixtureRequest) -> Iterator[Reaper]:
     """Ends what the test left; fails it if that was more than tmux servers with dead panes in them."""
     place = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else clean_environment
     reaper = Reaper(new_mark(), strangers=_strangers)
-    monkeypatch.setenv(MARK, reaper.mark)
+    os.environ[MARK] = reaper.mark  # until `clean_environment` ends
     before = _started[0]
     yield reaper
     if _started[0] == before:
