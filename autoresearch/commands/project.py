@@ -106,7 +106,7 @@ def first_files(none: AutoresearchError, blueprint: Path, *, asking: bool, yes: 
 
     Raises UsageError, with nothing written, where nobody agreed or there is nothing to train. `none`: what to say.
     """
-    from autoresearch.lab.campaign_setup.training_programs import SCRIPTS, training_command
+    from autoresearch.lab.campaign_setup.training_programs import training_command, what_may_train
 
     root = blueprint.parent
     if not (asking or yes):
@@ -117,12 +117,8 @@ def first_files(none: AutoresearchError, blueprint: Path, *, asking: bool, yes: 
             code=none.code,
         )
     if not asking and not training_command(root):
-        raise UsageError(
-            f"nothing was started: {root} has neither {', '.join(SCRIPTS[:4])} nor a single Python file to train with",
-            hint="name the command that trains",
-            fix="autoresearch init --command 'python YOUR_SCRIPT.py'",
-            code=none.code,
-        )
+        fix = "autoresearch init --command 'python YOUR_SCRIPT.py'"
+        raise UsageError(f"nothing was started: {what_may_train(root)}", fix=fix, code=none.code)
     output.remark(f"{none.message}: this is what `autoresearch init` does")
     wrote: dict[str, str] = {}
     first = _blueprint_file(blueprint, "", "", wrote, asking=asking)
