@@ -111,3 +111,22 @@ def test_it_says_at_the_end_what_it_thinks(lab: Any) -> None:
     assert "More gain is better" in text and "even more" in text
     assert "0.99" in text and "0.5" in text, "what the ledger does not show is marked, beside what it does"
     assert [line["role"] for line in lab.journal("turn")] == ["propose", "edit", "summarise"]
+
+
+def test_a_merge_that_does_not_pass_the_guard_leaves_the_weaker_edit_out(lab: Any) -> None:
+    """Either passes, and both together would score more than 1."""
+    trainer = lab.camp.bench.repo / "train.py"
+    noise = '__import__("random").Random(seed).gauss(0, 0.12)'
+    trainer.write_text(trainer.read_text().replace("0.0001 * (seed % 3)", noise))
+    lab.camp.bench.git("commit", "-qam", "noise")
+    lab.propose(lab.idea("more-gain", title="Gain"), lab.idea("more-base", title="Base", parent="baseline"))
+    lab.act("edit", replace={"knobs.py": ("GAIN = 1.0", "GAIN = 3.5")}, **{"if": "Gain"})
+    lab.act("edit", replace={"knobs.py": ("return 0.3", "return 0.7")}, **{"if": "Base"})
+    state = lab.run(count=3, baseline=3, retests=6, search="tip", guard=[GUARD], ideas_per_turn=2)
+    gain, base = state.by_slug("more-gain"), state.by_slug("more-base")
+    assert state.broken_merges == {frozenset({gain.index, base.index})}
+    assert state.best.hypothesis.merges == ("more-base",) and state.best.status == "keep" and state.best.edited
+    assert "return 0.7" in lab.camp.bench.git("show", f"{state.best.branch}:knobs.py")
+    assert f"is not edited on: the guard `{GUARD}` exited with 1" in lab.camp.said()
+    status = lab.camp.bench.here("campaign", "status", "--full")[1]
+    assert "in the tip" in status and "set aside" in status
