@@ -20,6 +20,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from autoresearch.core.campaign.judgement import noise_without, rule_of, search_values
 from autoresearch.core.campaign.state import CampaignState, Idea
@@ -82,14 +83,18 @@ def effects(state: CampaignState) -> Mapping[int, Worth]:
             return {}
         sign = 1.0 if state.spec.objective.direction is Direction.MAXIMIZE else -1.0
         told = [(edits_of(state, idea), search_values(state, idea)) for idea in state.ideas]
-        groups = [(edits, mean(values) * sign / sd, len(values)) for edits, values in told if values]
-        found, spread = dict[int, Worth](), dict[int, float]()
-        for _ in range(ROUNDS):
-            found = _posterior(groups, spread)
-            spread = {e: (TAIL * PRIOR + one.mean**2 + one.sd**2) / (TAIL + 1) for e, one in found.items()}
-        return found
+        return _fitted(tuple((edits, mean(values) * sign / sd, len(values)) for edits, values in told if values))
 
     return state.memo("effects", known)
+
+
+@lru_cache(maxsize=4)  # a journal grows by several lines for each row, and only rows change anything here
+def _fitted(groups: tuple[tuple[frozenset[int], float, int], ...]) -> Mapping[int, Worth]:
+    found, spread = dict[int, Worth](), dict[int, float]()
+    for _ in range(ROUNDS):
+        found = _posterior(groups, spread)
+        spread = {e: (TAIL * PRIOR + one.mean**2 + one.sd**2) / (TAIL + 1) for e, one in found.items()}
+    return found
 
 
 def _posterior(groups: Sequence[tuple[frozenset[int], float, int]], spread: Mapping[int, float]) -> dict[int, Worth]:
