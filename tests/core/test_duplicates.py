@@ -54,14 +54,9 @@ def test_what_never_had_its_chance_may_come_again() -> None:
     assert not twin(config("new", group=16), "baseline", [had(config("old", group=16), again=True)])
 
 
-def test_code_under_the_same_title_is_the_same() -> None:
+def test_a_title_tells_nothing_of_code() -> None:
     old = had(code("Penalise long answers: they are cut", "reward.py"))
-    again = code("Penalise long answers: it learns faster", "reward.py")
-    why = "it has the title of x on the same parent (baseline), which was discard at 0.4"
-    assert twin(again, "baseline", [old]) == why
-    assert not twin(again, "other", [old])
-    assert not twin(code("Penalise longer answers twice", "reward.py"), "baseline", [old])
-    assert not twin(code("Penalise long answers", "reward.py", overrides={"group": 4}), "baseline", [old])
+    assert not twin(code("Penalise long answers", "reward.py"), "baseline", [old])
     assert not twin(Hypothesis("x", "Penalise long answers", overrides={"group": 4}), "baseline", [old])
 
 

@@ -1,8 +1,8 @@
 """Duplicate detection: whether an idea was proposed before, and with what result; whether a person vetoed it.
 
-Two ideas are the same if they set the same values on the same parent, or change code under the same title. A discarded
-idea may be tried again on another parent. Ideas that arrive at the same code and recipe by different ways are detected
-by their fingerprint when they are committed.
+Two ideas are the same if they set the same values on the same parent, and change no code. A discarded idea may be tried
+again on another parent. Titles tell nothing: of pairs under one title most change different code. Ideas that arrive at
+the same code and recipe are detected by their fingerprint when they are committed.
 """
 
 from __future__ import annotations
@@ -80,20 +80,16 @@ def twin(
 
     parent: the slug that its parent refers to now. values: the recipe of that parent, if known.
     """
-    if values and hypothesis.overrides and not changed(hypothesis.overrides, values) and not is_code(hypothesis):
+    if is_code(hypothesis):
+        return ""
+    if values and hypothesis.overrides and not changed(hypothesis.overrides, values):
         return f"it changes nothing: {parent} has these values already"
-    mark, code, title = fingerprint(hypothesis.overrides, values), is_code(hypothesis), _title(hypothesis)
+    mark = fingerprint(hypothesis.overrides, values)
     for other in reversed(had):
         theirs = other.hypothesis
-        if other.again or other.parent != parent or is_code(theirs) != code:
+        if other.again or other.parent != parent or is_code(theirs) or fingerprint(theirs.overrides, values) != mark:
             continue
-        if fingerprint(theirs.overrides, values) != mark:
-            continue
-        where = f"{theirs.slug} on the same parent ({parent}), which was {other.fate}"
-        if not code:
-            return f"it sets the same values as {where}"
-        if title and title == _title(theirs):
-            return f"it has the title of {where}"
+        return f"it sets the same values as {theirs.slug} on the same parent ({parent}), which was {other.fate}"
     return ""
 
 
@@ -109,10 +105,6 @@ def vetoed(hypothesis: Hypothesis, vetoes: Collection[str]) -> str:
         if len(veto.split()) > 1 and unwanted and unwanted <= words:
             return f'a person vetoed "{veto[:120]}"'
     return ""
-
-
-def _title(hypothesis: Hypothesis) -> list[str]:
-    return list(_words(hypothesis.sentence.partition(": ")[0]))
 
 
 def _words(text: str) -> Iterator[str]:

@@ -40,20 +40,20 @@ def test_a_usage_limit_is_shown_and_somebody_may_end_the_waiting(lab: Any) -> No
 def test_a_review_refuses_and_a_duplicate_is_refused(lab: Any) -> None:
     lab.propose(
         lab.idea("cheat", title="Count failures as wins"),
-        lab.idea("again", title="Count failures as wins"),
         lab.idea("honest", title="Double the gain"),
+        *(lab.idea(slug, "config", overrides=[{"key": "lr", "value": 0.01}]) for slug in ("low", "again")),
     )
     lab.act("edit", replace={"knobs.py": ("return 0.3", "return 0.6")}, text="my secret reasons", **{"if": "wins"})
     lab.act("edit", replace=BETTER, **{"if": "Double"})
     lab.act("review", json={"verdict": "refuse", "reasons": ["it is no idea"]}, **{"if": "wins"})
     lab.act("review", json={"verdict": "accept", "reasons": []})
-    state = lab.run(count=3, review=True)
+    state = lab.run(count=4, review=True)
     cheat = state.by_slug("cheat")
     assert [(row.status, row.failure, row.run_dir) for row in cheat.rows] == [("crash", "review_refused", "")]
-    assert "it is no idea" in cheat.rows[0].description and cheat.rows[0].agent_tokens == 60 + 2 * 120
+    assert "it is no idea" in cheat.rows[0].description and cheat.rows[0].agent_tokens == 40 + 2 * 120
     assert state.by_slug("honest").status == "keep" and "my secret reasons" not in lab.asked(3)
     code, out, _ = lab.camp.bench.here("campaign", "approve")
-    assert code == 0 and "refused again: it has the title of cheat on the same parent" in " ".join(out.split())
+    assert code == 0 and "refused again: it sets the same values as low on the same parent" in " ".join(out.split())
 
 
 def test_a_constant_gets_no_verdict_before_a_person_approves_it(lab: Any) -> None:

@@ -149,17 +149,3 @@ def test_the_recipe_says_which_keys_there_are_and_protection_which_are_closed(ma
     assert "hypotheses[1].overrides[0].key: seed is protected: a seed" in again
     assert "same: refused, because it changes nothing: best has these values already" in again
     assert "hypotheses[3].files[0]: `tests/a.py` is protected: a test" in again
-
-
-def test_code_under_the_same_title_is_a_twin(
-    campaign: Callable[..., Any], matter_of: Callable[..., ProposeContext]
-) -> None:
-    made = campaign()
-    made.idea("bonus", TITLE, files={"reward.py": "x"})
-    made.run("bonus", 0.4, "discard")
-    again = idea("short-bonus", kind="code", overrides=[], files=["reward.py"], title=TITLE, rationale="They get long.")
-    other = {**again, "slug": "penalty", "title": TITLE.replace("Add a", "Remove the")}
-    found, _ = asked(matter_of(made), says(again, other))
-    assert [h.slug for h in found.hypotheses] == ["penalty"]
-    why = "it has the title of bonus on the same parent (baseline), which was discard at 0.4"
-    assert found.refused[0][1] == why
