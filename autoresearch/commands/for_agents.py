@@ -41,6 +41,7 @@ def install(
     agents: Annotated[list[str] | None, typer.Option("--agent", metavar="NAME", help="Link it for these.")] = None,
     copy: Annotated[bool, typer.Option("--copy", help="Copies instead of links.")] = False,
     directory: Annotated[str, typer.Option("--dir", metavar="DIR", help="Of the project, or the home.")] = "",
+    allow: Annotated[bool, typer.Option("--allow", help="Let Claude Code type our commands, in its settings.")] = False,
 ) -> CommandResult:
     """Write the skill to .agents/skills, with a link for Claude Code; safe to repeat."""
     from autoresearch.lab import skill
@@ -50,10 +51,14 @@ def install(
     root = _root(scope, directory)
     user = scope == "user"
     claude = os.environ.get("CLAUDE_CONFIG_DIR") if user and not directory else None
+    claude_home = Path(claude) if claude else root / ".claude"
     done = skill.install(root, agents=agents or (), user=user, claude=Path(claude) if claude else None, copy=copy)
+    allowed = skill.allow(claude_home, user=user) if allow else None
     payload = {
         "root": str(root),
         "scope": scope,
+        "rules": {"claude": skill.CLAUDE_RULE, "codex": skill.CODEX_RULE},
+        "allowed": str(allowed) if allowed else None,
         "places": [
             {"path": str(one.path), "done": one.done, "kept": str(one.kept) if one.kept else None} for one in done
         ],
@@ -61,6 +66,11 @@ def install(
     }
     lines = [f"{one.done}: {one.path}" for one in done]
     lines += [f"kept: what had been edited there is in {one.kept}" for one in done if one.kept]
+    if allowed:
+        lines.append(f"allowed: {skill.CLAUDE_RULE} in {allowed}")
+    else:
+        lines.append(f"Claude Code denies our commands where nobody is asked; --allow adds {skill.CLAUDE_RULE}")
+    lines.append(f"Codex: {skill.CODEX_RULE} in ~/.codex/rules/default.rules")
     return CommandResult(payload, lines)
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.lab.render import data_dir
+from autoresearch.records.hostile import write_atomically
 
 NAME = "autoresearch"
 REAL = Path(".agents/skills")
@@ -40,6 +41,10 @@ AGENTS: Mapping[str, tuple[str, str]] = {
     "qwen": (".qwen/skills", ".qwen/skills"),
     "windsurf": (".windsurf/skills", ".codeium/windsurf/skills"),
 }
+
+
+CLAUDE_RULE = "Bash(autoresearch *)"  # without it Claude Code 2.1 denies every command of ours where nobody is asked
+CODEX_RULE = 'prefix_rule(pattern=["autoresearch"], decision="allow")'
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,24 @@ def install(
     ours = _ours()
     placed = [_write(real, ours)]
     return placed + [_point(place, real, ours, copy=copy) for place in others]
+
+
+def allow(claude: Path, *, user: bool = False) -> Path:
+    """Add CLAUDE_RULE to Claude Code's settings in its directory, and leave all else there; the file.
+
+    Of a project those that git ignores, which count without a person too. ConflictError if they cannot be read.
+    """
+    path = (claude / ("settings.json" if user else "settings.local.json")).resolve()  # it may be a link to dotfiles
+    try:
+        settings = json.loads(path.read_bytes()) if path.exists() else {}
+        rules = settings.setdefault("permissions", {}).setdefault("allow", [])
+        if CLAUDE_RULE not in rules:
+            rules.append(CLAUDE_RULE)
+            write_atomically(path, json.dumps(settings, indent=2).encode() + b"\n")
+    except (ValueError, AttributeError, TypeError) as error:
+        hint = f'mend it, or write "permissions": {{"allow": ["{CLAUDE_RULE}"]}} into it yourself'
+        raise ConflictError(f"{path} is no JSON object of settings: {error}", hint=hint) from error
+    return path
 
 
 def _folders(agents: Sequence[str], *, user: bool) -> list[str]:

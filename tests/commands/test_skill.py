@@ -239,6 +239,22 @@ def test_install_for_a_user(bench: Any) -> None:
 
 
 @pytest.mark.system
+def test_install_lets_claude_code_type_our_commands_and_leaves_its_other_settings(bench: Any) -> None:
+    folder = bench.repo / ".claude"
+    folder.mkdir()
+    path = folder / "settings.local.json"
+    path.write_text('{"model": "opus", "permissions": {"deny": ["Bash(rm *)"], "allow": ["Bash(ls *)"]}}')
+    assert bench.ask("skill", "install")["allowed"] is None and "Bash(ls" in path.read_text()
+    for _ in range(2):
+        assert bench.ask("skill", "install", "--allow")["allowed"] == str(path)
+    rules = {"deny": ["Bash(rm *)"], "allow": ["Bash(ls *)", "Bash(autoresearch *)"]}
+    assert json.loads(path.read_text()) == {"model": "opus", "permissions": rules}
+    path.write_text("{")
+    error = bench.ask("skill", "install", "--allow", check=5)["error"]
+    assert "is no JSON object of settings" in error["message"] and path.read_text() == "{"
+
+
+@pytest.mark.system
 def test_install_refuses_what_it_does_not_know(bench: Any) -> None:
     before = bench.picture()
     assert "claude" in bench.ask("skill", "install", "--agent", "claud", check=2)["error"]["hint"]
