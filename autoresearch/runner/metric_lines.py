@@ -54,13 +54,6 @@ _KNOWN = re.compile(
     re.I,
 )
 _VALIDATION = re.compile(r"(?:val|eval|valid|validation|test)(?:[-_/. ]|$)", re.I)
-_HEADING = re.compile(  # `Test set:`, `| Validation Epoch #3`, `Evaluating test:`, before what was measured there
-    r"(?:\[[^\]]*\]\s*|(?:epoch|iter\w*|step)\W{1,3}\d+(?:/\d+)?\W+)?(?:\w+ )?"
-    r"(val|eval|test)(?:id|idation|uation|ing)?(?: set| results?| metrics)?"
-    r"(?:\s*[:|]|\s{2,}|\s+-|(?=\s+\[?(?:epoch|iter|step)))(?!\s*[-+]?[\d.])",
-    re.I,
-)
-_LABELLED = re.compile(r"\[(val|eval|test)(?:id|idation|uation|ing)?\]", re.I)
 _SETTING = re.compile(
     r"(?:interval|iters?|steps?|every|size|freq|frequency|seed|episodes?|workers|split|only|first)$", re.I
 )
@@ -85,8 +78,8 @@ _PREFIXES = re.compile(
 _MOST_PREFIXES = 10
 
 _LEADING = re.compile(r"\[(?P<n>\d{1,9})\]\s+|(?P<m>\d{1,9})(?::\s+|\s*(?:->|=>)\s*)")
-_WINDOW = re.compile(  # of a running mean: `mean reward over the last 100 episodes: 3.5`, `score (last 10): 3.5`
-    r"\s*\(?\b(?:(?:over|of|in|for) )?(?:the )?(?:last|past|previous) \d+(?: [a-z]+)?"
+_WINDOW = re.compile(  # of a mean: `reward over the last 9 episodes: 3`, `score (last 10): 3`, `loss of 7 batches: 3`
+    r"\s*\(?\b(?:(?:(?:over|of|in|for) )?(?:the )?(?:last|past|previous) \d+(?: [a-z]+)?|(?:over|of) \d+ [a-z]+)"
     r"(?:\)|(?=\s*[:=]|\s+(?:is|was)\b))",
     re.I,
 )
@@ -207,12 +200,6 @@ def body(text: str) -> str:
     return text.strip()
 
 
-def heading(text: str, words: str) -> str:
-    """The held-out data that a line is about, as the beginning of a name; "" for none. `words`: its body."""
-    found = _HEADING.match(words) or _LABELLED.search(text, 0, len(text) - len(words))
-    return f"{found[1].lower()}/" if found else ""
-
-
 def parse(text: str) -> ParsedLine | None:
     """The pairs of a line without its prefixes; None if it has none, and is no long prose either."""
     if not text or len(text) > LONGEST or "....." in text:  # dots lead from an option to its value
@@ -223,7 +210,8 @@ def parse(text: str) -> ParsedLine | None:
         text = _WRAPPED.sub(r"\1", text)
     if "(" in text and _REPR.search(text):
         return None
-    text = _WINDOW.sub("", text) if " last " in text or "(last " in text else text
+    if " last " in text or "(last " in text or " over " in text or " of " in text:
+        text = _WINDOW.sub("", text)
     line = ParsedLine()
     bar = _BAR.match(text) if "[" in text and "|" in text else None
     if bar is not None:
@@ -373,10 +361,17 @@ class _PairReader:
         if self.explicit:
             most = _MOST_WORDS if len(self.words) <= _MOST_WORDS or self._prose() else _MOST_PLAIN_WORDS
             return 0 < len(self.words) <= most
-        if len(self.words) > _FEW_WORDS and step_rank(self.words[-1]) is not None:  # `Validation at step 100:`
-            self.subject = self.words[:-2]
+        told = len(self.words) > _FEW_WORDS or (len(self.words) > 1 and self._prose())
+        if told and step_rank(self.words[-1]) is not None:
+            self.subject = self.words[:-2]  # `Validation at step 100:`, `reward: 0.5 at episode 3`
             del self.words[:-1]
-        return 0 < len(self.words) <= _FEW_WORDS and not self._prose()
+        few = sum(word.lower() not in _QUALIFIERS for word in self.words)  # `mean training accuracy 0.5`
+        return 0 < len(self.words) <= _MOST_WORDS and few <= _FEW_WORDS and not self._prose()
+
+    def _of_the_best(self) -> bool:
+        """Whether this is the step at which the best value was seen: `best loss 0.5 at epoch 3`."""
+        told = not self.explicit and step_rank(self.words[-1]) is not None
+        return told and bool(self.pairs) and next(reversed(self.pairs))[:4].lower() == "best"
 
     def _name_ends(self) -> None:
         """A number follows that belongs to the words so far, or to those before the step: `loss at step 3: 0.5`."""
@@ -433,7 +428,7 @@ class _PairReader:
             return
         if total >= 0 and previous == "[" and self.words and step_rank(self._key()) is None:
             self.shares.append((self.at, total))  # `Test: [30/100] loss 0.5`
-        elif self._named():
+        elif self._named() and not self._of_the_best():
             key = self._key()
             if total >= 0 and self._ahead(3) == "(" and self._ahead(4).endswith("%") and step_rank(key) is None:
                 self.percents.add(key)
@@ -642,7 +637,9 @@ def as_declared(metrics: Mapping[str, float], names: Mapping[str, str], heading:
     if not names and not heading:
         return dict(metrics)
     return {
-        names.get(same_name(name)) or (name if is_validation(name) else heading + name): value
+        names.get(same_name(heading + name))
+        or names.get(same_name(name))
+        or (name if is_validation(name) else heading + name): value
         for name, value in metrics.items()
     }
 

@@ -23,7 +23,6 @@ from .metric_lines import (
     bars,
     body,
     by_same_name,
-    heading,
     is_count,
     is_validation,
     known_metric,
@@ -62,6 +61,13 @@ _NEEDLES = (
     *(b"step", b"Step", b"iter", b"Iter", b"epoch", b"Epoch", b"episode", b"Episode", b"update", b"Update"),
     *(b"loss", b"Loss", b"eward", b"val_", b"%|", b"\n|", b"\n\xe2\x94\x82"),
 )
+_HEADING = re.compile(  # `Test set:`, `| Validation Epoch #3`, `Evaluating test:`, before what was measured there
+    r"(?:\[[^\]]*\]\s*|(?:epoch|iter\w*|step)\W{1,3}\d+(?:/\d+)?\W+)?(?:\w+ |\[)?"
+    r"(val|eval|test)(?:id|idation|uation|ing)?(?: set| results?| metrics)?"
+    r"(?:\s*[:|\]]|\s{2,}|\s+-|(?=\s+\[?(?:epoch|iter|step)))(?!\s*[-+]?[\d.])",
+    re.I,
+)
+_LABELLED = re.compile(r"\[(val|eval|test)(?:id|idation|uation|ing)?\]", re.I)
 _BARS = "|\u2502\u2503"
 _ROW = re.compile(
     rf"[{_BARS}]\s*(?P<name>[^{_BARS}]+?)(?:\s*[{_BARS}]|\s{{2,}})\s*(?P<value>[^{_BARS}\s]*)\s*[{_BARS}]\s*\Z"
@@ -161,6 +167,12 @@ class StepName:
     def order(self) -> tuple[bool, bool, int, int, int, int]:
         """The axis with the smallest is preferred."""
         return self.rank == _COUNTED, not self.known, self.rank, -self.count, -(self.last or 0), len(self.step_name)
+
+
+def _heading(text: str, words: str) -> str:
+    """The held-out data that a line is about, as the beginning of a name; "" for none. `words`: its body."""
+    found = _HEADING.match(words) or _LABELLED.search(text, 0, len(text) - len(words))
+    return f"{found[1].lower()}/" if found else ""
 
 
 def _spoken(name: str) -> str:
@@ -336,7 +348,7 @@ class StepFinder:
             return
         line = parse(words)
         if line is not None:
-            line.heading = heading(text, words)
+            line.heading = _heading(text, words)
             self._add_declared(line, words)
         no_metrics = line is None or not line.metrics or "%|" in words
         if no_metrics and _SEPARATED.search(cells) and self._tables.begins(cells):
@@ -404,7 +416,7 @@ class StepFinder:
         block = self._block
         if block is not None and (
             type(block) is not type(pairs)
-            or (pairs.heading and pairs.heading != block.heading)
+            or (pairs.heading != block.heading and (pairs.heading or pairs.steps))
             or any(name in block.steps or name in block.metrics for name in (*pairs.steps, *pairs.metrics))
             or len(block.metrics) > 200
             or (block.metrics and not self._tree and _coarser(pairs.steps, block.steps))

@@ -46,7 +46,9 @@ def test_a_declared_metric_needs_no_step_that_grew() -> None:
     long = "".join(f"step {n} {'and so the lattice is warm ' * 30} with energy {n / 10}\n" for n in range(1, 4))
     assert found(long, "energy") == [(n, {"energy": n / 10}) for n in range(1, 4)] and found(long) == []
     best = "".join(f"[Epoch {n}] val mIoU 0.{n}\nBest val mIoU 0.9 Epoch 1\n" for n in range(1, 4))
-    assert found(best, "val mIoU") == [(n, {"val mIoU": n / 10}) for n in range(1, 4)]
+    read = found(best, "val mIoU")
+    assert [one for one in read if "val mIoU" in one[1]] == [(n, {"val mIoU": n / 10}) for n in range(1, 4)]
+    assert read[-1] == (3, {"Best_val_mIoU": 0.9}), "at epoch 1 it was the best: that is no step"
 
 
 def test_a_step_without_a_usual_metric_beside_it_is_taken_at_the_end_if_it_always_grew() -> None:
@@ -123,12 +125,19 @@ def test_lines_beside_belong_to_the_step_before_unless_their_own_number_fits() -
     [
         *(("Test set: Loss: {n}", "test/Loss"), ("| Validation Epoch #{n}\t\t\tLoss: {n}", "val/Loss")),
         *(("[Eval] Loss: {n}", "eval/Loss"), ("Evaluating test: Loss {n}", "test/Loss")),
+        ("[Epoch {n}] [Valid] Loss: {n}", "val/Loss"),
     ],
 )
 def test_a_heading_tells_what_is_held_out_from_what_is_trained(line: str, name: str) -> None:
     text = "".join(f"| Epoch {n} | Loss: 9.{n}\n{line.format(n=n)}\n" for n in range(1, 5))
     assert found(text)[-2:] == [(4, {"Loss": 9.4}), (4, {name: 4.0})]
+    assert found(text, name.replace("/", " "))[-1] == (4, {name.replace("/", " "): 4.0})
     assert found(text, "Loss")[-1] == (4, {"Loss": 4.0}), "a declared name is read wherever it stands"
+
+
+def test_a_heading_holds_until_the_next_step() -> None:
+    text = "".join(f"Training epoch: {n}\nmean loss: 4.{n}\nEval epoch: {n}\nTop1: 5{n}\n" for n in range(1, 5))
+    assert found(text)[-2:] == [(4, {"mean_loss": 4.4}), (4, {"Eval_epoch": 4.0, "eval/Top1": 54.0})]
 
 
 def test_lines_without_any_step_are_counted() -> None:
@@ -183,6 +192,9 @@ def test_a_line_far_into_a_log_is_found_by_its_needle(monkeypatch: pytest.Monkey
         ("Episode 9/50: mean reward over the last 100 episodes was 3.5", {"Episode": 9}, {"mean_reward": 3.5}),
         ("Average Score (last 100 episodes): 3.5", {}, {"Average_Score": 3.5}),
         ("loss(train_data[1]) = 0.5f-2", {}, {"loss": 0.005}),
+        ("Step 500: Evaluation over 10 episodes: 3.5", {"Step": 500}, {"Evaluation": 3.5}),
+        ("running reward: 3.5 at episode 10", {"episode": 10}, {"running_reward": 3.5}),
+        ("Mean loss: 3, mean training accuracy 0.5", {}, {"Mean_loss": 3, "mean_training_accuracy": 0.5}),
         ("[ITER 7] Evaluating test: L1 0.5 PSNR 28", {"ITER": 7}, {"L1": 0.5, "PSNR": 28}),
     ],
 )
