@@ -246,7 +246,7 @@ def _report_recorded(state: CampaignState, machine: Machine) -> tuple[Controller
 
 def _pause_if_useless(state: CampaignState, now: float) -> tuple[ControllerAction, ...]:
     why = reason_to_pause(state, now)
-    return pause(state, why) if why else ()
+    return pause(state, why) if why and not state.spec.prove else ()
 
 
 def _check_seeds(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
@@ -301,6 +301,8 @@ def _end(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]
         return (Finish(how if why in ("", ASKED) else f"{how}: {why}"),)
     if state.phase is CampaignPhase.PAUSED:
         return _finish(state, machine) if past_deadline(state, machine.now) else ()
+    if state.spec.prove and (why := reason_to_pause(state, machine.now)):
+        return (Finish(why),)  # who mends it asks again
     if confirmation_rounds.round_is_over(state):
         return (Do.JUDGE_ROUND,)
     if state.open_round:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.controller.scheduler import baseline_failed
 from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.snapshot import exclude, pattern_for
@@ -77,7 +78,9 @@ def create(proposed: ProposedCampaign, parts: Parts) -> CampaignDir:
 
 
 def continue_with(campaign_dir: CampaignDir, changes: Mapping[str, Any]) -> None:
-    """Let a campaign that ended continue under other rules."""
+    """Let a campaign that ended continue under other rules; a baseline that has no metric is made again."""
+    if baseline_failed(CampaignHistory(campaign_dir).state()):
+        campaign_records.add(campaign_dir.journal, "again", reason="continued")
     campaign_dir.flag.unlink(missing_ok=True)
     campaign_records.add(campaign_dir.journal, "rules", **changes)
     campaign_records.add(campaign_dir.journal, "told", how="")
