@@ -143,7 +143,7 @@ def test_three_that_die_alike_pause_it(camp: Any) -> None:
     camp.recipe(sleep=2)
     crashing = [{"slug": f"dies-{n}", "overrides": {"mode": "crash", "lr": n / 10}} for n in range(2, 10)]
     path = camp.file(queue=camp.ideas(*crashing), baseline=1, confirm=False, count=9)
-    found = camp.known(camp.bench.ask("campaign", path, "--yes"))
+    found = camp.known(camp.bench.ask("campaign", path, "--yes", check=10))
     assert found["state"] == "paused"
     assert found["reason"].startswith("circuit breaker: the last 3 ideas died alike")
     before = found["attempted"]
