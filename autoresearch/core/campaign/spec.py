@@ -30,6 +30,9 @@ def too_few_to_confirm(runs: int) -> str:
     return f"confirm_runs: {runs} are too few: a proof takes four fresh runs of the idea and four of the baseline"
 
 
+CONTINUED = "continued"  # the reason for its state where a campaign that had ended goes on
+
+
 class CampaignPhase(StrEnum):
     """What a campaign is doing: the last phase in its journal, unless its controller is gone (then `DEAD`)."""
 

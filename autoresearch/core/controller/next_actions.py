@@ -12,7 +12,7 @@ from typing import Any
 
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.hypothesis import BASELINE
-from autoresearch.core.campaign.spec import CampaignPhase, Rules
+from autoresearch.core.campaign.spec import CONTINUED, CampaignPhase, Rules
 from autoresearch.core.campaign.state import CampaignState, Idea, Round
 from autoresearch.core.campaign.tip import needs_merge, proof_due
 from autoresearch.core.controller import agent_schedule, confirmation_rounds, scheduler
@@ -179,7 +179,10 @@ def next_actions(state: CampaignState, machine: Machine) -> tuple[ControllerActi
 
 
 def resume_actions(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
-    """After recovery: repeat the stop requests that a kill may have cut off, and go on."""
+    """After recovery: repeat the stop requests that a kill may have cut off, and go on.
+
+    In a campaign that had ended, a baseline without its metric is made again: it may be mended.
+    """
     stopped = [
         StopRun(run.run, "asked for", again=True)
         for idea, run in state.live
@@ -187,6 +190,8 @@ def resume_actions(state: CampaignState, machine: Machine) -> tuple[ControllerAc
     ]
     if state.phase is CampaignPhase.PAUSED:
         return tuple(stopped)
+    if state.reason == CONTINUED and scheduler.baseline_failed(state):
+        return (*stopped, Note("again", {"reason": CONTINUED}), *enter(state, CampaignPhase.RUNNING))
     return (*stopped, *enter(state, CampaignPhase.RUNNING), *_pause_if_useless(state, machine.now))
 
 

@@ -14,8 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign.spec import CampaignPhase
-from autoresearch.core.controller.scheduler import baseline_failed
+from autoresearch.core.campaign.spec import CONTINUED, CampaignPhase
 from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.snapshot import exclude, pattern_for
@@ -78,13 +77,11 @@ def create(proposed: ProposedCampaign, parts: Parts) -> CampaignDir:
 
 
 def continue_with(campaign_dir: CampaignDir, changes: Mapping[str, Any]) -> None:
-    """Let a campaign that ended continue under other rules; a baseline that has no metric is made again."""
-    if baseline_failed(CampaignHistory(campaign_dir).state()):
-        campaign_records.add(campaign_dir.journal, "again", reason="continued")
+    """Let a campaign that ended continue under other rules."""
     campaign_dir.flag.unlink(missing_ok=True)
     campaign_records.add(campaign_dir.journal, "rules", **changes)
     campaign_records.add(campaign_dir.journal, "told", how="")
-    campaign_records.add(campaign_dir.journal, "state", state=CampaignPhase.RUNNING.value, reason="continued")
+    campaign_records.add(campaign_dir.journal, "state", state=CampaignPhase.RUNNING.value, reason=CONTINUED)
 
 
 READY_IN_S = 5.0  # a controller whose recovery takes longer is not waited for
