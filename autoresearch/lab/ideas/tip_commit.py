@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
+from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.campaign.tip import good_edits
+from autoresearch.core.campaign.tip import edits_of, good_edits
 from autoresearch.core.text.session_and_branch_names import first_free
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.commits import Change, commit_hypothesis
@@ -49,7 +50,8 @@ def merge(builder: CommitBuilder, state: CampaignState, ideas: Sequence[Idea]) -
     while waiting:
         left = []
         for idea in waiting:
-            if frozenset(one.index for one in (*merged, idea)) in state.broken_merges:
+            unguarded = frozenset(one.index for one in (*merged, idea)) in state.broken_merges
+            if unguarded or _clashes(state, idea, merged, waiting):
                 left.append(idea)
                 continue
             try:
@@ -63,6 +65,14 @@ def merge(builder: CommitBuilder, state: CampaignState, ideas: Sequence[Idea]) -
             break
         waiting = left
     return commit, merged
+
+
+def _clashes(state: CampaignState, idea: Idea, merged: Sequence[Idea], waiting: Sequence[Idea]) -> bool:
+    """Whether a key that an idea sets has a value of an edit that it was not made on, or will get its older one."""
+    keys, below = flatten(idea.hypothesis.overrides).keys(), edits_of(state, idea)
+    others = (one for one in (*merged, *waiting) if one is not idea)
+    sharing = [one for one in others if flatten(one.hypothesis.overrides).keys() & keys]
+    return any(one.index not in below if one in merged else one.index in below for one in sharing)
 
 
 def _with_edit(builder: CommitBuilder, base: str, idea: Idea) -> str:

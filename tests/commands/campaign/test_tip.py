@@ -69,10 +69,12 @@ def test_edits_of_one_place_do_not_fit_and_what_makes_it_worse_leaves(camp: Any)
     queue = [
         edit(camp, "a", "A = 0.0", "A = 0.04"),
         edit(camp, "other", "A = 0.0", "A = 0.03", parent="baseline"),
+        {"slug": "near", "overrides": {"lr": 0.05}, "parent": "baseline"},
+        {"slug": "nearer", "overrides": {"lr": 0.03}, "parent": "baseline"},
     ]
-    state = camp.run(queue=queue, count=3, baseline=4, search="tip", confirm=False)
-    assert state.best.hypothesis.merges == ("a",)
-    assert state.made_tip.left == (state.by_slug("other").index,)
+    state = camp.run(queue=queue, count=5, baseline=4, search="tip", confirm=False)
+    assert {*state.best.hypothesis.merges} == {"a", "nearer"}
+    assert {*state.made_tip.left} == {state.by_slug("other").index, state.by_slug("near").index}
     assert "would conflict with it" in camp.said()
 
 
