@@ -67,10 +67,10 @@ def merge(builder: CommitBuilder, state: CampaignState, ideas: Sequence[Idea]) -
     return commit, merged
 
 
-def _clashes(state: CampaignState, idea: Idea, merged: Sequence[Idea], waiting: Sequence[Idea]) -> bool:
+def _clashes(state: CampaignState, idea: Idea, merged: Sequence[Idea], unmerged: Sequence[Idea]) -> bool:
     """Whether a key that an idea sets has a value of an edit that it was not made on, or will get its older one."""
     keys, below = flatten(idea.hypothesis.overrides).keys(), edits_of(state, idea)
-    others = (one for one in (*merged, *waiting) if one is not idea)
+    others = (one for one in (*merged, *unmerged) if one is not idea)
     sharing = [one for one in others if flatten(one.hypothesis.overrides).keys() & keys]
     return any(one.index not in below if one in merged else one.index in below for one in sharing)
 
