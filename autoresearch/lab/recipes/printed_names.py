@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from types import MappingProxyType
@@ -148,6 +148,7 @@ def printed_names(
         return []
     off, final = {*_before_training(tree), *not_done(tree, flags)}, set(_after_loops(tree))
     calls = {node for node in ast.walk(tree) if isinstance(node, ast.Call) and prints.fullmatch(_name(node.func))}
+    _put_built_texts(tree, calls)
     plain = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.decorator_list]
     functions = {inner: node.name for node in plain for inner in ast.walk(node) if isinstance(inner, ast.Call)}
     names: dict[str, PrintedName] = {}
@@ -165,6 +166,23 @@ def printed_names(
         if one.call not in off and step_rank(one.name) is None:
             names.setdefault(one.name, replace(_at(one.name, where, one.call.lineno, text), file=one.file))
     return list(names.values())
+
+
+def _put_built_texts(tree: ast.AST, calls: Collection[ast.Call]) -> None:
+    """Give calls the text itself in the place of a variable that was built before: `line = ...`, `line += ...`."""
+    built: dict[str, ast.expr] = {}
+    nodes = [*calls, *(node for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AugAssign))]
+    for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset)):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                built.pop(name, None)
+                if _is_text(value):
+                    built[name] = value
+            case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=value) if name in built:
+                if _is_text(value):
+                    built[name] = ast.copy_location(ast.BinOp(built[name], ast.Add(), value), built[name])
+            case ast.Call(args=[ast.Name(id=name), *_]) if name in built:
+                node.args[0], node.lineno = built[name], built[name].lineno  # the lines that a reader is shown
 
 
 def _before_training(tree: ast.AST) -> Iterator[ast.AST]:

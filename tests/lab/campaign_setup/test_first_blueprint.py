@@ -171,6 +171,8 @@ def test_a_script_with_nothing_to_vary_is_for_an_agent(tmp_path: Path) -> None:
         ("print('done')", []),
         ("f.write(f'loss {l}')\nprint(f'score {s}', file=f)\ntqdm.write(f'acc {a:.2f}')", ["acc"]),  # f: a file
         ("x = {'loss': 1}", []),
+        ("line = f'loss {l}'\nline += f' | acc {a}'\nprint(line)", ["loss", "acc"]),
+        ("line = f'loss {l}'\nline = name()\nprint(line)", []),
         ("print('a' b)", []),  # no Python
         ("print0(f'Step {step:05d} | Validation bpb: {b:.6f}')", ["Validation_bpb"]),  # nanochat
         ("logger.info(f'Test dataset size: {len(d)}')", []),  # nano-aha-moment
