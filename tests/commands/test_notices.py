@@ -104,9 +104,8 @@ def test_bad_entries_are_said_at_the_start_and_refuse_nothing(bench: Any) -> Non
     settings(bench, "slack://abc", "hello", {"command": "true", "events": ["never"]})
     code, _, err = bench.here("run", bench.blueprint("ok"))
     assert code == 0
-    source = bench.repo / "autoresearch.yaml"
-    assert f"warning: {source}: notify: entry 2: it is no URL" in err
-    assert f"warning: {source}: notify: entry 3: events: 'never' is no event; known: run_end" in err
+    assert "warning: autoresearch.yaml: notify: entry 2: it is no URL" in err
+    assert "warning: autoresearch.yaml: notify: entry 3: events: 'never' is no event; known: run_end" in err
     assert "warning: notify: slack://***: An invalid Slack (second) Token" in err and "slack://abc" not in err
     bench.until(lambda: not senders(bench))
 

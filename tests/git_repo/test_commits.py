@@ -162,11 +162,11 @@ def test_a_directory_may_take_the_place_of_a_file_that_goes(repo: Repo) -> None:
 def test_bytes_stay_bytes(repo: Repo) -> None:
     """Neither line endings nor filters of the person change what was proposed."""
     repo.write(".gitattributes", "*.py text eol=crlf filter=evil\n")
+    repo.git("add", ".gitattributes")
+    repo.git("commit", "-qm", "attributes")
     repo.git("config", "filter.evil.clean", "false")
     repo.git("config", "filter.evil.required", "true")
     repo.git("config", "core.autocrlf", "true")
-    repo.git("add", ".gitattributes")
-    repo.git("commit", "-qm", "attributes")
     names = {"a\r\n.py": b"a\r\nb\n\0", "ü \udcff.py": b"\xff", "*.py": b"", ":(top)x": b"m"}
     done = made(repo, Change(files=names))
     tree = repo.git("ls-tree", "-r", "-z", "--name-only", done.commit).split("\0")
