@@ -50,6 +50,7 @@ def prove(
     (whether the second is better than the first). The same line again goes on where it was.
     """
     from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
+    from autoresearch.lab.campaign_setup.campaign_goal import what_counts
     from autoresearch.lab.campaign_setup.preflight import preflight
     from autoresearch.lab.campaign_setup.proof import proof_file, same_before
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
@@ -70,8 +71,8 @@ def prove(
         asks = ("question", f"is {candidate.shown} better than {baseline.shown}?")
         if dry_run and (plan := unless_agreed(proposed, asks, full=full, agree="")):
             return plan
-        if found := proposed.spec.sources.get("metric"):
-            output.remark(f"{proposed.spec.objective.metric} counts, {proposed.spec.objective.better_words} ({found})")
+        if found := what_counts(proposed.spec):
+            output.remark(found)
         campaign_dir, _ = begun(proposed, parts)
     elif state_of(campaign_dir).phase is CampaignPhase.ENDED:
         output.remark("this was put to the proof before; --budget DURATION asks again, with more runs")

@@ -10,6 +10,7 @@ import pytest
 
 from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.campaign import tip
+from autoresearch.core.campaign.judgement import decision_of
 from autoresearch.core.campaign.spec import ProposerSpec, Rules
 from autoresearch.core.campaign.tip import PROMISE, Place, change_by, effects, good_edits, needs_merge, place_of
 from autoresearch.core.controller.actions import Do, Finish, PrepareRun, StartAgent
@@ -94,6 +95,8 @@ def test_an_idea_runs_once_and_what_seems_good_is_merged_before_the_next(made: A
     tried(made, "a", 0.55)
     state = made.state()
     assert not state.ideas[1].kept and state.best is state.baseline
+    reason = decision_of(state, state.ideas[1], [0.55], simpler=False, smoke=False).reason
+    assert reason.endswith("one run of it; all runs together say what it is worth")
     assert due(made) == (Do.MERGE_TIP,)
     assert due(made, ready=None)[0] is Do.MERGE_TIP
     merged(made, "a")
@@ -114,7 +117,7 @@ def test_the_tip_is_proved_at_the_end_and_twice_at_most(made: Any) -> None:
 
 
 def test_on_the_way_it_is_proved_after_so_many_ideas_if_it_promises_enough(records: Make) -> None:
-    made = records(search="tip", rules=Rules(count=40), confirm=False)
+    made = records(search="tip", rules=Rules(count=40), gpus_per_run=1, confirm=False)
     made.checked()
     for n in range(tip.EVERY):
         merged(made, *(made.state().ideas[n - 1].slug for n in good_edits(made.state()))) if n == 1 else None
@@ -122,6 +125,9 @@ def test_on_the_way_it_is_proved_after_so_many_ideas_if_it_promises_enough(recor
         tried(made, f"i{n}", 0.62 if n == 0 else 0.5)
     state = made.state()
     assert tip.promise(state, state.tip) > PROMISE and tip.proof_due(state, last=False) is state.tip
+    assert any(isinstance(action, PrepareRun) and action.request.why == "proof" for action in due(made))
+    made.note("rules", budget_gpu_hours=0.1)
+    assert any(isinstance(action, Finish) for action in due(made)), "a budget of runs is one of proofs, too"
     made.run(state.tip.slug, 0.55, "discard", why="proof")
     assert tip.proof_due(made.state(), last=False) is None
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from autoresearch.core.agents.protection import shown, why_protected
+from autoresearch.core.text.python_text import called_name, syntax_tree
 from autoresearch.core.text.regex import later
 
 _HUNK = later(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -120,9 +121,8 @@ def objective_lines(source: str, named: re.Pattern[str]) -> set[int]:
 
     `named` finds code that prints or sets the metric. Empty for a text that is no Python.
     """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = syntax_tree(source)
+    if tree is None:
         return set()
     rows = source.splitlines()
     nodes = list(ast.walk(tree))
@@ -130,7 +130,8 @@ def objective_lines(source: str, named: re.Pattern[str]) -> set[int]:
     printing = [one for one in simple if any(named.search(rows[line - 1]) for line in _lines(one))]
     names = {name for one in printing for name in _values(one, named)}
     assigning = [one for one in nodes if isinstance(one, ast.stmt) and names & set(_targets(one))]
-    called = {_called(node) for one in (*printing, *assigning) for node in ast.walk(one) if isinstance(node, ast.Call)}
+    calls = (node for one in (*printing, *assigning) for node in ast.walk(one) if isinstance(node, ast.Call))
+    called = {called_name(call.func) for call in calls}
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     defined = [node for node in functions if node.name in called]
     return {line for one in (*printing, *assigning, *defined) for line in _lines(one)}
@@ -171,11 +172,6 @@ def _targets(statement: ast.stmt) -> Iterator[str]:
         targets = [statement.target]
     for target in targets:
         yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
-
-
-def _called(call: ast.Call) -> str:
-    function = call.func
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 MOST = 20

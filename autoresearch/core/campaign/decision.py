@@ -54,6 +54,7 @@ class RunEvidence:
     anchor: Sequence[float] = ()  # of the best idea that was kept on merit; empty: the incumbent
     robust_sd: float | None = None  # of a run within its idea, by which runs that collapsed are known
     fallen: float | None = None  # the best value of any run that collapsed
+    once: bool = False  # it runs once: all runs of the campaign together say what it is worth
     kept: bool = False  # it is kept already, and the search builds on it: further runs only measure it better
     baseline_sd: float | None = None  # of the baseline's own runs
 
@@ -166,7 +167,7 @@ def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) ->
         return decision(Verdict.KEEP, "kept, and run again to measure it better" if again else "kept", again)
     second = spent == 1 and like_fallen(objective, ours[0], evidence.fallen, theirs)
     promising = delta > step or (evidence.simpler and delta >= -step) or second
-    goes_on = spent < rule.most and promising
+    goes_on = spent < rule.most and promising and not evidence.once
     if not measures:
         reason = f"this run has no valid metric{'; being re-tested' if goes_on else ''}"
         return decision(Verdict.CRASH, reason, int(goes_on))
@@ -186,6 +187,8 @@ def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) ->
         chance = "no better than runs that collapsed here by chance; " if second else ""
         reason = f"{chance}being re-tested, run {spent + 1} of {max(spent + 1, rule.least)} to {rule.most}"
         return decision(Verdict.DISCARD, reason, 1)
+    if evidence.once:
+        return decision(Verdict.DISCARD, "one run of it; all runs together say what it is worth")
     if delta <= 0 or bar is None:
         why = "no better" if delta <= 0 else "not shown to be better"
     elif enough:

@@ -55,7 +55,7 @@ def all_earlier(state: CampaignState, hypotheses: Iterable[Hypothesis] = ()) -> 
 
 
 def resolved(state: CampaignState, parent: str) -> str:
-    """The slug that a parent refers to now: `best` and "" are the current best idea."""
+    """The slug that a parent refers to now: `best` and "" are what new ideas are built on."""
     if parent in (BEST, ""):
         return state.base.slug if state.base else BASELINE
     return parent

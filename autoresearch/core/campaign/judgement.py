@@ -94,11 +94,11 @@ def decision_of(
         anchor=anchor(state, idea) if simpler else (),
         robust_sd=sd,
         fallen=best_fallen(state),
+        once=state.runs_once(idea),
         kept=idea is state.best and idea.status == Verdict.KEEP,
         baseline_sd=noise_in(own).sd if len(own) >= LEAST_BASELINE else None,
     )
     rule = replace(rule_of(state), least=1, most=1) if copied else rule_of(state)
-    rule = replace(rule, most=1) if state.runs_once(idea) else rule
     return decide(objective, evidence, rule)
 
 

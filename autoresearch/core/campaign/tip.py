@@ -214,4 +214,3 @@ def decided_since_proof(state: CampaignState) -> int:
     merged = [row.ended or 0.0 for idea in state.ideas if idea.hypothesis.merges for row in idea.rows]
     since = max(merged, default=0.0)
     return sum(state.runs_once(idea) and idea.decided > since for idea in state.ideas)
-

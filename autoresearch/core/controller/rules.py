@@ -34,6 +34,8 @@ def may_begin(state: CampaignState, now: float, run_request: RunRequest) -> bool
         return False
     if too_late(state, now):
         return False
+    if run_request.why == "proof":  # of the tip: no new idea, and a run all the same
+        return stand_at(state, now).runs_go_on
     return run_request.why != "first" or not stand_at(state, now).met
 
 

@@ -9,10 +9,10 @@ import contextlib
 import posixpath
 import re
 import shlex
-import warnings
 from collections.abc import Iterator
 
 from autoresearch.core.shell.commands import OpenText
+from autoresearch.core.text.python_text import called_name, syntax_tree
 
 _PACKAGED = ("pyproject.toml", "setup.cfg", "setup.py")  # they name the programs of a package
 _ENTRY = re.compile(r"""(?<![\w.-])([A-Za-z][\w.-]*)["']?\s*=\s*["']?([\w.]+):\w+""")
@@ -21,19 +21,15 @@ _STARTS = re.compile(r"(?i).*(?:exec|run|system|shell|cmd|command|popen|spawn|ou
 
 def commands(text: str) -> Iterator[tuple[int, str]]:
     """(line, shell text) of each command that is written out in a call; nothing for a file that cannot be parsed."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its escapes are not ours to complain about
-            nodes = list(ast.walk(ast.parse(text)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
+    tree = syntax_tree(text)
+    nodes = list(ast.walk(tree)) if tree else []
     named = [(one.targets[0], one.value) for one in nodes if isinstance(one, ast.Assign)]
     constants = {target.id: value for target, value in named if isinstance(target, ast.Name)}
     for node in nodes:
         if not isinstance(node, ast.Call) or not node.args:
             continue
-        first, name = node.args[0], getattr(node.func, "attr", getattr(node.func, "id", ""))
-        if _STARTS.fullmatch(name):
+        first = node.args[0]
+        if _STARTS.fullmatch(called_name(node.func)):
             first = constants.get(first.id, first) if isinstance(first, ast.Name) else first
             try:
                 command = _command(first)

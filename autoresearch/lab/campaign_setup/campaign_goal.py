@@ -6,7 +6,7 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.campaign.spec import Rules, parse_target
+from autoresearch.core.campaign.spec import CampaignSpec, Rules, parse_target
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.errors import InputMissing, NotFoundError, UsageError
@@ -19,6 +19,8 @@ from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import ask
 
 UNRULED_IDEAS = 4  # no stop rule given: the baseline and three ideas, then a question
+
+_BY_NAME = "the metric's name"  # the source of a direction that nobody named
 
 
 def rules_of(setup: CampaignSetup, objective: Objective) -> Rules:
@@ -73,8 +75,18 @@ def objective_of(setup: CampaignSetup) -> Objective:
             code="no_direction",
         )
     known = usual is not None and usual.metric in (metric, *Objective(metric).keys)
-    sources["direction"] = f"trainer {trainer.name}" if known else "the metric's name"
+    sources["direction"] = f"trainer {trainer.name}" if known else _BY_NAME
     return Objective(metric, direction)
+
+
+def what_counts(campaign_spec: CampaignSpec) -> str:
+    """Which metric was found or named, and in which direction, in a sentence; "" where the blueprint says it."""
+    objective, sources = campaign_spec.objective, campaign_spec.sources
+    if not (found := sources.get("metric")):
+        return ""
+    other = next(one for one in Direction if one is not objective.direction)
+    guessed = f"; if it is not, --set direction={other}" if sources.get("direction") == _BY_NAME else ""
+    return f"{objective.metric} counts, {objective.better_words} ({found}){guessed}"
 
 
 def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.campaign.space import on_one_line, usual_space
+from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.lab.campaign_setup.first_blueprint import settings_of
 from autoresearch.lab.campaign_setup.proposer_spec import space_line
@@ -124,7 +125,8 @@ def _ideas(path: Path, root: Path) -> dict[str, tuple[str, str]]:
 def _numbers(source: str, lines: Sequence[str]) -> dict[str, ast.Constant]:
     """The numbers that names are set to at the top level of a text (`LR = 3e-4`); only on ASCII lines."""
     found = {}
-    for node in ast.parse(source).body:
+    tree = syntax_tree(source)
+    for node in tree.body if tree else ():
         match node:
             case ast.Assign(targets=[ast.Name(id=name), *_], value=ast.Constant(value=int() | float()) as number):
                 pass

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autoresearch.core.shell.programs import python_file
+from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.core.text.regex import later
 
 SCRIPTS = ("train.py", "main.py", "train.sh", "run.sh", "src/train.py", "scripts/train.py", "scripts/train.sh")
@@ -38,7 +39,7 @@ def training_command(directory: Path) -> str:
     It is a script of a usual name, of two such the one that imports the other; else the only Python file, or the only
     one that its name says to train; else the only one of a usual name one directory below.
     """
-    usual = [name for name in SCRIPTS if (directory / name).is_file() and _starts(directory / name)]
+    usual = [name for name in SCRIPTS if _starts(directory / name)]
     importing = [one for one in usual if any(_imports(directory / one, Path(other)) for other in usual if other != one)]
     found = [*importing[:1], *usual][:1] or _by_name(directory)
     inside, _, name = found[0].rpartition("/") if len(found) == 1 else ("", "", "")
@@ -78,6 +79,8 @@ def _started(directory: Path, script: str) -> str:
 
 def _starts(script: Path) -> bool:
     """Whether a file is a script, no module that only defines what others call, and none that is told what to run."""
+    if not script.is_file():  # a directory of that name, a link that leads nowhere
+        return False
     text = _text(script)
     if script.suffix == ".sh":
         return _PYTHON.search(text) is not None or not _GIVEN.search(text)
@@ -86,11 +89,10 @@ def _starts(script: Path) -> bool:
 
 def _acts(text: str) -> bool:
     """Whether a Python text does something when it is run, beside imports, definitions and settings of libraries."""
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError):
+    tree = syntax_tree(text)
+    if tree is None:
         return True
-    for node in body:
+    for node in tree.body:
         if isinstance(node, ast.If | ast.For | ast.While | ast.With):
             return True
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
@@ -107,7 +109,11 @@ def _imports(script: Path, other: Path) -> bool:
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
+    """The text of a file; "" for one that cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def typed_commands(directory: Path) -> Iterator[tuple[str, str]]:

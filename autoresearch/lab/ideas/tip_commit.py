@@ -29,7 +29,7 @@ def merge_tip(context: CampaignContext) -> None:
     asked = good_edits(state)
     by_index = {idea.index: idea for idea in state.ideas}
     commit, merged = merge(context.builder, state, [by_index[index] for index in asked])
-    left = [index for index in asked if by_index[index] not in merged]
+    left = [index for index in asked if index not in {idea.index for idea in merged}]
     found = _same(state, merged) if merged else None
     if merged and found is None:
         idea = idea_commit.as_idea(context.builder, _hypothesis(state, merged), commit, state)
@@ -50,8 +50,8 @@ def merge(builder: CommitBuilder, state: CampaignState, ideas: Sequence[Idea]) -
     while waiting:
         left = []
         for idea in waiting:
-            unguarded = frozenset(one.index for one in (*merged, idea)) in state.broken_merges
-            if unguarded or _clashes(state, idea, merged, waiting):
+            whole = {one.index for one in (*merged, idea)}
+            if any(broken <= whole for broken in state.broken_merges) or _clashes(state, idea, merged, waiting):
                 left.append(idea)
                 continue
             try:
@@ -72,7 +72,8 @@ def _clashes(state: CampaignState, idea: Idea, merged: Sequence[Idea], unmerged:
     keys, below = flatten(idea.hypothesis.overrides).keys(), edits_of(state, idea)
     others = (one for one in (*merged, *unmerged) if one is not idea)
     sharing = [one for one in others if flatten(one.hypothesis.overrides).keys() & keys]
-    return any(one.index not in below if one in merged else one.index in below for one in sharing)
+    placed = {one.index for one in merged}
+    return any((one.index in placed) != (one.index in below) for one in sharing)
 
 
 def _with_edit(builder: CommitBuilder, base: str, idea: Idea) -> str:

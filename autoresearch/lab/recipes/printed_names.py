@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from autoresearch.core.metrics.objective import Objective, usual_direction
 from autoresearch.core.run.trainer import Source, SourceFormat
+from autoresearch.core.text.python_text import called_name, syntax_tree
 from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.dead_branches import not_done
 from autoresearch.lab.recipes.written_files import written_names
@@ -142,18 +143,17 @@ def printed_names(
 
     A number on the console comes before the same one in a file; whole numbers are counts.
     """
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = syntax_tree(text)
+    if tree is None:
         return []
     off, final = {*_before_training(tree), *not_done(tree, flags)}, set(_after_loops(tree))
-    calls = {node for node in ast.walk(tree) if isinstance(node, ast.Call) and prints.fullmatch(_name(node.func))}
+    calls = {node for node in ast.walk(tree) if isinstance(node, ast.Call) and prints.fullmatch(called_name(node.func))}
     _put_built_texts(tree, calls)
     plain = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.decorator_list]
     functions = {inner: node.name for node in plain for inner in ast.walk(node) if isinstance(inner, ast.Call)}
     names: dict[str, PrintedName] = {}
     for call in sorted(filter(_on_console, calls - off), key=lambda call: (call.lineno, call.col_offset)):
-        for line in _lines(call):
+        for line in _lines_of(call):
             pairs = None if _ASIDE.match(line) else parse(body(line))
             for name, value in pairs.metrics.items() if pairs else ():
                 if step_rank(name) is None and not is_count(value):
@@ -170,19 +170,20 @@ def printed_names(
 
 def _put_built_texts(tree: ast.AST, calls: Collection[ast.Call]) -> None:
     """Give calls the text itself in the place of a variable that was built before: `line = ...`, `line += ...`."""
-    built: dict[str, ast.expr] = {}
+    built: dict[str, list[ast.expr]] = {}  # the parts of each text
     nodes = [*calls, *(node for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AugAssign))]
     for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset)):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 built.pop(name, None)
                 if _is_text(value):
-                    built[name] = value
+                    built[name] = [value]
             case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=value) if name in built:
                 if _is_text(value):
-                    built[name] = ast.copy_location(ast.BinOp(built[name], ast.Add(), value), built[name])
+                    built[name].append(value)
             case ast.Call(args=[ast.Name(id=name), *_]) if name in built:
-                node.args[0], node.lineno = built[name], built[name].lineno  # the lines that a reader is shown
+                node.args[0] = ast.JoinedStr(values=[*built[name]])
+                node.lineno = built[name][0].lineno  # the lines that a reader is shown
 
 
 def _before_training(tree: ast.AST) -> Iterator[ast.AST]:
@@ -190,7 +191,7 @@ def _before_training(tree: ast.AST) -> Iterator[ast.AST]:
     for node in ast.walk(tree):
         body = node.body if isinstance(node, ast.Module | ast.FunctionDef | ast.If) else []
         for n, one in enumerate(body):
-            names = (_name(call.func) for call in ast.walk(one) if isinstance(call, ast.Call))
+            names = (called_name(call.func) for call in ast.walk(one) if isinstance(call, ast.Call))
             if isinstance(one, ast.For | ast.While) and any(map(_TRAINS.search, names)):
                 yield from (before.value for before in body[:n] if isinstance(before, ast.Expr))
                 break
@@ -301,10 +302,17 @@ def _tracker(call: ast.Call) -> str:
     return ""
 
 
+def _lines_of(call: ast.Call) -> list[str]:
+    try:
+        return [*_lines(call)]
+    except RecursionError:  # a sum of thousands of texts
+        return []
+
+
 def _lines(call: ast.Call) -> Iterator[str]:
     """The lines that a call prints, with numbers for its values."""
     arguments = [one for one in call.args if not isinstance(one, ast.Starred)]
-    first, name = arguments[0] if arguments else None, _name(call.func)
+    first, name = arguments[0] if arguments else None, called_name(call.func)
     text = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
     if name == "log_metrics" and text:  # transformers: `eval` names the split
         yield f"{text}_loss {_REAL}"
@@ -349,11 +357,11 @@ def _shown(node: ast.expr) -> str:
         case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr="format"), args=args):
             values = chain(map(_shown, args), repeat(_NUMBER))
             return _BRACES.sub(lambda spec: _formatted((spec[1] or "")[-1:], next(values)), text)
-        case ast.Call(func=function, args=[ast.Dict() as first, *_]) if _name(function) == "dumps":
+        case ast.Call(func=function, args=[ast.Dict() as first, *_]) if called_name(function) == "dumps":
             return json.dumps(_pairs(first))
-        case ast.Call(func=function, args=[_]) if _name(function) in _COUNTS:
+        case ast.Call(func=function, args=[_]) if called_name(function) in _COUNTS:
             return _COUNT
-        case ast.Call(func=function, args=[first, *_]) if _is_text(first) or _name(function) in _WRAPS:
+        case ast.Call(func=function, args=[first, *_]) if _is_text(first) or called_name(function) in _WRAPS:
             return _shown(first)
         case ast.Dict():
             return str(_pairs(node))
@@ -385,13 +393,11 @@ def _with_numbers(text: str) -> str:
 
 
 def _is_text(node: ast.expr | None) -> bool:
+    while isinstance(node, ast.BinOp):  # a sum may have thousands of parts
+        if _is_text(node.right):
+            return True
+        node = node.left
     match node:
-        case ast.BinOp(left=left, right=right):
-            return _is_text(left) or _is_text(right)
         case ast.Call(func=ast.Attribute(value=text, attr="format")):
             return _is_text(text)
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
-
-
-def _name(function: ast.expr) -> str:
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from autoresearch.core.campaign.overrides import flatten
+from autoresearch.core.text.python_text import called_name, syntax_tree
 from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.yaml_files import parse_mapping
@@ -46,9 +47,8 @@ def flags_in(source: str) -> dict[str, object]:
     """The flags that stand in a Python text, as spelled without dashes, with their defaults (None: unknown)."""
     if not parser_of(source):
         return {}
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = syntax_tree(source)
+    if tree is None:
         return {}
     used = {match[1] or match[2] for match in _PARSERS.finditer(source)}
     found: dict[str, object] = {}
@@ -69,14 +69,12 @@ def missing_in(source: str, words: Sequence[str]) -> list[str]:
     """
     if any(set(word) & set("$`") or word.startswith("@") for word in words) or not parser_of(source):
         return []
-    try:
-        calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    except (SyntaxError, ValueError, RecursionError):
-        return []
+    tree = syntax_tree(source)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree else []
     given = {word.partition("=")[0].replace("_", "-") for word in words}
     missing = list[str]()
     for call in calls:
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        name = called_name(call.func)
         texts = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         keywords = {one.arg: _literal(one.value) for one in call.keywords}
         if name == "add_argument" and texts and texts[0][:1] != "-":
@@ -143,7 +141,7 @@ def _leaves(text: str) -> dict[str, object]:
 
 
 def _of_call(node: ast.Call) -> Iterator[tuple[str, object]]:
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    name = called_name(node.func)
     texts = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     if name.startswith("DEFINE_") and texts:  # absl
         yield texts[0], _literal(node.args[1]) if len(node.args) > 1 else None

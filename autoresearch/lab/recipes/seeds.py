@@ -12,6 +12,7 @@ from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.statistics.seeding import VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
+from autoresearch.core.text.python_text import called_name, syntax_tree
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.shell_settings import plain_key, settings_in
@@ -140,14 +141,12 @@ def randomness_of(sources: Mapping[str, str]) -> tuple[Randomness, str]:
     constant = unseeded = drawn = ""
     imported: set[str] = set()
     for path, text in sources.items():
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        if (tree := syntax_tree(text)) is None:
             return Randomness.UNKNOWN, ""
         imported |= _imports(tree)
         numbers = _numbers(tree)
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-            name, where = _name(call.func), f"{path}:{call.lineno}"
+            name, where = called_name(call.func), f"{path}:{call.lineno}"
             if any(keyword.arg in ("seed", "random_state") for keyword in call.keywords):
                 return Randomness.UNKNOWN, ""
             if not _SEEDS.match(name):
@@ -156,7 +155,7 @@ def randomness_of(sources: Mapping[str, str]) -> tuple[Randomness, str]:
             seed = call.args[0] if call.args else ast.Constant(None)
             seed = numbers.get(seed.id, seed) if isinstance(seed, ast.Name) else seed
             parts = [*ast.walk(seed)]
-            called = {_name(one.func) for one in parts if isinstance(one, ast.Call)}
+            called = {called_name(one.func) for one in parts if isinstance(one, ast.Call)}
             if called & _LOOKED_UP or any(isinstance(one, ast.BoolOp | ast.IfExp | ast.Subscript) for one in parts):
                 return Randomness.UNKNOWN, ""  # the clock may only be what is taken where nobody gives a seed
             if called & _CLOCKS:
@@ -196,7 +195,3 @@ def _numbers(tree: ast.Module) -> dict[str, ast.expr]:
         for name in (one.id for one in targets if isinstance(one, ast.Name)):
             found.setdefault(name, []).append(node.value)  # type: ignore[attr-defined]
     return {name: values[0] for name, values in found.items() if len(values) == 1}
-
-
-def _name(function: ast.expr) -> str:
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")

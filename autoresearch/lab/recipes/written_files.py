@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
+from autoresearch.core.text.python_text import called_name
 from autoresearch.core.text.regex import later
 
 _ANY = "*"
@@ -21,6 +22,7 @@ _TEXTS = {**SUFFIXES, ".txt": "jsonl", ".log": "jsonl"}  # a text file that is g
 _SAME_PATH = frozenset({"Path", "PurePath", "str", "abspath", "expanduser", "fspath", "realpath", "resolve"})
 _HEADER = later(r"[A-Za-z_][\w/@. -]*(?:[,;\t][\w/@. -]+)+\n?")  # of a table
 _DEEPEST = 20  # expressions inside expressions
+_MOST_VARIABLES = 8  # from one to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +57,15 @@ class _Writing:
         for node in ast.walk(tree):
             match node:
                 case ast.Assign(targets=[ast.Subscript(value=target, slice=ast.Constant(value=str() as key))]):
-                    found.keys.setdefault(_name(target), []).append(key)
+                    found.keys.setdefault(called_name(target), []).append(key)
                 case ast.Assign(targets=[target], value=value):
-                    bound.append((_name(target), value))
+                    bound.append((called_name(target), value))
                 case ast.AnnAssign(target=target, value=ast.expr() as value):
-                    bound.append((_name(target), value))
+                    bound.append((called_name(target), value))
                 case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
-                    bound.append((_name(target), value))
+                    bound.append((called_name(target), value))
         found.values = dict(bound)
-        moves = [one.args[0] for one in _calls(tree) if _name(one.func) == "chdir" and len(one.args) == 1]
+        moves = [one.args[0] for one in _calls(tree) if called_name(one.func) == "chdir" and len(one.args) == 1]
         found.below = found.path(moves[0]) if len(moves) == 1 else _ANY if moves or _moved_by_hydra(tree) else ""
         for name, value in bound:  # a writer of CSV stands behind the file that it is given
             if name and isinstance(value, ast.Call) and (source := found.opened(value)):
@@ -72,7 +74,10 @@ class _Writing:
 
     def names(self) -> Iterator[WrittenName]:
         for call in _calls(self.tree):
-            file, names = self.written(call)
+            try:
+                file, names = self.written(call)
+            except RecursionError:  # a sum of thousands of texts
+                continue
             if file:
                 yield from (WrittenName(name, call, file) for name in dict.fromkeys(names))
 
@@ -80,10 +85,10 @@ class _Writing:
         """The file that a call writes to, and the names that it writes there."""
         function, first = call.func, call.args[0] if call.args else None
         to = next((one.value for one in call.keywords if one.arg == "file"), None)
-        if _name(function) == "DictWriter" and first is not None:
+        if called_name(function) == "DictWriter" and first is not None:
             fields = [*call.args[1:2], *(one.value for one in call.keywords if one.arg == "fieldnames")]
             return self.file_of(first), self.keys_of(fields[0]) if fields else []
-        if _name(function) == "dump" and len(call.args) > 1:  # of json
+        if called_name(function) == "dump" and len(call.args) > 1:  # of json
             return self.file_of(call.args[1]), self.keys_of(call.args[0])
         if to is not None and first is not None:
             return self.file_of(to), self.names_in(first, self.file_of(to))
@@ -103,11 +108,11 @@ class _Writing:
         return None, []
 
     def file_of(self, node: ast.expr) -> Source | None:
-        return self.opened(node) if isinstance(node, ast.Call) else self.files.get(_name(node))
+        return self.opened(node) if isinstance(node, ast.Call) else self.files.get(called_name(node))
 
     def opened(self, call: ast.Call) -> Source | None:
         """The file of metrics that a call opens for writing."""
-        name, places = _name(call.func), [*call.args[:1]]
+        name, places = called_name(call.func), [*call.args[:1]]
         if name == "open":
             places += [one.value for one in call.keywords if one.arg == "mode"] + call.args[1:2]
             if not any(map(_is_mode, places)):
@@ -153,14 +158,14 @@ class _Writing:
             case ast.BinOp(left=ast.Constant(value=str() as text), op=ast.Mod()):
                 return _HOLES.sub(_ANY, text)
             case ast.Call(func=ast.Attribute(attr="join" | "joinpath", value=left), args=parts):
-                whole = [*([] if _name(left) in ("path", "os") else [left]), *parts]
+                whole = [*([] if called_name(left) in ("path", "os") else [left]), *parts]
                 return posixpath.join(*map(of, whole)) if whole else _ANY
             case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant(value=str() as text))):
                 return _HOLES.sub(_ANY, text)
-            case ast.Call(func=function, args=args) if _name(function) == "strftime":
+            case ast.Call(func=function, args=args) if called_name(function) == "strftime":
                 told = next((one.value for one in args if isinstance(one, ast.Constant)), _ANY)
                 return _HOLES.sub(_ANY, str(told))
-            case ast.Call(func=function, args=[first, *_]) if _name(function) in _SAME_PATH:
+            case ast.Call(func=function, args=[first, *_]) if called_name(function) in _SAME_PATH:
                 return of(first)
             case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="self"), attr=name) if name in self.values:
                 return of(self.values[name])
@@ -168,40 +173,44 @@ class _Writing:
                 return str(self.flags[name]) or _ANY
         return _ANY
 
-    def names_in(self, node: ast.expr, source: Source | None) -> list[str]:
-        """The names in a text: `json.dumps({...}) + "\\n"`, or the header of a table."""
+    def names_in(self, node: ast.expr, source: Source | None, seen: frozenset[str] = frozenset()) -> list[str]:
+        """The names in a text: `json.dumps({...}) + "\\n"`, or the header of a table. seen: variables looked up."""
         table = source is not None and source.format is SourceFormat.CSV
         match node:
             case ast.BinOp(left=left, op=ast.Add()):
-                return self.names_in(left, source)
+                return self.names_in(left, source, seen)
             case ast.JoinedStr(values=[ast.FormattedValue(value=value), *_]):
-                return self.names_in(value, source)
-            case ast.Call(func=function, args=[first, *_]) if _name(function) == "dumps" and not table:
+                return self.names_in(value, source, seen)
+            case ast.Call(func=function, args=[first, *_]) if called_name(function) == "dumps" and not table:
                 return self.keys_of(first)
             case ast.Constant(value=str() as text) if table and _HEADER.fullmatch(text):
                 return [one.strip() for one in re.split(r"[,;\t]", text)]
-            case ast.Name(id=name) if name in self.values and not isinstance(self.values[name], ast.Name):
-                return self.names_in(self.values[name], source)
+            case ast.Name(id=name) if name in self.values and name not in seen and len(seen) < _MOST_VARIABLES:
+                return self.names_in(self.values[name], source, seen | {name})
         return []
 
-    def keys_of(self, node: ast.expr | None, above: str = "") -> list[str]:
-        """The keys of a dict, nested ones joined by slashes, or the texts of a list; [] where they are not shown."""
+    def keys_of(self, node: ast.expr | None, above: str = "", seen: frozenset[str] = frozenset()) -> list[str]:
+        """The keys of a dict, nested ones joined by slashes, or the texts of a list; [] where they are not shown.
+
+        seen: the variables that were looked up.
+        """
         match node:
             case ast.Dict(keys=keys, values=values):
                 found = list[str]()
                 for key, value in zip(keys, values, strict=True):
                     if key is None:  # `**row`
-                        found += self.keys_of(value, above)
+                        found += self.keys_of(value, above, seen)
                     elif isinstance(key, ast.Constant) and isinstance(key.value, str):
-                        inner = self.keys_of(value, f"{above}{key.value}/") if isinstance(value, ast.Dict) else []
+                        inner = self.keys_of(value, f"{above}{key.value}/", seen) if isinstance(value, ast.Dict) else []
                         found += inner or [f"{above}{key.value}"]
                 return found
             case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
                 return [f"{above}{one.arg}" for one in keywords if one.arg]
             case ast.List(elts=items) | ast.Tuple(elts=items):
                 return [one.value for one in items if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-            case ast.Name(id=name) if isinstance(self.values.get(name), ast.Dict | ast.Call | ast.List):
-                return [*self.keys_of(self.values[name], above), *(f"{above}{key}" for key in self.keys.get(name, ()))]
+            case ast.Name(id=name) if name in self.values and name not in seen and len(seen) < _MOST_VARIABLES:
+                added = (f"{above}{key}" for key in self.keys.get(name, ()))
+                return [*self.keys_of(self.values[name], above, seen | {name}), *added]
         return []
 
 
@@ -224,7 +233,3 @@ def _is_mode(node: ast.expr) -> bool:
 
 def _calls(tree: ast.AST) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-
-
-def _name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -11,7 +11,12 @@ import pytest
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.lab.campaign_setup.first_blueprint import as_read, first_blueprint
 from autoresearch.lab.campaign_setup.first_campaign import FirstCampaign, first_campaign
-from autoresearch.lab.campaign_setup.training_programs import likely_commands, training_command, typed_commands
+from autoresearch.lab.campaign_setup.training_programs import (
+    likely_commands,
+    training_command,
+    typed_commands,
+    what_may_train,
+)
 from autoresearch.lab.recipes.printed_names import PrintedName, candidates, printed_names
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import parse_mapping
@@ -53,6 +58,28 @@ def test_which_program_trains(tmp_path: Path, files: dict[str, str], command: st
         (tmp_path / name).write_text(text)
     assert training_command(tmp_path) == command
     assert others is None or likely_commands(tmp_path) == others
+
+
+def test_what_is_no_file_trains_nothing(tmp_path: Path) -> None:
+    for name in ("train.py", "README.md", "run.sh"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "main.py").symlink_to("/nowhere")
+    assert training_command(tmp_path) == "" and what_may_train(tmp_path).startswith("no program that trains was found")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("import json\nf = open('m.jsonl', 'w')\nrow = {**row, 'acc': a()}\nf.write(json.dumps(row))", ["acc"]),
+        ("f = open('m.jsonl', 'w')\nt = t + 'x'\na = b\nb = a\nf.write(t)\nf.write(a)\nprint(f'acc {x}')", ["acc"]),
+        (f"print({' + '.join(['str(x)'] * 900)})\nprint(f'acc {{x}}')", ["acc"]),
+        ("s = ''\n" + "s += f'acc {x}\\n'\n" * 3000 + "print(s)", ["acc"]),
+        ("".join(f"r{n} = {{**r{n - 1}, **r{n - 1}}}\n" for n in range(1, 40)) + "print(f'acc {x}', r39)", ["acc"]),
+        ("print('\\d')\nprint(f'acc {x}')", ["acc"]),  # a warning of its compiler is not for us to show
+    ],
+)
+def test_no_program_is_too_odd_to_be_read(text: str, names: list[str]) -> None:
+    assert [one.name for one in printed_names(text)] == names
 
 
 def test_what_the_readme_types(tmp_path: Path) -> None:
