@@ -16,6 +16,12 @@ from autoresearch.records.hostile import open_readable
 BLOCK = 1 << 18
 
 
+def unreadable(path: Path, error: OSError) -> EnvironmentUnusable:
+    """The error for a file that is there and cannot be read: it is no one's fault but the machine's."""
+    hint = "make it readable for this user"
+    return EnvironmentUnusable(f"{path} cannot be read: {error.strerror}", hint=hint, code="unreadable")
+
+
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[int | None]:
     """Open a file for reading: its descriptor, None if there is no such file; EnvironmentUnusable if unreadable."""
@@ -26,11 +32,7 @@ def reading(path: Path) -> Iterator[int | None]:
     except (FileNotFoundError, NotADirectoryError):
         yield None
     except OSError as error:
-        raise EnvironmentUnusable(
-            f"{path} cannot be read: {error.strerror}",
-            hint="make it readable for this user",
-            code="unreadable",
-        ) from error
+        raise unreadable(path, error) from error
     finally:
         if fd >= 0:
             os.close(fd)

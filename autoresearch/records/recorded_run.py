@@ -12,10 +12,11 @@ from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, PENDI
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.statistics.comparable import NO_SIGNAL
-from autoresearch.errors import ConflictError, NotFoundError
+from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError
 from autoresearch.records import exit_record, index, journal
 from autoresearch.records.appending import unwritable
 from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.lines import unreadable
 from autoresearch.records.rundir import RunDir, read_json, write_json
 from autoresearch.runner.masking import learn, mask_values, secrets_in
 
@@ -51,18 +52,20 @@ def read(rundir: RunDir) -> RunSpec:
     """The RunSpec of a run directory; keys that are not its own are ignored.
 
     From then on, this process masks the secrets of the run's commands wherever the trainer printed them.
-    Raises NotFoundError if there is no spec.json, or if it is damaged.
+    Raises NotFoundError if there is no spec.json, or if it is damaged, and EnvironmentUnusable if it cannot be read.
     """
     try:
         spec = from_record(RunSpec, json.loads(rundir.spec.read_bytes()))
         for command in (spec.command, *spec.prepare, *spec.evaluate, *spec.cleanup):
             learn(secrets_in(command))
         return spec
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFoundError(
             f"{rundir.path}: the run directory is gone ({error.strerror})",
             hint="its row in the ledger remains",
         ) from error
+    except OSError as error:  # such as too many open files: the run is there
+        raise unreadable(rundir.spec, error) from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise NotFoundError(
             f"{rundir.spec} is damaged: {error or type(error).__name__}",
@@ -72,10 +75,10 @@ def read(rundir: RunDir) -> RunSpec:
 
 
 def read_if_whole(rundir: RunDir) -> RunSpec | None:
-    """The same; None where it is gone or damaged."""
+    """The same; None where it is gone or damaged, or cannot be read."""
     try:
         return read(rundir)
-    except NotFoundError:
+    except (NotFoundError, EnvironmentUnusable):
         return None
 
 

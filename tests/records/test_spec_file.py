@@ -92,6 +92,10 @@ def test_an_extra_key_cannot_replace_one_of_the_spec(rundir: RunDir, spec: RunSp
 def test_a_missing_spec_and_a_damaged_one_give_a_sentence_each(rundir: RunDir, spec: RunSpec) -> None:
     with pytest.raises(NotFoundError, match=r"the run directory is gone \(No such file or directory\)"):
         recorded_run.read(rundir)
+    rundir.spec.symlink_to(rundir.spec)  # one of the ways in which a file is there and cannot be read
+    with pytest.raises(EnvironmentUnusable, match="cannot be read: Too many levels of symbolic links"):
+        recorded_run.read(rundir)
+    rundir.spec.unlink()
     recorded_run.write(rundir, spec, {})
     whole = json.loads(rundir.spec.read_text())
     for damaged in (

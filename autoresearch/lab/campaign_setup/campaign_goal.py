@@ -9,7 +9,7 @@ from pathlib import Path
 from autoresearch.core.campaign.spec import CampaignSpec, Rules, parse_target
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
-from autoresearch.errors import InputMissing, NotFoundError, UsageError
+from autoresearch.errors import AutoresearchError, InputMissing, UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.lab.recipes.printed_names import PrintedName, candidates
@@ -124,7 +124,7 @@ def _printed(blueprint: Path, index: Index) -> tuple[str, list[str]]:
     for entry in index.by_blueprint(str(blueprint)):
         try:
             shown = readout.of_run(RecordedRun.read(RunDir(Path(entry.run_dir)))).shown
-        except (OSError, NotFoundError):  # it was removed
+        except (OSError, AutoresearchError):  # it was removed
             continue
         if names := list(dict.fromkeys(name for reading in shown for name in reading.metrics)):
             return entry.run, names
