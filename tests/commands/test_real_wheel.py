@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -46,8 +45,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]
 
 def test_the_sdist_builds_the_same_wheel(distributions: tuple[Path, Path], tmp_path: Path) -> None:
     sdist, wheel = distributions
-    with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path, filter="data")
+    subprocess.run(["tar", "-xzf", sdist, "-C", tmp_path], check=True)  # Debian's tarfile has no filter
     (tree,) = tmp_path.iterdir()
     (again,) = built(tree, tmp_path / "dist", "wheel")
     assert contents(again) == contents(wheel)

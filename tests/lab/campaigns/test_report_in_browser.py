@@ -193,7 +193,7 @@ def test_nothing_yet(campaign: Callable[..., Any], chrome: Browser, runs: int) -
         made.place.journal.unlink()
         made.place.ledger.unlink()
     chrome.open(page_of(made))
-    assert f"{runs} idea" in chrome.js("outcome.textContent")
+    assert f"{runs} of 12 ideas" in chrome.js("outcome.textContent")
 
 
 def test_evil_names_are_text(campaign: Callable[..., Any], chrome: Browser) -> None:
