@@ -36,11 +36,16 @@ class Claude(Adapter):
         ("DISABLE_AUTOUPDATER", "1"),
     )
 
+    def environment(self, turn: Turn) -> Mapping[str, str]:
+        # it gives its shells the PATH that it has itself, and reads this after that
+        return {**super().environment(turn), "CLAUDE_ENV_FILE": str(turn.shell_file)}
+
     def argv(self, turn: Turn) -> tuple[str, ...]:
         # not its plan mode: that bids the model to write a plan into a file, above all that it was told
         mode, tools = ("acceptEdits", _WORKING) if turn.role.writes else ("dontAsk", _LOOKING)
         argv = [self.program(), "-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"]
         argv += ["--permission-mode", mode, "--tools", tools]
+        argv += ["--allowedTools", tools] if turn.role.writes and self.chosen.outside else []
         argv += self.model
         argv += ["--max-turns", str(turn.bounds.turns)] if turn.bounds.turns is not None else []
         argv += ["--max-budget-usd", f"{turn.bounds.usd:g}"] if turn.bounds.usd is not None else []

@@ -78,4 +78,4 @@ def _item(item: Mapping[str, Any], agent_output: AgentOutput) -> None:
 
 def _refusals(err: bytes) -> list[str]:
     """What the sandbox refused; it is told on standard error alone, and no item is made of it."""
-    return [line[1].decode("utf-8", "replace") for line in _REFUSED.finditer(err[-(1 << 20) :])]
+    return [f"codex's sandbox: {line[1].decode('utf-8', 'replace')}" for line in _REFUSED.finditer(err[-(1 << 20) :])]

@@ -31,7 +31,8 @@ class Gemini(Adapter):
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         # without a person, the default mode offers no tool that edits; its plan mode bids it to go on in phases
-        mode = "auto_edit" if turn.role.writes else "default"
+        hands = "yolo" if self.chosen.outside else "auto_edit"  # auto_edit offers no shell
+        mode = hands if turn.role.writes else "default"
         argv = [self.program(), "--output-format", "stream-json", "--skip-trust", "--approval-mode", mode]
         argv += self.model
         argv += ["--resume", turn.session] if turn.session else []

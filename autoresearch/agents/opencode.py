@@ -45,7 +45,9 @@ class OpenCode(Adapter):
         return (*argv, *self.chosen.extra)
 
     def environment(self, turn: Turn) -> Mapping[str, str]:
-        permission = _WORKING if turn.role.writes else _LOOKING
+        permission = _LOOKING
+        if turn.role.writes:
+            permission = _WORKING | {"external_directory": "allow"} if self.chosen.outside else _WORKING
         return {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_PERMISSION": json.dumps(permission)}
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:

@@ -30,7 +30,8 @@ class Qwen(Adapter):
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         # without a person, the default mode offers no tool that edits; its plan mode bids it to present a plan
-        mode = "auto-edit" if turn.role.writes else "default"
+        hands = "yolo" if self.chosen.outside else "auto-edit"  # auto-edit offers no shell
+        mode = hands if turn.role.writes else "default"
         argv = [self.program(), "--output-format", "stream-json", "--approval-mode", mode]
         argv += self.model
         argv += ["--max-session-turns", str(turn.bounds.turns)] if turn.bounds.turns is not None else []

@@ -118,6 +118,7 @@ def _seed_lines(payload: Mapping[str, Any]) -> Iterator[str]:
 
 def agent_lines(payload: Mapping[str, Any], state: CampaignState) -> list[str]:
     """What the agent has cost, and what it waits for."""
+    from autoresearch.core.agents.turns import denied_words
     from autoresearch.core.campaign.idea_name import idea_name
     from autoresearch.core.controller.agent_schedule import held
     from autoresearch.core.controller.sentences import doubt_words
@@ -126,6 +127,8 @@ def agent_lines(payload: Mapping[str, Any], state: CampaignState) -> list[str]:
         return []
     usd = "" if payload["agent_usd"] is None else f", {payload['agent_usd']:.2f} USD"
     lines = [f"agent: {payload['agent']}{usd}, {payload['agent_tokens'] or 0:,} tokens"]
+    if denied := denied_words(state.research.denied):
+        lines.append(f"agent: {denied}")
     if payload["agent_waits"]:
         lines.append(payload["agent_waits"])
     if kept_back := held(state):
@@ -249,6 +252,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "held": [*(one.slug for one in held(state)), *(one.slug for one in state.doubtful)],
         "agent_usd": state.research.usage.usd,
         "agent_tokens": state.research.usage.tokens,
+        "agent_denied": [{"action": what, "times": n} for what, n in state.research.denied.most_common()],
         "crashed": sum(idea.status == "crash" and not retest_owed(state, idea) for idea in state.ideas),
         "skipped": len(state.skipped),
         "queue_faults": state.queue_faults,

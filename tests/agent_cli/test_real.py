@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,10 +58,13 @@ class Real:
         print(argv, done.returncode, done.stdout[-3000:], done.stderr[-2000:], sep="\n")  # seen where it fails
         return self.researcher.read(turn, Spoken(done.stdout, done.stderr, done.returncode))
 
-    def ask_confined(self, role: TurnRole, prompt: str) -> Answer:
+    def ask_confined(self, role: TurnRole, prompt: str, interpreter: str = "") -> Answer:
         """As the lab does it."""
         level = Level.NONE if why_not() else Level.BUBBLEWRAP
-        turn_environment = TurnEnvironment(environ=dict(os.environ), level=level, keep=("STUB_API_KEY",))
+        turn_environment = TurnEnvironment(
+            environ=dict(os.environ), level=level, keep=("STUB_API_KEY",), interpreter=interpreter,
+            readable=(Path(interpreter),) if interpreter else (),
+        )  # fmt: skip
         turn = Turn(role, prompt, PurePath(self.repo), PurePath(self.place) / "confined", bounds=Bounds(SLOW_S))
         return run_turn(self.researcher, turn, turn_environment, threading.Event())
 
@@ -94,6 +98,40 @@ def test_it_edits_and_goes_on(name: str, real: Callable[..., Real], model_server
     assert told.fault is None and told.data == {"answer": "two"}
     assert told.session.partition(":")[0] == edited.session.partition(":")[0]
     assert (told.usage.tokens or 0) < (edited.usage.tokens or 0), "a turn is charged with its own tokens"
+
+
+TRIED = (
+    "python -c 'import sys; print(\"prefix\", sys.prefix)'",
+    "pytest --version",
+    "bash -lc 'python -m site; echo gpus=[$CUDA_VISIBLE_DEVICES]'",
+    "git diff --stat && echo no-diff",
+    "python train.py --steps 1; echo trained=$?",
+    "touch /etc/outside || echo out-of-reach",
+    "python -c \"import pathlib; print(pathlib.Path.home().joinpath('.claude.json').write_text('{}'))\"",
+)
+
+
+@pytest.mark.parametrize("name", NAMES[:-1])
+def test_within_our_sandbox_it_may_run_what_it_wants(
+    name: str, real: Callable[..., Real], model_server: ModelServer, tmp_path: Path
+) -> None:
+    """Its shell has the interpreter of the experiments first on PATH, as a login shell, too; aider has no shell."""
+    if why := why_not():
+        pytest.skip(why)
+    venv = tmp_path / "experiments"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    (venv / "bin/pytest").write_text("#!/bin/sh\necho pytest of the experiments\n")
+    (venv / "bin/pytest").chmod(0o755)
+    model_server.on("Try it", *({"shell": command} for command in TRIED), {"text": "Tried."})
+    agent = real(name)
+    settings = Path.home() / ".claude.json"
+    before = settings.read_text() if settings.exists() else ""
+    answer = agent.ask_confined(TurnRole.EDIT, "Try it", str(venv / "bin/python"))
+    seen = "".join(request.body.decode() for request in model_server.asked)
+    for words in (f"prefix {venv}", "pytest of the experiments", f"{venv}/lib", "gpus=[]", "no-diff", "trained=0"):
+        assert words in seen, (words, seen[-6000:])
+    assert "out-of-reach" in seen and answer.denied == () and answer.fault is None
+    assert (settings.read_text() if settings.exists() else "") == before, "it names programs that run outside"
 
 
 @pytest.mark.parametrize("name", NAMES)

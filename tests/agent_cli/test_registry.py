@@ -90,6 +90,24 @@ def test_its_own_mode_for_asking(name: str, asks: tuple[str, ...], works: tuple[
     assert holds(asking, asks) and not holds(working, asks) and holds(working, works)
 
 
+@pytest.mark.parametrize(
+    ("name", "free"),
+    [
+        ("claude", ("--allowedTools", "Read,Glob,Grep,Edit,Write,Bash")),
+        ("codex", ("-c", 'sandbox_mode="danger-full-access"')),
+        ("gemini", ("--approval-mode", "yolo")),
+        ("qwen", ("--approval-mode", "yolo")),
+    ],
+)
+def test_within_our_sandbox_nothing_waits_for_a_person(name: str, free: tuple[str, str], ask) -> None:
+    def argv(role: TurnRole, *, outside: bool) -> str:
+        return " ".join(researcher(name, Chosen(outside=outside)).argv(ask(role)))
+
+    words = " ".join(free)
+    assert words in argv(TurnRole.EDIT, outside=True) and words not in argv(TurnRole.EDIT, outside=False)
+    assert name == "codex" or words not in argv(TurnRole.PROPOSE, outside=True)
+
+
 def test_opencode_may_touch_nothing_when_it_is_asked(make, ask) -> None:
     def permission(role: TurnRole) -> dict[str, str]:
         return json.loads(make("opencode").environment(ask(role))["OPENCODE_PERMISSION"])

@@ -120,6 +120,11 @@ class Turn:
         return self.directory / "schema.json"
 
     @property
+    def shell_file(self) -> PurePath:
+        """What each of its shells reads first, so that the interpreter of the experiments comes first on PATH."""
+        return self.directory / "shell.sh"
+
+    @property
     def last_file(self) -> PurePath:
         """The file for the final message of agents that can write one (`codex exec -o`). The agent can write to it."""
         return self.directory / "answer" / "last.txt"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from autoresearch.core.agents.agent import TurnFault, TurnRole, Usage
 from autoresearch.core.campaign.hypothesis import Hypothesis
 
 AGENT = "agent"  # the proposer's name
+MOST_DENIED = 5  # kinds of denied actions that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class TurnNote:
     fault: TurnFault | None = None
     message: str = ""
     ideas: int = 1  # number of ideas that share its cost
+    denied: tuple[str, ...] = ()  # actions that it was not permitted, such as `Bash pytest -q`
 
     @property
     def share(self) -> Usage:
@@ -63,6 +66,11 @@ class Research:
     def usage(self) -> Usage:
         """The usage of all turns together."""
         return sum((turn.usage for turn in self.turns.values()), Usage())
+
+    @property
+    def denied(self) -> Counter[str]:
+        """How often which action was denied, as a tool and the first word of what it was to do: `Bash(pytest ...)`."""
+        return Counter(_action(one) for turn in self.turns.values() for one in turn.denied)
 
     def cost(self, turns: Iterable[str]) -> Usage:
         """The cost charged to the idea or the fix that these turns produced."""
@@ -107,7 +115,8 @@ class Research:
     def _turn(self, line: Mapping[str, Any]) -> None:
         usage = Usage(line.get("usd"), line.get("tokens_in"), line.get("tokens_out"), float(line.get("seconds") or 0))
         fault = TurnFault(line["fault"]) if line.get("fault") else None
-        note = TurnNote(line["name"], line["role"], usage, fault, str(line.get("said", "")), int(line.get("ideas", 1)))
+        said, ideas, denied = str(line.get("said", "")), int(line.get("ideas", 1)), map(str, line.get("denied", ()))
+        note = TurnNote(line["name"], line["role"], usage, fault, said, ideas, tuple(denied))
         self.turns[note.name] = note
         self.summarised = note.role == TurnRole.SUMMARISE and fault is None
 
@@ -128,3 +137,19 @@ class Research:
             case "state":
                 if line.get("state") == "running":
                     self.failed = self.requests = 0
+
+
+def _action(denied: str) -> str:
+    tool, _, rest = denied.partition(" ")
+    first, _, more = rest.partition(" ")
+    return f"{tool}({first.rstrip(':')}{' ...' if more else ''})" if first and tool.isidentifier() else denied
+
+
+def denied_words(denied: Counter[str]) -> str:
+    """`5 actions were denied: Bash(pytest ...) 4 times, Edit(val.jsonl)`, the most frequent first; "" for none."""
+    if not denied:
+        return ""
+    shown = [f"{what} {times} times" if times > 1 else what for what, times in denied.most_common(MOST_DENIED)]
+    more = f" and {len(denied) - len(shown)} others" if len(denied) > len(shown) else ""
+    count = denied.total()
+    return f"{count} action{'s were' if count > 1 else ' was'} denied: {', '.join(shown)}{more}"

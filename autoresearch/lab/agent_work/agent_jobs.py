@@ -75,7 +75,7 @@ class AgentJobs:
         readable = (Path(builder.spec.interpreter),)
         researcher, turn_environment = agent_turns.call(builder.spec.research, parts.environ, readable=readable)
         hidden = (*turn_environment.hidden, *map(Path, builder.spec.hidden_inputs))
-        turn_environment = replace(turn_environment, hidden=hidden)
+        turn_environment = replace(turn_environment, hidden=hidden, interpreter=builder.spec.interpreter)
         history = CampaignHistory(campaign_dir)
         turns = AgentTurns(
             campaign_dir,

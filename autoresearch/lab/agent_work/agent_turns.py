@@ -231,6 +231,8 @@ def turn_fields(role: TurnRole, researcher: Agent, answer: Answer) -> dict[str, 
     }
     if answer.fault is not None:
         fields |= {"fault": answer.fault.value, "said": answer.message[:500]}
+    if answer.denied:
+        fields["denied"] = [mask_text(one) for one in answer.denied]
     return fields
 
 

@@ -18,7 +18,7 @@ from autoresearch.git_repo.commits import PatchError
 from autoresearch.git_repo.comparison import NOTHING
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.patches import ExtractedPatch, Opened, TooLarge, Trespass, gathered, patched
-from autoresearch.lab.agent_work.edit_prompt import edit_prompt
+from autoresearch.lab.agent_work.edit_prompt import NO_CHANGE, edit_prompt
 from autoresearch.lab.agent_work.edit_workspace import CLEAN, EDITED, EditWorkspace
 from autoresearch.lab.agent_work.guard import end_leftover, entered, guard
 from autoresearch.lab.campaigns.context import is_full
@@ -31,6 +31,7 @@ from autoresearch.runner.text import clean_line
 PATCH = "edit.patch"
 GRADED = (None, TurnFault.SILENT, TurnFault.ANSWER)  # after any other fault the files may be half of what was meant
 SAID_LINES = 20
+SAID = 400  # characters of its reason for changing nothing
 
 
 def make_edit(workspace: EditWorkspace, hypothesis: Hypothesis, base: str, ask: Ask) -> Edit:
@@ -112,7 +113,7 @@ def _judged(workspace: EditWorkspace, extracted: ExtractedPatch, edit: Edit, dir
     """The edit as it is worth being run, or why not: cheap questions first."""
     if not extracted.patch:
         denied = f"; it was not allowed to: {mask_text(', '.join(answer.denied))[:300]}" if answer.denied else ""
-        return replace(edit, unmade=NotMade.EMPTY, why=f"the agent changed no file{denied}")
+        return replace(edit, unmade=NotMade.EMPTY, why=f"the agent changed no file{_reason(edit.summary)}{denied}")
     (directory / PATCH).write_bytes(extracted.patch)
     paths = tuple(one.path for one in extracted.differences)
     edit = replace(edit, patch=extracted.patch.decode("utf-8", "surrogateescape"), paths=paths)
@@ -166,6 +167,13 @@ def _summary(answer: Answer) -> str:
     """The agent's last words, for people: no colours, no secrets, some lines."""
     lines = [line for raw in answer.text.splitlines() if (line := clean_line(raw))]
     return mask_text("\n".join(line[:300] for line in lines[-SAID_LINES:]))
+
+
+def _reason(summary: str) -> str:
+    """Why it changed nothing, as it says: what follows `NO CHANGE:`, else the end of its last message."""
+    _, stated, reason = summary.rpartition(NO_CHANGE)
+    said = " ".join(reason.split())[-SAID:] if stated else " ".join(summary.split())[-SAID:]
+    return f"{': ' if stated else ', and said: '}{said}" if said else ""
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.text.durations import spoken
 from autoresearch.git_repo.patches import MAX_FILES, MAX_PATCH_BYTES
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.agent_work.question import UNTRUSTED, fenced
@@ -13,10 +14,16 @@ from autoresearch.lab.results.explain import Explanation
 from autoresearch.runner.masking import mask_text
 
 LOG_CHARACTERS = 16_000
+NO_CHANGE = "NO CHANGE:"  # begins an answer that changes no file on purpose; the reason follows
 
 
-def edit_prompt(workspace: EditWorkspace, hypothesis: Hypothesis, explanation: Explanation | None = None) -> str:
-    """The task of an edit turn; with an `explanation` of how its run failed, that of a fix turn."""
+def edit_prompt(
+    workspace: EditWorkspace, hypothesis: Hypothesis, explanation: Explanation | None = None, refused: str = ""
+) -> str:
+    """The task of an edit turn; with an `explanation` of how its run failed, that of a fix turn.
+
+    `refused`: the guard command that failed with the edit instead, as the explanation says.
+    """
     rules, recipe = workspace.protection, workspace.recipe
     named = list(dict.fromkeys([*rules.protect, *rules.named, *(path for path in rules.blueprint if path)]))
     return render(
@@ -32,6 +39,10 @@ def edit_prompt(workspace: EditWorkspace, hypothesis: Hypothesis, explanation: E
         objective=workspace.objective,
         recipe=recipe,
         recipe_is_fixed=bool(recipe and rules.why(recipe)),
+        refused=mask_text(refused),
+        time=spoken(workspace.spec.turn_s),
+        interpreter=workspace.interpreter,
+        no_change=NO_CHANGE,
         overrides=", ".join(f"{key}={value!r}" for key, value in hypothesis.overrides.items()),
         protected=_some(named),
         allowed=_some(rules.allow),

@@ -311,9 +311,12 @@ def _switches() -> Iterator[str]:
 def _binds(cell: Cell) -> Iterator[str]:
     """Outer places before inner ones, so that the innermost says what may be done there."""
     modes = dict.fromkeys(_seen(cell), "--ro-bind")
+    copies = {}
     for home in cell.homes:
         if made := _made(home):
             modes[made] = "--bind"
+            if made.is_file():  # `.claude.json` also names programs that the user's own Claude starts, outside
+                copies[made] = shutil.copy(made, cell.scratch / f"home{made.name}")
             modes |= {place: "--ro-bind" for name in _SETTINGS if (place := made / name).exists()}
     if cell.turn is not None:
         modes |= {real_path(cell.turn): "--ro-bind", real_path(cell.turn / "answer"): "--bind"}
@@ -325,7 +328,7 @@ def _binds(cell: Cell) -> Iterator[str]:
     masks = _masks(cell, modes)
     for place in sorted({*modes, *masks}, key=lambda path: (len(path.parts), path)):
         if place not in masks:
-            yield from (modes[place], str(place), str(place))
+            yield from (modes[place], str(copies.get(place, place)), str(place))
         elif place.is_dir():
             yield from ("--tmpfs", str(place))
             for entry in masks[place]:

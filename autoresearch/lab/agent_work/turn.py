@@ -36,6 +36,7 @@ from autoresearch.lab.agent_work.turn_dir import (
     surroundings,
     write_question,
     write_result,
+    write_shell,
     write_start,
 )
 from autoresearch.lab.agent_work.turn_dir import TurnEnvironment as TurnEnvironment
@@ -194,6 +195,7 @@ class _TurnCall:
         given = surroundings(turn_environment.environ, needs=researcher.needs(), keep=turn_environment.keep)
         if turn_environment.level is not Level.BUBBLEWRAP:
             given |= {"TMPDIR": str(scratch), "TMUX_TMPDIR": str(scratch)}
+        given |= write_shell(turn, turn_environment.interpreter, given)
         token = f"turn-{new_token()}{new_token()}"
         env = {**given, **researcher.environment(turn), "PWD": str(turn.cwd), RUN_ID: token}
         homes = tuple(Path(home) for home in researcher.homes(env))

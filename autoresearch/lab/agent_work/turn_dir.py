@@ -2,6 +2,7 @@
 
 turns/0007-propose/
     turn.json     who asks what, and under which id its processes run; written before anything is started
+    shell.sh      what each bash that it starts reads first (BASH_ENV): the experiments' interpreter comes first on PATH
     lock          flock'd while the turn is under way: the kernel lets go of it, whatever killed the controller
     prompt.md     on its standard input
     schema.json   of the answer that is wanted, if any
@@ -17,6 +18,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -28,6 +30,7 @@ from autoresearch.core.agents.agent import Answer, Bounds, Turn, TurnFault, Turn
 from autoresearch.git_repo.git import KEPT
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.sandbox import Cell, Level, confined, prefixes, socket_directories, worth_hiding
+from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.launchers.host_sandbox_check import AGENT_MARKERS
 from autoresearch.records.hostile import read_plain
 from autoresearch.records.rundir import read_json, write_atomically, write_json
@@ -106,6 +109,7 @@ class TurnEnvironment:
     keep: tuple[str, ...] = ()  # variables that the user lets through (`Chosen.keep`)
     readable: tuple[Path, ...] = ()  # even where it lies below /tmp: an interpreter, with all that belongs to it
     hidden: tuple[Path, ...] = ()  # beyond keys and tokens: other agents' homes, what only the evaluation may read
+    interpreter: str = ""  # of the experiments; its directory comes first on PATH in each shell of the agent's
     printed_bytes: int = 64 << 20  # to each of stdout and stderr
     written_bytes: int = 2 << 30  # ... and never more than half of what is free
     grace_s: float = 5.0  # between TERM and KILL
@@ -121,6 +125,23 @@ class TurnEnvironment:
             hidden=frozenset(worth_hiding(self.environ, withheld(self.environ, env), self.hidden)),
             closed=frozenset(socket_directories(self.environ)),
         )
+
+
+def write_shell(turn: Turn, interpreter: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Give every bash of the agent's what a guard command has; the variables that do so.
+
+    The interpreter's directory comes first on PATH, the worktree first on PYTHONPATH. A login shell sets PATH anew in
+    /etc/profile, and reads BASH_ENV after that. What the agent itself has stays as it is: it may be a program of
+    another Python, or of another node.
+    """
+    first, before = shlex.quote(os.path.dirname(interpreter)), environ.get("BASH_ENV", "")  # noqa: PTH120 - no links
+    lines = [f"[ -r {shlex.quote(before)} ] && . {shlex.quote(before)}"] if before else []
+    lines += [f'case ":$PATH:" in *:{first}:*) ;; *) export PATH={first}:"$PATH" ;; esac'] if interpreter else []
+    for name, value in import_environment({"PYTHONDONTWRITEBYTECODE": "1"}, Path(turn.cwd)).items():
+        lines.append(f"export {name}={shlex.quote(value)}")
+    write_atomically(Path(turn.shell_file), os.fsencode("\n".join([*lines, ""])), mode=0o600, durable=False)
+    bash = shutil.which("bash", path=environ.get("PATH"))
+    return {"BASH_ENV": str(turn.shell_file), **({"SHELL": bash} if bash else {})}
 
 
 def guard_in(turn_environment: TurnEnvironment) -> Callable[[str, Path], str]:

@@ -51,5 +51,18 @@ def test_a_turn_that_broke_off_a_silent_one_and_one_that_changed_nothing(yard: A
     for fault in (TurnFault.SILENT, TurnFault.ANSWER):
         assert yard.edit(raise_lr, text="", fault=fault).unmade is None
     edit = yard.edit(lambda tree: None, text="I raised the learning rate!", denied=("Edit train.py",))
-    assert edit.unmade is NotMade.EMPTY
-    assert "Edit train.py" in edit.why and edit.summary == "I raised the learning rate!"
+    assert edit.unmade is NotMade.EMPTY and edit.summary == "I raised the learning rate!"
+    assert "no file, and said: I raised the learning rate!; it was not allowed to: Edit train.py" in edit.why
+
+
+@pytest.mark.system
+def test_it_may_change_nothing_and_say_why(yard: Any) -> None:
+    stated = "I looked.\nNO CHANGE: warmup is read\nnowhere in train.py"
+    edit = yard.edit(lambda tree: None, text=stated)
+    assert (edit.unmade, edit.why) == (
+        NotMade.EMPTY,
+        "the agent changed no file: warmup is read nowhere in train.py",
+    )
+    assert "begin your last message with `NO CHANGE: `" in yard.asked[0].prompt
+    assert yard.edit(raise_lr, text=stated).unmade is None, "the files tell"
+    assert yard.edit(lambda tree: None, text="").why == "the agent changed no file"

@@ -405,6 +405,24 @@ def test_its_environment(turn_context: TurnContext) -> None:
     assert not Path(seen["TMPDIR"]).exists()
 
 
+@pytest.mark.system
+def test_its_shell_has_what_a_guard_has(turn_context: TurnContext, tmp_path: Path) -> None:
+    """A login shell sets PATH anew; what the user's own BASH_ENV does is done before."""
+    python = tmp_path / "it's an env" / "bin/python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    (tmp_path / "own.sh").write_text("export OWN=1 PATH=/nowhere\n")
+    environ = {**os.environ, "BASH_ENV": str(tmp_path / "own.sh")}
+    tell = 'echo "$(command -v python)|$OWN|$PYTHONPATH|$PATH"'
+    for how, path in (("-lc", ""), ("-c", "/nowhere")):
+        agent = Scripted(command=("bash", how, tell))
+        said = turn_context.ask(agent, environ=environ, interpreter=str(python)).text.split("|")
+        assert said[:3] == [str(python), "1", str(turn_context.cwd)]
+        assert said[3].startswith(f"{python.parent}:") and said[3].endswith(path)
+    said = turn_context.ask("import os; print(os.environ.get('PYTHONPATH'), os.environ['PATH'])").text
+    assert said == f"None {os.environ['PATH']}", "the agent itself may be a program of another Python"
+
+
 # -- when we are killed ------------------------------------------------------------------------------------------
 
 
