@@ -118,7 +118,6 @@ def _seed_lines(payload: Mapping[str, Any]) -> Iterator[str]:
 
 def agent_lines(payload: Mapping[str, Any], state: CampaignState) -> list[str]:
     """What the agent has cost, and what it waits for."""
-    from autoresearch.core.agents.turns import denied_words
     from autoresearch.core.campaign.idea_name import idea_name
     from autoresearch.core.controller.agent_schedule import held
     from autoresearch.core.controller.sentences import doubt_words
@@ -127,7 +126,7 @@ def agent_lines(payload: Mapping[str, Any], state: CampaignState) -> list[str]:
         return []
     usd = "" if payload["agent_usd"] is None else f", {payload['agent_usd']:.2f} USD"
     lines = [f"agent: {payload['agent']}{usd}, {payload['agent_tokens'] or 0:,} tokens"]
-    if denied := denied_words(state.research.denied):
+    if denied := state.research.denied_words:
         lines.append(f"agent: {denied}")
     if payload["agent_waits"]:
         lines.append(payload["agent_waits"])

@@ -72,6 +72,15 @@ class Research:
         """How often which action was denied, as a tool and the first word of what it was to do: `Bash(pytest ...)`."""
         return Counter(_action(one) for turn in self.turns.values() for one in turn.denied)
 
+    @property
+    def denied_words(self) -> str:
+        """`5 actions were denied: Bash(pytest ...) 4 times, Edit(val.jsonl)`, the most frequent first; "" for none."""
+        denied = self.denied
+        shown = [f"{what} {times} times" if times > 1 else what for what, times in denied.most_common(MOST_DENIED)]
+        more = f" and {len(denied) - len(shown)} others" if len(denied) > len(shown) else ""
+        count = denied.total()
+        return f"{count} action{'s were' if count > 1 else ' was'} denied: {', '.join(shown)}{more}" if count else ""
+
     def cost(self, turns: Iterable[str]) -> Usage:
         """The cost charged to the idea or the fix that these turns produced."""
         known = (self.turns[name] for name in turns if name in self.turns)
@@ -143,13 +152,3 @@ def _action(denied: str) -> str:
     tool, _, rest = denied.partition(" ")
     first, _, more = rest.partition(" ")
     return f"{tool}({first.rstrip(':')}{' ...' if more else ''})" if first and tool.isidentifier() else denied
-
-
-def denied_words(denied: Counter[str]) -> str:
-    """`5 actions were denied: Bash(pytest ...) 4 times, Edit(val.jsonl)`, the most frequent first; "" for none."""
-    if not denied:
-        return ""
-    shown = [f"{what} {times} times" if times > 1 else what for what, times in denied.most_common(MOST_DENIED)]
-    more = f" and {len(denied) - len(shown)} others" if len(denied) > len(shown) else ""
-    count = denied.total()
-    return f"{count} action{'s were' if count > 1 else ' was'} denied: {', '.join(shown)}{more}"

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from autoresearch.core.agents.agent import Usage
-from autoresearch.core.agents.turns import denied_words
 from autoresearch.core.campaign.hypothesis import BASELINE
 from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.shown_value import Basis
@@ -305,7 +304,7 @@ def agent_words(state: CampaignState) -> list[str]:
     faults = Counter(note.fault.value for note in research.turns.values() if note.fault)
     if faults:
         found.append(f"turns that failed: {', '.join(f'{count} {fault}' for fault, count in sorted(faults.items()))}")
-    found += [words] if (words := denied_words(research.denied)) else []
+    found += [words] if (words := research.denied_words) else []
     for idea in state.ideas:
         found += [f"{idea.name}: suspicious: {flag}" for flag in idea.hypothesis.flags][:MOST_OF_AGENT]
         found += [f"{idea.name}: {told}" for told in research.fix_story.get(idea.index, [])][:MOST_OF_AGENT]
