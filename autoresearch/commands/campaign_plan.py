@@ -212,12 +212,15 @@ def _agent_rows(campaign_spec: CampaignSpec) -> list[tuple[str, str, bool]]:
     """Which agent takes part, and what it may do."""
     from autoresearch.core.campaign.stop_rules import span
     from autoresearch.core.controller.agent_schedule import HYBRID
+    from autoresearch.lab.campaign_setup.campaign_file import BUDGET_TURNS
 
     own = campaign_spec.research
     if not own.agent:
         return []
     share = f"; {own.share:.0%} of the ideas, the others are tpe's" if campaign_spec.proposer.name == HYBRID else ""
     bounds = f"each turn at most {span(own.turn_s)}" + (f" and {own.turn_usd:g} USD" if own.turn_usd else "")
+    if own.turn_usd and own.turn_usd * BUDGET_TURNS == campaign_spec.rules.budget_usd:
+        bounds += " (a tenth of the budget)"
     name = f"{own.agent} {own.model}".strip()
     return [
         ("agent", f"{name}{share}; {bounds}; {own.max_fixes} fixes an idea{'; a review' if own.review else ''}", True),

@@ -100,7 +100,7 @@ AGENT_KEYS = (
     _of_agent("ideas_per_turn", _T.COUNT, "ideas", "ideas that the agent is asked for at a time", 1),
     _of_agent("turn_timeout", _T.DURATION, "turn_s", "of each turn of the agent"),
     _of_agent("turn_steps", _T.COUNT, "turn_steps", "steps of the agent in one turn, at most", 1),
-    _of_agent("turn_usd", _T.AMOUNT, "turn_usd", "cost of one turn, at most"),
+    _of_agent("turn_usd", _T.AMOUNT, "turn_usd", "cost of one turn, at most; a tenth of budget_usd, if that is set"),
     _of_agent("max_fixes", _T.COUNT, "max_fixes", "tries of the agent to repair a run that crashed"),
     _of_agent("guard", _T.TEXTS, "guard", "commands that must pass on each edit"),
     _of_agent("guard_timeout", _T.DURATION, "guard_s", "of each guard command"),
@@ -117,6 +117,7 @@ TYPES = {key.name: key.type for key in CAMPAIGN_KEYS.values()}  # of `--set`
 DEFAULTS: dict[str, Any] = {key.name: key.default for key in CAMPAIGN_KEYS.values()}
 
 
+BUDGET_TURNS = 10  # turns that a budget in USD is at least good for
 FILES = ("campaign.yaml", "campaign.yml")
 _BAD = "bad_campaign_file"
 
@@ -145,6 +146,8 @@ class CampaignFile:
     def agent(self) -> AgentSpec:
         """The coding agent and its terms."""
         keys = {key.spec_field: self.values[key.name] for key in AGENT_KEYS if key.spec_field}
+        if keys["turn_usd"] is None and self.values["budget_usd"] is not None:
+            keys["turn_usd"] = self.values["budget_usd"] / BUDGET_TURNS
         return from_record(AgentSpec, keys)
 
     def __getitem__(self, name: str) -> Any:
