@@ -6,12 +6,12 @@ Every agent's file fills an AgentOutput from its own events; what a fault is, is
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.events import listed, one_line, plain
+from autoresearch.agents.events import added, count, inside, listed, one_line, plain, words
 from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault, Usage
 from autoresearch.core.agents.proposals import object_with
 from autoresearch.core.text.durations import find_durations, normalise, problem
@@ -211,18 +211,31 @@ def own_name(session: str) -> str:
     return _counted(session)[0]
 
 
-def charge(turn: Turn, agent_output: AgentOutput) -> None:
-    """Take what earlier turns used up out of the counts; the session is told with the sums, for the next turn."""
+def charge(turn: Turn, agent_output: AgentOutput, *, own: bool = False) -> None:
+    """Take what earlier turns used up out of the counts; the session is told with the sums, for the next turn.
+
+    `own`: the counts are of this turn alone already.
+    """
     name, before_in, before_out = _counted(turn.session)
     if agent_output.session != name:
         before_in = before_out = 0
     read, written = agent_output.tokens_in, agent_output.tokens_out
-    if read is not None and read >= before_in:
+    if own:
+        read, written = before_in + (read or 0), before_out + (written or 0)
+    elif read is not None and read >= before_in:
         agent_output.tokens_in = read - before_in
-    if written is not None and written >= before_out:
+    if not own and written is not None and written >= before_out:
         agent_output.tokens_out = written - before_out
     if agent_output.session:
         agent_output.session += f":{max(before_in, read or 0)}:{max(before_out, written or 0)}"
+
+
+def so_far(messages: Iterable[Mapping[str, Any]], read: Iterable[str]) -> tuple[int | None, int | None]:
+    """Tokens read and written by a turn that was ended before it could say: by each of its messages, counted once."""
+    last = {words(message.get("id")): inside(message, "usage") for message in messages}
+    read = tuple(read)
+    tokens_in = added(*(count(usage.get(key)) for usage in last.values() for key in read))
+    return tokens_in, added(*(count(usage.get("output_tokens")) for usage in last.values()))
 
 
 def _counted(session: str) -> tuple[str, int, int]:

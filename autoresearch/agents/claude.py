@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from autoresearch.agents.adapter import Adapter, AgentOutput
+from autoresearch.agents.adapter import Adapter, AgentOutput, so_far
 from autoresearch.agents.events import added, count, events, inside, listed, money, wish, words
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
 
@@ -54,12 +54,13 @@ class Claude(Adapter):
         return (*argv, *self.chosen.extra)
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
-        heard = AgentOutput()
+        heard, messages, ended = AgentOutput(), list[Mapping[str, Any]](), False
         for event in events(spoken.out):
             heard.session = words(event.get("session_id")) or heard.session
             match event.get("type"):
                 case "assistant":
                     heard.steps += 1
+                    messages.append(inside(event, "message"))
                     content = listed(inside(event, "message"), "content")
                     heard.acts += sum(inside(each).get("type") == "tool_use" for each in content)
                 case "system" if event.get("subtype") == "api_retry":
@@ -67,6 +68,9 @@ class Claude(Adapter):
                     heard.status = count(event.get("error_status"))
                 case "result":
                     _result(event, heard)
+                    ended = True
+        if not ended:
+            heard.tokens_in, heard.tokens_out = so_far(messages, _READ)
         return heard.answer(turn, spoken)
 
 

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from autoresearch.agents.adapter import Adapter, AgentOutput, charge, own_name
+from autoresearch.agents.adapter import Adapter, AgentOutput, charge, own_name, so_far
 from autoresearch.agents.events import count, events, inside, listed, wish, words
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
 
@@ -40,21 +40,25 @@ class Qwen(Adapter):
         return (*argv, *self.chosen.extra)
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
-        heard = AgentOutput()
+        heard, messages, ended = AgentOutput(), list[Mapping[str, Any]](), False
         for event in events(spoken.out):
             heard.session = words(event.get("session_id")) or heard.session
             match event.get("type"):
                 case "assistant":
                     _message(listed(inside(event, "message"), "content"), heard)
+                    messages.append(inside(event, "message"))
                 case "result":
                     _result(event, heard)
+                    ended = True
         if _UNHEEDED in heard.error and heard.text:
             heard.error, spoken = "", dataclasses.replace(spoken, returncode=0)
         if heard.session and not heard.steps and not heard.error:  # it retries quotas and errors without a word
             heard.trouble, heard.status = "its model did not answer, or only with errors", _NO_ANSWER
         if spoken.returncode:
             heard.fault = dict(self.exits).get(spoken.returncode, heard.fault)
-        charge(turn, heard)
+        if not ended:
+            heard.tokens_in, heard.tokens_out = so_far(messages, ("input_tokens",))
+        charge(turn, heard, own=not ended)
         return heard.answer(turn, spoken)
 
 

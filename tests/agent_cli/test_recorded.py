@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -152,6 +152,23 @@ def test_a_turn_that_we_ended_keeps_what_was_said_of_its_session(make, ask, hear
     for ended in (TurnFault.TIMEOUT, TurnFault.FLOOD, TurnFault.STOPPED):
         answer = make("claude").read(ask(TurnRole.EDIT), hear("claude", "edit", None, ended))
         assert answer.fault is ended and answer.session and answer.usage.tokens == 45
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("claude", b"assistant"), ("qwen", b"assistant"), ("opencode", b"step_finish")]
+)
+def test_a_turn_that_we_ended_is_charged_from_its_stream(name: str, says: bytes, make, ask, hear) -> None:
+    """After two of its requests; a message whose parts come one by one tells the usage of the whole with each."""
+    whole = hear(name, "edit", None, TurnFault.TIMEOUT)
+    lines = whole.out.splitlines(keepends=True)
+    second = [at for at, line in enumerate(lines) if b'"type": "%s"' % says in line][1]
+    again = [] if name == "opencode" else [lines[second]]
+    answer = make(name).read(ask(TurnRole.EDIT), replace(whole, out=b"".join([*lines[: second + 1], *again])))
+    assert answer.fault is TurnFault.TIMEOUT
+    assert (answer.usage.tokens_in, answer.usage.tokens_out) == (20, 10)
+    if name == "qwen":  # which counts from the beginning of a session
+        later = make(name).read(ask(TurnRole.EDIT, session=answer.session), hear(name, "edit"))
+        assert (later.usage.tokens_in, later.usage.tokens_out) == (10, 5)
 
 
 def test_codex_charges_a_resumed_turn_with_its_own_tokens_only(make, ask, hear) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoresearch.core.agents.agent import TurnFault, TurnRole, Usage
@@ -25,6 +25,7 @@ class TurnNote:
     message: str = ""
     ideas: int = 1  # number of ideas that share its cost
     denied: tuple[str, ...] = ()  # actions that it was not permitted, such as `Bash pytest -q`
+    agent: str = ""  # who was asked
 
     @property
     def share(self) -> Usage:
@@ -53,6 +54,7 @@ class Research:
     fixing: set[int] = field(default_factory=set)  # ideas whose fix is in progress
     fix_turns: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by idea: turns of its last fix
     fix_story: dict[int, list[str]] = field(default_factory=dict)  # by idea: what was tried, and with what result
+    overran: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by slug: turns that ran out of time
     notes: list[str] = field(default_factory=list)  # people's messages to it
     vetoes: list[str] = field(default_factory=list)  # slugs, or descriptions of what is not to be tried
     approved: set[str] = field(default_factory=set)  # slugs of code ideas that a person lets be edited
@@ -104,6 +106,10 @@ class Research:
                 hypothesis = Hypothesis.from_json(line["hypothesis"])
                 self.refused.append((hypothesis, str(line.get("reason", ""))))
                 self.proposed.pop(hypothesis.token, None)
+            case "overran":
+                self.overran[line["slug"]] = (*self.overran.get(line["slug"], ()), *line["turns"])
+                if (token := str(line.get("token", ""))) in self.proposed:
+                    self.proposed[token] = self.proposed.pop(token)  # the others are edited before
             case "idea" | "skipped" as what:
                 self.proposed.pop(str(line["hypothesis"].get("token", "")), None)
                 self.requests = 0 if what == "idea" and line["hypothesis"].get("proposer") == AGENT else self.requests
@@ -123,11 +129,26 @@ class Research:
 
     def _turn(self, line: Mapping[str, Any]) -> None:
         usage = Usage(line.get("usd"), line.get("tokens_in"), line.get("tokens_out"), float(line.get("seconds") or 0))
-        fault = TurnFault(line["fault"]) if line.get("fault") else None
+        fault, agent = TurnFault(line["fault"]) if line.get("fault") else None, str(line.get("agent", ""))
+        if fault is not None and usage.usd is None:
+            usage = replace(usage, usd=self._price(agent, usage.tokens))
         said, ideas, denied = str(line.get("said", "")), int(line.get("ideas", 1)), map(str, line.get("denied", ()))
-        note = TurnNote(line["name"], line["role"], usage, fault, said, ideas, tuple(denied))
+        note = TurnNote(line["name"], line["role"], usage, fault, said, ideas, tuple(denied), agent)
         self.turns[note.name] = note
         self.summarised = note.role == TurnRole.SUMMARISE and fault is None
+
+    def _price(self, agent: str, tokens: int | None) -> float | None:
+        """What so many tokens cost by the agent's other turns: one that was ended early could not say it itself."""
+        told = [one.usage for one in self.turns.values() if one.agent == agent and one.fault is None]
+        known = [(one.usd, one.tokens) for one in told if one.usd is not None and one.tokens]
+        if tokens is None or not known:
+            return None
+        return tokens * sum(usd for usd, _ in known) / sum(number for _, number in known)
+
+    def late(self, slug: str, role: TurnRole) -> tuple[str, ...]:
+        """The turns of this role for that idea that ran out of time and were no attempts."""
+        known = (self.turns[name] for name in self.overran.get(slug, ()) if name in self.turns)
+        return tuple(turn.name for turn in known if turn.role == role)
 
     def _steer(self, line: Mapping[str, Any]) -> None:
         match line.get("do"):

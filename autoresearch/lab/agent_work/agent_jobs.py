@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autoresearch.core.agents.agent import Agent, Bounds, Edit, NotMade, TurnFault
+from autoresearch.core.agents.agent import Agent, Bounds, Edit, NotMade, TurnFault, TurnRole
 from autoresearch.core.agents.proposals import KINDS
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.state import CampaignState, Idea
@@ -173,6 +173,9 @@ class AgentJobs:
         done = JobResult(lines, fault=edit.fault, why=edit.why, turns=_names(lines))
         if edit.fault is TurnFault.STOPPED or (edit.fault is not None and edit.fault.needs_person):
             return done  # it stays as it was, and is edited another time
+        late = state.research.late(hypothesis.slug, TurnRole.EDIT)
+        if edit.fault is TurnFault.TIMEOUT and not late:
+            return _overran(done, hypothesis.slug, hypothesis.token)
         made = replace(
             hypothesis,
             parent=parent.slug,
@@ -181,7 +184,7 @@ class AgentJobs:
             flags=edit.flags,
             unmade=edit.unmade.value if edit.unmade else "",
             why_unmade=edit.why if edit.unmade else "",
-            turns=(*hypothesis.turns, *done.turns),
+            turns=(*hypothesis.turns, *late, *done.turns),
         )
         self._sessions[hypothesis.slug] = edit.session
         done.lines.append(("made", {"hypothesis": made.to_json()}))
@@ -207,11 +210,14 @@ class AgentJobs:
         except ConflictError as gone:
             return JobResult(fix=Edit(unmade=NotMade.RESEARCHER, why=gone.message), of=idea)
         session = self._sessions.get(idea.slug, "") if self.researcher.traits.resumes else ""
-        workspace = self._affordable(CampaignHistory(self.campaign_dir).state())
-        edit = make_fix(workspace, idea.hypothesis, idea.commit, failure, self.turns.ask, session)
+        state = CampaignHistory(self.campaign_dir).state()
+        edit = make_fix(self._affordable(state), idea.hypothesis, idea.commit, failure, self.turns.ask, session)
         lines = self.turns.take_lines()
+        late = state.research.late(idea.slug, TurnRole.FIX)
+        if edit.fault is TurnFault.TIMEOUT and not late:
+            return _overran(JobResult(lines, fault=edit.fault, turns=_names(lines)), idea.slug)
         fault = edit.fault if edit.fault in (None, TurnFault.STOPPED) or edit.fault.needs_person else None
-        return JobResult(lines, fix=edit, of=idea, turns=_names(lines), fault=fault, why=edit.why)
+        return JobResult(lines, fix=edit, of=idea, turns=(*late, *_names(lines)), fault=fault, why=edit.why)
 
     def summarise(self) -> JobResult:
         """What the agent thinks of the campaign, as a document beside the report."""
@@ -233,6 +239,13 @@ class AgentJobs:
 
 def _names(lines: list[Line]) -> tuple[str, ...]:
     return tuple(fields["name"] for do, fields in lines if do == "turn")
+
+
+def _overran(done: JobResult, slug: str, token: str = "") -> JobResult:
+    """A turn that ran out of time for the first time is no attempt: it is asked again, after the other ideas."""
+    done.lines.append(("overran", {"slug": slug, "token": token, "turns": list(done.turns)}))
+    done.messages.append(f"{slug}: {done.turns[-1]} ran out of time; it is asked once more")
+    return done
 
 
 def _parent(state: CampaignState, hypothesis: Hypothesis) -> Idea | None:

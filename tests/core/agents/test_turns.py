@@ -21,3 +21,16 @@ def test_denied_actions_are_counted_by_tool_and_first_word() -> None:
     )
     research.take(turn("0004-edit", *(f"Bash {word} x" for word in "abcdefg")))
     assert research.denied_words.endswith("and 6 others")
+
+
+def test_a_turn_that_was_ended_early_costs_what_its_tokens_cost_elsewhere() -> None:
+    """By the same agent's turns that told both; another agent's prices say nothing."""
+    research = Research()
+    told = {"role": "edit", "do": "turn", "tokens_in": 900, "tokens_out": 100}
+    research.take(told | {"name": "1", "agent": "claude", "usd": 0.5})
+    research.take(told | {"name": "2", "agent": "codex"})
+    early = {"fault": "timeout", "said": "it took longer than 4 s"}
+    research.take(told | {"name": "3", "agent": "claude", "tokens_in": 1900} | early)
+    research.take(told | {"name": "4", "agent": "codex"} | early)
+    research.take(told | {"name": "5", "agent": "claude", "tokens_in": None, "tokens_out": None} | early)
+    assert [turn.usage.usd for turn in research.turns.values()] == [0.5, None, 1.0, None, None]

@@ -208,6 +208,28 @@ def test_pause_and_the_death_of_tmux_in_a_turn(lab: Any) -> None:
     assert camp.over().by_slug("first").status == "keep"
 
 
+@pytest.mark.waits
+def test_a_turn_that_runs_out_of_time_is_no_attempt_and_is_asked_once_more(lab: Any) -> None:
+    """Of an edit and of a fix; the others come before, and each turn is charged to the idea. Twice is a failure."""
+    slow = {"python": "time.sleep(600)", "cost": {"usd": 9.0}}
+    lab.propose(*(lab.idea(name, title=word) for name, word in zip(("slow", "never", "quick"), WORDS, strict=False)))
+    slowly, never, quick_one = WORDS[:3]
+    lab.act("edit", **slow, **{"if": slowly})
+    lab.act("edit", **slow, **{"if": never}, always=True)
+    lab.act("edit", replace=BETTER, **{"if": quick_one})
+    lab.act("edit", replace={"knobs.py": ("return 0.3", "return zero.3")}, **{"if": slowly})
+    lab.act("fix", **slow)
+    lab.act("fix", replace={"knobs.py": ("return zero.3", "return 0.4")})
+    state = lab.run(count=4, max_fixes=1, ideas_per_turn=3, turn_timeout="8s")
+    found = {idea.slug: [row.failure or row.status for row in idea.rows] for idea in state.ideas[1:]}
+    assert found == {"quick": ["keep"], "slow": ["code", "keep"], "never": ["researcher_failed"]}, lab.camp.said()
+    assert [line["slug"] for line in lab.journal("overran")] == ["slow", "never", "slow"]
+    assert [idea.slug for idea in state.ideas[1:]].index("quick") == 0, "the others are edited before"
+    assert len(state.by_slug("slow").hypothesis.turns) == len(state.by_slug("never").hypothesis.turns) == 3
+    assert state.research.fixes == {state.by_slug("slow").index: 1}
+    assert "ran out of time; it is asked once more" in lab.camp.said()
+
+
 def test_the_same_code_in_other_words_again_and_again(lab: Any) -> None:
     """What is skipped counts against no rule, and each turn costs."""
     for word in WORDS:
