@@ -2,7 +2,7 @@
 // Texts of the data become text nodes, or are escaped where plotly reads a little markup (`esc`).
 const $ = (id) => document.getElementById(id);
 let data = JSON.parse($("data").textContent);
-const view = { log: false, curvesLog: false, sort: "index", down: false, find: "", standing: "", metric: "", runs: new Set(), open: new Set(), chosen: false, theme: "" };
+const view = { log: false, curvesLog: false, sort: "index", down: false, find: "", standing: "", metric: "", constraint: "", runs: new Set(), open: new Set(), chosen: false, theme: "" };
 const system = matchMedia("(prefers-color-scheme: dark)");
 let drawn = false; // plotly is there
 
@@ -162,6 +162,35 @@ function label(plot) {
   return Plotly.relayout(plot, { annotations });
 }
 
+// --- objective and constraints ---
+
+function drawFront() {
+  const one = data.constraints.find((c) => c.words === view.constraint) || data.constraints[0], name = one.metric;
+  const known = data.ideas.filter((i) => i.value !== null && i.limited[name] !== undefined && i.limited[name] !== null);
+  const traces = [], values = known.map((i) => i.value), line = { hoverinfo: "skip", mode: "lines" };
+  const front = known.filter((i) => i.front).sort((a, b) => a.limited[name] - b.limited[name]);
+  if (front.length) traces.push({ ...line, x: front.map((i) => i.limited[name]), y: front.map((i) => i.value), line: { color: css("sure"), width: 1.5 }, name: "front: no idea beats these in both" });
+  if (values.length) traces.push({ ...line, x: [one.bound, one.bound], y: [Math.min(...values), Math.max(...values)], line: { color: css("bad"), width: 1, dash: "dot" }, name: one.words });
+  for (const [standing, [symbol, size, colour, words]] of Object.entries(LOOK)) {
+    const points = known.filter((i) => i.standing === standing);
+    if (points.length) traces.push({
+      x: points.map((i) => i.limited[name]), y: points.map((i) => i.value), mode: "markers", name: words.replace(", at the edge", ""),
+      marker: { symbol, size, color: css(colour), line: { width: symbol.includes("thin") || symbol.includes("open") ? 2 : 0, color: css(colour) } },
+      hovertemplate: points.map((i) => `<b>${esc(i.name)}</b> · ${esc(i.standing)}${i.front ? ", on the front" : ""}<br>${esc(name)} ${esc(i.text.limited[name])}<br>${wrapped(i.words)}<extra></extra>`) });
+  }
+  const layout = layoutOf(name, `${data.progress.metric} (${data.progress.better})`, false);
+  layout.uirevision = one.words;
+  const without = data.ideas.length - known.length;
+  const words = `${data.progress.metric} against ${name} of ${known.length} ideas; to be kept, ${one.words}` + (without ? `; ${without} have no value of one of them` : "");
+  $("front-words").textContent = words;
+  draw("front-plot", traces, layout, words);
+}
+
+function showFront() {
+  $("constraint").replaceChildren(...data.constraints.map((c) => Object.assign(el("option", { value: c.words }, c.words), { selected: c.words === view.constraint })));
+  $("constraint").parentNode.hidden = data.constraints.length < 2;
+}
+
 // --- curves ---
 
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7a68c4", "#8c6d31", "#d6604d", "#1b9e9e"];
@@ -242,6 +271,7 @@ const COLUMNS = [
   ["value", "value", (i) => i.value, (i) => i.text.value, "n"],
   ["fresh", "fresh runs", (i) => i.low, (i) => i.fresh, "proof"],
   ["mean", "search mean", (i) => i.mean, (i) => [i.text.mean, el("div", { class: "soft runs" }, i.runs)], "n"],
+  ...(data.constraints || []).map((c, n) => [`limit${n}`, c.words, (i) => i.limited[c.metric] ?? null, (i) => [i.text.limited[c.metric] ?? "–", i.front && n === 0 ? el("div", { class: "soft runs" }, "on the front") : null], "n"]),
   ["delta", "Δ parent", (i) => i.gain, (i) => el("span", { class: i.noise && Math.abs(i.gain) > i.noise ? (i.gain > 0 ? "good" : "worse") : "" }, i.text.delta), "n"],
   ["noise", "noise", (i) => i.noise, (i) => i.text.noise, "n"],
   ["minutes", "time", (i) => i.minutes, (i) => i.time, "n"],
@@ -335,6 +365,7 @@ function draw(id, traces, layout, words) {
 function plots() {
   if (!drawn) return;
   if (data.progress) drawProgress();
+  if (data.progress && data.constraints?.length) drawFront();
   if (data.curves?.length) drawCurves();
   drawOptuna("parallel", data.parallel, "Each line is an idea, from its result on the left to its settings; darker is better, in dark colours brighter.");
   drawOptuna("importance", data.importance, "Which settings explain that an idea is among the better ones (PED-ANOVA, computed by Optuna). Few ideas say little.");
@@ -343,9 +374,10 @@ function plots() {
 function render() {
   document.title = data.subtitle ? `${data.name}: ${data.subtitle}` : data.name;
   words();
-  for (const [id, there] of [["progress", data.progress], ["ideas", data.ideas?.length], ["curves", data.curves?.length], ["parallel", data.parallel], ["importance", data.importance]]) $(id).hidden = !there;
+  for (const [id, there] of [["progress", data.progress], ["ideas", data.ideas?.length], ["front", data.progress && data.constraints?.length], ["curves", data.curves?.length], ["parallel", data.parallel], ["importance", data.importance]]) $(id).hidden = !there;
   if (data.progress) { $("log").disabled = !canLog(); $("log").title = canLog() ? "" : "a logarithmic axis needs positive values"; }
   if (data.ideas?.length) fillTable();
+  if (data.constraints?.length) showFront();
   if (data.curves?.length) showCurves();
   if (drawn) plots();
 }
@@ -401,6 +433,7 @@ $("curves-log").onclick = () => { view.curvesLog = !view.curvesLog; $("curves-lo
 $("find").oninput = () => { view.find = $("find").value; order(); };
 $("standing").onchange = () => { view.standing = $("standing").value; order(); };
 $("metric").onchange = () => { view.metric = $("metric").value; drawCurves(); };
+$("constraint").onchange = () => { view.constraint = $("constraint").value; drawFront(); };
 $("find-run").oninput = fillRuns;
 $("runs").onchange = () => {
   view.chosen = true;

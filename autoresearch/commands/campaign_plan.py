@@ -69,6 +69,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
     And whether a person needs it to agree, or would not expect it.
     """
     from autoresearch.core.campaign.stop_rules import span
+    from autoresearch.core.metrics.constraint import constraint_words
 
     spec, rules, trainer = proposed.spec, proposed.spec.rules, proposed.trainer_settings
 
@@ -93,6 +94,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
     return [
         ("campaign", proposed.earlier, True),
         ("objective", f"{spec.objective.metric}, {spec.objective.direction}{source_of('metric')}", True),
+        ("constraints", (words := constraint_words(spec.constraints)) and f"{words}{source_of('constraints')}", True),
         ("command", " ".join(trainer.resolved.blueprint.launch_command.split())[:200], True),
         ("stops at", "; ".join(stop for stop in stops if stop), True),
         ("each run", f"at most {span(proposed.cost.limit_s)}; {spec.parallel} at a time{source_of('parallel')}", False),

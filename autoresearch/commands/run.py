@@ -155,6 +155,8 @@ def _first_blueprint(path: Path, *, asking: bool, yes: bool) -> bool:
 
 def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blueprint: str) -> CommandResult:
     """All that was found, and at the end all that refuses the run; it exits as the first of these."""
+    from autoresearch.core.metrics.constraint import constraint_words
+
     spec, options, trainer = resolved_run.spec, resolved_run.options, resolved_run.trainer_settings
     target, limits = options.target, spec.limits
     script = f"{trainer.started.where}:{trainer.started.line}" if trainer.started and trainer.started.where else ""
@@ -177,6 +179,7 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
         ["recipe", spec.recipe],
         ["GPUs", str(gpus or "")],
         ["metric", f"{spec.objective.metric}, {spec.objective.direction}{by}" if spec.objective else "none"],
+        ["constraints", constraint_words(spec.constraints)],
         ["limits", f"first step {times[0]}, in all {times[1]}, stall {stall}, grace {times[2]}"],
         ["first step", resolved_run.first_step_rule],
         ["result_dir", spec.result_dir],
@@ -210,6 +213,7 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
         "recipe": spec.recipe or None,
         "gpus_needed": gpus or None,
         "metric": spec.objective.metric if spec.objective else None,
+        "constraints": list(spec.constraints),
         "metric_line": shown.printed if shown else None,
         "limits": {
             "first_step_s": limits.first_step_s,

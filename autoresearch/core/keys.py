@@ -165,6 +165,7 @@ _SAME = (  # words for one thing, of which no file has more than one
     *("overrides set changes params parameters config settings", "space search_space param_space sweep"),
     *("count max_ideas num_ideas trials n_trials num_trials max_trials", "deadline time_budget"),
     *("timeout run_timeout time_per_run", "parallel concurrency n_jobs max_parallel", "metric objective"),
+    "constraints constraint",
     *("proposer sampler strategy algorithm", "launcher backend executor", "prune pruner early_stop early_stopping"),
 )
 

@@ -54,6 +54,12 @@ class ExitRecord:
     evaluation: dict[str, Any] | None = None  # returncode, seconds, reason ("": succeeded); None: there was none
 
     @property
+    def memory_gb(self) -> float | None:
+        """The peak of its GPUs, if it used any that were its own, else of its processes, in 10**9 bytes."""
+        memory = self.gpu_memory_bytes or self.peak_memory_bytes
+        return round(memory / 1e9, 3) if memory else None
+
+    @property
     def idle_gpus(self) -> str:
         """That its GPUs were not used, in a clause; "" if they were, or if that cannot be known."""
         if self.gpu_used is not False:

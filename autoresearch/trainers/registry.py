@@ -39,7 +39,7 @@ def by_name(name: str, lines: tuple[str, ...] = (), metrics: tuple[str, ...] = (
     """The trainer with this name (case-insensitive); raises UsageError, listing the known names, for any other.
 
     Only the generic trainer uses `lines`, which the blueprint declares (see `trainers.declared`), and `metrics`, the
-    names that its objective needs.
+    names that its objective and its constraints need.
     """
     key = name.strip().lower()
     if (lines or metrics) and key == NAMES[-1]:
@@ -62,7 +62,7 @@ def of_run(spec: RunSpec) -> Trainer:
 
     Where it was a plug-in that cannot be used here, its log is read as that of an unknown trainer, with a warning.
     """
-    metrics = tuple(spec.objective.keys) if spec.objective else ()
+    metrics = spec.metric_keys
     try:
         return by_name(spec.trainer, spec.lines, metrics)
     except AutoresearchError as error:

@@ -454,7 +454,7 @@ def test_without_budget_a_log_waits_for_the_next_look(tmp_path: Path) -> None:
 def replace_trainer(name: str) -> Any:
     from types import SimpleNamespace
 
-    return SimpleNamespace(trainer=name, lines=(), objective=None)
+    return SimpleNamespace(trainer=name, lines=(), metric_keys=())
 
 
 def test_an_exit_record_that_its_runner_did_not_write_ends_no_run(account: Account) -> None:

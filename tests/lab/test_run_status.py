@@ -26,7 +26,7 @@ SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
     ],
 )
 def test_the_last_readings(tmp_path: Path, name: str, trainer: str, step: int, validation: int, metric: str) -> None:
-    spec: Any = SimpleNamespace(trainer=trainer, lines=(), objective=None)
+    spec: Any = SimpleNamespace(trainer=trainer, lines=(), objective=None, metric_keys=())
     whole = (SAMPLES / name).read_bytes()
     for size in (997, len(whole)):  # piece by piece, and at once
         log = tmp_path / f"{size}.log"

@@ -116,6 +116,7 @@ def spec() -> RunSpec:
         ledger="/code/reports/results.tsv",
         created=1790000000.25,
         objective=Objective("loss", Direction.MINIMIZE),
+        constraints=("memory_gb <= 40",),
         branch="autoresearch/c/sort",
         commit="c" * 40,
         parent_commit="p" * 40,

@@ -73,6 +73,7 @@ class Notes:
     launcher: str = ""  # the target, in the syntax of `--launcher`
     metric: str = ""
     direction: str = ""  # maximize, minimize or ""
+    constraint: tuple[str, ...] = ()  # limits on other metrics (`core.metrics.constraint`)
     slug: str = ""
     prepare: tuple[str, ...] = ()  # shell commands that run before the trainer
     evaluate: tuple[str, ...] = ()  # shell commands that measure the run after its trainer has exited

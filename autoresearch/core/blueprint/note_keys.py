@@ -18,7 +18,7 @@ SWARM = "swarm_"
 _ALIASES = {
     "sources": "source", "metrics_file": "source", "metric_file": "source", "metric_source": "source",
     "required_env": "requires_env", "environment": "env", "prepares": "prepare", "objective": "metric",
-    "framework": "trainer", "includes": "include",
+    "framework": "trainer", "constraints": "constraint", "includes": "include",
 }  # fmt: skip
 DIRECTIONS: Mapping[str, str] = {  # other words for them
     **dict.fromkeys(("max", "maximise", "higher", "higher is better", "up", "最大", "最大化"), "maximize"),
@@ -53,6 +53,7 @@ NOTE_KEYS = (
     _text("launcher", "where the run goes: local, slurm, ray, ssh:HOST or a target of autoresearch.yaml"),
     _text("metric", "the metric to optimise, by the name that the trainer gives it"),
     _choice("direction", "maximize or minimize", ("maximize", "minimize"), others=DIRECTIONS),
+    _texts("constraint", "what no run may break to be kept: `memory_gb <= 40`, `val/toxicity < 0.1`; may be repeated"),
     _choice("first_step", "kl: only a printed KL counts as the first step", ("kl", "any"), others=_STEPS),
     _text(
         "seed",

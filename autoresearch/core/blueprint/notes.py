@@ -29,6 +29,7 @@ from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.blueprint.note_keys import BY_NAME, LIST_KEYS, NOTE_KEYS, SWARM, TEXT_KEYS, note_key
 from autoresearch.core.keys import Key, ValueType, same_thing
+from autoresearch.core.metrics.constraint import parse_constraint
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, near_miss, parse
 from autoresearch.core.run.swarm import Swarm, is_url
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
@@ -54,7 +55,7 @@ _HINTS = {
     "swarm_retries": "write it like `20 in 5m`",
     "swarm_url": "write http://HOST:PORT",
 }
-_CODES = {"env": "bad_env", "requires_env": "bad_env", "metric": "bad_metric"}
+_CODES = {"constraint": "bad_constraint", "env": "bad_env", "requires_env": "bad_env", "metric": "bad_metric"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +228,8 @@ def _read(key: Key, note_values: Sequence[NoteValue]) -> Any:
             return tuple(text.strip() for text in texts)
     if key.name in _ONE_A_LINE:
         return tuple(line.strip() for text in texts for line in text.split("\n") if line.strip())
+    if key.name == "constraint":
+        return tuple(str(parse_constraint(_plain(line))) for text in texts for line in text.split("\n") if line.strip())
     if key.type is ValueType.TEXTS:
         return tuple(texts)
     text = _plain(texts[0])

@@ -59,7 +59,7 @@ def promised(state: CampaignState, idea: Idea) -> bool:
     Unless a further run would be a copy, or no more are allowed by now.
     """
     owed = bool(idea.judged) and idea.judged[-1].standing == PENDING and not (idea.pruned or idea.hypothesis.smoke)
-    return owed and not (state.unseeded or idea.copies) and len(idea.judged) < rule_of(state).most
+    return owed and not (state.unseeded or idea.copies or idea.broken) and len(idea.judged) < rule_of(state).most
 
 
 def decision_of(
@@ -104,7 +104,7 @@ def decision_of(
 
 def _is_out(state: CampaignState, idea: Idea) -> bool:
     """Whether clearly, without its exact noise, no re-test is owed: `decide` requires more than this."""
-    if not idea.values or idea.copies or idea.hypothesis.smoke or state.runs_once(idea):
+    if not idea.values or idea.copies or idea.broken or idea.hypothesis.smoke or state.runs_once(idea):
         return True
     if idea.status == Verdict.KEEP:
         return idea is not state.best or not search_goes_on(state)

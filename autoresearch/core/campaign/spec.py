@@ -94,6 +94,7 @@ class CampaignSpec:
     proposer: ProposerSpec
     rules: Rules
     created: float
+    constraints: tuple[str, ...] = ()  # limits on other metrics; an idea that breaks one is never kept
     timeout_s: float | None = None  # per run; exceeding it is a failure
     replicates: int = 3  # of the baseline; the second one repeats the first one's seed
     retests: int = 6  # at most, further runs of a promising idea

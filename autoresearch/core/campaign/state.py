@@ -15,7 +15,7 @@ from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.trust import distrust
-from autoresearch.core.run.ending import COPY, DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
+from autoresearch.core.run.ending import BREACHES, COPY, DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import noise
@@ -112,11 +112,24 @@ class Idea:
         return noise_in(self.values)
 
     @cached_property
+    def breach(self) -> LedgerRow | None:
+        """Its first run since its last repair that broke a constraint, or does not show whether it did."""
+        since = {run.run for run in self.runs[max(0, self.repaired) :]}
+        return next((row for row in self.rows if row.failure in BREACHES and row.run_id in since), None)
+
+    @property
+    def broken(self) -> bool:
+        """Whether that keeps it from ever being kept. The baseline has to stay what ideas are measured against."""
+        return self.breach is not None and not self.hypothesis.is_baseline
+
+    @cached_property
     def status(self) -> str:
         """keep, discard or crash: the status of its last judged row, else of its last row; "" without any.
 
         `keep` without any value counts as `discard`; it survives later runs without a metric.
         """
+        if self.broken:
+            return Verdict.CRASH.value
         telling = self.judged or self.rows
         status = telling[-1].status if telling else ""
         if self.values and telling[-1].uncounted:
@@ -428,10 +441,19 @@ class Fold:
             return False
         if not (row.run_id and row.run_id in idea.done):
             idea.rows.append(row)
+            if row.failure in BREACHES and idea.hypothesis.merges:
+                self._break_up(idea)
             if any(flag.startswith(COPY) for flag in row.flags.split("; ")):
                 idea.copies.add(row.run_id)
             idea.changed()
         return True
+
+    def _break_up(self, merge: Idea) -> None:
+        """Have another merge made, without the weakest of these edits."""
+        state, slugs = self.state, merge.hypothesis.merges
+        state.broken_merges.add(frozenset(one.index for one in state.ideas if one.slug in slugs))
+        if state.made_tip.index == merge.index:
+            state.made_tip = MadeTip()
 
     def _judge(self, verdict: Mapping[str, Any]) -> bool:
         idea, do = self._ideas.get(int(verdict.get("index") or 0)), verdict.get("do")
@@ -480,6 +502,8 @@ class Fold:
                 known.changed()
             case "started" if owner := self._owners.get(str(line.get("run"))):
                 owner[1].started = True
+            case "guarded" if not line["passed"] and (merge := self._ideas.get(line["index"])):
+                self._break_up(merge)
             case "withdrawn" if owner := self._owners.pop(str(line.get("run")), None):
                 owner[0].runs.remove(owner[1])
                 owner[0].changed()
@@ -519,9 +543,5 @@ def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:
             state.made_tip = from_record(MadeTip, line)
         case "guarded" if line["passed"]:
             state.guarded.add(int(line["index"]))
-        case "guarded" if merge := next((one for one in state.ideas if one.index == line["index"]), None):
-            slugs = merge.hypothesis.merges
-            state.broken_merges.add(frozenset(one.index for one in state.ideas if one.slug in slugs))
-            state.made_tip = MadeTip()  # another merge, without the weakest of them
         case "unwanted":
             state.unwanted.add(str(line["slug"]))

@@ -134,7 +134,7 @@ def good_edits(state: CampaignState) -> tuple[int, ...]:
 def _may_join(state: CampaignState, idea: Idea) -> bool:
     if idea.hypothesis.blueprint or idea.hypothesis.smoke or idea.slug in state.unwanted:
         return False
-    return bool(idea.values) and not state.distrusted(idea)
+    return bool(idea.values) and not (idea.broken or state.distrusted(idea))
 
 
 class Place(StrEnum):

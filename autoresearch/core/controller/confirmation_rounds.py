@@ -17,7 +17,7 @@ from autoresearch.core.campaign.state import CampaignState, Idea, Round, marked,
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import ControllerAction, Note, RecordVerdict, Say
 from autoresearch.core.controller.scheduler import RunRequest
-from autoresearch.core.controller.sentences import doubt_words, seed_words
+from autoresearch.core.controller.sentences import breach_words, doubt_words, seed_words
 from autoresearch.core.run.ending import TAMPERED, UNPROVEN, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import seeding
@@ -318,7 +318,9 @@ def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[RecordV
     doubt, copies = _doubt(state, idea, number, curves)
     if doubt:
         claim, reason, p = Claim.UNDECIDED, doubt, None
-    if claim is Claim.DEMOTED and idea.status != Verdict.KEEP:  # somebody named it, to know its gain
+    if idea.breach is not None:
+        claim, reason, p = Claim.DEMOTED, f"not claimed: {breach_words(idea.breach)}", None
+    elif claim is Claim.DEMOTED and idea.status != Verdict.KEEP:  # somebody named it, to know its gain
         claim = Claim.UNCONFIRMED
     if claim is Claim.CONFIRMED and idea.edited:  # edited code that ran outside of a sandbox may forge its own success
         runs = {run.run for run in idea.runs if run.round == number}

@@ -13,7 +13,7 @@ from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.cost import confirmation_to_come
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.scheduler import RunRequest
-from autoresearch.core.controller.sentences import without_metric
+from autoresearch.core.controller.sentences import baseline_breach, without_metric
 from autoresearch.core.run.ending import METRIC_UNREAD, Ending, Verdict, exit_code
 
 BREAKER = 3  # ideas in a row that fail with the same signature
@@ -56,6 +56,8 @@ def reason_to_pause(state: CampaignState, now: float) -> str:
     resumed = max((line["t"] for line in state.timeline if line.get("do") == "state"), default=0.0)
     if not stand_at(state, now).met and (why := tripped(state, resumed)):
         return f"{TRIPPED}: {why}"
+    if why := baseline_breach(state, resumed):
+        return why
     baseline = state.baseline
     if baseline is None or not scheduler.baseline_failed(state):
         return ""
@@ -68,14 +70,15 @@ def exit_code_of(state: CampaignState) -> int:
     A proof that is not decided has none; of other campaigns, those without a baseline and those whose ideas die alike.
     """
     paused = state.phase is CampaignPhase.PAUSED and state.reason.startswith(TRIPPED)
-    unanswered = proof_of(state).proved is None if state.spec.prove else paused or scheduler.baseline_failed(state)
+    failed = scheduler.baseline_failed(state) or state.reason == baseline_breach(state) != ""
+    unanswered = proof_of(state).proved is None if state.spec.prove else paused or failed
     if not unanswered:
         return 0
     crashed = (row for row in state.rows if row.status == Verdict.CRASH)
-    failed = max(crashed, key=lambda row: row.ended or 0.0, default=None)
-    if failed is None or failed.failure == METRIC_UNREAD:
+    last = max(crashed, key=lambda row: row.ended or 0.0, default=None)
+    if last is None or last.failure == METRIC_UNREAD:
         return exit_code(Ending.FINISHED, measured=False)
-    return exit_code(Ending(failed.ending), measured=False, crashed=True)
+    return exit_code(Ending(last.ending), measured=False, crashed=True)
 
 
 def facts(state: CampaignState, now: float, *, conceived: int = 0) -> StopFacts:

@@ -11,6 +11,8 @@ from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.campaign.tip import change_by
+from autoresearch.core.run.ending import CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.seeding import DECLARE, Randomness
 from autoresearch.core.statistics.student_t import t_cdf
@@ -48,6 +50,25 @@ def row_line(state: CampaignState, idea: Idea, run: str, *, beside_best: bool = 
     if state.runs_once(idea) and (worth := change_by(state, idea)):
         status = f"worth {worth[0]:+.2g} ({worth[1]:+.2g} to {worth[2]:+.2g})"
     return f"{where}{idea.name}, run {row.replicate}: {status}, {value}{noise}{failure}{top}"
+
+
+def breach_words(row: LedgerRow) -> str:
+    """`its run 2 broke a constraint: memory_gb is 41.2, and the constraint is memory_gb <= 40`."""
+    broke = "broke a constraint" if row.failure == CONSTRAINT_BROKEN else "does not show whether it kept a constraint"
+    why = row.description.rpartition("[")[2].removesuffix("]")
+    return f"its run {row.replicate or 1} {broke}: {why}"
+
+
+def baseline_breach(state: CampaignState, since: float = 0.0) -> str:
+    """That the baseline breaks a constraint, by a run that ended since then, and what to do; "" if it does not."""
+    row = state.baseline.breach if state.baseline else None
+    if row is None or (row.ended or 0.0) <= since:
+        return ""
+    mend = "log that metric, or name it as it is logged" if row.failure == CONSTRAINT_UNREAD else "change the baseline"
+    return (
+        f"the baseline breaks its own constraints: {breach_words(row)}; {mend}, or change `constraints` "
+        "(`--set constraints='METRIC <= X'` begins another campaign)"
+    )
 
 
 def without_metric(state: CampaignState, idea: Idea, name: str) -> str:

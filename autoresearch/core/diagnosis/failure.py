@@ -37,6 +37,8 @@ class FailureFamily(StrEnum):
     NO_STEP = "no_step"
     ENDED_EARLY = "ended_early"
     LEFT_TRAINING = "left_training"
+    CONSTRAINT_BROKEN = "constraint_broken"
+    CONSTRAINT_UNREAD = "constraint_unread"
 
     @classmethod
     def words(cls) -> frozenset[str]:

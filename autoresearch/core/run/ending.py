@@ -23,6 +23,11 @@ CAMPAIGN_STOPPED = "campaign_stopped"
 """The failure of a run that ended because its campaign was stopped: tried again as soon as the campaign goes on."""
 CPU_FALLBACK = "cpu_fallback"
 """The failure of a run of a campaign that used no GPU, where the baseline did."""
+CONSTRAINT_BROKEN = "constraint_broken"
+"""The failure of a run that was measured, and whose numbers break a constraint."""
+CONSTRAINT_UNREAD = "constraint_unread"
+"""The failure of a run that was measured, and that did not log the metric of a constraint."""
+BREACHES = (CONSTRAINT_BROKEN, CONSTRAINT_UNREAD)
 EXCUSED = (
     FROM_ITS_PLACE | MACHINE | DEVICES
     | {"runner_died", "launch_interrupted", "lease_busy", CAMPAIGN_STOPPED, CPU_FALLBACK}

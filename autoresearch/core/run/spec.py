@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from autoresearch.core.metrics.constraint import MEMORY, parsed
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import SignalPattern
 from autoresearch.core.run.limits import EVALUATE_S, Limits
@@ -63,6 +64,7 @@ class RunSpec:
     created: float  # wall clock, seconds
     launcher: str = "tmux"
     objective: Objective | None = None
+    constraints: tuple[str, ...] = ()  # limits on other metrics; a run that breaks one is judged like a crash
     metric_line: str = ""  # the line of source that prints the objective, where nothing else names it
     branch: str = ""
     commit: str = ""
@@ -100,6 +102,12 @@ class RunSpec:
     far_paths: dict[str, str] = field(default_factory=dict)  # host with its own code: local -> remote path
     plugins: dict[str, str] = field(default_factory=dict)  # `trainers.NAME` -> distribution and version, if it is one
     swarm: Swarm | None = None  # the server side, in AgentJet's swarm mode
+
+    @property
+    def metric_keys(self) -> tuple[str, ...]:
+        """The metrics to read of it: those of its objective and of its constraints."""
+        limited = (key for one in parsed(self.constraints) for key in one.keys if key != MEMORY)
+        return tuple(dict.fromkeys((*(self.objective.keys if self.objective else ()), *limited)))
 
     @property
     def needs_metric(self) -> bool:

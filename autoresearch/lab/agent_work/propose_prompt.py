@@ -115,6 +115,7 @@ def _quoted(text: str, most: int) -> list[str]:
 def _judged(propose_context: ProposeContext) -> str:
     state, rule = propose_context.state, decision.DEFAULT
     spec, band = state.spec, summary.band_of(state)
+    limits = " and ".join(map(formatting.plain, spec.constraints))
     noise = "The noise is not known yet."
     if band:
         sd = "" if band.sd is None else f", sd of one run {band.sd:.3g}"
@@ -135,6 +136,7 @@ def _judged(propose_context: ProposeContext) -> str:
         "How a run is judged",
         [
             f"By the last finite {spec.objective.metric}, read by the harness, whatever code prints about itself.",
+            *([f"Its idea counts as crashed, however good, unless {limits}."] if limits else []),
             noise,
             *([_one_run(state)] if state.unseeded else [repeated, confirm]),
         ],

@@ -19,6 +19,7 @@ from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand, span
 from autoresearch.core.controller.agent_schedule import HYBRID
 from autoresearch.core.controller.proof import proof_of
+from autoresearch.core.run.ending import BREACHES
 from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.core.text.numbers import counted
 from autoresearch.lab.campaign_report import formatting, summary
@@ -91,6 +92,8 @@ def rule_words(state: CampaignState) -> list[str]:
     if not words:
         words.append("no stop rule was given: the baseline and up to three low-risk ideas, then a question")
     limit = "" if campaign_spec.timeout_s is None else f", each for {span(campaign_spec.timeout_s)} at most"
+    if campaign_spec.constraints:
+        words.append(f"an idea is kept only if {' and '.join(campaign_spec.constraints)}, in each of its runs")
     words.append(f"{counted(campaign_spec.parallel, 'run')} at a time{limit}")
     again = "no re-tests"
     if campaign_spec.search == "tip":
@@ -130,7 +133,8 @@ def tried(idea_lines: Sequence[IdeaLine]) -> list[str]:
 _GROUPS = (
     *("confirmed", "kept", "in the tip", "set aside", "out:", "pending", "demoted", "better than", "no better"),
     *("failed or", "too few"),
-    *("no more than noise", "worse", "better by less", "discarded", "not tried", "crashed", "no signal", "smoke"),
+    *("no more than noise", "worse", "better by less", "discarded", "broke a constraint"),
+    *("not tried", "crashed", "no signal", "smoke"),
 )
 
 
@@ -151,6 +155,8 @@ def _group(idea_line: IdeaLine) -> str:
             return "no signal: there was nothing to learn from, so that they judge nothing"
         case IdeaStatus.SMOKE:
             return "smoke runs, which judge nothing"
+        case IdeaStatus.CRASHED if any(row.failure in BREACHES for row in idea_line.rows):
+            return "broke a constraint, or does not show that it kept it"
         case IdeaStatus.CRASHED:
             return idea_line.why if idea_line.why.startswith(("crashed", "not tried")) else f"crashed, {idea_line.why}"
         case IdeaStatus.PENDING:

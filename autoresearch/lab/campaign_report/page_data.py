@@ -8,6 +8,7 @@ The page leaves out each part whose key is missing, so an object with only `name
     outcome, honest                                the outcome in three sentences; all that may be said, and may not
     progress          the plot of the objective over ideas (`plot_data.Progress`)
     ideas             one object for each attempt, see `_idea`
+    constraints       [{metric, sign, bound, words}]; the ideas have their values in `limited`, and `front`
     curves            [{run, index, name, standing, series: {metric: {x, y}}}], and `metric`, the objective's name
     unread            how many runs' curves were not read yet
     parallel, importance   figures of Optuna's for plotly, or {missing: why there is none}
@@ -28,6 +29,7 @@ from typing import Any
 from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.state import CampaignState, measured
 from autoresearch.core.campaign.stop_rules import Stand
+from autoresearch.core.metrics.constraint import parsed
 from autoresearch.core.run.ledger_row import shown_statuses
 from autoresearch.lab.agent_work import summarise
 from autoresearch.lab.campaign_report import curves_and_diffs, formatting, plot_data, run_outputs, summary
@@ -67,6 +69,7 @@ def page_data(
         "outcome": outcome(state, lines),
         "progress": asdict(progress),
         "ideas": [_idea(line, spec.prefix) for line in lines],
+        "constraints": [asdict(one) | {"words": str(one)} for one in parsed(spec.constraints)],
         "unread": curves.unread,
         "parallel": parallel,
         "importance": importance,
@@ -111,10 +114,14 @@ def _idea(idea_line: IdeaLine, prefix: str) -> dict[str, Any]:
         "high": shown.high,
         "runs": shown.runs,
         "time": formatting.minutes(line.minutes),
+        "limited": line.limited,
+        "front": line.on_front,
         "branch": line.branch.removeprefix(f"{prefix}/"),
         "commit": line.commit[:12],
     }
-    texts = {key: formatting.number(one) for key, one in numbers.items()} | {"delta": formatting.signed(line.delta)}
+    texts: dict[str, Any] = {key: formatting.number(one) for key, one in numbers.items()}
+    texts["limited"] = {metric: formatting.number(one) for metric, one in line.limited.items()}
+    texts["delta"] = formatting.signed(line.delta)
     return {name: plain(one, 400) if isinstance(one, str) else one for name, one in own.items()} | {"text": texts}
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import stdev
 from typing import Any
@@ -19,7 +20,8 @@ from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.scheduler import retest_owed
 from autoresearch.core.controller.sentences import drift_words, seed_words
-from autoresearch.core.run.ending import PENDING, Ending, Verdict
+from autoresearch.core.metrics.constraint import of_cell, parsed
+from autoresearch.core.run.ending import BREACHES, PENDING, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.core.statistics.noise import mean
@@ -80,6 +82,8 @@ class IdeaLine:
     unsaid: str  # the same, or "" where the name says it all
     why: str
     rows: tuple[LedgerRow, ...]
+    limited: Mapping[str, float]  # the mean of each metric that a constraint limits
+    on_front: bool  # whether no other idea is better in one of objective and constraints, and as good in the others
 
     @property
     def n(self) -> int:
@@ -158,7 +162,32 @@ def idea_lines(state: CampaignState) -> list[IdeaLine]:
     """Every idea, in the order in which they were begun."""
     band = band_of(state)
     known = {idea.slug: idea for idea in state.ideas}
-    return [_line(state, idea, known, band) for idea in shown_ideas(state)]
+    lines = [_line(state, idea, known, band) for idea in shown_ideas(state)]
+    front = _front(state, lines)
+    return [replace(line, on_front=line.index in front) for line in lines]
+
+
+def _front(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> frozenset[int]:
+    """The Pareto front: the ideas that no other one beats in objective and constrained metrics together."""
+    limits, sign = parsed(state.spec.constraints), state.spec.objective.change(1.0)
+    points = {
+        line.index: (value * sign, *(line.limited[one.metric] * (-1.0 if one.upper else 1.0) for one in limits))
+        for line in idea_lines
+        if (value := line.shown.value) is not None and all(one.metric in line.limited for one in limits)
+        if limits and line.standing not in (IdeaStatus.CRASHED, IdeaStatus.SMOKE)
+    }
+    return frozenset(
+        index
+        for index, own in points.items()
+        if not any(other != own and all(map(operator.ge, other, own)) for other in points.values())
+    )
+
+
+def _limited(state: CampaignState, idea: Idea) -> dict[str, float]:
+    """The mean over its runs of each metric that a constraint limits; broken ones count, as they show where it lies."""
+    cells = [of_cell(row.constraints) for row in idea.rows]
+    metrics = (one.metric for one in parsed(state.spec.constraints))
+    return {name: mean(found) for name in metrics if (found := [cell[name] for cell in cells if name in cell])}
 
 
 def shown_ideas(state: CampaignState) -> list[Idea]:
@@ -209,6 +238,8 @@ def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], b
         unsaid="" if says_all(idea.hypothesis) else changed,
         why=why,
         rows=tuple(idea.rows),
+        limited=_limited(state, idea),
+        on_front=False,
     )
 
 
@@ -259,7 +290,7 @@ def _why(
     if standing in (IdeaStatus.RUNNING, IdeaStatus.PREPARED) or not rows:
         return "its first run goes on" if idea.live else "not begun"
     if standing is IdeaStatus.CRASHED:
-        return ended_badly(rows[-1])
+        return ended_badly(idea.breach or rows[-1])
     if rows[-1].failure == PRUNED:
         return _decision(rows[-1]) or "ended early by its curve"
     if rows[-1].ending == Ending.STOPPED and not idea.values:
@@ -301,6 +332,8 @@ def ended_badly(row: LedgerRow) -> str:
         words = Ending(row.ending).wording
     except ValueError:
         words = row.ending or "no ending is recorded"
+    if row.failure in BREACHES:
+        return _decision(row) or row.failure
     if row.failure and row.failure != row.ending:
         words = "finished without a metric" if row.ending == Ending.FINISHED else words
         return f"{words}: {row.failure}"

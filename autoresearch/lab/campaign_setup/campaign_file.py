@@ -18,6 +18,7 @@ from autoresearch.core.campaign.spec import (
     too_few_to_confirm,
 )
 from autoresearch.core.keys import Key, ValueType, in_known_words, unknown_key
+from autoresearch.core.metrics.constraint import parse_constraint
 from autoresearch.core.run.json_record import from_record
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.resolve.resolve_blueprint import NEW_BLUEPRINT, is_blueprint
@@ -47,6 +48,7 @@ _CAMPAIGN_KEYS = (
     Key("target", _T.TEXT, None, "stop when a kept idea reaches it: 'METRIC >= X', or X"),
     Key("metric", _T.TEXT, "", "the objective; else the blueprint's, else the trainer's"),
     Key("direction", _T.CHOICE, "", "which values are better", choices=("maximize", "minimize"), others=DIRECTIONS),
+    Key("constraints", _T.TEXTS, [], "what no idea may break to be kept: 'memory_gb <= 40'; else the blueprint's"),
     Key("prefix", _T.TEXT, "", "of the branches; else autoresearch/<date>-<slug>"),
     Key("after", _T.TEXT, "", "begin when this campaign is over"),
     Key("if", _T.CHOICE, "ended", "with after: only if it confirmed an idea", choices=("ended", "confirmed")),
@@ -202,10 +204,14 @@ def _typed(flags: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, tuple[An
     }
 
 
-def _refuse_contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> None:
-    """UsageError for early stopping without a warm-up, and for a proof of the best idea that can never come."""
+def _refuse_contradictions(values: dict[str, Any], sources: Mapping[str, str]) -> None:
+    """Check the keys that several others bear on, and those with a notation of their own. Raises UsageError."""
     if values["at_least"] and not AT_LEAST.match(str(values["at_least"])):
         raise UsageError(f"{sources['at_least']}: at_least is no gain: {values['at_least']!r}", hint="0.02, or 0.5%")
+    try:
+        values["constraints"] = [str(parse_constraint(text)) for text in values["constraints"]]
+    except ValueError as error:
+        raise UsageError(f"{sources['constraints']}: constraints: {error}", code="bad_constraint") from None
     if values["prune"] and values["warmup"] is None:
         raise UsageError(
             "early stopping needs a warm-up: the steps in which no run is ended for its curve",

@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign.spec import CampaignSpec, Rules, parse_target
+from autoresearch.core.metrics.constraint import MEMORY, parsed
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError
+from autoresearch.core.metrics.nearest_lines import nearest_lines
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.errors import AutoresearchError, InputMissing, UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
@@ -77,6 +79,22 @@ def objective_of(setup: CampaignSetup) -> Objective:
     known = usual is not None and usual.metric in (metric, *Objective(metric).keys)
     sources["direction"] = f"trainer {trainer.name}" if known else _BY_NAME
     return Objective(metric, direction)
+
+
+def constraints_of(setup: CampaignSetup) -> tuple[str, ...]:
+    """Those of flag or campaign file, else the blueprint's; a warning for a metric that its last run did not log."""
+    own = setup.file.is_set("constraints")
+    found = tuple(setup.file["constraints"]) if own else setup.blueprint.notes.constraint
+    if found and not own:
+        setup.sources["constraints"] = "blueprint"
+    run, logged = _printed(setup.trainer_settings.resolved.path, setup.parts.index) if found else ("", [])
+    for one in parsed(found):
+        lacking = [key for key in one.keys if key not in (MEMORY, *logged)]
+        if lacking and logged:
+            near = nearest_lines(lacking, logged, 1)
+            message = f"constraint {one}: {run}, the last run of this blueprint, logged no {lacking[0]}"
+            setup.warn("unknown_constraint", message, f"did you mean {near[0]!r}?")
+    return found
 
 
 def what_counts(campaign_spec: CampaignSpec) -> str:

@@ -42,6 +42,7 @@ _AS_GIVEN = (
 # What must not differ when a campaign is continued, and what to call it.
 _SAME = {
     **{"blueprint_text": "blueprint text", "objective": "objective", "recipe": "recipe", "interpreter": "interpreter"},
+    **{"constraints": "list of `constraints`"},
     **{"proposer": "source of ideas", "research": "researcher, or other terms for it", "include": "list of `include`"},
     **{"places": "--launcher", "resolution": "`resolution`"},
     **{"timeout_s": "--timeout", "min_steps": "min_steps", "prune": "`prune`"},

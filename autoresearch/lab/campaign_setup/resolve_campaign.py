@@ -10,7 +10,7 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.lab.campaign_setup.campaign_checks import agent_findings, check_gpus, check_targets, secret_findings
 from autoresearch.lab.campaign_setup.campaign_cost import CampaignCost, priced
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
-from autoresearch.lab.campaign_setup.campaign_goal import objective_of, rules_of
+from autoresearch.lab.campaign_setup.campaign_goal import constraints_of, objective_of, rules_of
 from autoresearch.lab.campaign_setup.campaign_spec import ProposedBase, campaign_spec, with_earlier_name
 from autoresearch.lab.campaign_setup.proposer_spec import launch_of, resolve_proposer
 from autoresearch.lab.campaign_setup.read_setup import read_setup
@@ -53,6 +53,7 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     spec = campaign_spec(
         setup,
         objective=objective,
+        constraints=constraints_of(setup),
         rules=rules,
         proposer=resolve_proposer(setup, launch),
         gpus=gpus,

@@ -197,6 +197,7 @@ class CommitBuilder:
             evaluate_s=self.evaluation.evaluate_s,
             metric=spec.objective.metric,
             direction=spec.objective.direction.value,
+            constraint=spec.constraints,
             include=spec.include,
             hide=(),  # the campaign keeps these two, whatever an idea says, and chooses the target
             writable=(),

@@ -163,6 +163,7 @@ def _spec(
         ledger=str(names.campaign_dir / "results.tsv"),
         created=created,
         objective=trainer_settings.objective,
+        constraints=notes.constraint,
         metric_line=trainer_settings.found_metric.printed if trainer_settings.found_metric else "",
         branch=names.branch,
         parent_commit=names.parent_commit,

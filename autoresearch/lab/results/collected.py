@@ -7,7 +7,9 @@ from pathlib import Path
 
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.scheduler import tried_again
+from autoresearch.core.metrics.constraint import as_cell
 from autoresearch.core.run.ending import (
+    BREACHES,
     EVALUATION_FAILED,
     FROM_ITS_PLACE,
     METRIC_UNREAD,
@@ -68,12 +70,12 @@ def outcome_of(examined: ExaminedRun, judgement: Judgement, results: Path) -> Ou
 def row_of(examined: ExaminedRun, judgement: Judgement, outcome: Outcome) -> LedgerRow:
     """Its row in the ledger, for a run of its own; `charged` adds what only a campaign knows."""
     spec, end = outcome.spec, outcome.exit
-    memory = end.gpu_memory_bytes if end.gpu_memory_bytes else end.peak_memory_bytes
     doubts = (_doubt(examined, judgement), judgement.copy, end.idle_gpus, examined.hung)
     return replace(
         LedgerRow.of_spec(spec),
         metric_value=outcome.metric_value,
-        memory_gb=round(memory / 1e9, 3) if memory else None,
+        memory_gb=end.memory_gb,
+        constraints=as_cell(examined.limited()),
         elapsed_min=round((end.duration_s + float((end.evaluation or {}).get("seconds", 0.0))) / 60, 3),
         job_id=_job_id(outcome),
         log_path=str(outcome.rundir.log),
@@ -113,7 +115,7 @@ def _failure(examined: ExaminedRun, judgement: Judgement) -> tuple[str, str]:
     line = found.line if found else ""
     family = found.family.value if found and end.cause not in FROM_ITS_PLACE else ""
     if family := family or judgement.failure or _cause(examined.finished):
-        return family, line
+        return family, judgement.reason if family in BREACHES else line
     if examined.idle:
         return NO_SIGNAL, examined.idle
     if examined.tampered:

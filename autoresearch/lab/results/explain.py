@@ -9,7 +9,7 @@ from typing import Any
 
 from autoresearch.core.diagnosis.failure import Failure, FailureFamily
 from autoresearch.core.diagnosis.families import table
-from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.ending import BREACHES, Ending
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.text.durations import spoken
 from autoresearch.lab.results.diagnosis import (
@@ -26,7 +26,7 @@ from autoresearch.lab.runs.run_status import tail_lines
 from autoresearch.records import events, order_file
 from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.recorded_run import FinishedRun, RecordedRun
+from autoresearch.records.recorded_run import FinishedRun, Outcome, RecordedRun
 
 QUIET_S = 10.0  # output older than this at the end counts as silence
 _CUT = (Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.MAX_TIME)
@@ -102,6 +102,8 @@ def explain_run(recorded: RecordedRun, end: ExitRecord | None, trainer: Trainer,
             measurement = RunFiles(spec, trainer, rundir.log, ended=True).measure()
             found = replace(found, cause=why_unmeasured(finished, trainer, measurement))
         death = _death(end, happened, rundir.log)
+        if found.cause is None and (told := Outcome.of(finished)) and told.failure in BREACHES:
+            found = replace(found, cause=Failure(FailureFamily(told.failure), told.failure_line))
     failed = found.cause is not None and found.cause.family is FailureFamily.EVALUATION_FAILED
     log = rundir.evaluation if failed else rundir.log
     return Explanation(log, found, _tries(found.cause, end, trainer), death, tuple(tail_lines(log, tail)))

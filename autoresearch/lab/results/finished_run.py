@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.diagnosis.failure import Failure
+from autoresearch.core.metrics.constraint import MEMORY, Breach, breach, parsed
+from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import HUNG_AFTER_END, TAMPERED, Ending, Verdict, lone_verdict
 from autoresearch.core.run.spec import DEADLINE
 from autoresearch.core.statistics.comparable import no_signal
@@ -47,6 +49,29 @@ class ExaminedRun:
         seen = end.last_step if end.last_step is not None else (end.steps_seen or None)
         measured = [reading.step for reading in self.measurement.steps[-1:] if reading.step >= 0]
         return max([*measured, *([] if seen is None else [seen])], default=None)
+
+    def limited(self) -> dict[str, float]:
+        """The value of each metric that a constraint limits, by its name: measured by the Runner, else logged.
+
+        Of an evaluated run, what its evaluation printed goes before what the training did. One without a finite value
+        is left out.
+        """
+        found, memory = dict[str, float](), self.finished.exit.memory_gb
+        for metric in (one.metric for one in parsed(self.finished.spec.constraints)):
+            told = (Objective(metric).value(part) for part in (self.measurement.evaluated, self.measurement.readings))
+            point = next(filter(None, told), None)
+            if metric == MEMORY and memory is not None:
+                found[metric] = memory
+            elif point is not None:
+                found[metric] = point[1]
+        return found
+
+    @property
+    def breach(self) -> Breach | None:
+        """The constraint that keeps a measured run from being a success; None if it kept all."""
+        readings = (*self.measurement.evaluated, *self.measurement.readings)
+        logged = {name for reading in readings for name in reading.metrics}
+        return breach(parsed(self.finished.spec.constraints), self.limited(), logged)
 
     @property
     def hung(self) -> str:

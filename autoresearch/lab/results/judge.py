@@ -69,6 +69,8 @@ def judge(examined: ExaminedRun, state: CampaignState | None) -> Judgement:
     idea = next((i for i in state.ideas if i.index == spec.index), None) if state else None
     if state is None or idea is None:
         verdict = lone_verdict(end.ending, measured=examined.value is not None, needs_metric=examined.needs_metric)
+        if verdict is Verdict.KEEP and (breach := examined.breach):
+            return Judgement(Verdict.CRASH, breach.reason, failure=breach.failure)
         reason = NOTHING_MEASURED if verdict is Verdict.KEEP and examined.value is None else ""
         return Judgement(verdict, f"stopped: {end.reason}" if end.ending is Ending.STOPPED else reason)
     if examined.counted is not None and _fell_back(end, state):
@@ -79,6 +81,8 @@ def judge(examined: ExaminedRun, state: CampaignState | None) -> Judgement:
         return replace(stopped, judged=False)
     if spec.why == "confirm":
         fresh = lone_verdict(end.ending, measured=examined.value is not None) is Verdict.KEEP
+        if fresh and (breach := examined.breach):
+            return Judgement(Verdict.CRASH, breach.reason, judged=False, failure=breach.failure)
         verdict = Verdict(idea.status or Verdict.DISCARD) if fresh and examined.value is not None else Verdict.CRASH
         return Judgement(verdict, "confirmation run: it judges the claim, not the search", judged=False)
     # before the smoke rule: its campaign ended it because it was judged; the Runner keeps the cause of the stop request
@@ -89,11 +93,15 @@ def judge(examined: ExaminedRun, state: CampaignState | None) -> Judgement:
     if examined.idle and examined.counted is not None and not idea.hypothesis.is_baseline:
         return Judgement(Verdict.DISCARD, f"{NO_SIGNAL}: {examined.idle}; it judges nothing", judged=False)
     smoke = "smoke" in spec.claims or (examined.steps is not None and examined.steps < state.spec.min_steps)
+    if examined.counted is not None and not (smoke or stopped) and (breach := examined.breach):
+        return Judgement(Verdict.CRASH, breach.reason, failure=breach.failure)
     copied = "" if smoke else _copied(examined, state, idea)
     values = idea.past_values if copied else [*idea.past_values, examined.counted]
     decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke, copied=bool(copied))
     copy = "a copy of its first run, as it fixes a seed itself; counted as one: " if copied else ""
     reason, flag = f"{copy}{decision.reason}", f"{COPY}it fixes a seed itself: {copied}" if copied else ""
+    if idea.broken and not stopped:
+        return Judgement(Verdict.CRASH, f"another run of it broke a constraint; {reason}", decision.noise)
     owed = decision.retest and decision.status is not Verdict.KEEP  # a kept one is only measured better
     if stopped:
         return replace(stopped, noise=decision.noise, judged=decision.judged, pending=owed)

@@ -81,6 +81,7 @@ class Measurement:
     source: str = ""
     warnings: tuple[str, ...] = ()
     summary: str = ""  # which lines were taken, where nobody declared any
+    evaluated: tuple[Reading, ...] = ()  # what its evaluation printed
     printed: tuple[int, float] | None = None  # of an evaluated run: the training's own value of the metric
 
     @property
@@ -137,8 +138,7 @@ class RunFiles:
         """The readings of its evaluation, the only ones judged. `reads`: the training's, which give the last step."""
         source = Source(SourceFormat.CONSOLE, str(self.log.with_name("evaluation.log")), authority=-200)
         step = max((reading.step for read in reads for reading in read.readings), default=0)
-        keys = self.spec.objective.keys if self.spec.objective else ()
-        log = EvaluationLog(self.trainer, step, keys)
+        log = EvaluationLog(self.trainer, step, self.spec.metric_keys)
         return SourceReadings(source, merged(read_whole_log(Path(source.path), log, ended=True)))
 
     def measure(self) -> Measurement:
@@ -148,9 +148,8 @@ class RunFiles:
         if not self.spec.evaluate:
             return told
         found = _judge([self.evaluation(reads)], self.spec.objective)
-        return replace(
-            told, series=found.series, last=found.last, best=found.best, source=found.source, printed=told.last
-        )
+        judged = {name: getattr(found, name) for name in ("series", "last", "best", "source")}
+        return replace(told, **judged, evaluated=found.readings, printed=told.last)
 
     def objective_series(self) -> tuple[tuple[int, float], ...]:
         """The objective's points as in `measure`, without its warnings and other metrics.

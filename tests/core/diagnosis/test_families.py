@@ -196,6 +196,7 @@ def test_every_family_has_a_policy_and_something_to_try() -> None:
     assert {family for family, _ in PAIRS} == set(FailureFamily) - {
         *(FailureFamily.EVALUATION_FAILED, FailureFamily.METRIC_UNREAD, FailureFamily.NO_STEP),
         *(FailureFamily.ENDED_EARLY, FailureFamily.LEFT_TRAINING),
+        *(FailureFamily.CONSTRAINT_BROKEN, FailureFamily.CONSTRAINT_UNREAD),
     }
 
 

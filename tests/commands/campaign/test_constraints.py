@@ -1,0 +1,90 @@
+"""Constraints: an idea that breaks one is never kept, and neither is one that does not show whether it does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoresearch.core.run.ending import Verdict
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture
+def toxic(camp: Any) -> Any:
+    """The trainer prints a second metric beside the objective, if its recipe says how much."""
+    trainer = camp.bench.repo / "train.py"
+    text = trainer.read_text().replace(
+        "- mean_reward:{value}\", flush=True)\n",
+        "- mean_reward:{value}\" + (f\" - val/toxicity:{tox}\" if tox else \"\"), flush=True)\n",
+    )
+    text = text.replace("time.sleep(float(recipe", "tox = recipe[\"tox\"]\ntime.sleep(float(recipe")
+    trainer.write_text(text)
+    recipe = camp.bench.repo / "recipe.yaml"
+    recipe.write_text(recipe.read_text() + "tox: 0.05\n")
+    return camp
+
+
+def test_what_breaks_a_constraint_is_not_kept(toxic: Any) -> None:
+    queue = toxic.ideas(
+        {"slug": "gamed", "overrides": {"lr": 0.01, "tox": 0.4}},
+        {"slug": "mute", "overrides": {"lr": 0.011, "tox": ""}, "parent": "baseline"},
+        {"slug": "honest", "overrides": {"lr": 0.012}, "parent": "baseline"},
+    )
+    limits = ["val/toxicity < 0.1", "memory_gb<=40"]
+    state = toxic.run(queue=queue, count=4, confirm=False, constraints=limits)
+    assert state.spec.constraints == ("val/toxicity < 0.1", "memory_gb <= 40")
+    gamed, mute, honest = map(state.by_slug, ("gamed", "mute", "honest"))
+    assert [(one.status, len(one.rows), one.value) for one in (gamed, mute)] == [(Verdict.CRASH, 1, None)] * 2
+    row = gamed.rows[0]
+    assert (row.ending, row.failure, row.standing) == ("finished", "constraint_broken", "crash")
+    assert row.metric_value > 0.4 and row.constraints.startswith("val/toxicity=0.4; memory_gb=0.")
+    assert "[val/toxicity is 0.4, and the constraint is val/toxicity < 0.1]" in row.description
+    assert mute.rows[0].failure == "constraint_unread"
+    assert "val/toxicity was not logged, so val/toxicity < 0.1 may be broken" in mute.rows[0].description
+    assert state.best is honest and honest.status == Verdict.KEEP
+    told = toxic.bench.ask("explain", row.run_id)
+    assert (told["failure"], told["failure_line"]) == (
+        "constraint_broken",
+        "val/toxicity is 0.4, and the constraint is val/toxicity < 0.1",
+    )
+    toxic.bench.ask("report", toxic.place.path)
+    report = (toxic.place.path / "report.md").read_text()
+    assert "| val/toxicity < 0.1 | memory_gb <= 40 | front |" in report
+    (shown,) = (line for line in report.splitlines() if line.startswith("| #2 "))
+    assert "val/toxicity is 0.4" in report and "| 0.4 | " in shown and "| yes |" not in shown
+    assert "| yes |" in next(line for line in report.splitlines() if line.startswith("| #4 "))
+
+
+def test_a_baseline_that_breaks_its_own_constraint_is_said_at_once(toxic: Any) -> None:
+    toxic.start(queue=toxic.ideas({"slug": "a", "overrides": {"lr": 0.01}}), count=3, constraints="val/toxicity < 0.01")
+    state = toxic.phase("paused")
+    assert len(state.rows) == 1 and not state.baseline.values
+    assert state.reason == (
+        "the baseline breaks its own constraints: its run 1 broke a constraint: val/toxicity is 0.05, and the "
+        "constraint is val/toxicity < 0.01; change the baseline, or change `constraints` "
+        "(`--set constraints='METRIC <= X'` begins another campaign)"
+    )
+
+
+def test_the_plan_says_them_and_what_no_run_logged(toxic: Any) -> None:
+    bench, queue = toxic.bench, toxic.ideas({"slug": "a", "overrides": {"lr": 0.01}})
+    notes = bench.repo / "exp.md"
+    notes.write_text(notes.read_text().rstrip() + "\n- constraint: val/toxicty < 0.1\n")
+    done = bench.ask("run", "exp.md", check=10)
+    assert (done["verdict"], done["failure"]) == ("crash", "constraint_unread")
+    assert done["failure_line"].endswith("the nearest name that was logged is val/toxicity")
+    plan = bench.ask("campaign", toxic.file(count=2, queue=queue), "--dry-run")
+    assert plan["plan"]["constraints"] == "val/toxicty < 0.1  (blueprint)"
+    assert any("logged no val/toxicty" in one and "'val/toxicity'" in one for one in plan["remarks"])
+    given = bench.ask("campaign", toxic.file(count=2, queue=queue), "--dry-run", "--set", "constraints=memory_gb <= 40")
+    assert given["plan"]["constraints"].startswith("memory_gb <= 40 (memory_gb: the peak of a run's GPUs, or of its")
+    bad = bench.ask("campaign", toxic.file(count=2, queue=queue), "--dry-run", "--set", "constraints=memory_gb = 40", check=2)
+    assert bad["error"]["message"] == (
+        "flag --set: constraints: 'memory_gb = 40' is no constraint: write it like 'memory_gb <= 40' or "
+        "'val/toxicity < 0.1'"
+    )
+    notes.write_text(notes.read_text().replace("val/toxicty < 0.1", "val/toxicity < 0.1"))
+    kept = bench.ask("run", "exp.md")
+    assert (kept["verdict"], kept["failure"]) == ("keep", None)
