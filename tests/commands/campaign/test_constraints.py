@@ -51,7 +51,7 @@ def test_what_breaks_a_constraint_is_not_kept(toxic: Any) -> None:
     )
     toxic.bench.ask("report", toxic.place.path)
     report = (toxic.place.path / "report.md").read_text()
-    assert "| val/toxicity < 0.1 | memory_gb <= 40 | front |" in report
+    assert "| val/toxicity &lt; 0.1 | memory_gb &lt;= 40 | front |" in report
     (shown,) = (line for line in report.splitlines() if line.startswith("| #2 "))
     assert "val/toxicity is 0.4" in report and "| 0.4 | " in shown and "| yes |" not in shown
     assert "| yes |" in next(line for line in report.splitlines() if line.startswith("| #4 "))
