@@ -78,9 +78,10 @@ def test_the_plan_says_them_and_what_no_run_logged(toxic: Any) -> None:
     plan = bench.ask("campaign", toxic.file(count=2, queue=queue), "--dry-run")
     assert plan["plan"]["constraints"] == "val/toxicty < 0.1  (blueprint)"
     assert any("logged no val/toxicty" in one and "'val/toxicity'" in one for one in plan["remarks"])
-    given = bench.ask("campaign", toxic.file(count=2, queue=queue), "--dry-run", "--set", "constraints=memory_gb <= 40")
+    file = toxic.file(count=2, queue=queue)
+    given = bench.ask("campaign", file, "--dry-run", "--set", "constraints=memory_gb <= 40")
     assert given["plan"]["constraints"].startswith("memory_gb <= 40 (memory_gb: the peak of a run's GPUs, or of its")
-    bad = bench.ask("campaign", toxic.file(count=2, queue=queue), "--dry-run", "--set", "constraints=memory_gb = 40", check=2)
+    bad = bench.ask("campaign", file, "--dry-run", "--set", "constraints=memory_gb = 40", check=2)
     assert bad["error"]["message"] == (
         "flag --set: constraints: 'memory_gb = 40' is no constraint: write it like 'memory_gb <= 40' or "
         "'val/toxicity < 0.1'"
