@@ -4,58 +4,25 @@
     7 agent failed · 10 run crashed · 11 no first step in time · 12 max time · 13 no metric
     130 interrupted
 
-Only the requested command is imported, because `status` and `wait` are called hundreds of times a night.
+Only the requested command is imported, and typer for no plain line, because `status` and `wait` are called hundreds of
+times a night.
 """
 
 from __future__ import annotations
 
 import errno
 import importlib
+import inspect
 import os
 import re
 import shlex
 import sys
 import time
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from typer.core import TyperCommand, TyperGroup, TyperOption
-
-# How help is laid out: commands in sections, whole sentences, no default that only means "not given".
-
 CONTEXT = {"help_option_names": ["-h", "--help"]}
-
-
-def grouped(sections: Mapping[str, str]) -> type[TyperGroup]:
-    """A class of groups whose commands are listed in sections: of each command, the section's title."""
-
-    class SectionedGroup(TyperGroup):
-        def format_commands(self, ctx: Any, formatter: Any) -> None:
-            """Write the sections."""
-            rows: dict[str, list[tuple[str, str]]] = {}
-            for name, title in sections.items():
-                command = self.get_command(ctx, name)
-                if command is not None and not command.hidden:
-                    about = command.short_help or command.get_short_help_str(1000)
-                    rows.setdefault(title, []).append((name, about))
-            for title, listed in rows.items():
-                with formatter.section(title):
-                    formatter.write_dl(listed)
-
-    return SectionedGroup
-
-
-class PlainCommand(TyperCommand):
-    """A command that does not show the numbers by which it knows that an option was not given."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for parameter in self.params:
-            default = parameter.default
-            sentinel = isinstance(default, int | float) and not isinstance(default, bool) and default <= 0
-            if isinstance(parameter, TyperOption) and sentinel:
-                parameter.show_default = False
 
 
 class CommandEntry(NamedTuple):
@@ -241,7 +208,9 @@ def _run(argv: list[str]) -> int:
         argv = _started(argv)
         typed.command = " ".join(_known(argv))
         _refuse_gone_options(argv, typed.command)
-        code = _app(argv)(argv, standalone_mode=False, prog_name="autoresearch")
+        code = _plain(argv)
+        if code is None:
+            code = _app(argv)(argv, standalone_mode=False, prog_name="autoresearch")
         sys.stdout.flush()
     except AutoresearchError as error:
         return _fail(argv, error)
@@ -316,10 +285,24 @@ def _names_a_verb(word: str, verbs: Collection[str]) -> bool:
     return not named_file and bool(difflib.get_close_matches(word, verbs, 1, 0.7))
 
 
+def _plain(argv: Sequence[str]) -> int | None:
+    """The exit code of a line that is read without typer; None for any other, of which nothing was done."""
+    name = " ".join(words := _known(argv))
+    if COMPLETES in os.environ or not words or not COMMANDS[name].function:
+        return None
+    from autoresearch.commands import options
+
+    command = _load(COMMANDS[name].function)
+    values = options.read(inspect.signature(command).parameters.values(), argv[len(words) :])
+    return None if values is None else int(command(**values))
+
+
 def _app(argv: Sequence[str]) -> Any:
     """A typer app with only the requested command, or with all commands for help."""
     if COMPLETES in os.environ:  # the words typed so far come in the environment
         argv = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or "").split()[1:]
+    from autoresearch.commands.help_pages import PlainCommand, for_typer
+
     apps = {"": _typer("Run RL experiments from blueprints while nobody watches.", "")}
     first = argv[0] if argv and argv[0] in verbs_of("") else ""
     known = " ".join(_known([word for word in argv if not word.startswith("-")])) if first else ""
@@ -332,7 +315,7 @@ def _app(argv: Sequence[str]) -> Any:
             apps[name] = _typer(command.about, name)
             apps[group].add_typer(apps[name], **shown)
         else:
-            function = _load(command.function, real=name == known)
+            function = for_typer(_load(command.function)) if name == known else _nothing
             options = {"cls": PlainCommand, "context_settings": CONTEXT, "help": command.about, **shown}
             apps[group].command(**options)(function)
     return apps[""]
@@ -341,6 +324,8 @@ def _app(argv: Sequence[str]) -> Any:
 def _typer(about: str, name: str) -> Any:
     """The app of a group, or with no name of the whole program."""
     import typer
+
+    from autoresearch.commands.help_pages import grouped
 
     own = {command.split()[-1]: COMMANDS[command].section for command in COMMANDS if command.rpartition(" ")[0] == name}
     app = typer.Typer(
@@ -364,9 +349,7 @@ def _nothing() -> None:
     pass
 
 
-def _load(function: str, *, real: bool) -> Callable[..., Any]:
-    if not real:
-        return lambda: None
+def _load(function: str) -> Callable[..., Any]:
     from autoresearch.commands.output import with_json
 
     module, _, name = function.partition(":")

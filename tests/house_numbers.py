@@ -7,9 +7,8 @@ import importlib
 import inspect
 from collections import Counter
 
-from typer.models import OptionInfo
-
 from autoresearch.cli import COMMANDS
+from autoresearch.commands import Option
 from autoresearch.commands.output import with_json
 from tests.test_house import (
     PACKAGE,
@@ -34,7 +33,7 @@ def commands_and_options() -> tuple[int, int]:
         command = with_json(getattr(importlib.import_module(f"{PACKAGE}.commands.{module}"), function))
         for parameter in inspect.signature(command).parameters.values():
             given = [*getattr(parameter.annotation, "__metadata__", ()), parameter.default]
-            options += any(isinstance(one, OptionInfo) and not one.hidden for one in given)
+            options += any(type(one) is Option and not one.shown.get("hidden") for one in given)
     return len(shown), options
 
 

@@ -8,9 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.output import CommandResult
 from autoresearch.core.blueprint.fields import BlueprintFields, fields_from
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
@@ -28,17 +26,17 @@ QUESTIONS = (
 
 
 def new(
-    path: Annotated[str, typer.Argument(metavar="FILE", show_default=False)],
-    source: Annotated[str, typer.Option("--from", metavar="YAML", help="Take the values from a YAML file.")] = "",
-    purpose: Annotated[str, typer.Option(help="Why it is run, and how it differs from others.")] = "",
-    codebase: Annotated[str, typer.Option(metavar="DIR", help="Where the command is run.")] = "",
-    command: Annotated[str, typer.Option(help="The launch command.")] = "",
-    max_time: Annotated[str, typer.Option(hidden=True)] = "",
+    path: Annotated[str, Positional(metavar="FILE", show_default=False)],
+    source: Annotated[str, Option("--from", metavar="YAML", help="Take the values from a YAML file.")] = "",
+    purpose: Annotated[str, Option(help="Why it is run, and how it differs from others.")] = "",
+    codebase: Annotated[str, Option(metavar="DIR", help="Where the command is run.")] = "",
+    command: Annotated[str, Option(help="The launch command.")] = "",
+    max_time: Annotated[str, Option(hidden=True)] = "",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any other field, such as metric, max_time_s or title."),
+        Option("--set", metavar="KEY=VALUE", help="Any other field, such as metric, max_time_s or title."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
 ) -> CommandResult:
     """Render a blueprint from flags, a YAML file, or answers on a terminal."""
     from autoresearch.core.blueprint.fields import FIELD_NAMES
@@ -68,7 +66,7 @@ def new(
 
 
 def check(
-    path: Annotated[str, typer.Argument(metavar="BLUEPRINT", show_default=False)],
+    path: Annotated[str, Positional(metavar="BLUEPRINT", show_default=False)],
 ) -> CommandResult:
     """Parse and lint one blueprint; exits 3 where it could not be run."""
     from autoresearch.commands.wiring import parts
@@ -127,6 +125,8 @@ def check(
 
 def ask_for_blueprint() -> Path:
     """`run` without a blueprint on a terminal: make one by asking, and give its path."""
+    import typer
+
     output.remark("No blueprint was named; a few questions make one (Ctrl-C to leave).")
     path = Path(typer.prompt("File to write", default="experiment.md"))
     _write(path, _fields(path, _ask({})), force=False)
@@ -136,6 +136,8 @@ def ask_for_blueprint() -> Path:
 
 def _ask(values: dict[str, Any]) -> dict[str, Any]:
     answers = dict(values)
+    import typer
+
     for key, question in QUESTIONS:
         if not answers.get(key):
             answer = typer.prompt(question, default="./" if key == "codebase_dir" else "", show_default=False)

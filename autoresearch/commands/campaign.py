@@ -9,9 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.campaign_plan import unless_agreed
 from autoresearch.commands.campaign_view import changed, live_parts, stand_result, state_of
 from autoresearch.commands.live_line import live_line, new_lines
@@ -28,30 +26,30 @@ if TYPE_CHECKING:
     from autoresearch.records.campaign_records import CampaignDir
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any key of `autoresearch config schema`."),
+    Option("--set", metavar="KEY=VALUE", help="Any key of `autoresearch config schema`."),
 ]
 
 
 def start(
-    source: Annotated[str, typer.Argument(metavar="BLUEPRINT|CAMPAIGN.YAML", show_default=False)] = "",
-    count: Annotated[int, typer.Option(help="Stop after so many attempted ideas; the baseline is one.")] = 0,
-    deadline: Annotated[str, typer.Option(metavar="DURATION|TIME", help="Stop by then.")] = "",
-    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Limit of each run; beyond it, a failure.")] = "",
-    metric: Annotated[str, typer.Option(help="The objective, if not the blueprint's.")] = "",
-    proposer: Annotated[str, typer.Option(help="queue, grid, random, tpe, agent or hybrid.")] = "",
-    space: Annotated[str, typer.Option(metavar="YAML", help="What to search, as a file.")] = "",
-    queue: Annotated[str, typer.Option(metavar="PATH", help="A folder of blueprints, or a YAML list of ideas.")] = "",
-    parallel: Annotated[int, typer.Option(help="Runs at a time.")] = 0,
+    source: Annotated[str, Positional(metavar="BLUEPRINT|CAMPAIGN.YAML", show_default=False)] = "",
+    count: Annotated[int, Option(help="Stop after so many attempted ideas; the baseline is one.")] = 0,
+    deadline: Annotated[str, Option(metavar="DURATION|TIME", help="Stop by then.")] = "",
+    timeout: Annotated[str, Option(metavar="DURATION", help="Limit of each run; beyond it, a failure.")] = "",
+    metric: Annotated[str, Option(help="The objective, if not the blueprint's.")] = "",
+    proposer: Annotated[str, Option(help="queue, grid, random, tpe, agent or hybrid.")] = "",
+    space: Annotated[str, Option(metavar="YAML", help="What to search, as a file.")] = "",
+    queue: Annotated[str, Option(metavar="PATH", help="A folder of blueprints, or a YAML list of ideas.")] = "",
+    parallel: Annotated[int, Option(help="Runs at a time.")] = 0,
     launcher: Annotated[
-        str, typer.Option(metavar="TARGETS", help="Where: local:2, ssh:gpu1:4, slurm:8.", callback=target_named)
+        str, Option(metavar="TARGETS", help="Where: local:2, ssh:gpu1:4, slurm:8.", checked=target_named)
     ] = "",
-    gpus: Annotated[str, typer.Option(help="The pool: none, all, N, 0,1 or UUIDs.")] = "",
-    agent: Annotated[str, typer.Option(help="claude, codex, opencode, gemini, qwen, aider or command.")] = "",
+    gpus: Annotated[str, Option(help="The pool: none, all, N, 0,1 or UUIDs.")] = "",
+    agent: Annotated[str, Option(help="claude, codex, opencode, gemini, qwen, aider or command.")] = "",
     set_: Set = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; change nothing.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="All of the plan.")] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Return as soon as it runs.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the plan; change nothing.")] = False,
+    full: Annotated[bool, Option("--full", help="All of the plan.")] = False,
+    detach: Annotated[bool, Option("--detach", help="Return as soon as it runs.")] = False,
 ) -> CommandResult:
     """Start a campaign: print the plan, ask, then run ideas until a stop rule is met.
 

@@ -7,9 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.campaign import follow
 from autoresearch.commands.campaign_view import agent_lines, changed, known_idea, payload_of, state_of
 from autoresearch.commands.name_lookup import campaign_to_change
@@ -28,9 +26,9 @@ if TYPE_CHECKING:
     from autoresearch.core.metrics.objective import Objective
     from autoresearch.records.campaign_records import CampaignDir
 
-Name = Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)]
-OfCampaign = Annotated[str, typer.Option("--campaign")]
-Reason = Annotated[str, typer.Option(help="Why; goes into the journal.")]
+Name = Annotated[str, Positional(metavar="CAMPAIGN", show_default=False)]
+OfCampaign = Annotated[str, Option("--campaign")]
+Reason = Annotated[str, Option(help="Why; goes into the journal.")]
 MOST_CHARACTERS = 4000  # of what the agent is told
 RULES = ("count", "deadline", "target", "budget_gpu_hours", "budget_usd", "budget_tokens", "confirm_runs")
 _PAIR = re.compile(r"[A-Za-z_-]+=")  # the name of a campaign, or its directory, is none
@@ -40,7 +38,7 @@ def pause(
     campaign: Name = "",
     reason: Reason = "",
     before_edits: Annotated[
-        bool, typer.Option("--before-edits", help="Only hold code ideas back, for `campaign approve`.")
+        bool, Option("--before-edits", help="Only hold code ideas back, for `campaign approve`.")
     ] = False,
 ) -> CommandResult:
     """Begin nothing more; what runs goes on."""
@@ -52,7 +50,7 @@ def pause(
 
 def stop(
     campaign: Name = "",
-    drain: Annotated[bool, typer.Option("--drain", help="Let what runs finish first.")] = False,
+    drain: Annotated[bool, Option("--drain", help="Let what runs finish first.")] = False,
     reason: Reason = "",
 ) -> CommandResult:
     """Stop what runs now, record it, and end the campaign."""
@@ -61,8 +59,8 @@ def stop(
 
 def resume(
     campaign: Name = "",
-    detach: Annotated[bool, typer.Option("--detach")] = False,
-    yes: Annotated[bool, typer.Option("--yes", hidden=True)] = False,
+    detach: Annotated[bool, Option("--detach")] = False,
+    yes: Annotated[bool, Option("--yes", hidden=True)] = False,
 ) -> CommandResult:
     """Go on: after a pause, a crash of the controller, a reboot."""
     del yes  # the plan was agreed to when it began
@@ -91,7 +89,7 @@ def resume(
 
 
 def set_rules(
-    words: Annotated[list[str] | None, typer.Argument(metavar="[CAMPAIGN] KEY=VALUE...", show_default=False)] = None,
+    words: Annotated[list[str] | None, Positional(metavar="[CAMPAIGN] KEY=VALUE...", show_default=False)] = None,
 ) -> CommandResult:
     """Change the stop rules of a campaign, or confirm_runs; recorded. One that has ended goes on if it may."""
     from autoresearch.lab.campaign_setup import start_campaign
@@ -171,9 +169,9 @@ def _settled(campaign_dir: CampaignDir) -> None:
 
 
 def approve(
-    idea: Annotated[str, typer.Argument(metavar="IDEA", show_default=False)] = "",
+    idea: Annotated[str, Positional(metavar="IDEA", show_default=False)] = "",
     campaign: OfCampaign = "",
-    every: Annotated[bool, typer.Option("--all", help="Hold no code idea back any more.")] = False,
+    every: Annotated[bool, Option("--all", help="Hold no code idea back any more.")] = False,
 ) -> CommandResult:
     """Let a code idea be edited that waits for a person (`hold: true`, `pause --before-edits`), or one be built on and
     claimed whose result looked doubtful.
@@ -229,7 +227,7 @@ def _proposals(campaign_dir: CampaignDir, state: CampaignState) -> CommandResult
 
 
 def confirm(
-    ideas: Annotated[list[str] | None, typer.Argument(metavar="IDEA...", show_default=False)] = None,
+    ideas: Annotated[list[str] | None, Positional(metavar="IDEA...", show_default=False)] = None,
     campaign: OfCampaign = "",
 ) -> CommandResult:
     """Put ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best.

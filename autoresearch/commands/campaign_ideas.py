@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.campaign_control import MOST_CHARACTERS, Name, OfCampaign, Reason, ask
 from autoresearch.commands.campaign_view import changed, idea_named, known_idea, state_of
 from autoresearch.commands.name_lookup import campaign_to_change
@@ -19,16 +17,16 @@ from autoresearch.errors import ConflictError, NotFoundError, UsageError
 if TYPE_CHECKING:
     from autoresearch.records.campaign_records import CampaignDir
 
-Pairs = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A recipe key.")]
+Pairs = Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="A recipe key.")]
 
 
 def add(
     campaign: Name = "",
     set_: Pairs = None,
-    file: Annotated[str, typer.Option("--from", metavar="YAML", help="An entry, or a list of entries.")] = "",
-    sentence: Annotated[str, typer.Option(help="The idea in words.")] = "",
-    slug: Annotated[str, typer.Option(help="Its name.")] = "",
-    parent: Annotated[str, typer.Option(help="best, baseline, or an idea such as #7.")] = "",
+    file: Annotated[str, Option("--from", metavar="YAML", help="An entry, or a list of entries.")] = "",
+    sentence: Annotated[str, Option(help="The idea in words.")] = "",
+    slug: Annotated[str, Option(help="Its name.")] = "",
+    parent: Annotated[str, Option(help="best, baseline, or an idea such as #7.")] = "",
 ) -> CommandResult:
     """Add an idea to the queue of a campaign that runs."""
     from autoresearch.core.campaign.spec import CampaignPhase
@@ -79,11 +77,11 @@ def _refuse_entries(campaign_dir: CampaignDir, entries: list[Any], file: str) ->
 
 
 def fix(
-    idea: Annotated[str, typer.Argument(metavar="IDEA")],
+    idea: Annotated[str, Positional(metavar="IDEA")],
     campaign: OfCampaign = "",
     set_: Pairs = None,
-    file: Annotated[str, typer.Option("--from", metavar="YAML", help="An entry with files, patches, overrides.")] = "",
-    note: Annotated[str, typer.Option(help="What was repaired.")] = "",
+    file: Annotated[str, Option("--from", metavar="YAML", help="An entry with files, patches, overrides.")] = "",
+    note: Annotated[str, Option(help="What was repaired.")] = "",
 ) -> CommandResult:
     """Repair an idea that crashed: a follow-up commit on its branch, then the same idea again."""
     from autoresearch.core.controller.next_actions import unrepairable
@@ -108,7 +106,7 @@ def fix(
 
 
 def skip(
-    what: Annotated[str, typer.Argument(metavar="IDEA|TEXT", show_default=False)],
+    what: Annotated[str, Positional(metavar="IDEA|TEXT", show_default=False)],
     campaign: OfCampaign = "",
     reason: Reason = "",
 ) -> CommandResult:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import typer
-
 from autoresearch.commands import output
 from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.commands.wiring import parts as real_parts
@@ -46,7 +44,7 @@ def unless_agreed(
     if asking:
         output.say("the campaign (--full: all of it):")
         output.table(shown.rows)
-        return None if typer.confirm("Start it?", default=True) else CommandResult({})
+        return None if output.confirmed("Start it?") else CommandResult({})
     payload = {
         "campaign": proposed.spec.name,
         "state": "planned",

@@ -6,9 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, NotFoundError
@@ -25,8 +23,8 @@ _UNKNOWN: dict[str, Any] = {"state": "unknown", "attempted": 0, "count": None, "
 
 
 def status(
-    campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)] = "",
-    full: Annotated[bool, typer.Option("--full", help="Everything needed to take over, in at most 60 lines.")] = False,
+    campaign: Annotated[str, Positional(metavar="CAMPAIGN", show_default=False)] = "",
+    full: Annotated[bool, Option("--full", help="Everything needed to take over, in at most 60 lines.")] = False,
 ) -> CommandResult:
     """Where a campaign stands: attempted, remaining, best, what runs, what comes next."""
     from autoresearch.lab.campaign_setup import campaign_registry

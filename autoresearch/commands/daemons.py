@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from autoresearch.commands import Positional
 from autoresearch.commands.wiring import job_launcher
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import NotFoundError
@@ -19,7 +18,7 @@ from autoresearch.lab.runs import detached
 from autoresearch.runner.masking import clean_text
 
 
-def control_campaign(directory: Annotated[str, typer.Argument(metavar="DIR")]) -> int:
+def control_campaign(directory: Annotated[str, Positional(metavar="DIR")]) -> int:
     """Control a campaign until it is over (`campaign start` and `resume` call this in a session of its own)."""
     from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.records.campaign_records import LOG_ONLY, CampaignDir
@@ -62,7 +61,7 @@ class Speaker:
             pass  # the terminal is gone
 
 
-def follow(directory: Annotated[str, typer.Argument(metavar="DIRECTORY", show_default=False)]) -> int:
+def follow(directory: Annotated[str, Positional(metavar="DIRECTORY", show_default=False)]) -> int:
     """Follow every run of a target until there is none."""
     from autoresearch.core.run.json_record import from_record
     from autoresearch.core.run.targets import Target

@@ -14,9 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, output
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import EnvironmentUnusable
@@ -40,7 +38,7 @@ _OWN = "autoresearch init YOUR-PROJECT"
 
 
 def demo(
-    campaign: Annotated[bool, typer.Option("--campaign", help="A campaign of five ideas, and its report.")] = False,
+    campaign: Annotated[bool, Option("--campaign", help="A campaign of five ideas, and its report.")] = False,
 ) -> CommandResult:
     """Train a tiny policy with real GRPO on this machine's CPU, and show what is recorded of it.
 

@@ -7,9 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.layout import table_lines
 from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.notice_checks import look_at_notices
@@ -27,16 +25,16 @@ WIDTH = 80
 
 
 def doctor(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The project's directory, or a blueprint.")] = ".",
+    path: Annotated[str, Positional(metavar="PATH", help="The project's directory, or a blueprint.")] = ".",
     launcher: Annotated[
         str,
-        typer.Option(metavar="TARGETS", help="Ask these targets: slurm, ssh:gpu1 ...", callback=target_named),
+        Option(metavar="TARGETS", help="Ask these targets: slurm, ssh:gpu1 ...", checked=target_named),
     ] = "",
     canary: Annotated[
-        bool, typer.Option("--canary", help="Send each a job: does it find our files, and the interpreter?")
+        bool, Option("--canary", help="Send each a job: does it find our files, and the interpreter?")
     ] = False,
     notify: Annotated[
-        bool, typer.Option("--notify", help="Send a test to everyone in `notify:`; 6 if one failed.")
+        bool, Option("--notify", help="Send a test to everyone in `notify:`; 6 if one failed.")
     ] = False,
 ) -> CommandResult:
     """Check tmux, git, disk, GPUs and sandboxes on this host. Exits 6 where a run could not start."""

@@ -7,16 +7,14 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.layout import Whole
 from autoresearch.commands.output import CommandResult
 from autoresearch.errors import UsageError
 
 
 def show(
-    name: Annotated[str, typer.Argument(metavar="TOPIC", help="Without it: the list.")] = "",
+    name: Annotated[str, Positional(metavar="TOPIC", help="Without it: the list.")] = "",
 ) -> CommandResult:
     """Print one page of the skill, as it is for this version of the command."""
     from autoresearch import __version__
@@ -37,11 +35,11 @@ def show(
 
 
 def install(
-    scope: Annotated[str, typer.Option(help="project (for all who work on it) or user (all projects).")] = "project",
-    agents: Annotated[list[str] | None, typer.Option("--agent", metavar="NAME", help="Link it for these.")] = None,
-    copy: Annotated[bool, typer.Option("--copy", help="Copies instead of links.")] = False,
-    directory: Annotated[str, typer.Option("--dir", metavar="DIR", help="Of the project, or the home.")] = "",
-    allow: Annotated[bool, typer.Option("--allow", help="Let Claude Code type our commands, in its settings.")] = False,
+    scope: Annotated[str, Option(help="project (for all who work on it) or user (all projects).")] = "project",
+    agents: Annotated[list[str] | None, Option("--agent", metavar="NAME", help="Link it for these.")] = None,
+    copy: Annotated[bool, Option("--copy", help="Copies instead of links.")] = False,
+    directory: Annotated[str, Option("--dir", metavar="DIR", help="Of the project, or the home.")] = "",
+    allow: Annotated[bool, Option("--allow", help="Let Claude Code type our commands, in its settings.")] = False,
 ) -> CommandResult:
     """Write the skill to .agents/skills, with a link for Claude Code; safe to repeat."""
     from autoresearch.lab import skill
@@ -95,7 +93,7 @@ def _root(scope: str, directory: str) -> Path:
 
 def mcp(
     print_config: Annotated[
-        str, typer.Option(metavar="CLIENT", help="How to register it: claude, codex, gemini, opencode, cursor, json.")
+        str, Option(metavar="CLIENT", help="How to register it: claude, codex, gemini, opencode, cursor, json.")
     ] = "",
 ) -> CommandResult | int:
     """Serve this machine's runs to a coding agent, outside of its sandbox; it ends with its stdin."""

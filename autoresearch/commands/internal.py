@@ -9,9 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import host_services
 from autoresearch.commands.wiring import parts as real_parts
@@ -24,10 +22,10 @@ if TYPE_CHECKING:
     from autoresearch.core.run.trainer import Trainer
     from autoresearch.records.recorded_run import RecordedRun
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", show_default=False)]
+RunArgument = Annotated[str, Positional(metavar="RUN", show_default=False)]
 
 
-def before_training(run_dir: Annotated[Path, typer.Argument(show_default=False)]) -> int:
+def before_training(run_dir: Annotated[Path, Positional(show_default=False)]) -> int:
     """See that the worktree holds the run's commit, and note what `prepare:` has changed in it."""
     from autoresearch.lab.ideas import worktree_check
     from autoresearch.records.recorded_run import RecordedRun
@@ -39,10 +37,10 @@ def before_training(run_dir: Annotated[Path, typer.Argument(show_default=False)]
 
 
 def evaluation_place(
-    path: Annotated[Path, typer.Argument(show_default=False)],
-    repository: Annotated[Path, typer.Option(show_default=False)],
-    commit: Annotated[str, typer.Option(show_default=False)],
-    include: Annotated[list[str] | None, typer.Option(show_default=False)] = None,
+    path: Annotated[Path, Positional(show_default=False)],
+    repository: Annotated[Path, Option(show_default=False)],
+    commit: Annotated[str, Option(show_default=False)],
+    include: Annotated[list[str] | None, Option(show_default=False)] = None,
 ) -> int:
     """Leave exactly the files of a commit there, whatever a run may have done to them."""
     from autoresearch.lab.ideas.worktree_paths import make_place

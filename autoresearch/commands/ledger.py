@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.campaign_view import state_of
 from autoresearch.commands.layout import Column, Whole, columns, cut, grid
 from autoresearch.commands.output import CommandResult, TableRows
@@ -26,11 +24,11 @@ NOTE_MOST = 700  # characters of what may be said of an idea that has a claim
 
 
 def show(
-    run: Annotated[str, typer.Argument(metavar="RUN|TSV", help="A run in it, its campaign, or its file.")] = "last",
-    style: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "table",
-    last: Annotated[int, typer.Option(help="So many last rows.")] = output.MAX_LINES,
+    run: Annotated[str, Positional(metavar="RUN|TSV", help="A run in it, its campaign, or its file.")] = "last",
+    style: Annotated[str, Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "table",
+    last: Annotated[int, Option(help="So many last rows.")] = output.MAX_LINES,
     out: Annotated[
-        str, typer.Option(metavar="PATH", help="All of it for other tools: .csv, .parquet, or a TensorBoard directory.")
+        str, Option(metavar="PATH", help="All of it for other tools: .csv, .parquet, or a TensorBoard directory.")
     ] = "",
 ) -> CommandResult:
     """The rows of the ledger that a run is in."""

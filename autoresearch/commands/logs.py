@@ -9,9 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.name_lookup import resolve
 from autoresearch.commands.output import CommandResult, LogLine
 from autoresearch.commands.run_view import event_line, grown, repair_line
@@ -33,13 +31,13 @@ MOST_TAIL = 40
 
 
 def logs(
-    run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
-    tail: Annotated[int, typer.Option(help="So many last lines.")] = output.MAX_LINES,
-    grep: Annotated[str, typer.Option(metavar="REGEX", help="Only lines that match; the newest --tail of them.")] = "",
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run is over.")] = False,
-    out: Annotated[str, typer.Option(metavar="FILE", help="Write to a file instead.")] = "",
-    events: Annotated[bool, typer.Option("--events", help="The events of the run instead of its log.")] = False,
-    since: Annotated[int, typer.Option(help="With --events: only those after this number.")] = 0,
+    run: Annotated[str, Positional(metavar="RUN")] = "last",
+    tail: Annotated[int, Option(help="So many last lines.")] = output.MAX_LINES,
+    grep: Annotated[str, Option(metavar="REGEX", help="Only lines that match; the newest --tail of them.")] = "",
+    follow: Annotated[bool, Option("-f", "--follow", help="Go on until the run is over.")] = False,
+    out: Annotated[str, Option(metavar="FILE", help="Write to a file instead.")] = "",
+    events: Annotated[bool, Option("--events", help="The events of the run instead of its log.")] = False,
+    since: Annotated[int, Option(help="With --events: only those after this number.")] = 0,
 ) -> CommandResult:
     """The log of a run: the tail, a search, or followed live. Escapes are stripped, secrets masked."""
     if tail < 0:
@@ -125,7 +123,7 @@ def _matching(log: Path, pattern: str, limit: int) -> list[str]:
 
 
 def note(
-    words: Annotated[list[str] | None, typer.Argument(metavar="RUN|CAMPAIGN TEXT", show_default=False)] = None,
+    words: Annotated[list[str] | None, Positional(metavar="RUN|CAMPAIGN TEXT", show_default=False)] = None,
 ) -> CommandResult:
     """Add a line to the experiment log of a run, or tell the agent of a campaign something for its next turn.
 
@@ -155,11 +153,11 @@ def note(
 
 
 def explain(
-    run: Annotated[str, typer.Argument(metavar="RUN|FILE", show_default=False, help="A run, or any log.")] = "",
-    log: Annotated[str, typer.Option("--log", metavar="FILE", hidden=True)] = "",
-    trainer: Annotated[str, typer.Option(metavar="NAME", help="Whose log lines and settings to expect.")] = "",
-    digest: Annotated[bool, typer.Option(help="Each process's first exception, kills, the last step.")] = False,
-    tail: Annotated[int, typer.Option(help="Last lines of the log to add.")] = 8,
+    run: Annotated[str, Positional(metavar="RUN|FILE", show_default=False, help="A run, or any log.")] = "",
+    log: Annotated[str, Option("--log", metavar="FILE", hidden=True)] = "",
+    trainer: Annotated[str, Option(metavar="NAME", help="Whose log lines and settings to expect.")] = "",
+    digest: Annotated[bool, Option(help="Each process's first exception, kills, the last step.")] = False,
+    tail: Annotated[int, Option(help="Last lines of the log to add.")] = 8,
 ) -> CommandResult:
     """Why a run ended: its class with the line that proves it, hung or exited, what to try."""
     if run and log:  # the option is of before a file could be named in place of a run

@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.layout import WIDEST, Column, columns, grid
 from autoresearch.commands.output import CommandResult
 from autoresearch.core.text.numbers import counted
@@ -30,17 +28,17 @@ WIDE = 30
 
 
 def metrics(
-    run: Annotated[str, typer.Argument(metavar="RUN|FILE", show_default=False, help="A run, or any log.")] = "",
-    log: Annotated[str, typer.Option("--log", metavar="FILE", hidden=True)] = "",
-    trainer: Annotated[str, typer.Option(help="Whose log it is; else its lines say.")] = "",
+    run: Annotated[str, Positional(metavar="RUN|FILE", show_default=False, help="A run, or any log.")] = "",
+    log: Annotated[str, Option("--log", metavar="FILE", hidden=True)] = "",
+    trainer: Annotated[str, Option(help="Whose log it is; else its lines say.")] = "",
     source: Annotated[
         str,
-        typer.Option(help="console jsonl dict_lines swarm_val tensorboard trainer_state wandb swanlab, or a path."),
+        Option(help="console jsonl dict_lines swarm_val tensorboard trainer_state wandb swanlab, or a path."),
     ] = "",
-    metric: Annotated[str, typer.Option(help="A key or an expression, instead of the run's objective.")] = "",
-    key: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Only these metrics (a glob).")] = None,
-    last: Annotated[int, typer.Option(help="Only the newest N steps and validations.")] = 0,
-    out: Annotated[str, typer.Option(metavar="FILE", help="Write a table: .csv, .tsv, .jsonl, .parquet.")] = "",
+    metric: Annotated[str, Option(help="A key or an expression, instead of the run's objective.")] = "",
+    key: Annotated[list[str] | None, Option(metavar="PATTERN", help="Only these metrics (a glob).")] = None,
+    last: Annotated[int, Option(help="Only the newest N steps and validations.")] = 0,
+    out: Annotated[str, Option(metavar="FILE", help="Write a table: .csv, .tsv, .jsonl, .parquet.")] = "",
 ) -> CommandResult:
     """Metrics by step, validations, and the source that was believed."""
     from autoresearch.lab.results import frames

@@ -6,8 +6,6 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-import typer
-
 from autoresearch.commands import output
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
@@ -105,10 +103,9 @@ def _campaign(name: str, parts: Parts) -> CampaignDir | None:
         return None
 
 
-def target_named(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
+def target_named(value: str) -> str:
     """What was typed after `--launcher`. UsageError for nothing: an unset variable names no host."""
-    source = context.get_parameter_source(option.name or "")
-    if not value.strip() and source is not None and source.name == "COMMANDLINE":
+    if not value.strip():
         raise UsageError(
             "flag --launcher: no target is named",
             hint="write targets like `local:2, ssh:gpu1:4, slurm:8`, or leave the flag out",

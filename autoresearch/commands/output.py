@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import typer
-
+from autoresearch.commands import Option
 from autoresearch.commands.layout import (
     WIDEST,
     Whole,
@@ -88,7 +87,7 @@ class CommandResult:
 
 
 def with_json(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command as typer is given it: with `--json`, and its result is printed."""
+    """A command as the front door calls it: with `--json`, and its result is printed."""
 
     @functools.wraps(command)
     def run(*, as_json: bool = False, **options: Any) -> int:
@@ -100,11 +99,10 @@ def with_json(command: Callable[..., Any]) -> Callable[..., Any]:
     option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
     parameters = [*own.parameters.values(), option]
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
 
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")]
+Json = Annotated[bool, Option("--json", help="One JSON object, for programs.")]
 
 
 def show(command_result: CommandResult) -> int:
@@ -303,6 +301,13 @@ def table(rows: Sequence[Sequence[str]]) -> None:
     cells = [[from_here(clean_text(cell)) for cell in row] for row in rows]
     for line in table_lines(cells, columns() if terminal else WIDEST):
         _write(painted(line) if colour else line)
+
+
+def confirmed(question: str) -> bool:
+    """What a person at the keyboard says; Enter is a yes."""
+    import typer
+
+    return typer.confirm(question, default=True)
 
 
 def at_terminal() -> bool:

@@ -9,9 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.layout import Whole
 from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.core.text.durations import parse_duration, spoken
@@ -29,11 +27,11 @@ MOST_KEPT_LINES = 8
 
 
 def init(
-    directory: Annotated[str, typer.Argument(metavar="DIR")] = ".",
-    command: Annotated[str, typer.Option(help="How it is trained, if not by train.py, main.py or run.sh.")] = "",
-    metric: Annotated[str, typer.Option(help="The objective; by default, what the script prints last.")] = "",
+    directory: Annotated[str, Positional(metavar="DIR")] = ".",
+    command: Annotated[str, Option(help="How it is trained, if not by train.py, main.py or run.sh.")] = "",
+    metric: Annotated[str, Option(help="The objective; by default, what the script prints last.")] = "",
     try_: Annotated[
-        str, typer.Option("--try", metavar="DURATION", help="Run it so long where its text does not name the metric.")
+        str, Option("--try", metavar="DURATION", help="Run it so long where its text does not name the metric.")
     ] = "",
 ) -> CommandResult:
     """Write autoresearch.yaml, a blueprint of the training script, and a campaign.yaml that varies what it takes.
@@ -139,7 +137,7 @@ def first_commit(root: Path, *, asking: bool) -> None:
     found = checkout.locate(root)
     if not isinstance(found, checkout.NoCheckout) or found.remedy != checkout.INIT or root == Path.home():
         return
-    if asking and not typer.confirm(f"A campaign keeps each idea on a git branch; `git init` in {root}?", default=True):
+    if asking and not output.confirmed(f"A campaign keeps each idea on a git branch; `git init` in {root}?"):
         return
     commit, left_out = begin_repository(root)
     left = f"; left out: {', '.join(map(str, left_out[:5]))}" if left_out else ""
@@ -214,6 +212,8 @@ def _blueprint_file(
 
 
 def _answer(question: str, default: str) -> str:
+    import typer
+
     return str(typer.prompt(question, default=default, show_default=bool(default))).strip()
 
 
@@ -268,7 +268,7 @@ def show() -> CommandResult:
 
 def schema(
     name: Annotated[
-        str, typer.Argument(help="Of campaign, idea, autoresearch, notes or blueprint.", show_default=False)
+        str, Positional(help="Of campaign, idea, autoresearch, notes or blueprint.", show_default=False)
     ] = "",
 ) -> CommandResult:
     """The keys of campaign.yaml (which `campaign --set` takes too) and of autoresearch.yaml: type, default, meaning.
@@ -337,8 +337,8 @@ def _target_words(one: dict[str, Any]) -> str:
 
 
 def clean(
-    yes: Annotated[bool, typer.Option("--yes", help="Remove it; otherwise it is only listed.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="Of all projects of this account.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Remove it; otherwise it is only listed.")] = False,
+    every: Annotated[bool, Option("--all", help="Of all projects of this account.")] = False,
 ) -> CommandResult:
     """Remove worktrees, ended tmux sessions and caches of campaigns and runs of this project that are over.
 

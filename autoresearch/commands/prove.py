@@ -6,9 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.campaign import Set, begun, follow
 from autoresearch.commands.campaign_control import resume
 from autoresearch.commands.campaign_plan import unless_agreed
@@ -30,19 +28,19 @@ _USAGE = "autoresearch prove HEAD --against main -- python train.py"
 
 
 def prove(
-    words: Annotated[list[str] | None, typer.Argument(metavar="[REVISION] [-- COMMAND...]", show_default=False)] = None,
-    against: Annotated[str, typer.Option(metavar="REVISION", help="What it is compared with.")] = "",
-    metric: Annotated[str, typer.Option(help="The number that counts, if it is not found.")] = "",
-    at_least: Annotated[str, typer.Option(metavar="GAIN", help="It has to exceed this: 0.02, or 0.5%.")] = "",
-    budget: Annotated[str, typer.Option(metavar="DURATION", help="Time that it may take in all.")] = "",
+    words: Annotated[list[str] | None, Positional(metavar="[REVISION] [-- COMMAND...]", show_default=False)] = None,
+    against: Annotated[str, Option(metavar="REVISION", help="What it is compared with.")] = "",
+    metric: Annotated[str, Option(help="The number that counts, if it is not found.")] = "",
+    at_least: Annotated[str, Option(metavar="GAIN", help="It has to exceed this: 0.02, or 0.5%.")] = "",
+    budget: Annotated[str, Option(metavar="DURATION", help="Time that it may take in all.")] = "",
     launcher: Annotated[
-        str, typer.Option(metavar="TARGETS", help="Where: local:2, ssh:gpu1:4, slurm:8.", callback=target_named)
+        str, Option(metavar="TARGETS", help="Where: local:2, ssh:gpu1:4, slurm:8.", checked=target_named)
     ] = "",
-    gpus: Annotated[str, typer.Option(help="The pool: none, all, N, 0,1 or UUIDs.")] = "",
+    gpus: Annotated[str, Option(help="The pool: none, all, N, 0,1 or UUIDs.")] = "",
     set_: Set = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; change nothing.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="All of the plan.")] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Return as soon as it runs.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the plan; change nothing.")] = False,
+    full: Annotated[bool, Option("--full", help="All of the plan.")] = False,
+    detach: Annotated[bool, Option("--detach", help="Return as soon as it runs.")] = False,
 ) -> CommandResult:
     """Tell whether one version of the code, or one command, is better than another, by fresh runs of both.
 
@@ -120,10 +118,10 @@ def _proof_result(campaign_dir: CampaignDir) -> CommandResult:
 
 
 def audit(
-    ledger: Annotated[str, typer.Argument(metavar="LEDGER [-- COMMAND...]", show_default=False)],
-    command: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
-    metric: Annotated[str, typer.Option(help="The column that counts, if the verdicts do not show it.")] = "",
-    direction: Annotated[str, typer.Option(help="maximize or minimize.")] = "",
+    ledger: Annotated[str, Positional(metavar="LEDGER [-- COMMAND...]", show_default=False)],
+    command: Annotated[list[str] | None, Positional(hidden=True)] = None,
+    metric: Annotated[str, Option(help="The column that counts, if the verdicts do not show it.")] = "",
+    direction: Annotated[str, Option(help="maximize or minimize.")] = "",
 ) -> CommandResult:
     """Read the ledger of another loop: how much of it noise alone would give, and what is worth being proved.
 

@@ -14,9 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, output
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.overview import OverviewFilter
@@ -45,13 +43,13 @@ LOG_S = 0.5  # between two looks at a log that is open
 
 def queue(
     target: Annotated[
-        str, typer.Option(metavar="TARGET", help="Only runs there: local, slurm, ssh:gpu1, a name.")
+        str, Option(metavar="TARGET", help="Only runs there: local, slurm, ssh:gpu1, a name.")
     ] = "",
-    campaign: Annotated[str, typer.Option(metavar="NAME", help="Only runs of this campaign.")] = "",
-    state: Annotated[str, typer.Option(metavar="STATE,...", help="Only runs in these states.")] = "",
-    last: Annotated[int, typer.Option(metavar="N", help="With so many of the last runs that ended.")] = 0,
-    limit: Annotated[int, typer.Option(metavar="N", help="Rows of the static form; 0: all.")] = output.MAX_LINES,
-    once: Annotated[bool, typer.Option("--once", hidden=True)] = False,
+    campaign: Annotated[str, Option(metavar="NAME", help="Only runs of this campaign.")] = "",
+    state: Annotated[str, Option(metavar="STATE,...", help="Only runs in these states.")] = "",
+    last: Annotated[int, Option(metavar="N", help="With so many of the last runs that ended.")] = 0,
+    limit: Annotated[int, Option(metavar="N", help="Rows of the static form; 0: all.")] = output.MAX_LINES,
+    once: Annotated[bool, Option("--once", hidden=True)] = False,
 ) -> CommandResult | int:
     """One screen over all launchers: runs, states, step, metric, GPU, time left; logs, stop, attach by a key."""
     states = [word.strip() for word in state.split(",") if word.strip()]

@@ -11,9 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.layout import WIDEST, Column, Whole, columns, grid
 from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.output import CommandResult, LogLine
@@ -30,11 +28,11 @@ CAVEATS = 9  # for people
 
 
 def report(
-    name: Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)] = "",
+    name: Annotated[str, Positional(metavar="CAMPAIGN", show_default=False)] = "",
     serve: Annotated[
-        bool, typer.Option("--serve", help="Serve a campaign's page live; unnamed: all of this project.")
+        bool, Option("--serve", help="Serve a campaign's page live; unnamed: all of this project.")
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Of --serve, on 127.0.0.1; by default a free one.")] = 0,
+    port: Annotated[int, Option(min=0, max=65535, help="Of --serve, on 127.0.0.1; by default a free one.")] = 0,
 ) -> CommandResult | int:
     """Write the report of a campaign: report.md, report.html, progress.png.
 
@@ -111,8 +109,8 @@ def _serve(name: str, port: int) -> int:
 
 
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", show_default=False, help="Run id, slug, CAMPAIGN:INDEX[.N].")],
-    b: Annotated[str, typer.Argument(metavar="B", show_default=False)],
+    a: Annotated[str, Positional(metavar="A", show_default=False, help="Run id, slug, CAMPAIGN:INDEX[.N].")],
+    b: Annotated[str, Positional(metavar="B", show_default=False)],
 ) -> CommandResult:
     """Compare two runs: metrics, recipe by key, code, environment, limits."""
     from autoresearch.lab.results import row_lookup
@@ -205,10 +203,10 @@ def _or(value: object) -> str:
 
 
 def repro(
-    row: Annotated[str, typer.Argument(metavar="ROW", show_default=False, help="Run id, slug, CAMPAIGN:INDEX[.N].")],
-    run: Annotated[bool, typer.Option("--run", help="Launch it as a new run.")] = False,
+    row: Annotated[str, Positional(metavar="ROW", show_default=False, help="Run id, slug, CAMPAIGN:INDEX[.N].")],
+    run: Annotated[bool, Option("--run", help="Launch it as a new run.")] = False,
     launcher: Annotated[
-        str, typer.Option(metavar="TARGET", help="Where it goes with --run.", callback=target_named)
+        str, Option(metavar="TARGET", help="Where it goes with --run.", checked=target_named)
     ] = "",
 ) -> CommandResult:
     """Check a row's commit out again and print what to type; with --run, launch it."""

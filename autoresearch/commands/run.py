@@ -9,9 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.notice_checks import warn_of_recipients
 from autoresearch.commands.output import CommandResult, TableRows
@@ -29,25 +27,25 @@ from autoresearch.records.rundir import RunDir
 
 
 def run(
-    blueprint: Annotated[str, typer.Argument(metavar="BLUEPRINT", show_default=False)] = "",
-    command: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND...]", show_default=False)] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Return as soon as it runs.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; where there is no blueprint, write it.")] = False,
-    first_step_timeout: Annotated[str, typer.Option(metavar="DURATION", help="Limit to the first step; strict.")] = "",
-    max_time: Annotated[str, typer.Option(metavar="DURATION", help="Limit in all.")] = "",
-    stall_timeout: Annotated[str, typer.Option(metavar="DURATION", help="End it when no event came for so long.")] = "",
-    grace: Annotated[str, typer.Option(metavar="DURATION", help="Between TERM and KILL.")] = "",
-    trainer: Annotated[str, typer.Option(help="Trainer, if the command does not show it.")] = "",
+    blueprint: Annotated[str, Positional(metavar="BLUEPRINT", show_default=False)] = "",
+    command: Annotated[list[str] | None, Positional(metavar="[-- COMMAND...]", show_default=False)] = None,
+    detach: Annotated[bool, Option("--detach", help="Return as soon as it runs.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Say what would happen; change nothing.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Do not ask; where there is no blueprint, write it.")] = False,
+    first_step_timeout: Annotated[str, Option(metavar="DURATION", help="Limit to the first step; strict.")] = "",
+    max_time: Annotated[str, Option(metavar="DURATION", help="Limit in all.")] = "",
+    stall_timeout: Annotated[str, Option(metavar="DURATION", help="End it when no event came for so long.")] = "",
+    grace: Annotated[str, Option(metavar="DURATION", help="Between TERM and KILL.")] = "",
+    trainer: Annotated[str, Option(help="Trainer, if the command does not show it.")] = "",
     launcher: Annotated[
         str,
-        typer.Option(metavar="TARGET", help="Where: local, slurm, ray, ssh:HOST, a name.", callback=target_named),
+        Option(metavar="TARGET", help="Where: local, slurm, ray, ssh:HOST, a name.", checked=target_named),
     ] = "",
-    interactive: Annotated[bool, typer.Option("--interactive", help="Slurm: in one allocation that is kept.")] = False,
-    gpus: Annotated[str, typer.Option(help="GPUs to lease: none, all, N, 0,1 or UUIDs.")] = "",
-    no_gpu_check: Annotated[bool, typer.Option("--no-gpu-check", help="Though too few GPUs are seen.")] = False,
-    fix_of: Annotated[str, typer.Option(metavar="RUN", help="A repaired rerun of RUN, on its branch.")] = "",
-    note: Annotated[str, typer.Option(help="What was repaired; goes into the experiment log.")] = "",
+    interactive: Annotated[bool, Option("--interactive", help="Slurm: in one allocation that is kept.")] = False,
+    gpus: Annotated[str, Option(help="GPUs to lease: none, all, N, 0,1 or UUIDs.")] = "",
+    no_gpu_check: Annotated[bool, Option("--no-gpu-check", help="Though too few GPUs are seen.")] = False,
+    fix_of: Annotated[str, Option(metavar="RUN", help="A repaired rerun of RUN, on its branch.")] = "",
+    note: Annotated[str, Option(help="What was repaired; goes into the experiment log.")] = "",
 ) -> CommandResult:
     """Run one blueprint in an ajet_* tmux session, watched, limited, measured and recorded.
 
@@ -86,7 +84,7 @@ def run(
         if dry_run or plan.exit_code:
             return plan
         output.show(plan)
-        if not typer.confirm("Start it?", default=True):
+        if not output.confirmed("Start it?"):
             return CommandResult({})
     with output.interruption_reported():
         started = begin(experiment)

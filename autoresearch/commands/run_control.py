@@ -6,9 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.name_lookup import campaign_instead
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.run_view import outcome_result
@@ -25,10 +23,10 @@ ALONE = 3
 
 
 def stop(
-    run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
-    drain: Annotated[bool, typer.Option("--drain", help="Let it finish its current step.")] = False,
-    reason: Annotated[str, typer.Option(help="Why; goes into the records. Needed without a terminal.")] = "",
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for the end.")] = False,
+    run: Annotated[str, Positional(metavar="RUN")] = "last",
+    drain: Annotated[bool, Option("--drain", help="Let it finish its current step.")] = False,
+    reason: Annotated[str, Option(help="Why; goes into the records. Needed without a terminal.")] = "",
+    no_wait: Annotated[bool, Option("--no-wait", help="Do not wait for the end.")] = False,
 ) -> CommandResult:
     """End a run: its whole process tree, TERM, grace, KILL; then its records are written.
 
@@ -97,8 +95,8 @@ def _closed(outcome: Outcome, parts: Parts) -> CommandResult:
 
 
 def attach(
-    run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
-    server: Annotated[bool, typer.Option("--server", help="The swarm server's session instead.")] = False,
+    run: Annotated[str, Positional(metavar="RUN")] = "last",
+    server: Annotated[bool, Option("--server", help="The swarm server's session instead.")] = False,
 ) -> CommandResult | int:
     """Attach this terminal to the tmux session of a run; without a terminal, print the line to type."""
     from autoresearch.records import order_file

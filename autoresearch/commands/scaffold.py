@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from autoresearch.commands import Option, Positional
 from autoresearch.commands.output import CommandResult
 from autoresearch.core.blueprint.fields import limit
 from autoresearch.core.run.scaffold import Endpoint, HasScaffold, ScaffoldOptions, Templates
@@ -19,23 +18,23 @@ KEYS = (
     *("model", "swarm_url", "eval_dataset", "prompt_column", "answer_column", "id_column", "agent_timeout"),
     *("judge_base_url", "judge_api_key_env", "python"),
 )
-BASE_URL = Annotated[str, typer.Option("--base-url", metavar="URL", help="Try an episode against this endpoint.")]
-KEY_ENV = Annotated[str, typer.Option("--api-key-env", metavar="NAME", help="The variable that holds its key.")]
+BASE_URL = Annotated[str, Option("--base-url", metavar="URL", help="Try an episode against this endpoint.")]
+KEY_ENV = Annotated[str, Option("--api-key-env", metavar="NAME", help="The variable that holds its key.")]
 
 
 def blackbox(
-    directory: Annotated[str, typer.Argument(metavar="DIR", show_default=False)],
-    agent_command: Annotated[str, typer.Option(help="What runs the agent, with {prompt}, {base_url}, {workdir} ...")],
-    dataset: Annotated[str, typer.Option(metavar="FILE", help="JSON lines or CSV.")],
-    reward: Annotated[str, typer.Option(help="exact, regex[:PATTERN], command:..., FILE.py:function")] = "",
-    judge_model: Annotated[str, typer.Option(help="Have this model judge the answers.")] = "",
+    directory: Annotated[str, Positional(metavar="DIR", show_default=False)],
+    agent_command: Annotated[str, Option(help="What runs the agent, with {prompt}, {base_url}, {workdir} ...")],
+    dataset: Annotated[str, Option(metavar="FILE", help="JSON lines or CSV.")],
+    reward: Annotated[str, Option(help="exact, regex[:PATTERN], command:..., FILE.py:function")] = "",
+    judge_model: Annotated[str, Option(help="Have this model judge the answers.")] = "",
     base_url: BASE_URL = "",
     api_key_env: KEY_ENV = "",
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=f"One of {', '.join(KEYS)}.")
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help=f"One of {', '.join(KEYS)}.")
     ] = None,
-    no_check: Annotated[bool, typer.Option("--no-check", help="Write the files and run none of them.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    no_check: Annotated[bool, Option("--no-check", help="Write the files and run none of them.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace files that are there.")] = False,
 ) -> CommandResult:
     """Render the files of AgentJet's train-complex-blackbox skill for an agent, and check that they work."""
     from autoresearch.core.keys import ValueType
@@ -68,9 +67,9 @@ def blackbox(
 
 
 def check(
-    directory: Annotated[str, typer.Argument(metavar="DIR", show_default=False)],
-    item: Annotated[str, typer.Option(metavar="ID", help="Of the dataset; default: the first.")] = "",
-    python: Annotated[str, typer.Option(hidden=True)] = "",
+    directory: Annotated[str, Positional(metavar="DIR", show_default=False)],
+    item: Annotated[str, Option(metavar="ID", help="Of the dataset; default: the first.")] = "",
+    python: Annotated[str, Option(hidden=True)] = "",
     base_url: BASE_URL = "",
     api_key_env: KEY_ENV = "",
 ) -> CommandResult:

@@ -6,9 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from autoresearch.commands import output
+from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.live_line import live_line
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.run_view import (
@@ -43,8 +41,8 @@ UNTIL_STEPS = ("tail", "newest_output")  # on a tick only where there is somethi
 
 
 def status(
-    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)] = "",
-    as_exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 6 if a run cannot be recorded.")] = False,
+    run: Annotated[str, Positional(metavar="RUN", show_default=False)] = "",
+    as_exit_code: Annotated[bool, Option("--exit-code", help="Exit 6 if a run cannot be recorded.")] = False,
 ) -> CommandResult:
     """What a run, or every living run, is doing right now; after a crash or a reboot, the dead are recorded first."""
     parts = real_parts()
@@ -136,16 +134,16 @@ def _all(parts: Parts, *, as_exit_code: bool) -> CommandResult:
 
 def wait(
     name: Annotated[
-        str, typer.Argument(metavar="RUN|CAMPAIGN", show_default="a campaign that lives, else the last run")
+        str, Positional(metavar="RUN|CAMPAIGN", show_default="a campaign that lives, else the last run")
     ] = "",
     seconds: Annotated[
-        str, typer.Option("--for", metavar="DURATION", help="Return after so long at the latest.")
+        str, Option("--for", metavar="DURATION", help="Return after so long at the latest.")
     ] = "100s",
-    since: Annotated[int, typer.Option(help="Return at once for events, rows or records after this number.")] = -1,
+    since: Annotated[int, Option(help="Return at once for events, rows or records after this number.")] = -1,
     tail: Annotated[
-        int | None, typer.Option(help="Lines of a run's log to add.", show_default="5, with --json none on a tick")
+        int | None, Option(help="Lines of a run's log to add.", show_default="5, with --json none on a tick")
     ] = None,
-    as_exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 0: still running, 1: ended.")] = False,
+    as_exit_code: Annotated[bool, Option("--exit-code", help="Exit 0: still running, 1: ended.")] = False,
 ) -> CommandResult:
     """Wait for a run or a campaign. Exits 0 whenever it could answer.
 
