@@ -17,9 +17,11 @@ _CLASSES = {
     "gemini": "Gemini",
     "qwen": "Qwen",
     "aider": "Aider",
+    "acp": "Acp",
     "command": "CommandAgent",
 }
 NAMES = tuple(_CLASSES)
+PROGRAMS = tuple(name for name in NAMES if name not in ("acp", "command"))  # the others run what they are told
 
 
 def make_agent(chosen: Chosen) -> Agent:
@@ -39,7 +41,7 @@ PLUGINS = PluginGroup("agents", make_agent, NAMES, make=_checked)
 def researcher(name: str, chosen: Chosen) -> Agent:
     """The agent of that name.
 
-    Raises UsageError for an unknown one, and for a template of `command` that cannot be used.
+    Raises UsageError for an unknown one, and for a template of `acp` or `command` that cannot be used.
     """
     known_as = name.strip().lower()
     if known_as in _CLASSES:
@@ -57,5 +59,5 @@ def researcher(name: str, chosen: Chosen) -> Agent:
 
 def others(agent: Agent, chosen: Chosen) -> list[Agent]:
     """Every other agent that has a program of its own, plug-ins included."""
-    ours = [researcher(name, chosen) for name in NAMES if name not in (agent.name, "command")]
+    ours = [researcher(name, chosen) for name in PROGRAMS if name != agent.name]
     return [*ours, *(make(chosen) for name, make in PLUGINS.usable().items() if name != agent.name)]

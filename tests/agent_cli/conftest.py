@@ -30,7 +30,8 @@ def make() -> Making:
     """`make("codex", model="m")`: the researcher of that name, with a template where it needs one."""
 
     def making(name: str, **chosen: Any) -> Agent:
-        given = {"template": TEMPLATE, **chosen} if name == "command" else chosen
+        templates = {"command": TEMPLATE, "acp": ("opencode", "acp")}
+        given = {"template": templates[name], **chosen} if name in templates else chosen
         return researcher(name, Chosen(**given))
 
     return making

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.real
 NAMES = ("claude", "codex", "opencode", "gemini", "qwen", "aider")
+ACP = {"opencode acp": ("acp",), "gemini --acp": ("--acp", "--skip-trust"), "qwen --acp": ("--acp",)}  # the same agents
 EDIT = ({"read": "train.py"}, {"edit": {"path": "train.py", "old": "lr = 1", "new": "lr = 2"}}, {"text": "It is 2."})
 LONG = "Set lr to 2 in train.py\n" + "and mind this line of the briefing\n" * 4500  # 157 kB: no argument holds that
 SCHEMA = {
@@ -74,14 +75,18 @@ def real(agent_home: Callable[[str], AgentHome], agent_repo: Path, tmp_path: Pat
     """`real("codex")`; without its own sandbox, which does not work everywhere, unless `sandbox=True`."""
 
     def make(name: str, *, sandbox: bool = False) -> Real:
-        home = agent_home(name)
+        home = agent_home(name.partition(" ")[0])
+        if name in ACP:
+            template = (home.program, *ACP[name])
+            chosen = Chosen(model=home.model, template=template, outside=not sandbox)
+            return Real(researcher("acp", chosen), agent_repo, tmp_path / "turn")
         chosen = Chosen(program=home.program, model=home.model, outside=not sandbox)
         return Real(researcher(name, chosen), agent_repo, tmp_path / "turn")
 
     return make
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", (*NAMES, *ACP))
 def test_it_edits_and_goes_on(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
     """A long prompt, an edit, and a question about it in the same session, answered as JSON.
 
@@ -111,7 +116,7 @@ TRIED = (
 )
 
 
-@pytest.mark.parametrize("name", NAMES[:-1])
+@pytest.mark.parametrize("name", (*NAMES[:-1], *ACP))
 def test_within_our_sandbox_it_may_run_what_it_wants(
     name: str, real: Callable[..., Real], model_server: ModelServer, tmp_path: Path
 ) -> None:
@@ -134,7 +139,7 @@ def test_within_our_sandbox_it_may_run_what_it_wants(
     assert (settings.read_text() if settings.exists() else "") == before, "it names programs that run outside"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", (*NAMES, *ACP))
 def test_asked_it_changes_nothing(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
     model_server.on("Set lr to 2", *EDIT)
     agent = real(name, sandbox=True)
@@ -142,14 +147,14 @@ def test_asked_it_changes_nothing(name: str, real: Callable[..., Real], model_se
     assert (agent.repo / "train.py").read_text() == "lr = 1\nsteps = 10\n"
 
 
-@pytest.mark.parametrize("name", ("claude", "codex", "qwen"))
+@pytest.mark.parametrize("name", ("claude", "codex", "qwen", *ACP))
 def test_a_wrong_key_needs_a_person(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
     model_server.on("Hello", {"http": 401, "message": "invalid api key"})
     answer = real(name).ask(TurnRole.PROPOSE, "Hello")
     assert answer.fault is TurnFault.LOGIN and "key" in answer.message.lower()
 
 
-@pytest.mark.parametrize("name", ("claude", "codex", "opencode", "gemini", "qwen"))
+@pytest.mark.parametrize("name", ("claude", "codex", "opencode", "gemini", "qwen", *ACP))
 def test_a_session_that_is_gone_is_told_and_forgotten(name: str, real: Callable[..., Real]) -> None:
     answer = real(name).ask(TurnRole.EDIT, "Hello", session="11111111-2222-3333-4444-555555555555")
     assert answer.fault is TurnFault.ENDED and answer.session == ""

@@ -21,7 +21,10 @@ def test_what_every_agent_promises(name: str, make, ask) -> None:
     asked = {role: agent.argv(ask(role, PROMPT, schema=True)) for role in TurnRole}
     assert not any("xylophone" in word for argv in asked.values() for word in argv)
     for argv in asked.values():
-        assert argv[0] == agent.program() == "/opt/bin/it" and argv[-2:] == ("--more", "x")
+        assert agent.program() == "/opt/bin/it" in (argv[:1] if name != "acp" else argv) and argv[-2:] == (
+            "--more",
+            "x",
+        )
         assert name == "command" or any("m-1" in word for word in argv)
         assert not any(word.endswith(("resume", "--session")) for word in argv)
     assert agent.name == name and "MY_PROXY_KEY" in agent.needs()
@@ -45,6 +48,7 @@ def test_where_each_keeps_its_files(make) -> None:
         **{"GEMINI_CLI_HOME": "/g", "CLAUDE_CONFIG_DIR": "/l", "QWEN_HOME": "/q"},
     }
     found = {name: [str(home) for home in make(name).homes(environ)] for name in NAMES}
+    assert found.pop("acp") == found["opencode"]
     assert found == {
         **{"claude": ["/l"], "codex": ["/c"], "gemini": ["/g/.gemini"], "qwen": ["/q"], "command": []},
         **{"aider": ["/home/me/.aider"]},
@@ -142,6 +146,6 @@ def test_what_each_logs_in_with_is_let_through() -> None:
     known = {name: researcher(name, chosen).needs() for name in NAMES}
     assert {name: needs[0] for name, needs in known.items()} == {
         **{"claude": "ANTHROPIC_*", "codex": "OPENAI_*", "opencode": "OPENCODE_*", "gemini": "GEMINI_API_KEY"},
-        **{"qwen": "OPENAI_*", "aider": "OPENAI_*", "command": "MINE"},
+        **{"qwen": "OPENAI_*", "aider": "OPENAI_*", "command": "MINE", "acp": "MINE"},
     }
     assert {needs[-1] for needs in known.values()} == {"MINE"}

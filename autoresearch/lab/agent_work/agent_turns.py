@@ -165,7 +165,7 @@ def check(agent_spec: AgentSpec, environ: Mapping[str, str], *, usd: bool = Fals
 
 def installed(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The agents that are on PATH."""
-    every = (registry.researcher(name, AgentSpec().chosen()) for name in registry.NAMES if name != "command")
+    every = (registry.researcher(name, AgentSpec().chosen()) for name in registry.PROGRAMS)
     return tuple(one.name for one in every if shutil.which(one.program(), path=environ.get("PATH")))
 
 

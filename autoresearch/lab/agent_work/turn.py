@@ -209,17 +209,21 @@ class _TurnCall:
 
     def ask(self, turn_dir: TurnDir, stop: threading.Event) -> tuple[Answer, int | None]:
         """Run it; the answer and the exit code (None: it was not started, or we ended it)."""
-        program = shutil.which(self.argv[0], path=self.env.get("PATH", os.defpath))
-        if program is None:
-            return Answer(fault=TurnFault.NOT_INSTALLED, message=self._missing()), None
+        names = dict.fromkeys(
+            (self.argv[0], self.researcher.program())
+        )  # two, where a program of ours starts it (`acp`)
+        found = {name: shutil.which(name, path=self.env.get("PATH", os.defpath)) for name in names}
+        if absent := [name for name in found if found[name] is None]:
+            return Answer(fault=TurnFault.NOT_INSTALLED, message=self._missing(absent[0])), None
+        programs = tuple(filter(None, found.values()))
         if stop.is_set():
             return Answer(fault=TurnFault.STOPPED), None
         failpoint("turn.begun")
         began = time.monotonic()
         try:
-            returncode, fault, why = self._run(self._boxed(program), turn_dir, stop)
+            returncode, fault, why = self._run(self._boxed(programs), turn_dir, stop)
         except OSError as error:
-            if error.errno in _NO_PROGRAM and error.filename in (program, self.argv[0]):
+            if error.errno in _NO_PROGRAM and error.filename in (*programs, self.argv[0]):
                 return Answer(fault=TurnFault.NOT_INSTALLED, message=f"{error.filename}: {error.strerror}"), None
             if error.errno == errno.E2BIG:
                 return Answer(fault=TurnFault.ENDED, message="its command line is longer than the kernel takes"), None
@@ -232,15 +236,15 @@ class _TurnCall:
                 return Answer(fault=TurnFault.NOT_INSTALLED if missing else TurnFault.ENDED, message=said), returncode
         return _understood(self.researcher, self.turn, spoken, why), returncode
 
-    def _missing(self) -> str:
-        words = f"{self.argv[0]} is not installed, not executable, or not on PATH"
+    def _missing(self, name: str) -> str:
+        words = f"{name} is not installed, not executable, or not on PATH"
         hint = _INSTALL.get(self.researcher.name)
         return f"{words}; install it: {hint}" if hint else words
 
-    def _boxed(self, program: str) -> tuple[str, ...]:
+    def _boxed(self, programs: tuple[str, ...]) -> tuple[str, ...]:
         if self.turn_environment.level is not Level.BUBBLEWRAP:
             return self.argv
-        cell = self.turn_environment.cell(Path(self.turn.cwd), self.scratch, self.env, program)
+        cell = self.turn_environment.cell(Path(self.turn.cwd), self.scratch, self.env, *programs)
         own = replace(cell, writes=self.turn.role.writes, turn=Path(self.turn.directory), homes=self.homes)
         return confined(self.argv, own)
 

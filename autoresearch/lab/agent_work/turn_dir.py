@@ -114,14 +114,14 @@ class TurnEnvironment:
     written_bytes: int = 2 << 30  # ... and never more than half of what is free
     grace_s: float = 5.0  # between TERM and KILL
 
-    def cell(self, cwd: Path, scratch: Path, env: Mapping[str, str], program: str) -> Cell:
+    def cell(self, cwd: Path, scratch: Path, env: Mapping[str, str], *programs: str) -> Cell:
         """What something that is started in `cwd` with this environment may see; it may write there alone."""
         return Cell(
             cwd=cwd,
             writes=True,
             scratch=scratch,
             home=Path(env.get("HOME", "/")),
-            readable=prefixes(env.get("PATH", os.defpath), Path(program), *self.readable),
+            readable=prefixes(env.get("PATH", os.defpath), *map(Path, programs), *self.readable),
             hidden=frozenset(worth_hiding(self.environ, withheld(self.environ, env), self.hidden)),
             closed=frozenset(socket_directories(self.environ)),
         )

@@ -90,12 +90,12 @@ _CAMPAIGN_KEYS = (
 AGENT_KEYS = (
     Key("budget_usd", _T.AMOUNT, None, "stop when the agent has cost so much"),
     Key("budget_tokens", _T.COUNT, None, "stop when the agent has read and written so many", 1),
-    _of_agent("agent", _T.TEXT, "agent", "claude, codex, opencode, gemini, qwen, aider, command or a plug-in"),
+    _of_agent("agent", _T.TEXT, "agent", "claude, codex, opencode, gemini, qwen, aider, acp, command or a plug-in"),
     _of_agent("agent_program", _T.TEXT, "program", "path of the agent, where it is not on PATH"),
     _of_agent("agent_model", _T.TEXT, "model", "model of the agent, if not its own default"),
     _of_agent("agent_args", _T.COMMAND, "extra", "further words of the agent's command line"),
     _of_agent(
-        "agent_command", _T.COMMAND, "template", "of the agent `command`: {prompt_file}, {schema_file}, {last_file}"
+        "agent_command", _T.COMMAND, "template", "of the agents `command` ({prompt_file}, {last_file}, ...) and `acp`"
     ),
     _of_agent("agent_env", _T.TEXTS, "keep", "secret variables that the agent may see, beside its own key"),
     _of_agent("agent_share", _T.SHARE, "share", "hybrid: the agent's part of the ideas"),

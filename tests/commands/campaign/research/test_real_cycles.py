@@ -101,19 +101,20 @@ def tiny(lab: Any) -> Any:
     return lab
 
 
-@pytest.mark.parametrize("name", ["claude", "codex"])
+@pytest.mark.parametrize("name", ["claude", "codex", "acp"])
 def test_a_whole_campaign(
     name: str, tiny: Any, agent_home: Callable[[str], AgentHome], model_server: ModelServer
 ) -> None:
     camp = tiny.camp
-    agent = agent_home(name)
+    agent = agent_home("opencode" if name == "acp" else name)
     camp.bench.env |= {**agent.variables, "PATH": os.environ["PATH"]}
     model_server.answer_with(answers(tiny))
     keys = tiny.keys(
         **{"agent": None, "agent_command": None, "proposer": None, "sandbox": None, "count": 4, "summarise": True},
         guard=[f"{sys.executable} -m pytest -q -p no:cacheprovider tests"],
     )
-    keys |= {"agent_program": str(agent.program), "agent_model": agent.model}
+    started = {"agent_command": [agent.program, "acp"]} if name == "acp" else {"agent_program": agent.program}
+    keys |= {"agent_model": agent.model, **started}
     camp.file(**keys)
     before = camp.checkout()
     flags = ("--proposer", "agent", "--agent", name)
