@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Any
 
 from autoresearch.agents.events import added, count, inside, listed, one_line, plain, words
-from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault, Usage
+from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault, TurnRole, Usage
 from autoresearch.core.agents.proposals import object_with
 from autoresearch.core.text.durations import find_durations, normalise, problem
 from autoresearch.core.text.regex import later
@@ -81,6 +81,10 @@ class Adapter:
     def model(self) -> list[str]:
         """The words that choose a model."""
         return ["--model", self.chosen.model] if self.chosen.model else []
+
+    def searches(self, turn: Turn) -> bool:
+        """Whether this turn may use the agent's own web tools."""
+        return self.chosen.web and turn.role is TurnRole.PROPOSE
 
     def environment(self, turn: Turn) -> Mapping[str, str]:
         return dict(self.variables)

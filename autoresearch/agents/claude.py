@@ -16,6 +16,7 @@ from autoresearch.agents.events import added, count, events, inside, listed, mon
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
 
 _LOOKING = "Read,Glob,Grep"
+_WEB = "WebSearch,WebFetch"
 _WORKING = f"{_LOOKING},Edit,Write,Bash"
 _FAULTS = {"error_max_turns": TurnFault.TURNS, "error_max_budget_usd": TurnFault.MONEY}
 _READ = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -26,7 +27,7 @@ class Claude(Adapter):
     """Claude Code. A session goes on from every worktree of the same repository."""
 
     name = "claude"
-    traits = Traits(schema=True, resumes=True, money=True)
+    traits = Traits(schema=True, resumes=True, money=True, web=True)
     secrets = ("ANTHROPIC_*", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_*", "CLAUDE_CONFIG_DIR")
     home_paths = (("CLAUDE_CONFIG_DIR", ".claude", ""), ("CLAUDE_CONFIG_DIR", ".claude.json", ""))
     variables = (
@@ -44,7 +45,8 @@ class Claude(Adapter):
         # not its plan mode: that bids the model to write a plan into a file, above all that it was told
         mode, tools = ("acceptEdits", _WORKING) if turn.role.writes else ("dontAsk", _LOOKING)
         argv = [self.program(), "-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"]
-        argv += ["--permission-mode", mode, "--tools", tools]
+        argv += ["--permission-mode", mode, "--tools", f"{tools},{_WEB}" if self.searches(turn) else tools]
+        argv += ["--allowedTools", _WEB] if self.searches(turn) else []
         argv += ["--allowedTools", tools] if turn.role.writes and self.chosen.outside else []
         argv += self.model
         argv += ["--max-turns", str(turn.bounds.turns)] if turn.bounds.turns is not None else []

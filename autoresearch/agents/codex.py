@@ -24,15 +24,17 @@ class Codex(Adapter):
     """Codex. A session goes on from any directory."""
 
     name = "codex"
-    traits = Traits(schema=True, resumes=True, sandbox=True)
+    traits = Traits(schema=True, resumes=True, sandbox=True, web=True)
     secrets = ("OPENAI_*", "CODEX_*")
     home_paths = (("CODEX_HOME", ".codex", ""),)
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         thread = own_name(turn.session)
         argv = [self.program(), "exec", *(["resume", thread] if thread else []), "-", "--json", "--skip-git-repo-check"]
-        for setting in (f'sandbox_mode="{self._sandbox(turn)}"', 'approval_policy="never"', "analytics.enabled=false"):
+        web = "live" if self.searches(turn) else "disabled"  # its own default is `cached`
+        for setting in (f'sandbox_mode="{self._sandbox(turn)}"', f'web_search="{web}"', 'approval_policy="never"'):
             argv += ["-c", setting]
+        argv += ["-c", "analytics.enabled=false"]
         argv += self.model
         argv += ["--output-schema", str(turn.schema_file)] if turn.schema is not None else []
         return (*argv, *self.chosen.extra)

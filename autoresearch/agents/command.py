@@ -34,7 +34,7 @@ class CommandAgent(Adapter):
         if _placeholders(chosen.template[0]):
             raise UsageError("the agent's template must begin with the program itself", code="bad_template")
         used = {name for word in chosen.template for name in _placeholders(word)}
-        self.traits = Traits(resumes="session" in used, asks_only="role" in used, money=True)
+        self.traits = Traits(resumes="session" in used, asks_only="role" in used, money=True, web=True)
 
     def program(self) -> str:
         return self.chosen.program or self.chosen.template[0]

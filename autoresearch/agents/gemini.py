@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 from autoresearch.agents.adapter import Adapter, AgentOutput, complaints
@@ -18,13 +19,14 @@ from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFau
 _STATUS = {status % 256: status for status in (401, 403, 429, 500, 502, 503, 504)}
 _TRIED = re.compile(r"^Attempt \d+ failed[^\n]{0,600}(?:\nSuggested retry[^\n]{0,200})?", re.MULTILINE)
 _REFUSED = ("denied", "not allowed", "plan mode", "policy", "outside", "not found in registry", "must be within")
+_POLICIES = PurePath(__file__).parent
 
 
 class Gemini(Adapter):
     """Gemini CLI. A session goes on in the same directory."""
 
     name = "gemini"
-    traits = Traits(resumes=True)
+    traits = Traits(resumes=True, web=True)
     secrets = ("GEMINI_API_KEY", "GOOGLE_*")
     home_paths = (("GEMINI_CLI_HOME", "", ".gemini"),)
     exits = ((41, TurnFault.LOGIN), (53, TurnFault.TURNS))
@@ -34,6 +36,7 @@ class Gemini(Adapter):
         hands = "yolo" if self.chosen.outside else "auto_edit"  # auto_edit offers no shell
         mode = hands if turn.role.writes else "default"
         argv = [self.program(), "--output-format", "stream-json", "--skip-trust", "--approval-mode", mode]
+        argv += ["--policy", str(_POLICIES / ("gemini_web.toml" if self.searches(turn) else "gemini_no_web.toml"))]
         argv += self.model
         argv += ["--resume", turn.session] if turn.session else []
         return (*argv, *self.chosen.extra)

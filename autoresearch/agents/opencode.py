@@ -29,7 +29,7 @@ class OpenCode(Adapter):
     """OpenCode. A session goes on in the same repository."""
 
     name = "opencode"
-    traits = Traits(resumes=True, money=True)
+    traits = Traits(resumes=True, money=True, web=True)
     secrets = ("OPENCODE_*", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
     home_paths = (
         ("XDG_CONFIG_HOME", ".config", "opencode"),
@@ -45,10 +45,13 @@ class OpenCode(Adapter):
         return (*argv, *self.chosen.extra)
 
     def environment(self, turn: Turn) -> Mapping[str, str]:
-        permission = _LOOKING
+        permission = dict(_LOOKING)
         if turn.role.writes:
-            permission = _WORKING | {"external_directory": "allow"} if self.chosen.outside else _WORKING
-        return {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_PERMISSION": json.dumps(permission)}
+            permission = _WORKING | {"external_directory": "allow"} if self.chosen.outside else dict(_WORKING)
+        searches = self.searches(turn)
+        permission |= dict.fromkeys(("webfetch", "websearch"), "allow" if searches else "deny")
+        found = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_PERMISSION": json.dumps(permission)}
+        return found | ({"OPENCODE_ENABLE_EXA": "1"} if searches else {})  # without it only its own models may search
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         heard, reason, at = AgentOutput(), "", 0

@@ -23,7 +23,7 @@ class Qwen(Adapter):
     """Qwen Code. A session goes on in the same directory."""
 
     name = "qwen"
-    traits = Traits(schema=True, resumes=True)
+    traits = Traits(schema=True, resumes=True, web=True)
     secrets = ("OPENAI_*", "DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY", "QWEN_*")
     home_paths = (("QWEN_HOME", ".qwen", ""),)
     exits = ((41, TurnFault.LOGIN), (53, TurnFault.TURNS))
@@ -33,6 +33,8 @@ class Qwen(Adapter):
         hands = "yolo" if self.chosen.outside else "auto-edit"  # auto-edit offers no shell
         mode = hands if turn.role.writes else "default"
         argv = [self.program(), "--output-format", "stream-json", "--approval-mode", mode]
+        flag = "--allowed-tools" if self.searches(turn) else "--exclude-tools"
+        argv += [word for tool in ("web_fetch", "web_search") for word in (flag, tool)]
         argv += self.model
         argv += ["--max-session-turns", str(turn.bounds.turns)] if turn.bounds.turns is not None else []
         argv += ["--json-schema", f"@{turn.schema_file}"] if turn.schema is not None else []

@@ -154,6 +154,7 @@ class Traits:
     asks_only: bool = True  # has a read-only mode
     money: bool = False  # reports its cost
     sandbox: bool = False  # has its own sandbox that confines writing to cwd
+    web: bool = False  # has tools for the web that can be switched on and off
     leavings: tuple[str, ...] = ()  # patterns of files that it leaves in cwd (`.aider*`), not part of the edit
 
 
@@ -166,6 +167,7 @@ class Chosen:
     extra: tuple[str, ...] = ()  # additional arguments, passed unchanged
     template: tuple[str, ...] = ()  # the argv of `command`: {prompt_file} {cwd} {schema_file} {last_file} {role}
     keep: tuple[str, ...] = ()  # additional environment variables passed to it
+    web: bool = False  # turns for ideas may use its own tools that search and read the web
     outside: bool = False  # autoresearch confines it (bubblewrap), so its own sandbox may be off
 
 
@@ -263,11 +265,12 @@ class AgentSpec:
     summarise: bool = True
     sandbox: str = "auto"  # auto: as strict as the machine allows; need: refuse to run without; off
     hold: bool = False  # code ideas wait for `campaign approve`
+    web: bool = False  # turns for ideas may use the agent's own web tools
     notes: tuple[str, ...] = field(default=())  # a person's instructions to the agent from the start
 
     def chosen(self, *, outside: bool = False) -> Chosen:
         """The settings that the agent's adapter needs."""
-        return Chosen(self.program, self.model, self.extra, self.template, self.keep, outside)
+        return Chosen(self.program, self.model, self.extra, self.template, self.keep, self.web, outside)
 
     @property
     def bounds(self) -> Bounds:

@@ -77,10 +77,15 @@ _HYPOTHESIS = closed(
         "simpler": {"type": "boolean", "description": "removes something: is kept when it is only as good"},
     }
 )
-SCHEMA: Mapping[str, Any] = closed({"hypotheses": _list(_HYPOTHESIS, "the best first")})
-"""The schema of the whole answer, {"hypotheses": [...]}."""
+_FINDING = closed(
+    {"idea": _text("the slug of an idea that you were asked about"), "text": _text("two or three sentences")}
+)
+FINDINGS = _list(_FINDING, "what the decided ideas have shown; empty where you were asked about none")
+SCHEMA: Mapping[str, Any] = closed({"hypotheses": _list(_HYPOTHESIS, "the best first"), "findings": FINDINGS})
+"""The schema of the whole answer, {"hypotheses": [...], "findings": [...]}; the second may be missing."""
 
 
+_WHOLE = {**closed({"hypotheses": {"type": "array"}, "findings": {}}), "required": ["hypotheses"]}
 MOST_VALUE = 2000  # characters
 _MOST_BRACKETS = 100
 _MOST_STARTS = 400  # of JSON objects in one text
@@ -171,6 +176,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 AGENT = "agent"
+EXTRA = "more than were asked for"  # why an idea is not taken that nothing is wrong with
 MOST = 50  # hypotheses of one answer that are processed
 MOST_OVERRIDES = 40
 MOST_PATHS = 40
@@ -214,7 +220,7 @@ class CheckedProposals:
 
 def validate(data: object, known_ideas: KnownIdeas) -> CheckedProposals:
     """Check an answer. An invalid document yields only problems; else each hypothesis is checked separately."""
-    problems = [*_misshapen(data, closed({"hypotheses": {"type": "array"}}), "the answer")]
+    problems = [*_misshapen(data, _WHOLE, "the answer")]
     listed = data.get("hypotheses") if isinstance(data, Mapping) else None
     if not isinstance(listed, list):
         return CheckedProposals(problems=tuple(problems))
@@ -238,7 +244,7 @@ def validate(data: object, known_ideas: KnownIdeas) -> CheckedProposals:
 
 def _misshapen(value: object, schema: Mapping[str, Any], where: str) -> Iterator[str]:
     """What is not as the schema has it, one sentence each. A setting's value may be of any type (`value_of`)."""
-    match schema["type"], value:
+    match schema.get("type"), value:
         case "object", Mapping():
             known = schema["properties"]
             unknown = [one_line(str(key), 60) for key in value if key not in known][:5]
@@ -247,6 +253,8 @@ def _misshapen(value: object, schema: Mapping[str, Any], where: str) -> Iterator
                 yield f"{where}: lacks {', '.join(missing)}"
             for key in (key for key in known if key in value):
                 yield from _misshapen(value[key], known[key], f"{where}.{key}")
+        case None, _:
+            pass
         case "array", list():
             for number, item in enumerate(value[: MOST + 1] if "items" in schema else ()):
                 yield from _misshapen(item, schema["items"], f"{where}[{number}]")
@@ -372,6 +380,12 @@ def sentence(title: str, rationale: str) -> str:
     begins, dot, _ = rationale.partition(". ")
     whole = f"{title.rstrip('.')}: {begins}{dot.strip()}" if begins else title
     return one_line(whole, _SENTENCE)
+
+
+def title_of(hypothesis: Hypothesis) -> str:
+    """The title of an agent's idea, without the start of its rationale; of any other idea its sentence."""
+    begins = hypothesis.rationale.partition(". ")[0][:40]
+    return hypothesis.sentence.partition(f": {begins}")[0] if begins else hypothesis.sentence
 
 
 _TYPES = {"object": "an object", "array": "a list", "string": "text", "boolean": "true or false"}

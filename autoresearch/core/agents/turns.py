@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoresearch.core.agents.agent import TurnFault, TurnRole, Usage
+from autoresearch.core.agents.findings import IdeaFinding
 from autoresearch.core.campaign.hypothesis import Hypothesis
 
 AGENT = "agent"  # the proposer's name
@@ -55,6 +56,7 @@ class Research:
     fix_turns: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by idea: turns of its last fix
     fix_story: dict[int, list[str]] = field(default_factory=dict)  # by idea: what was tried, and with what result
     overran: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by slug: turns that ran out of time
+    findings: list[IdeaFinding] = field(default_factory=list)  # in the order in which they were made
     notes: list[str] = field(default_factory=list)  # people's messages to it
     vetoes: list[str] = field(default_factory=list)  # slugs, or descriptions of what is not to be tried
     approved: set[str] = field(default_factory=set)  # slugs of code ideas that a person lets be edited
@@ -102,6 +104,8 @@ class Research:
             case "made":
                 hypothesis = Hypothesis.from_json(line["hypothesis"])
                 self.proposed[hypothesis.token] = ProposedIdea(hypothesis, made=True)
+            case "finding":
+                self.findings.append(IdeaFinding.from_json(line))
             case "refused":
                 hypothesis = Hypothesis.from_json(line["hypothesis"])
                 self.refused.append((hypothesis, str(line.get("reason", ""))))

@@ -16,6 +16,7 @@ from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import changed, fingerprint
 from autoresearch.core.campaign.shown_value import runs_words
 from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.campaign.tip import place_of
 from autoresearch.core.text.regex import later
 
 _WORD = later(r"[a-z]+|\d[\d.e%+-]*", re.IGNORECASE)
@@ -42,7 +43,7 @@ def is_code(hypothesis: Hypothesis) -> bool:
 def all_earlier(state: CampaignState, hypotheses: Iterable[Hypothesis] = ()) -> list[Earlier]:
     """Every idea that a campaign has had, oldest first; `proposals`: queued ideas that have not been started."""
     had = [
-        Earlier(idea.hypothesis, idea.parent, fate(idea), again=idea.hypothesis.unmade == NotMade.RESEARCHER)
+        Earlier(idea.hypothesis, idea.parent, _fate(state, idea), again=idea.hypothesis.unmade == NotMade.RESEARCHER)
         for idea in state.ideas
         if idea.parent
     ]
@@ -59,6 +60,13 @@ def resolved(state: CampaignState, parent: str) -> str:
     if parent in (BEST, ""):
         return state.base.slug if state.base else BASELINE
     return parent
+
+
+def _fate(state: CampaignState, idea: Idea) -> str:
+    """The same of an idea that may run once: whether it is in the tip says more than the status of its run."""
+    told = fate(idea)
+    once = state.runs_once(idea) and bool(idea.values)
+    return f"{place_of(state, idea)}{told.removeprefix(idea.status)}" if once else told
 
 
 def fate(idea: Idea) -> str:

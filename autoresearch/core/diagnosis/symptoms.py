@@ -1,4 +1,4 @@
-"""Symptoms: what goes wrong in RL post-training, as the metrics show it; the rows stand in symptoms.yaml.
+"""Symptoms: what goes wrong in training, as the metrics show it; the rows stand in symptoms.yaml.
 
 A row's sign is one of the functions below: it returns what it found, in numbers, or "". It compares medians of parts of
 a series, so that a single outlier neither triggers nor hides it, and needs enough points for that. The rows that apply
@@ -9,15 +9,13 @@ an experiment, never a verdict.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from autoresearch.core.diagnosis.failure import FailureFamily
 from autoresearch.core.diagnosis.families import package_data
 from autoresearch.core.metrics.expression import Point
 from autoresearch.core.metrics.metric_keys import GRADIENT_KEYS, REWARD_KEYS
@@ -32,11 +30,10 @@ Keys = Sequence[str]  # alternatives, one per framework
 
 @dataclass(frozen=True, slots=True)
 class SymptomEvidence:
-    """The metrics of a run by name, each in the order of its steps; `failures` may cover several runs."""
+    """The metrics of a run by name, each in the order of its steps."""
 
     objective: Objective
     series: Mapping[str, Sequence[Point]] = field(default_factory=dict)
-    failures: Mapping[str, int] = field(default_factory=dict)  # failure, as the ledger has it -> runs
 
     def of(self, keys: Keys) -> tuple[str, list[float]]:
         """Name and finite values of the first of these metrics that has any; ("", []) if none has."""
@@ -61,6 +58,7 @@ class Symptom:
     causes: str
     tries: Mapping[str, Sequence[str]]
     disproof: str
+    keys: frozenset[str] = frozenset()  # the metrics that its sign looks at; empty: the objective, or all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +78,11 @@ class DetectedSymptom:
 
 
 @cache
-def symptoms() -> tuple[Symptom, ...]:
-    """The rows of the table."""
+def symptoms(*, by_reward: bool = True) -> tuple[Symptom, ...]:
+    """The rows of the table that apply to training by a reward, or to any other."""
     data = package_data("symptoms.yaml")
     keys = {**data["keys"], "true_kl": _TRUE_KL, "reward": REWARD_KEYS, "gradient": GRADIENT_KEYS}
+    rows = data["symptoms"] if by_reward else [row | row["elsewhere"] for row in data["symptoms"] if "elsewhere" in row]
     return tuple(
         Symptom(
             row["name"],
@@ -91,9 +90,29 @@ def symptoms() -> tuple[Symptom, ...]:
             row["causes"],
             {text: (knobs or "").split() for text, knobs in row["try"].items()},
             row["disproof"],
+            frozenset(_keys_of(row["sign"], keys)),
         )
-        for row in data["symptoms"]
+        for row in rows
     )
+
+
+def _keys_of(words: Sequence[Any], keys: Mapping[str, Keys]) -> Iterator[str]:
+    for word in words[1:]:
+        if isinstance(word, list):
+            yield from _keys_of(word, keys)
+        elif isinstance(word, str):
+            yield from keys.get(word, ())
+
+
+def trained_by_reward(trainer: str, recorded: Collection[str]) -> bool:
+    """Whether a campaign's runs learn by reinforcement, as far as their trainer and their metrics tell.
+
+    A trainer that can also do without is believed as long as nothing was recorded.
+    """
+    if any(key in recorded for key in (*REWARD_KEYS, *_TRUE_KL)):
+        return True
+    named = trainer.startswith("agentjet") or trainer in package_data("symptoms.yaml")["knobs"]["lr"]
+    return named and not any(key.rpartition("/")[2] in ("loss", "train_loss", "eval_loss") for key in recorded)
 
 
 def key_of(knob: str, trainer: str) -> str:
@@ -102,9 +121,10 @@ def key_of(knob: str, trainer: str) -> str:
     return str(package_data("symptoms.yaml")["knobs"].get(knob, {}).get(name, ""))
 
 
-def symptoms_of(metrics: SymptomEvidence) -> list[DetectedSymptom]:
-    """The symptoms that the metrics shows, in the order of the table."""
-    return [DetectedSymptom(symptom, numbers) for symptom in symptoms() if (numbers := symptom.sign(metrics))]
+def symptoms_of(metrics: SymptomEvidence, *, by_reward: bool = True) -> list[DetectedSymptom]:
+    """The symptoms that the metrics show, in the order of the table."""
+    rows = symptoms(by_reward=by_reward)
+    return [DetectedSymptom(symptom, numbers) for symptom in rows if (numbers := symptom.sign(metrics))]
 
 
 def _sign(words: Sequence[Any], keys: Mapping[str, Keys]) -> Callable[[SymptomEvidence], str]:
@@ -250,20 +270,11 @@ def _not_finite(metrics: SymptomEvidence) -> str:
     return ""
 
 
-def _failed_with(metrics: SymptomEvidence, *families: str) -> str:
-    """Some runs ended with a failure of one of these families, or of a class of before that is one of them."""
-    counts = Counter[str]()
-    for word, runs in metrics.failures.items():
-        counts[FailureFamily(word) if word in FailureFamily.words() else word] += runs
-    told = [f"{family} in {counts[family]}" for family in families if counts[family]]
-    return f"runs that failed: {', '.join(told)}" if told else ""
-
-
 _SIGNS: Mapping[str, Callable[..., str]] = {
     function.__name__.lstrip("_"): function
     for function in (
         *(_fell, _rose, _above, _below, _away_from, _spikes, _plateau, _still_rising, _never_moved, _jagged),
-        *(_part_of, _best_was_earlier, _apart, _not_finite, _failed_with),
+        *(_part_of, _best_was_earlier, _apart, _not_finite),
     )
 }
 

@@ -112,9 +112,11 @@ class AgentJobs:
     @contextlib.contextmanager
     def _asking(self, commit: str, bounds: Bounds) -> Iterator[TurnContext]:
         """A question in a clean worktree at the commit."""
-        resumes = self.researcher.traits.resumes
+        traits = self.researcher.traits
         with self.workspace.isolated_worktree.opened(commit) as opened:
-            yield TurnContext(self.turns.ask, opened.path, self.workspace.next_turn, bounds, resumes)
+            yield TurnContext(
+                self.turns.ask, opened.path, self.workspace.next_turn, bounds, traits.resumes, traits.schema
+            )
 
     def _as_result(self, proposals: ProposeResult) -> JobResult:
         """What a turn for ideas came to, as lines of the journal and for people."""
@@ -127,9 +129,12 @@ class AgentJobs:
         for one in proposals.hypotheses:
             made = {"hypothesis": replace(one, turns=names).to_json(), "made": one.kind == "config"}
             lines.append(("proposed", made))
+        lines += [("finding", one.to_json()) for one in proposals.findings]
         lines += [("refused", {"hypothesis": one.to_json(), "reason": why}) for one, why in proposals.refused]
         said = [f"{one.slug}: proposed ({one.kind}): {one.sentence}" for one in proposals.hypotheses]
         said += [f"{one.slug}: refused: {why}" for one, why in proposals.refused]
+        wrong = [one for one in proposals.findings if one.wrong]
+        said += [f"{one.idea}: a finding is cut: no record shows {', '.join(one.wrong)}" for one in wrong]
         if proposals.fault:
             said.append(f"{self.researcher.name} had no idea that can be used ({proposals.fault}): {proposals.message}")
         return JobResult(lines, said, proposals.fault, proposals.message, turns=names)

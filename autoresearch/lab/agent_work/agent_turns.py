@@ -154,6 +154,12 @@ def check(agent_spec: AgentSpec, environ: Mapping[str, str], *, usd: bool = Fals
             hint=f"installed: {', '.join(installed(environ)) or 'none that we know'}; `agent_program` names another",
             code="agent_not_installed",
         )
+    if agent_spec.web and not who.traits.web:
+        raise UsageError(
+            f"`research: true` cannot be had with {agent_spec.agent}: it has no web tools that can be switched on",
+            hint="claude, codex, gemini, opencode, qwen and command have them",
+            code="no_web_tools",
+        )
     if usd and not who.traits.money:
         raise UsageError(
             f"{agent_spec.agent} does not report its cost, so a budget in USD cannot be enforced",

@@ -177,6 +177,8 @@ class AgentWorker:
             self.context.note(do, **fields)
         for text in done.messages:
             self.context.say(text)
+        if any(do == "finding" for do, _ in done.lines):
+            self.context.write_documents()
 
     def _fixed(self, state: CampaignState, idea: Idea, edit: Edit, turns: Sequence[str]) -> None:
         """Commit a fix, or say why there is none; both go into the log of the experiment."""

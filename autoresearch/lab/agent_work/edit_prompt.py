@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autoresearch.core.agents.proposals import title_of
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.core.text.durations import spoken
 from autoresearch.git_repo.patches import MAX_FILES, MAX_PATCH_BYTES
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.agent_work.question import UNTRUSTED, fenced
+from autoresearch.lab.agent_work.sections import limits
+from autoresearch.lab.ideas.commit_builder import OURS
 from autoresearch.lab.render import render
 from autoresearch.lab.results.explain import Explanation
 from autoresearch.runner.masking import mask_text
@@ -26,6 +28,7 @@ def edit_prompt(
     """
     rules, recipe = workspace.protection, workspace.recipe
     named = list(dict.fromkeys([*rules.protect, *rules.named, *(path for path in rules.blueprint if path)]))
+    named = [name for name in named if name != OURS]  # named to everybody
     return render(
         "agent/edit.md.j2",
         line=_line,
@@ -40,7 +43,8 @@ def edit_prompt(
         recipe=recipe,
         recipe_is_fixed=bool(recipe and rules.why(recipe)),
         refused=mask_text(refused),
-        time=spoken(workspace.spec.turn_s),
+        limits=limits(workspace.spec.bounds),
+        title=_line(title_of(hypothesis)),
         interpreter=workspace.interpreter,
         no_change=NO_CHANGE,
         overrides=", ".join(f"{key}={value!r}" for key, value in hypothesis.overrides.items()),

@@ -6,17 +6,18 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from autoresearch.core.agents.agent import TurnFault, TurnRole
-from autoresearch.core.agents.proposals import KINDS, SCHEMA, KnownIdeas, validate
+from autoresearch.core.agents.findings import IdeaFinding, read_findings, standing_findings
+from autoresearch.core.agents.proposals import EXTRA, KINDS, SCHEMA, KnownIdeas, validate
 from autoresearch.core.campaign.duplicates import Earlier, all_earlier, resolved, twin, vetoed
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.overrides import unused
+from autoresearch.lab.agent_work.known_numbers import facts_of
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import brief
 from autoresearch.lab.agent_work.question import TurnContext, UnansweredError, UnusableError
 from autoresearch.runner.masking import mask_text
 
 TRIES = 3
-EXTRA = "more than were asked for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class ProposeResult:
 
     hypotheses: tuple[Hypothesis, ...] = ()
     refused: tuple[tuple[Hypothesis, str], ...] = ()  # valid ones, and why they are not taken
+    findings: tuple[IdeaFinding, ...] = ()  # on decided ideas, whatever became of the hypotheses
     fault: TurnFault | None = None
     message: str = ""  # one clause about the fault
 
@@ -49,8 +51,12 @@ def propose(
     taken: list[Hypothesis] = []
     refused: list[tuple[Hypothesis, str]] = []
     had = all_earlier(state, propose_context.waiting)
+    so_far, numbers = standing_findings(state.research.findings), facts_of(propose_context)
+    findings: dict[str, IdeaFinding] = {}
 
     def read(data: object, turn: str) -> None:
+        said = read_findings(data, propose_context.newly_decided, so_far, numbers)
+        findings.update((one.idea, replace(one, text=mask_text(one.text))) for one in said)
         checked = validate(data, replace(known_ideas, turn=turn))
         problems = list(checked.problems)
         for one in map(_masked, checked.hypotheses):
@@ -73,11 +79,11 @@ def propose(
             raise UnusableError(*problems)
 
     try:
-        prompt = brief(propose_context, want, chosen)
+        prompt = brief(propose_context, want, chosen, turn_context.bounds, with_schema=not turn_context.given_schema)
         turn_context.answer(TurnRole.PROPOSE, prompt, SCHEMA, read, tries=TRIES)
     except UnansweredError as failed:
-        return ProposeResult((), tuple(refused), failed.fault, failed.why)
-    return ProposeResult(tuple(taken), tuple(refused))
+        return ProposeResult((), tuple(refused), tuple(findings.values()), failed.fault, failed.why)
+    return ProposeResult(tuple(taken), tuple(refused), tuple(findings.values()))
 
 
 def _masked(hypothesis: Hypothesis) -> Hypothesis:

@@ -77,6 +77,7 @@ class TurnContext:
     directory: Callable[[TurnRole], PurePath]  # makes that of the next turn; each try gets one of its own
     bounds: Bounds = field(default_factory=Bounds)
     resumes: bool = False  # whether the agent remembers its last turn
+    given_schema: bool = False  # whether the agent is given the schema beside the prompt
 
     def answer(
         self,

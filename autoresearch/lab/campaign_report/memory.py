@@ -7,6 +7,8 @@ Four files in the campaign's directory, for the purposes that NeMo-RL's session-
     files.md           where everything is
     handoff.md         what a fresh agent does first
 
+and findings.md, once the campaign's agent has found something.
+
 `update_memory` writes them after every row: a few milliseconds, no git, no run directory is read; each file is replaced
 atomically and bounded in size. `brief` is the same for a terminal, at most 60 lines.
 All of it is made anew from journal, ledger and verdicts: nothing here is a source of truth.
@@ -20,6 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from autoresearch.core.agents.findings import standing_findings
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
@@ -33,6 +36,7 @@ from autoresearch.records.campaign_records import CampaignDir, entries
 from autoresearch.records.rundir import write_page
 
 NAMES = ("session_state.md", "timeline.md", "files.md", "handoff.md")
+FINDINGS = "findings.md"
 BRIEF_LINES = 60
 LONGEST = 900  # characters of a line of the brief: what the seed does takes most of it
 FIRST, LAST = 10, 500  # lines of the timeline that are kept
@@ -41,7 +45,7 @@ FIRST, LAST = 10, 500  # lines of the timeline that are kept
 def update_memory(
     campaign_dir: CampaignDir, state: CampaignState, stand: Stand, *, now: float | None = None
 ) -> list[Path]:
-    """Write the four files; returns their paths. OSError where the directory cannot be written."""
+    """Write these files; returns their paths. OSError where the directory cannot be written."""
     from autoresearch.lab.render import render
 
     lines = idea_lines(state)
@@ -67,10 +71,25 @@ def update_memory(
         "code": code,
         "stamp": stamp,
     }
-    paths = [campaign_dir.path / name for name in NAMES]
+    names: tuple[str, ...] = NAMES
+    if state.research.findings:
+        names, values = (*NAMES, FINDINGS), values | _findings(state, lines)
+    paths = [campaign_dir.path / name for name in names]
     for path in paths:
         write_page(path, render(f"{path.name}.j2", **values), durable=False)
     return paths
+
+
+def _findings(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> dict[str, Any]:
+    """What the agent found: the last summary, and each finding with what became of its idea."""
+    told, ideas = standing_findings(state.research.findings), {line.slug: line for line in idea_lines}
+    covered = set(told.summary.covers) if told.summary else set()
+    each = {one.idea: one.words for one in state.research.findings if one.idea in ideas}
+    rows = [(slug, ideas[slug].name, ideas[slug].standing, words) for slug, words in each.items()]
+    since = [row[1:] for row in rows if row[0] not in covered]
+    parts = [("Since then" if covered else "Idea by idea", since)]
+    parts.append(("What it sums up, idea by idea", [row[1:] for row in rows if row[0] in covered]))
+    return {"summary": told.summary, "parts": parts}
 
 
 def brief(state: CampaignState, stand: Stand, *, phase: CampaignPhase | None = None) -> list[str]:
@@ -197,8 +216,8 @@ def happenings(
 def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]], names: Mapping[str, str]) -> str:
     do = str(line.get("do", ""))
     match do:
-        case "prepared" | "request" | "drafted" | "made" | "asked":
-            return ""  # the start, the request, the idea and the turn themselves are told
+        case "prepared" | "request" | "drafted" | "made" | "asked" | "finding":
+            return ""  # the start, the request, the idea, the turn and findings.md themselves are told
         case "turn":
             fault = f", {line['fault']}: {cell(str(line.get('said', '')))}" if line.get("fault") else ""
             return f"turn {cell(str(line.get('name')))} of {cell(str(line.get('agent')))}{fault}"

@@ -112,6 +112,7 @@ AGENT_KEYS = (
     _of_agent("summarise", _T.SWITCH, "summarise", "let the agent write a summary at the end"),
     _of_agent("sandbox", _T.CHOICE, "sandbox", "of the agent", choices=("auto", "need", "off")),
     _of_agent("hold", _T.SWITCH, "hold", "code ideas wait for `campaign approve`"),
+    _of_agent("research", _T.SWITCH, "web", "turns for ideas may use the agent's own tools that search the web"),
     _of_agent("tell", _T.TEXTS, "notes", "notes that the agent reads from its first turn on"),
 )
 CAMPAIGN_KEYS = {key.name: key for key in (*_CAMPAIGN_KEYS, *AGENT_KEYS)}

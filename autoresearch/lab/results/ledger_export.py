@@ -128,7 +128,7 @@ def _scalars(row: LedgerRow, remarks: list[str]) -> Iterator[tuple[str, float, i
 
 def _varied(campaign_dir: CampaignDir) -> dict[int, Mapping[str, Any]]:
     """What differs from the baseline's recipe in each idea of a campaign, by its index."""
-    from autoresearch.lab.agent_work.propose_context import effective
+    from autoresearch.lab.agent_work.landscape import effective
     from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
     if not campaign_dir.spec.is_file():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.lab.agent_work.summarise import IdeaNumbers, KnownNumbers, unproven
+from autoresearch.core.agents.quoted_numbers import IdeaNumbers, KnownNumbers, unproven
 
 FACTS = KnownNumbers(
     ideas={

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from autoresearch.core.diagnosis.families import package_data
-from autoresearch.core.diagnosis.symptoms import SymptomEvidence, key_of, symptoms, symptoms_of
+from autoresearch.core.diagnosis.symptoms import SymptomEvidence, key_of, symptoms, symptoms_of, trained_by_reward
 from autoresearch.core.metrics.objective import Direction, Objective
 
 OBJECTIVE = Objective("val/acc")
@@ -22,9 +22,9 @@ def flat(value: float, n: int = 30) -> list[float]:
     return [value] * n
 
 
-def seen(failures: dict[str, int] | None = None, **series: Sequence[float]) -> SymptomEvidence:
+def seen(**series: Sequence[float]) -> SymptomEvidence:
     found = {key.replace("__", "/"): list(enumerate(values, 1)) for key, values in series.items()}
-    return SymptomEvidence(OBJECTIVE, found, failures or {})
+    return SymptomEvidence(OBJECTIVE, found)
 
 
 def rough(low: float, high: float, n: int = 30) -> list[float]:
@@ -110,8 +110,6 @@ CASES: dict[str, tuple[list[SymptomEvidence], list[SymptomEvidence]]] = {
         [seen(val__acc=[0.2, 0.3, 0.4, 0.5, 0.45]), seen(val__acc=[0.5, 0.4, 0.3]), seen(val__acc=line(0.5, 0.2, 9))],
     ),
     "metrics not finite": ([seen(loss=[0.1, NAN]), seen(grad_norm=[1.0, INF, 1.0])], [seen(loss=[0.1, 1e30])]),
-    "out of GPU memory": ([seen({"gpu_memory": 2}), seen({"kv_cache": 1})], [seen({"host_oom": 1})]),
-    "out of host memory": ([seen({"host_memory": 1}), seen({"host_oom": 1})], [seen({"gpu_memory": 1})]),
     "generation takes most of the time": (
         [seen(timing_s__gen=flat(70.0), timing_s__step=flat(100.0))],
         [
@@ -145,8 +143,6 @@ CASES: dict[str, tuple[list[SymptomEvidence], list[SymptomEvidence]]] = {
     ),
     "tool calls fail": ([seen(tools__failure_frequency=flat(0.5))], [seen(tools__failure_frequency=flat(0.01))]),
     "turns grow": ([seen(num_turns__mean=line(2, 6))], [seen(num_turns__mean=line(2, 2.5))]),
-    "the engine or its workers die": ([seen({"communication": 1}), seen({"engine_dead": 1})], [seen({"code": 1})]),
-    "code of ideas breaks": ([seen({"code": 3}), seen({"python_error": 3})], [seen({"diverged": 1})]),
 }
 
 
@@ -156,7 +152,7 @@ def names(evidence: SymptomEvidence) -> set[str]:
 
 def test_every_symptom_has_a_case() -> None:
     assert {symptom.name for symptom in symptoms()} == set(CASES)
-    assert len(symptoms()) >= 30
+    assert len(symptoms()) >= 26
 
 
 @pytest.mark.parametrize("name", list(CASES))
@@ -183,6 +179,28 @@ def test_a_healthy_run_shows_nothing() -> None:
     )
     assert names(healthy) == set()
     assert names(seen()) == set() and names(seen(actor__entropy=[])) == set()
+
+
+@pytest.mark.parametrize(
+    ("trainer", "recorded", "by_reward"),
+    [
+        *(("verl", (), True), ("agentjet_swarm", (), True), ("generic", (), False), ("trl", (), True)),
+        *(("trl", ("train/loss", "eval_loss"), False), ("trl", ("train/loss", "reward"), True)),
+        *(("generic", ("critic/rewards/mean",), True), ("generic", ("loss", "grad_norm", "val/acc"), False)),
+    ],
+)
+def test_what_is_trained_by_a_reward(trainer: str, recorded: tuple[str, ...], by_reward: bool) -> None:
+    assert trained_by_reward(trainer, recorded) is by_reward
+
+
+def test_elsewhere_nothing_is_said_of_rewards() -> None:
+    rows = symptoms(by_reward=False)
+    assert {"metrics not finite", "gradient spikes", "objective was better before the end"} <= {
+        row.name for row in rows
+    }
+    for row in rows:
+        words = " ".join((row.name, row.causes, row.disproof, *row.tries))
+        assert not [word for word in ("reward", "KL", "entropy", "policy", "answers", "advantage") if word in words]
 
 
 def test_what_is_to_be_minimized_is_read_the_other_way_round() -> None:

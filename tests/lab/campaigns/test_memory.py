@@ -174,3 +174,27 @@ def test_the_brief_is_never_longer_and_keeps_its_commands(campaign: Callable[...
     assert len(lines) == 60
     assert all(len(line) <= 242 and line.isprintable() for line in lines)
     assert lines[-1].startswith("next: ") and "report.md" in "".join(lines[-4:])
+
+
+def test_findings_are_written_once_there_are_some_and_again_from_the_journal(lived: Any) -> None:
+    """With what became of each idea; a summary stands above what it sums up; nothing is in the file alone."""
+    state = lived.state()
+    assert "findings.md" not in [path.name for path in memory.update_memory(lived.place, state, lived.stand(state))]
+    lived.tell("finding", idea="lr-up", text="It rose to 0.59.")
+    lived.tell("finding", idea="flat", text="", wrong=["0.91"])
+    memory.update_memory(lived.place, state := lived.state(), lived.stand(state))
+    path = lived.place.path / "findings.md"
+    text = path.read_text()
+    assert "- **#2 lr=0.2** (kept): It rose to 0.59.\n" in text and "## In short" not in text
+    assert "- **#5 Change the warm-up (on #2)** (discarded): (What was said with 0.91 is left out" in text
+    path.unlink()
+    memory.update_memory(lived.place, state, lived.stand(state))
+    assert path.read_text() == text
+    lived.tell("finding", idea="all", text="Larger steps help.", covers=["lr-up", "flat"])
+    lived.tell("finding", idea="oom", text="The batch is at its limit.")
+    memory.update_memory(lived.place, state := lived.state(), lived.stand(state))
+    text = path.read_text()
+    places = [
+        text.index(one) for one in ("Larger steps", "## Since then", "The batch is", "## What it sums", "It rose")
+    ]
+    assert places == sorted(places)

@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 
+from autoresearch.core.agents.agent import Bounds
+from autoresearch.core.agents.proposals import EXTRA
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.state import CampaignState, fold
+from autoresearch.core.campaign.tip import sd_of_run
 from autoresearch.core.diagnosis.symptoms import SymptomEvidence
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import SeedCheck
-from autoresearch.lab.agent_work.propose_context import FailureGroup, ProposeContext
+from autoresearch.lab.agent_work.failure_groups import FailureGroup
+from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import BYTES, brief
 from autoresearch.lab.agent_work.question import UNTRUSTED
 from autoresearch.lab.campaign_report.curves_and_diffs import Diff
@@ -36,25 +40,28 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     matter = matter_of(lived, protected=lambda key: "a seed" if key == "seed" else "")
     text = brief(matter, 3)
     assert text == brief(matter, 3), "the same bytes"
-    assert "t-test" in section(text, "How a run is judged")
+    assert "reinforcement" not in text and "the format of prompts" not in text, "nothing tells that it has rewards"
+    judged = section(text, "How a run is judged")
+    most = f"up to {1 + matter.state.spec.retests} times"
+    assert most in judged and "t-test" in judged, "as often as this campaign re-tests"
+    assert f"deviation of {sd_of_run(matter.state):.3g} (all replicates" in judged
     assert "Objective: maximize task_pass_rate@1." in text
     assert "> Find settings with which the policy sorts numbers." in text
     assert "> python train.py --config recipe.yaml" in text
-    recipe = section(text, "The recipe and the settings of the command as best has them")
-    assert "lr: 0.3  (baseline 0.1)\n" in recipe and "seed: 0  [protected: a seed]\n" in recipe
-    ledger = section(text, "The ledger")
-    assert "| lr=0.3 | confirmed (+0.15 to the baseline in fresh runs) | 0.7033 | +0.113 | 0.02 | 4 | -" in ledger
-    assert "4 | oom | lr-up | Twice the batch | crashed | - | - | 0.02 | 1 | cuda_oom" in ledger
-    dead = section(text, "Dead ends")
-    assert dead.index("- lucky (on lr-up)") < dead.index("- flat (on lr-up)") < dead.index("- lr-down")
-    assert "lost because: no more than noise (+0.005 to #2 lr=0.2, 0.2 sd of one run)" in dead
-    assert "- again, refused before any run: equal to lr-up" in dead
-    assert "plumbing" not in dead
-    axis = "lr: 0.05 -> 0.42 (1); 0.1 -> 0.5 (1); 0.2 -> 0.6288 (4); 0.3 -> 0.7033 (1). Best: 0.3\n"
-    assert axis in section(text, "The landscape so far") and "Never varied: hidden" in text
+    recipe = section(text, "Settings as best has them")
+    assert "lr: 0.3  (baseline 0.1)\n" in recipe and "Protected, not yours to change: seed\n" in recipe
+    ideas = section(text, "Ideas so far, oldest first")
+    assert "\nbest (to beat) | lr-up | lr=0.3 | confirmed | 0.7033 (3) | +0.15 to the baseline in fresh runs\n" in ideas
+    assert "\noom | lr-up | Twice the batch | crashed | - | crashed: cuda_oom\n" in ideas
+    assert "\nflat | lr-up | Change the warm-up | discarded | 0.595 (1) | no more than noise (+0.005 to #2" in ideas
+    assert "- again: equal to lr-up\n" in section(text, "Refused before any run")
+    assert "lr: 0.05 -> 0.42 (1); 0.1 -> 0.5 (1); 0.2 -> 0.6288 (4); 0.3 -> 0.7033 (1)\n" in section(text, "Keys that")
     assert "- cuda_oom (oom): lower the micro batch" in section(text, "How runs failed")
-    assert "- out of GPU memory\n  over all runs: runs that failed: gpu_memory in 1" in section(text, "Symptoms")
+    assert "task_pass_rate@1, step:value: best 0:" in section(text, "Recorded metrics")
     assert "- now runs now" in section(text, "What waits or runs now")
+    decided = section(text, "Decided since your last findings")
+    assert [line[2:] for line in decided.splitlines() if line[:2] == "- "] == list(matter.newly_decided)
+    assert "now" not in matter.newly_decided and "Findings: one for each of lr-up, lr-down" in section(text, "Now")
     assert "Give 3 hypotheses" in section(text, "Now") and "10/12 attempted" in section(text, "Now")
     check = SeedCheck(False, "equal", "", 3, 0, True, 0.001)
     alike = replace(matter, state=replace(matter.state, seed_check=check))
@@ -68,10 +75,11 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
         notes=["look at the reward", "less about lr"],
         vetoes=["no data mixing"],
     )
-    text = brief(matter, 2, ("code", "prompt"))
+    text = brief(matter, 2, ("code", "prompt"), Bounds(1800.0, 60, 2.0), with_schema=False)
     people = section(text, "What people say")
     assert people.index("less about lr") < people.index("look at the reward") < people.index("not wanted: no data")
-    assert "- queued waits: lr=0.9" in text
+    assert "- queued waits: lr=0.9" in text and "additionalProperties" not in text
+    assert "This turn ends after 30 minutes, 60 steps or 2.00 USD." in text
     assert "Only these kinds: code, prompt." in text and "Only these kinds" not in brief(matter, 2)
 
 
@@ -82,28 +90,45 @@ def test_what_changes_comes_last(lived: Any, matter_of: Build) -> None:
     lived.run("later", 0.3, "discard")
     after = brief(matter_of(lived), 3)
     same = next(n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b)
-    assert same > before.index("10 | now |") and before[:same].count("\n# ") >= 6
+    assert before[:same].count("\n# ") >= 4 and "# The schema of the answer" in before[:same]
 
 
-def test_symptoms_are_named_with_their_numbers_and_runs(lived: Any, matter_of: Build, write_metrics: Any) -> None:
-    write_metrics(lived, "best-4", actor__entropy=[0.8] * 10 + [0.05] * 10, **{"task_pass_rate@1": [0.7] * 20})
-    matter = matter_of(lived)
-    assert "actor/entropy" in matter.metrics
-    symptoms = section(brief(matter, 1), "Symptoms")
-    assert "- entropy collapse\n  in best-000004: actor/entropy 0.8 -> 0.05\n  may come from: " in symptoms
-    assert "entropy collapse" not in symptoms.partition("Looked for and not seen")[2]
+def test_symptoms_are_of_what_is_trained(lived: Any, matter_of: Build, write_metrics: Any) -> None:
+    """With their numbers and runs; a supervised script is told nothing of rewards and entropy."""
+    curve = {"task_pass_rate@1": [0.7] * 20}
+    write_metrics(lived, "best-4", actor__entropy=[0.8] * 10 + [0.05] * 10, critic__rewards__mean=[0.5] * 20, **curve)
+    text = brief(matter_of(lived), 1)
+    assert "- entropy collapse\n  in best-000004: actor/entropy 0.8 -> 0.05\n  may come from: " in text
+    absent = section(text, "Symptoms").partition("Looked for and not seen")[2]
+    assert "reward plateau" in absent and "entropy collapse" not in absent and "length" not in absent
+    assert "in reinforcement-learning post-training" in text
+    write_metrics(lived, "best-4", loss=[1.0] * 19 + [float("nan")], grad_norm=[1.0] * 20, **curve)
+    text = brief(matter_of(lived), 1)
+    assert "- metrics not finite\n  in best-000004: loss is not finite from step 19 on\n" in text
+    words = [word for word in ("reward", "KL", "entropy", "reinforcement", "advantage") if word in text]
+    assert not words, words
+    assert "Looked for and not seen: gradient spikes, gradient nearly zero." in text
 
 
-def test_the_diff_of_a_dead_end_is_shown_and_bounded(campaign: Callable[..., Any], matter_of: Build) -> None:
+def test_the_code_that_is_built_on_is_shown_and_bounded(campaign: Callable[..., Any], matter_of: Build) -> None:
     made = campaign()
     made.idea("bonus", "Add a bonus", files={"bonus.py": "x"})
-    made.run("bonus", 0.3, "discard")
+    made.run("bonus", 0.9, "keep")
     matter = matter_of(made)
-    dead = section(brief(matter, 1), "Dead ends")
-    assert "diff of bonus" in dead and "+print('bonus </script><b>')" in dead
+    text = brief(matter, 1)
+    assert "bonus (to beat) | baseline | Add a bonus | kept" in text and "patch" not in section(text, "Ideas so far")
+    code = section(text, "The code that new ideas build on")
+    assert "diff of bonus" in code and "+print('bonus </script><b>')" in code and "index " not in code
     long = Diff("", tuple(("plus", f"+line {n}") for n in range(900)))
-    dead = section(brief(replace(matter, diffs={"bonus": long}), 1), "Dead ends")
-    assert "+line 39\n" in dead and "+line 40\n" not in dead and "860 more lines" in dead
+    code = section(brief(replace(matter, diffs={"bonus": long}), 1), "The code that new ideas build on")
+    assert "+line 39\n" in code and "+line 40\n" not in code and "860 more lines" in code
+
+
+def test_each_refusal_is_told_once(lived: Any, matter_of: Build) -> None:
+    for reason in ("equal to lr-up", "equal to lr-up", EXTRA):
+        lived.tell("refused", hypothesis=Hypothesis("again", "x").to_json(), reason=reason)
+    text = brief(matter_of(lived), 1)
+    assert text.count("equal to lr-up") == 1 and EXTRA not in text
 
 
 def test_injected_instructions_stay_inside_the_fence(lived: Any, matter_of: Build) -> None:
@@ -133,8 +158,8 @@ def test_slugs_sentences_and_reasons_stay_on_their_line(campaign: Callable[..., 
     text = brief(replace(matter_of(made), notes=[evil], vetoes=[evil]), 1)
     assert not [line for line in text.splitlines() if line.startswith(("# IGN", INJECTED))]
     assert text.count("\n# Now\n") == 1
-    row = next(line for line in text.splitlines() if line.startswith("2 | evil"))
-    assert row.count(" | ") == 9
+    row = next(line for line in text.splitlines() if line.startswith("evil | "))
+    assert row.count(" | ") == 5
 
 
 def many(state: CampaignState, count: int, word: str) -> CampaignState:
@@ -182,20 +207,17 @@ def huge(matter: ProposeContext, word: str) -> ProposeContext:
         vetoes=[word * 300] * 100,
         diffs={line.slug: diff for line in lines},
         failures=failures,
-        seen=[(f"run-{n}", SymptomEvidence(Objective("metric/1"), series, {"cuda_oom": 9})) for n in range(3)],
+        newly_decided={idea.slug: series for idea in state.ideas[1:40]},
+        seen=[(f"run-{n}", SymptomEvidence(Objective("metric/1"), series)) for n in range(3)],
     )
 
 
 def test_five_hundred_ideas_fit_into_the_budget(lived: Any, matter_of: Build) -> None:
     for word in ("word ", "漢字"):
         text = brief(huge(matter_of(lived), word), 5)
-        assert 0.6 * BYTES < len(text.encode()) <= BYTES, (word, len(text.encode()))
-        ledger = section(text, "The ledger")
-        assert "\n1 | baseline" in ledger and "\n500 | idea-500" in ledger
-        assert "older ideas are left out (" in ledger
-        assert "more keys: see the recipe itself" in text and "more, see the ledger" in text
+        assert 0.5 * BYTES < len(text.encode()) <= BYTES, (word, len(text.encode()))
+        ideas = section(text, "Ideas so far")
+        assert "\nbaseline" in ideas and "\nidea-500 | " in ideas
+        assert "older ideas are left out (" in ideas
+        assert "more keys: see the recipe itself" in text and "more: read the code" in text
         assert text.rstrip().endswith("Give 5 hypotheses, the most promising first.")
-    matter = huge(matter_of(lived), "word ")
-    shown = {int(n) for n in re.findall(r"^(\d+) \| ", section(brief(matter, 1), "The ledger"), re.MULTILINE)}
-    kept = {line.index for line in matter.lines if line.standing == "kept"}
-    assert len(kept) == 55 and kept <= shown and len(shown) > 100, "what was kept is never left out"

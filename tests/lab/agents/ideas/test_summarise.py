@@ -65,7 +65,7 @@ def test_it_is_asked_for_and_written(lived: Any, matter_of: Build, tmp_path: Pat
 @pytest.mark.system
 def test_the_prompt_holds_what_was_measured(lived: Any, matter_of: Build) -> None:
     prompt = prompt_of(matter_of(lived))
-    for words in ("# The ledger", "# What the harness concludes", "Confirmed by"):
+    for words in ("# Ideas so far", "# What the harness concludes", "Confirmed by"):
         assert words in prompt
     assert prompt == prompt_of(matter_of(lived))
 

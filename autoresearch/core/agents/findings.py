@@ -1,0 +1,118 @@
+"""Findings: what an agent concludes of each decided idea, in sentences whose numbers the records must show.
+
+It is asked at the start of a turn for ideas, in the same answer. A sentence with a number that no record of its idea
+shows is left out, and the finding says so: later turns build on what stands here. Every EVERY ideas it sums them up, so
+that what it is told in a turn stays short.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autoresearch.core.agents.quoted_numbers import KnownNumbers, unproven
+from autoresearch.core.text.regex import later
+
+ALL = "all"  # the name under which an answer sums up the findings so far
+EVERY = 10  # findings that are summed up at a time
+MOST_ASKED = 10  # ideas of which one turn is asked
+MOST_SENTENCES, MOST_SUMMARY = 3, 8
+MOST_SENTENCE = 300  # characters
+_BETWEEN = later(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bcf\.)\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class IdeaFinding:
+    """What was found of one idea, or (ALL) of several, which `covers` names by their slugs."""
+
+    idea: str
+    text: str
+    wrong: tuple[str, ...] = ()  # numbers of the sentences that were left out, as the agent wrote them
+    covers: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields of a journal line."""
+        found: dict[str, Any] = {"idea": self.idea, "text": self.text}
+        found |= {"wrong": list(self.wrong)} if self.wrong else {}
+        return found | ({"covers": list(self.covers)} if self.covers else {})
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> IdeaFinding:
+        """Read the output of `to_json`. KeyError without an idea or a text."""
+        wrong, covers = (tuple(map(str, line.get(key) or ())) for key in ("wrong", "covers"))
+        return cls(str(line["idea"]), str(line["text"]), wrong, covers)
+
+    @property
+    def words(self) -> str:
+        """Its text, and what was left out of it."""
+        numbers = ", ".join(self.wrong)
+        told = f"(What was said with {numbers} is left out: no record shows it.)" if self.wrong else ""
+        return " ".join(part for part in (self.text, told) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class StandingFindings:
+    """The findings of a campaign: the last summary, and those that came after what it sums up, oldest first."""
+
+    summary: IdeaFinding | None = None
+    since: tuple[IdeaFinding, ...] = ()
+
+    @property
+    def summary_due(self) -> bool:
+        """Whether so many have gathered that the agent is asked to sum them up."""
+        return len(self.since) >= EVERY
+
+
+def standing_findings(idea_findings: Iterable[IdeaFinding]) -> StandingFindings:
+    """What stands after these, in the order in which they were made; a later one of an idea replaces the earlier."""
+    by_idea: dict[str, IdeaFinding] = {}
+    for one in idea_findings:
+        by_idea.pop(one.idea, None)
+        by_idea[one.idea] = one
+    summary = by_idea.pop(ALL, None)
+    covered = summary.covers if summary else ()
+    return StandingFindings(summary, tuple(one for one in by_idea.values() if one.idea not in covered))
+
+
+def read_findings(
+    data: object, slugs: Collection[str], so_far: StandingFindings, numbers: KnownNumbers, most: int = 2 * MOST_ASKED
+) -> list[IdeaFinding]:
+    """The findings in an agent's answer on ideas with these slugs, and their summary if one was due.
+
+    What has not their form is passed over: no idea is lost because of it.
+    """
+    listed = data.get("findings") if isinstance(data, Mapping) else None
+    read: dict[str, IdeaFinding] = {}
+    for item in listed[:most] if isinstance(listed, list) else ():
+        if not isinstance(item, Mapping):
+            continue
+        idea, text = item.get("idea"), item.get("text")
+        if not isinstance(idea, str) or not isinstance(text, str) or not text.strip():
+            continue
+        if idea in slugs:
+            read[idea] = _checked(idea, text, (idea,), MOST_SENTENCES, numbers)
+        elif idea == ALL and so_far.summary_due:
+            before = so_far.summary.covers if so_far.summary else ()
+            covers = (*before, *(one.idea for one in so_far.since))
+            checked = _checked(ALL, text, covers, MOST_SUMMARY, numbers)
+            if checked.text:  # one of which nothing is left would hide what it sums up
+                read[ALL] = IdeaFinding(ALL, checked.text, checked.wrong, covers)
+    return list(read.values())
+
+
+def _checked(idea: str, text: str, about: Collection[str], most: int, numbers: KnownNumbers) -> IdeaFinding:
+    kept, wrong = list[str](), list[str]()
+    for sentence in sentences(text)[:most]:
+        bad = unproven(sentence, numbers, about=about, whole=True)
+        wrong += bad
+        kept += [] if bad else [sentence]
+    return IdeaFinding(idea, " ".join(kept), tuple(dict.fromkeys(wrong)))
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, each on one line and cut where it is very long; a decimal point ends none."""
+    line = re.sub(r"\s+", " ", "".join(c if c.isprintable() else " " for c in text[:8000])).strip()
+    parts = [part for part in _BETWEEN.split(line) if part]
+    return [part if len(part) <= MOST_SENTENCE else f"{part[: MOST_SENTENCE - 1]}…" for part in parts]

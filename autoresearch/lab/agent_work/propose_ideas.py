@@ -1,0 +1,158 @@
+"""The ideas of a campaign, as an agent is told of them: what each changed, what came of it, and what it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from autoresearch.core.agents.proposals import title_of
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.state import Idea
+from autoresearch.core.campaign.tip import change_by
+from autoresearch.core.diagnosis.symptoms import symptoms
+from autoresearch.core.metrics.expression import Point
+from autoresearch.lab.agent_work.landscape import shown
+from autoresearch.lab.agent_work.propose_context import Curves, ProposeContext
+from autoresearch.lab.agent_work.question import fenced
+from autoresearch.lab.agent_work.sections import section, within
+from autoresearch.lab.campaign_report import formatting
+from autoresearch.lab.campaign_report.curves_and_diffs import Diff, thinned
+from autoresearch.lab.campaign_report.summary import PLACES, IdeaLine, IdeaStatus
+
+DIFF_BYTES = 900  # of one idea
+DIFF_LINES = 40
+MOST_TITLE = 140
+MOST_METRICS = 6
+_UNDECIDED = (IdeaStatus.RUNNING, IdeaStatus.PREPARED)
+_FIRST = (IdeaStatus.BASELINE, IdeaStatus.CONFIRMED, IdeaStatus.KEPT, IdeaStatus.IN_TIP, IdeaStatus.DEMOTED)
+
+
+def changed(hypothesis: Hypothesis) -> str:
+    """What an idea changes: its settings, else its title."""
+    settings = ", ".join(f"{key}={shown(value)}" for key, value in hypothesis.overrides.items())
+    return settings if settings and not hypothesis.patches else title_of(hypothesis)
+
+
+def ideas_section(propose_context: ProposeContext, most: int, most_diffs: int) -> str:
+    """All ideas if they fit, else what was kept and the newest; then the code that new ideas build on."""
+    if not propose_context.lines:
+        return ""
+    ideas = {idea.index: idea for idea in propose_context.state.ideas}
+    rows = {line.index: _row(propose_context, line, ideas[line.index]) for line in propose_context.lines}
+    chosen: set[int] = set()
+    size = 0
+    for index in (line.index for line in _by_interest(propose_context.lines)):
+        size += len(rows[index].encode()) + 1
+        if size > most:
+            break
+        chosen.add(index)
+    lines = [rows[index] for index in sorted(chosen)]
+    if left := [line for line in propose_context.lines if line.index not in chosen]:
+        kinds: dict[str, int] = {}
+        for line in left:
+            kinds[str(line.standing)] = kinds.get(str(line.standing), 0) + 1
+        told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+        lines.append(f"... {len(left)} older ideas are left out ({told})")
+    note = "slug | parent | change | standing | mean (runs) | what it is worth, or why it stands there"
+    diffs = (_code(slug, diff) for slug, diff in propose_context.diffs.items() if diff.lines)
+    lines += [f"{slug} is the merge of {', '.join(merges)}" for slug, merges in _merges(propose_context)]
+    code = within(diffs, most_diffs, lambda n: f"... and {n} more: read the code")
+    return "\n".join(
+        part
+        for part in (
+            section("Ideas so far, oldest first", [note, "---", *lines]),
+            section("The code that new ideas build on", code),
+        )
+        if part
+    )
+
+
+def _merges(propose_context: ProposeContext) -> list[tuple[str, tuple[str, ...]]]:
+    """The merges that the ideas name as their parents, and that of now."""
+    state = propose_context.state
+    named = {line.parent for line in propose_context.lines} | {line.slug for line in propose_context.lines}
+    merges = [idea for idea in state.ideas if idea.hypothesis.merges]
+    return [(one.slug, one.hypothesis.merges) for one in merges if one is state.tip or one.slug in named][-8:]
+
+
+def _by_interest(idea_lines: Sequence[IdeaLine]) -> list[IdeaLine]:
+    """The baseline and what is good, then the newest."""
+    first = [line for line in idea_lines if line.standing in _FIRST]
+    first = [*first[:1], *reversed(first[1:])][:15]
+    chosen = {line.index for line in first}
+    return [*first, *(line for line in reversed(idea_lines) if line.index not in chosen)]
+
+
+def _row(propose_context: ProposeContext, idea_line: IdeaLine, idea: Idea) -> str:
+    state = propose_context.state
+    names = [what for what, one in (("to beat", state.best), ("the tip", state.tip)) if one is idea]
+    cells = (
+        idea_line.slug + (f" ({', '.join(names)})" if names else ""),
+        idea_line.parent or "-",
+        formatting.plain("nothing" if idea.hypothesis.is_baseline else changed(idea.hypothesis), MOST_TITLE),
+        str(idea_line.standing),
+        "-" if idea_line.mean is None else f"{idea_line.mean:.4g} ({idea_line.n})",
+        _why(propose_context, idea_line, idea) or "-",
+    )
+    return " | ".join(formatting.plain(cell, 170).replace("|", "/") for cell in cells)
+
+
+def _why(propose_context: ProposeContext, idea_line: IdeaLine, idea: Idea) -> str:
+    if idea_line.standing in _UNDECIDED:
+        return ""
+    if idea.hypothesis.unmade:
+        return (
+            f"never ran: {(idea.hypothesis.why_unmade.splitlines() or [''])[0].rstrip(':') or idea.hypothesis.unmade}"
+        )
+    if idea_line.standing in PLACES and (worth := change_by(propose_context.state, idea)):
+        doubt = propose_context.state.distrusted(idea)
+        waits = f"; not built on until a person approves it: {doubt}" if doubt else ""
+        return f"worth {worth[0]:+.3g} ({worth[1]:+.3g} to {worth[2]:+.3g}){waits}"
+    if idea_line.shown.change is not None:
+        return f"{idea_line.shown.change:+.3g} to the baseline in fresh runs"
+    return idea_line.why
+
+
+def _code(slug: str, code_diff: Diff) -> str:
+    """Its lines, without what git says above them."""
+    lines = [text for kind, text in code_diff.lines if kind != "head" or text.startswith("+++")]
+    return fenced("\n".join(lines), f"diff of {slug}", most=DIFF_BYTES, lines=DIFF_LINES)
+
+
+def told_metrics(propose_context: ProposeContext) -> list[str]:
+    """The metrics whose course is told, beside the objective's: first those that symptoms show in; none twice."""
+    seen = [series for _, evidence in propose_context.seen for series in (evidence.series,)]
+    found = dict[tuple[Point, ...], str]()
+    looked = (key for one in symptoms(by_reward=propose_context.by_reward) for key in sorted(one.keys))
+    for key in dict.fromkeys((*looked, *sorted(propose_context.metrics))):
+        points = next((tuple(series[key]) for series in seen if key in series), ())
+        if key != propose_context.state.spec.objective.metric and len({value for _, value in points}) > 1:
+            found.setdefault(points, key)
+    return list(found.values())[:MOST_METRICS]
+
+
+def ends_of(points: Sequence[Point]) -> str:
+    """`0.1 -> 0.3`: the first and the last value."""
+    return f"{points[0][1]:.3g} -> {points[-1][1]:.3g}"
+
+
+def decided_section(propose_context: ProposeContext, most: int) -> str:
+    """The ideas that a finding is wanted of: what was expected of each, and what its last run recorded."""
+    ideas = {idea.slug: idea for idea in propose_context.state.ideas}
+    blocks = (
+        "\n".join(_decided(propose_context, ideas[slug], series))
+        for slug, series in propose_context.newly_decided.items()
+    )
+    fitted = within(blocks, most, lambda n: f"... and {n} more: see the ideas above")
+    return section("Decided since your last findings", fitted)
+
+
+def _decided(propose_context: ProposeContext, idea: Idea, series: Curves) -> Iterator[str]:
+    objective = propose_context.state.spec.objective.metric
+    told = told_metrics(propose_context)
+    expected = idea.hypothesis.expected
+    yield f"- {idea.slug}: expected {formatting.plain(expected, 160)}" if expected else f"- {idea.slug}"
+    if points := thinned(series.get(objective, ()), 5):
+        yield f"  {objective}, step:value: " + ", ".join(f"{step}:{value:.4g}" for step, value in points)
+    ends = [f"{formatting.plain(key)} {ends_of(series[key])}" for key in told if len(series.get(key, ())) > 1]
+    if ends:
+        yield f"  first -> last: {'; '.join(ends)}"
