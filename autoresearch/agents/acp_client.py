@@ -32,7 +32,8 @@ IN, OUT = 0, 1  # descriptors: the prompt, and the lines for the adapter
 VERSION = 1
 HANDSHAKE_S = 120.0  # a program that speaks no ACP says nothing to `initialize`, and waits for a person
 QUIET_S = 2.0  # Gemini CLI tells the history of a loaded session behind the answer to `session/load`
-GOODBYE_S = 3.0  # for the agent to end when its stdin does, and after `session/cancel`
+GOODBYE_S = 20.0  # for the agent to write its session down and to end, when its stdin has
+CANCEL_S = 2.0  # for the same after `session/cancel`, and for what does not end by itself
 MOST_LINE = 32 << 20  # bytes of one message
 AUTH_REQUIRED = -32000
 NO_METHOD = -32601
@@ -130,11 +131,11 @@ class _Conversation:
         with contextlib.suppress(OSError):
             self._in.close()
         try:
-            self._process.wait(GOODBYE_S)
+            self._process.wait(GOODBYE_S if raised is None else CANCEL_S)
         except subprocess.TimeoutExpired:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(GOODBYE_S)
+                self._process.wait(CANCEL_S)
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
@@ -259,7 +260,7 @@ class _Conversation:
 
     def _died(self) -> FailedError:
         try:
-            code = self._process.wait(GOODBYE_S)
+            code = self._process.wait(CANCEL_S)
         except subprocess.TimeoutExpired:
             return FailedError(f"{self._program} closed its output in the middle of the turn")
         how = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"

@@ -39,7 +39,7 @@ def install(
     agents: Annotated[list[str] | None, Option("--agent", metavar="NAME", help="Link it for these.")] = None,
     copy: Annotated[bool, Option("--copy", help="Copies instead of links.")] = False,
     directory: Annotated[str, Option("--dir", metavar="DIR", help="Of the project, or the home.")] = "",
-    allow: Annotated[bool, Option("--allow", help="Let Claude Code type our commands, in its settings.")] = False,
+    allow: Annotated[bool, Option("--allow", help="Let Claude Code and Codex type our commands.")] = False,
 ) -> CommandResult:
     """Write the skill to .agents/skills, with a link for Claude Code; safe to repeat."""
     from autoresearch.lab import skill
@@ -51,12 +51,14 @@ def install(
     claude = os.environ.get("CLAUDE_CONFIG_DIR") if user and not directory else None
     claude_home = Path(claude) if claude else root / ".claude"
     done = skill.install(root, agents=agents or (), user=user, claude=Path(claude) if claude else None, copy=copy)
-    allowed = skill.allow(claude_home, user=user) if allow else None
+    codex = os.environ.get("CODEX_HOME") if user and not directory else None
+    codex_home = Path(codex) if codex else root / ".codex"
+    allowed = skill.allow(claude_home, codex_home, user=user) if allow else {}
     payload = {
         "root": str(root),
         "scope": scope,
         "rules": {"claude": skill.CLAUDE_RULE, "codex": skill.CODEX_RULE},
-        "allowed": str(allowed) if allowed else None,
+        "allowed": {name: str(path) for name, path in allowed.items()},
         "places": [
             {"path": str(one.path), "done": one.done, "kept": str(one.kept) if one.kept else None} for one in done
         ],
@@ -65,10 +67,18 @@ def install(
     lines = [f"{one.done}: {one.path}" for one in done]
     lines += [f"kept: what had been edited there is in {one.kept}" for one in done if one.kept]
     if allowed:
-        lines.append(f"allowed: {skill.CLAUDE_RULE} in {allowed}")
+        lines.append(f"allowed: {skill.CLAUDE_RULE} in {allowed['claude']}")
+        lines.append(f"allowed: {skill.CODEX_RULE} in {allowed['codex']}")
+        if not user:
+            lines.append(
+                "Codex reads the rules of a project that it trusts: `codex exec --trust`, or say so when it asks"
+            )
     else:
-        lines.append(f"Claude Code denies our commands where nobody is asked; --allow adds {skill.CLAUDE_RULE}")
-    lines.append(f"Codex: {skill.CODEX_RULE} in ~/.codex/rules/default.rules")
+        lines.append("Claude Code denies our commands where nobody is asked, and Codex runs them in its sandbox, which")
+        lines.append("no run survives. --allow adds the rules that change this:")
+        settings = claude_home / ("settings.json" if user else "settings.local.json")
+        lines.append(f"  Claude Code  {skill.CLAUDE_RULE} in {settings}")
+        lines.append(f"  Codex        {skill.CODEX_RULE} in {codex_home / 'rules' / skill.CODEX_RULES}")
     return CommandResult(payload, lines)
 
 

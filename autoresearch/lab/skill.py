@@ -44,7 +44,8 @@ AGENTS: Mapping[str, tuple[str, str]] = {
 
 
 CLAUDE_RULE = "Bash(autoresearch *)"  # without it Claude Code 2.1 denies every command of ours where nobody is asked
-CODEX_RULE = 'prefix_rule(pattern=["autoresearch"], decision="allow")'
+CODEX_RULE = 'prefix_rule(pattern=["autoresearch"], decision="allow")'  # and Codex runs them outside its sandbox
+CODEX_RULES = f"{NAME}.rules"  # a file of our own: Codex reads all of `rules/`, and `default.rules` is its user's
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +111,11 @@ def install(
     return placed + [_point(place, real, ours, copy=copy) for place in others]
 
 
-def allow(claude: Path, *, user: bool = False) -> Path:
-    """Add CLAUDE_RULE to Claude Code's settings in its directory, and leave all else there; the file.
+def allow(claude: Path, codex: Path, *, user: bool = False) -> dict[str, Path]:
+    """Add CLAUDE_RULE to Claude Code's settings and CODEX_RULE to Codex's rules, and leave all else; the files.
 
-    Of a project those that git ignores, which count without a person too. ConflictError if they cannot be read.
+    `claude` and `codex` are their directories. Of a project's settings those that git ignores, which count without a
+    person too. ConflictError if the files cannot be read.
     """
     path = (claude / ("settings.json" if user else "settings.local.json")).resolve()  # it may be a link to dotfiles
     try:
@@ -125,7 +127,20 @@ def allow(claude: Path, *, user: bool = False) -> Path:
     except (ValueError, AttributeError, TypeError) as error:
         hint = f'mend it, or write "permissions": {{"allow": ["{CLAUDE_RULE}"]}} into it yourself'
         raise ConflictError(f"{path} is no JSON object of settings: {error}", hint=hint) from error
-    return path
+    return {"claude": path, "codex": _allow_codex(codex / "rules")}
+
+
+def _allow_codex(folder: Path) -> Path:
+    """The file of Codex's rules that has CODEX_RULE: one that has it already, else our own."""
+    ours = (folder / CODEX_RULES).resolve()
+    for path in (ours, *sorted(folder.glob("*.rules"))):
+        if path.is_file() and CODEX_RULE in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            return path
+    before = ours.read_bytes() if ours.exists() else b""
+    between = b"\n" if before and not before.endswith(b"\n") else b""
+    ours.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(ours, before + between + CODEX_RULE.encode() + b"\n")
+    return ours
 
 
 def _folders(agents: Sequence[str], *, user: bool) -> list[str]:

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.real, pytest.mark.waits]
 LINES = forms(line for text in texts().values() for line in command_lines(text))
+SEVEN = (
+    *("autoresearch doctor --json", "autoresearch status --json", "autoresearch run exp.md --detach --json"),
+    *("autoresearch wait RUN --json", "autoresearch logs RUN --json", "autoresearch explain RUN --json"),
+    "autoresearch campaign status FILE --json",
+)
+CONFINED = (  # else /tmp, where the tests are, can be written
+    *("-s", "workspace-write", "-c", "sandbox_workspace_write.exclude_slash_tmp=true"),
+    *("-c", "sandbox_workspace_write.exclude_tmpdir_env_var=true"),
+)
 TRIGGER = "Use this skill when asked to run, launch, watch"
 
 
@@ -156,6 +166,51 @@ def test_claude_code_refuses_what_the_skill_may_not_teach(
     denied = {each["tool_input"]["command"] for each in end["permission_denials"]}
     assert set(REFUSED) - LET_THROUGH <= denied <= set(REFUSED)
     assert len(typed()) == len(REFUSED) - len(denied)
+
+
+@pytest.mark.parametrize("mode", ["default", "plan", "acceptEdits"])
+@pytest.mark.parametrize("allowed", [False, True])
+def test_claude_code_types_our_commands_where_install_allows_it(
+    mode: str,
+    allowed: bool,
+    agent_home: Callable[[str], AgentHome],
+    model_server: ModelServer,
+    agent_repo: Path,
+    typed: Callable[[], list[list[str]]],
+) -> None:
+    if allowed:
+        skill.allow(agent_repo / ".claude", agent_repo / ".codex")
+    model_server.on("Type them", *({"shell": line} for line in SEVEN), {"text": "Tried."})
+    argv = [agent_home("claude").program, "-p", "Type them", "--output-format", "stream-json", "--verbose"]
+    said = words_of([*argv, "--permission-mode", mode], agent_repo)
+    (end,) = [event for event in events(said) if event.get("type") == "result"]
+    assert len(end["permission_denials"]) == (0 if allowed else len(SEVEN))
+    assert typed() == (wanted(SEVEN) if allowed else [])
+
+
+@pytest.mark.parametrize("where", ["", "user", "project"])
+def test_codex_runs_our_commands_outside_its_sandbox_where_install_allows_it(
+    where: str,
+    agent_home: Callable[[str], AgentHome],
+    model_server: ModelServer,
+    agent_repo: Path,
+    typed: Callable[[], list[list[str]]],
+) -> None:
+    """What the stand-in cannot write within the sandbox is beside the repository; all else stays inside."""
+    agent, told = agent_home("codex"), agent_repo.parent / "outside"
+    program = shutil.which("autoresearch")
+    assert program
+    Path(program).write_text(f"#!/bin/sh\necho $1 >> {shlex.quote(str(told))}\n")
+    if where:
+        skill.allow(agent_repo / ".claude", {"user": agent.home, "project": agent_repo}[where] / ".codex")
+    if where == "project":
+        with (agent.home / ".codex/config.toml").open("a") as config:
+            config.write(f'[projects."{agent_repo}"]\ntrust_level = "trusted"\n')
+    lines = [*SEVEN, f"echo other >> {told}", "cd . && autoresearch joined"]
+    model_server.on("Type them", *({"shell": line} for line in lines), {"text": "Tried."})
+    said = words_of([agent.program, "exec", "--json", "--skip-git-repo-check", *CONFINED, "Type them"], agent_repo)
+    ran = told.read_text().split() if told.exists() else []
+    assert ran == ([words[0] for words in wanted(SEVEN)] if where else []), said[-3000:]
 
 
 def test_codex_types_every_line(

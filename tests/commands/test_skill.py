@@ -239,19 +239,44 @@ def test_install_for_a_user(bench: Any) -> None:
 
 
 @pytest.mark.system
-def test_install_lets_claude_code_type_our_commands_and_leaves_its_other_settings(bench: Any) -> None:
-    folder = bench.repo / ".claude"
-    folder.mkdir()
-    path = folder / "settings.local.json"
+def test_install_lets_agents_type_our_commands_and_leaves_their_other_settings(bench: Any) -> None:
+    path, rules = bench.repo / ".claude/settings.local.json", bench.repo / ".codex/rules"
+    path.parent.mkdir()
     path.write_text('{"model": "opus", "permissions": {"deny": ["Bash(rm *)"], "allow": ["Bash(ls *)"]}}')
-    assert bench.ask("skill", "install")["allowed"] is None and "Bash(ls" in path.read_text()
+    rules.mkdir(parents=True)
+    (rules / "default.rules").write_text("# mine\n")
+    told = bench.here("skill", "install")[1]
+    assert "Bash(autoresearch *)" in told and skill.CODEX_RULE in told and "Bash(auto" not in path.read_text()
+    assert bench.ask("skill", "install")["allowed"] == {} and not (rules / "autoresearch.rules").exists()
     for _ in range(2):
-        assert bench.ask("skill", "install", "--allow")["allowed"] == str(path)
-    rules = {"deny": ["Bash(rm *)"], "allow": ["Bash(ls *)", "Bash(autoresearch *)"]}
-    assert json.loads(path.read_text()) == {"model": "opus", "permissions": rules}
+        allowed = bench.ask("skill", "install", "--allow")["allowed"]
+        assert allowed == {"claude": str(path), "codex": str(rules / "autoresearch.rules")}
+    settings = {"deny": ["Bash(rm *)"], "allow": ["Bash(ls *)", "Bash(autoresearch *)"]}
+    assert json.loads(path.read_text()) == {"model": "opus", "permissions": settings}
+    assert (rules / "autoresearch.rules").read_text() == skill.CODEX_RULE + "\n"
+    (rules / "autoresearch.rules").write_text("# of somebody")
+    bench.ask("skill", "install", "--allow")
+    assert (rules / "autoresearch.rules").read_text() == f"# of somebody\n{skill.CODEX_RULE}\n"
+    (rules / "autoresearch.rules").unlink()
+    (rules / "default.rules").write_text(f"# mine\n{skill.CODEX_RULE}\n")
+    assert bench.ask("skill", "install", "--allow")["allowed"]["codex"] == str(rules / "default.rules")
+    assert not (rules / "autoresearch.rules").exists(), "its user has the rule"
     path.write_text("{")
     error = bench.ask("skill", "install", "--allow", check=5)["error"]
     assert "is no JSON object of settings" in error["message"] and path.read_text() == "{"
+
+
+@pytest.mark.system
+def test_install_for_all_projects_uses_codexs_own_directory(bench: Any) -> None:
+    home, codex = bench.root / "home", bench.root / "codex"
+    home.mkdir()
+    allowed = bench.ask("skill", "install", "--scope", "user", "--allow", HOME=str(home), CODEX_HOME=str(codex))[
+        "allowed"
+    ]
+    assert allowed == {
+        "claude": str(home / ".claude/settings.json"),
+        "codex": str(codex / "rules/autoresearch.rules"),
+    }
 
 
 @pytest.mark.system

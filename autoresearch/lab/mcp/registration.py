@@ -16,6 +16,7 @@ from pathlib import Path
 
 CLIENTS = ("claude", "codex", "gemini", "opencode", "cursor", "json")
 NAME = "autoresearch"
+CLAUDE_RULE = f"mcp__{NAME}__*"  # without it Claude Code denies every call of our tools where nobody is asked
 CALL_S = 600  # a client's timeout of one tool call; longer than the longest `wait`
 
 # Codex starts its servers with HOME, PATH, USER, LANG and little else; of the variables that a run may need, those that
@@ -31,11 +32,13 @@ class Registration:
     line: str
     file: str
     text: str
+    also: bool = False  # the file is wanted beside the command, not in its stead
 
     @property
     def lines(self) -> list[str]:
         """Lines for people: only the command if it is enough."""
-        where = f"# {'or, ' if self.line else ''}in {self.file}:"
+        joined = "" if not self.line else "and, " if self.also else "or, "
+        where = f"# {joined}in {self.file}:"
         text = [where, *self.text.splitlines()] if self.text else []
         return [self.line, *(["", *text] if text else [])] if self.line else text
 
@@ -47,7 +50,8 @@ def registration(client: str, environ: Mapping[str, str]) -> Registration:
     entry = {"command": command[0], "args": command[1:]}
     servers = _pretty({"mcpServers": {NAME: entry}})
     if client == "claude":
-        return Registration(f"claude mcp add {NAME} -- {words}", "", "")
+        rule = _pretty({"permissions": {"allow": [CLAUDE_RULE]}})
+        return Registration(f"claude mcp add {NAME} -- {words}", ".claude/settings.local.json", rule, also=True)
     if client == "gemini":
         return Registration(f"gemini mcp add {NAME} {words}", "", "")
     if client == "codex":

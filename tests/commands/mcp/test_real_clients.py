@@ -132,15 +132,17 @@ def test_codex_in_its_default_sandbox(
 
 
 def test_claude_code(grpo: Any, agent_home: Callable[[str], AgentHome], model_server: ModelServer) -> None:
-    """Registered by the line that we print, allowed by the rule that the documentation names."""
+    """Registered by the line that we print, allowed by the file that we print."""
     agent = agent_home("claude")
-    line = shlex.split(grpo.ask("mcp", "--print-config", "claude")["line"])
+    said = grpo.ask("mcp", "--print-config", "claude")
+    line, settings = shlex.split(said["line"]), grpo.repo / said["file"]
+    settings.parent.mkdir()
+    settings.write_text(said["text"])
     env = {**grpo.env, **os.environ}
     added = subprocess.run([agent.program, *line[1:]], cwd=grpo.repo, env=env, capture_output=True)
     assert added.returncode == 0, added
     model_server.on("Train it", *LOOP)
-    argv = [*agent.command("Train it, please"), "--allowedTools", "mcp__autoresearch__*"]
-    seen = turn(agent, grpo, argv)
+    seen = turn(agent, grpo, agent.command("Train it, please"))
     assert "It has been run." in seen, seen[-4000:]
     assert '"ending":"finished"' in results(model_server).replace(" ", ""), seen[-4000:]
     recorded(grpo, "claude-code", seen[-4000:])

@@ -213,6 +213,8 @@ def test_a_person_is_told_how_to_register_it(bench: Any) -> None:
         said = bench.ask("mcp", "--print-config", name)
         assert said["line"] or json.loads(said["text"])
         assert bench.here("mcp", "--print-config", name)[1]
+    assert "\n# and, in .claude/settings.local.json:\n" in bench.here("mcp", "--print-config", "claude")[1]
+    assert "mcp__autoresearch__*" in bench.ask("mcp", "--print-config", "claude")["text"]
     codex = bench.ask("mcp", "--print-config", "codex", WANDB_API_KEY="the-secret")
     assert '"WANDB_API_KEY"' in codex["text"] and "the-secret" not in json.dumps(codex)
     assert bench.ask("mcp", "--print-config", "emacs", check=2)["error"]["code"] == "usage"
