@@ -123,6 +123,7 @@ def allow(claude: Path, codex: Path, *, user: bool = False) -> dict[str, Path]:
         rules = settings.setdefault("permissions", {}).setdefault("allow", [])
         if CLAUDE_RULE not in rules:
             rules.append(CLAUDE_RULE)
+            path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, json.dumps(settings, indent=2).encode() + b"\n")
     except (ValueError, AttributeError, TypeError) as error:
         hint = f'mend it, or write "permissions": {{"allow": ["{CLAUDE_RULE}"]}} into it yourself'

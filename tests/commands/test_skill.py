@@ -270,9 +270,8 @@ def test_install_lets_agents_type_our_commands_and_leaves_their_other_settings(b
 def test_install_for_all_projects_uses_codexs_own_directory(bench: Any) -> None:
     home, codex = bench.root / "home", bench.root / "codex"
     home.mkdir()
-    allowed = bench.ask("skill", "install", "--scope", "user", "--allow", HOME=str(home), CODEX_HOME=str(codex))[
-        "allowed"
-    ]
+    homes = {"HOME": str(home), "CODEX_HOME": str(codex)}
+    allowed = bench.ask("skill", "install", "--scope", "user", "--allow", "--agent", "qwen", **homes)["allowed"]
     assert allowed == {
         "claude": str(home / ".claude/settings.json"),
         "codex": str(codex / "rules/autoresearch.rules"),
