@@ -49,10 +49,10 @@ def closed(properties: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_VALUE = _text("the value as JSON: 0.001, true, [1, 2]; a word such as cosine may stand without quotes")
+_VALUE = _text("JSON: 0.001, true, [1, 2]; a word such as cosine may stand without quotes")
 _OVERRIDE = closed(
     {
-        "key": _text("the dotted key, flag or $NAME as it is listed; + before it adds a key that the recipe lacks"),
+        "key": _text("a dotted key, flag or $NAME as it is listed"),
         "value": _VALUE,
     }
 )
@@ -69,11 +69,11 @@ _HYPOTHESIS = closed(
         "title": _text("one line: what is changed"),
         "rationale": _text("what was seen, why this should help, what would disprove it; of code: what to change"),
         "expected_effect": _EXPECTED,
-        "kind": _one_of(KINDS, "config changes listed settings only; the others change files, in a turn of their own"),
+        "kind": _one_of(KINDS, "config changes settings only; the others change files"),
         "overrides": _list(_OVERRIDE, "settings to change; empty where only files change"),
         "files": _list(_text("a path in the repository"), "files that have to be changed; empty for config"),
         "risk": _text("what may go wrong, and how that would be seen"),
-        "parent": _text("best, baseline, or the slug of an attempted idea that this one builds on"),
+        "parent": _text("best, baseline, or the slug of an attempted idea"),
         "simpler": {"type": "boolean", "description": "removes something: is kept when it is only as good"},
     }
 )

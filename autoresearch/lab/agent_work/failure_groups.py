@@ -41,9 +41,15 @@ def failure_groups(state: CampaignState) -> list[FailureGroup]:
         for idea, row in reversed(cases[-3:]):
             budget -= 1
             if budget >= 0 and not line:
-                line = _proof(row) or "\n".join(idea.hypothesis.why_unmade.strip().splitlines()[-3:])
+                line = _proof(row) or _last_lines(idea.hypothesis.why_unmade)
         told.append(FailureGroup(kind, tuple(dict.fromkeys(idea.slug for idea, _ in cases)), line))
     return told
+
+
+def _last_lines(why_unmade: str) -> str:
+    """Of what a failed guard printed, without the rulers around it."""
+    lines = [line for line in why_unmade.splitlines() if not line.startswith(("=", "_"))]
+    return "\n".join(lines[-2:])
 
 
 def _proof(row: LedgerRow) -> str:

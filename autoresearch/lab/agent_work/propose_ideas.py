@@ -20,14 +20,16 @@ from autoresearch.lab.campaign_report.summary import PLACES, IdeaLine, IdeaStatu
 
 DIFF_BYTES = 900  # of one idea
 DIFF_LINES = 40
-MOST_TITLE = 140
-MOST_METRICS = 6
+MOST_TITLE = 100
+MOST_METRICS = 5
 _UNDECIDED = (IdeaStatus.RUNNING, IdeaStatus.PREPARED)
 _FIRST = (IdeaStatus.BASELINE, IdeaStatus.CONFIRMED, IdeaStatus.KEPT, IdeaStatus.IN_TIP, IdeaStatus.DEMOTED)
 
 
 def changed(hypothesis: Hypothesis) -> str:
     """What an idea changes: its settings, else its title."""
+    if hypothesis.merges:
+        return f"the merge of {', '.join(hypothesis.merges)}"
     settings = ", ".join(f"{key}={shown(value)}" for key, value in hypothesis.overrides.items())
     return settings if settings and not hypothesis.patches else title_of(hypothesis)
 
@@ -67,11 +69,11 @@ def ideas_section(propose_context: ProposeContext, most: int, most_diffs: int) -
 
 
 def _merges(propose_context: ProposeContext) -> list[tuple[str, tuple[str, ...]]]:
-    """The merges that the ideas name as their parents, and that of now."""
-    state = propose_context.state
-    named = {line.parent for line in propose_context.lines} | {line.slug for line in propose_context.lines}
-    merges = [idea for idea in state.ideas if idea.hypothesis.merges]
-    return [(one.slug, one.hypothesis.merges) for one in merges if one is state.tip or one.slug in named][-8:]
+    """The merges without a run that the ideas name as their parents, and that of now."""
+    state, lines = propose_context.state, propose_context.lines
+    told, named = {line.slug for line in lines}, {line.parent for line in lines}
+    merges = [idea for idea in state.ideas if idea.hypothesis.merges and idea.slug not in told]
+    return [(one.slug, one.hypothesis.merges) for one in merges if one is state.tip or one.slug in named][-6:]
 
 
 def _by_interest(idea_lines: Sequence[IdeaLine]) -> list[IdeaLine]:
@@ -104,12 +106,12 @@ def _why(propose_context: ProposeContext, idea_line: IdeaLine, idea: Idea) -> st
             f"never ran: {(idea.hypothesis.why_unmade.splitlines() or [''])[0].rstrip(':') or idea.hypothesis.unmade}"
         )
     if idea_line.standing in PLACES and (worth := change_by(propose_context.state, idea)):
-        doubt = propose_context.state.distrusted(idea)
-        waits = f"; not built on until a person approves it: {doubt}" if doubt else ""
+        doubt = propose_context.state.distrusted(idea) if idea_line.standing is IdeaStatus.ASIDE else ""
+        waits = f"; waits for a person's approval: {doubt}" if doubt else ""
         return f"worth {worth[0]:+.3g} ({worth[1]:+.3g} to {worth[2]:+.3g}){waits}"
     if idea_line.shown.change is not None:
         return f"{idea_line.shown.change:+.3g} to the baseline in fresh runs"
-    return idea_line.why
+    return idea_line.why.replace(f"to {idea_line.parent_name}", "to its parent").replace(" sd of one run", " sd")
 
 
 def _code(slug: str, code_diff: Diff) -> str:
@@ -155,4 +157,4 @@ def _decided(propose_context: ProposeContext, idea: Idea, series: Curves) -> Ite
         yield f"  {objective}, step:value: " + ", ".join(f"{step}:{value:.4g}" for step, value in points)
     ends = [f"{formatting.plain(key)} {ends_of(series[key])}" for key in told if len(series.get(key, ())) > 1]
     if ends:
-        yield f"  first -> last: {'; '.join(ends)}"
+        yield f"  first -> last: {'; '.join(ends[:4])}"

@@ -17,7 +17,7 @@ from autoresearch.core.agents.proposals import KINDS, SCHEMA
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.diagnosis.families import table
-from autoresearch.core.diagnosis.symptoms import symptoms, symptoms_of
+from autoresearch.core.diagnosis.symptoms import symptoms_of
 from autoresearch.core.metrics.expression import Point
 from autoresearch.lab.agent_work.landscape import landscape, shown
 from autoresearch.lab.agent_work.propose_context import ProposeContext
@@ -30,18 +30,18 @@ from autoresearch.lab.campaign_report.curves_and_diffs import thinned
 from autoresearch.lab.render import render
 from autoresearch.runner.masking import mask_text
 
-BYTES = 24_000  # at most; a campaign of 24 ideas needs half of it
+BYTES = 20_000  # at most; a campaign of 24 ideas needs half of it
 SHARES = {  # bytes of each section; what a section does not use is not given to another
-    "blueprint": 1_500,
-    "recipe": 2_200,
-    "ideas": 4_000,
-    "diffs": 2_000,
-    "findings": 2_600,
-    "decided": 2_400,
+    "blueprint": 1_200,
+    "recipe": 2_000,
+    "ideas": 3_600,
+    "diffs": 1_300,
+    "findings": 1_700,
+    "decided": 1_500,
     "landscape": 900,
-    "metrics": 1_300,
-    "failures": 1_000,
-    "symptoms": 1_500,
+    "metrics": 1_100,
+    "failures": 800,
+    "symptoms": 1_000,
     "people": 1_200,
     "waiting": 600,
     "refused": 700,
@@ -92,8 +92,18 @@ def facts(propose_context: ProposeContext) -> list[str]:
 
 
 def schema_section(schema: Mapping[str, Any]) -> str:
-    """The schema of the answer."""
-    return section("The schema of the answer", [json.dumps(schema, separators=(",", ":"))])
+    """The form of the answer, for an agent that is not given its schema: every key, with what stands there."""
+    return section("The form of the answer", [json.dumps(_form(schema), ensure_ascii=False)])
+
+
+def _form(schema: Mapping[str, Any]) -> object:
+    match schema["type"]:
+        case "object":
+            return {key: _form(value) for key, value in schema["properties"].items()}
+        case "array":
+            return [_form(schema["items"])]
+    told = " | ".join(schema.get("enum", ())) or ("true or false" if schema["type"] == "boolean" else "")
+    return ": ".join(part for part in (told, schema.get("description", "")) if part)
 
 
 def _campaign(propose_context: ProposeContext) -> str:
@@ -167,7 +177,7 @@ def _failures(propose_context: ProposeContext) -> str:
         names = ", ".join(one.slugs[:5]) + (f" and {len(one.slugs) - 5} more" if len(one.slugs) > 5 else "")
         hint = table().remedy(one.kind)
         told = [f"- {formatting.plain(one.kind)} ({names}){f': {hint}' if hint else ''}"]
-        told += [fenced(one.line, f"the line of the log that shows {one.kind}", most=300, lines=4)] if one.line else []
+        told += [fenced(one.line, f"what shows {one.kind}", most=300, lines=4)] if one.line else []
         lines.append("\n".join(told))
     return section("How runs failed", within(lines, SHARES["failures"], lambda n: f"... and {n} more kinds"))
 
@@ -182,7 +192,7 @@ def _metrics(propose_context: ProposeContext) -> str:
         if words := "; ".join(ends):
             lines.append(f"{formatting.plain(key)}, first -> last: {words}")
     if more := sorted(propose_context.metrics - {objective, *told}):
-        names = within(map(formatting.plain, more), 300, lambda n: f"and {n} more")
+        names = within(map(formatting.plain, more), 200, lambda n: f"and {n} more")
         lines.append(f"Also recorded: {', '.join(names)}")
     fitted = within(lines, SHARES["metrics"], lambda n: f"... and {n} more")
     return section("Recorded metrics", fitted)
@@ -193,18 +203,15 @@ def _course(slug: str, points: Sequence[Point]) -> str:
 
 
 def _symptoms(propose_context: ProposeContext) -> str:
-    """What the metrics show; what could be looked for and was not seen."""
+    """What the metrics show, what it may come from, and what to try."""
     by_reward = propose_context.by_reward
     by_name: dict[str, list[str]] = {}
     for run, evidence in propose_context.seen:
         for one in symptoms_of(evidence, by_reward=by_reward):
-            told = by_name.setdefault(one.symptom.name, one.lines(propose_context.trainer)[1:])
+            told = by_name.setdefault(one.symptom.name, one.lines(propose_context.trainer)[1:-1])
             told[0:0] = [f"  in {run}: {one.numbers}"]
     lines = ["\n".join((f"- {name}", *told)) for name, told in by_name.items()]
     fitted = within(lines, SHARES["symptoms"], lambda n: f"... and {n} more symptoms")
-    looked = (one for one in symptoms(by_reward=by_reward) if one.keys & propose_context.metrics)
-    if absent := [symptom.name for symptom in looked if symptom.name not in by_name]:
-        fitted.append(f"Looked for and not seen: {', '.join(absent)}.")
     if not propose_context.metrics:
         fitted.append("No metrics of a run could be read, so that none could be looked for in them.")
     return section("Symptoms", fitted)

@@ -57,8 +57,7 @@ def _tip(state: CampaignState) -> list[str]:
     rule = rule_of(state)
     return [
         "An idea is edited on the tip, the merge of all edits that seem good, and runs once. All runs together say "
-        f"what each edit is worth. One whose effect is above {tip.SURE:g} of its standard error is in the tip; the "
-        "others are not, and may come in or go out as more runs tell.",
+        f"what each edit is worth: one whose effect is above {tip.SURE:g} of its standard error is in the tip.",
         f"The tip is tested at the end, and before that when it promises {tip.PROMISE:g} standard deviations of a run "
         f"more than the idea to beat, {tip.EVERY} ideas after the last test at the earliest. It has up to {rule.most} "
         "runs with other seeds, and is kept if a t-test shows that it is better than the idea to beat. No other code "

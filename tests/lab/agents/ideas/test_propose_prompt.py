@@ -53,7 +53,10 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     ideas = section(text, "Ideas so far, oldest first")
     assert "\nbest (to beat) | lr-up | lr=0.3 | confirmed | 0.7033 (3) | +0.15 to the baseline in fresh runs\n" in ideas
     assert "\noom | lr-up | Twice the batch | crashed | - | crashed: cuda_oom\n" in ideas
-    assert "\nflat | lr-up | Change the warm-up | discarded | 0.595 (1) | no more than noise (+0.005 to #2" in ideas
+    assert (
+        "\nflat | lr-up | Change the warm-up | discarded | 0.595 (1) | no more than noise (+0.005 to its parent, 0.2 sd)"
+        in ideas
+    )
     assert "- again: equal to lr-up\n" in section(text, "Refused before any run")
     assert "lr: 0.05 -> 0.42 (1); 0.1 -> 0.5 (1); 0.2 -> 0.6288 (4); 0.3 -> 0.7033 (1)\n" in section(text, "Keys that")
     assert "- cuda_oom (oom): lower the micro batch" in section(text, "How runs failed")
@@ -68,7 +71,7 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     judged = section(brief(alike, 3), "How a run is judged")
     assert "each idea has one" in judged and "t-test" not in judged and "jitter" in judged
     text = brief(replace(matter, seen=()), 1)
-    assert "No metrics of a run could be read" in text and "Looked for and not seen" not in text
+    assert "No metrics of a run could be read" in text
     matter = replace(
         matter,
         waiting=[Hypothesis("queued", "Try q", overrides={"lr": 0.9})],
@@ -78,7 +81,7 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     text = brief(matter, 2, ("code", "prompt"), Bounds(1800.0, 60, 2.0), with_schema=False)
     people = section(text, "What people say")
     assert people.index("less about lr") < people.index("look at the reward") < people.index("not wanted: no data")
-    assert "- queued waits: lr=0.9" in text and "additionalProperties" not in text
+    assert "- queued waits: lr=0.9" in text and "The form of the answer" not in text
     assert "This turn ends after 30 minutes, 60 steps or 2.00 USD." in text
     assert "Only these kinds: code, prompt." in text and "Only these kinds" not in brief(matter, 2)
 
@@ -90,7 +93,7 @@ def test_what_changes_comes_last(lived: Any, matter_of: Build) -> None:
     lived.run("later", 0.3, "discard")
     after = brief(matter_of(lived), 3)
     same = next(n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b)
-    assert before[:same].count("\n# ") >= 4 and "# The schema of the answer" in before[:same]
+    assert before[:same].count("\n# ") >= 4 and "# The form of the answer" in before[:same]
 
 
 def test_symptoms_are_of_what_is_trained(lived: Any, matter_of: Build, write_metrics: Any) -> None:
@@ -99,15 +102,12 @@ def test_symptoms_are_of_what_is_trained(lived: Any, matter_of: Build, write_met
     write_metrics(lived, "best-4", actor__entropy=[0.8] * 10 + [0.05] * 10, critic__rewards__mean=[0.5] * 20, **curve)
     text = brief(matter_of(lived), 1)
     assert "- entropy collapse\n  in best-000004: actor/entropy 0.8 -> 0.05\n  may come from: " in text
-    absent = section(text, "Symptoms").partition("Looked for and not seen")[2]
-    assert "reward plateau" in absent and "entropy collapse" not in absent and "length" not in absent
     assert "in reinforcement-learning post-training" in text
     write_metrics(lived, "best-4", loss=[1.0] * 19 + [float("nan")], grad_norm=[1.0] * 20, **curve)
     text = brief(matter_of(lived), 1)
     assert "- metrics not finite\n  in best-000004: loss is not finite from step 19 on\n" in text
     words = [word for word in ("reward", "KL", "entropy", "reinforcement", "advantage") if word in text]
     assert not words, words
-    assert "Looked for and not seen: gradient spikes, gradient nearly zero." in text
 
 
 def test_the_code_that_is_built_on_is_shown_and_bounded(campaign: Callable[..., Any], matter_of: Build) -> None:
@@ -210,6 +210,34 @@ def huge(matter: ProposeContext, word: str) -> ProposeContext:
         newly_decided={idea.slug: series for idea in state.ideas[1:40]},
         seen=[(f"run-{n}", SymptomEvidence(Objective("metric/1"), series)) for n in range(3)],
     )
+
+
+def test_an_ordinary_campaign_needs_twelve_kilobytes(campaign: Callable[..., Any], matter_of: Build) -> None:
+    """Of 24 ideas, with changes of code, crashes, findings and their summary."""
+    made = campaign()
+    for n in range(23):
+        what = (
+            {"files": {f"part_{n}.py": "x"}} if n % 3 == 0 else {"overrides": {("lr", "hidden")[n % 2]: 0.1 + n / 100}}
+        )
+        parent = "baseline" if n < 3 else f"idea-number-{n - n % 3}" if n % 3 else f"idea-number-{n - 3}"
+        made.idea(f"idea-number-{n}", f"Change how part {n} of the loss is weighted and scaled", parent=parent, **what)
+        broken = n % 7 == 5
+        value, status = (None, "crash") if broken else (0.5 + n / 100, "keep" if n % 3 == 0 else "discard")
+        made.run(f"idea-number-{n}", value, status, failure="cuda_oom" if broken else "")
+        text = (
+            "The loss fell faster in the first steps and ended where it was before. So this weight matters little. " * 2
+        )
+        if n < 18:
+            made.tell("finding", idea=f"idea-number-{n}", text=text.strip())
+        if n == 12:
+            made.tell("finding", idea="all", text=4 * text.strip(), covers=[f"idea-number-{m}" for m in range(10)])
+    made.tell(
+        "refused", hypothesis=Hypothesis("again", "x").to_json(), reason="it sets the same values as idea-number-1"
+    )
+    matter = matter_of(made)
+    text = brief(matter, 3)
+    assert 9_000 < len(text.encode()) <= 12_288 and " left out" not in section(text, "Ideas so far")
+    assert "In short: The loss fell" in text and "- idea-number-17: " in text and "- idea-number-9: The" not in text
 
 
 def test_five_hundred_ideas_fit_into_the_budget(lived: Any, matter_of: Build) -> None:
