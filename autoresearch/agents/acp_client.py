@@ -263,9 +263,13 @@ class _Conversation:
             code = self._process.wait(CANCEL_S)
         except subprocess.TimeoutExpired:
             return FailedError(f"{self._program} closed its output in the middle of the turn")
+        with contextlib.suppress(OSError):  # it may have ended before it was asked anything
+            self._rest += os.read(self._out.fileno(), 1 << 16)
+        said = [line for line in self._rest.splitlines() if line.strip() and _message(line) is None]
+        self._noise = said[-1].decode("utf-8", "replace").strip()[:300] if said else self._noise
         how = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
-        said = f"; it said: {self._noise}" if self._noise else ""
-        return FailedError(f"{self._program} {how} in the middle of the turn{said}", "died")
+        words = f"; it said: {self._noise}" if self._noise else ""
+        return FailedError(f"{self._program} {how} in the middle of the turn{words}")
 
     # ------------------------------------------------------------------------------------ what it asks of us
 

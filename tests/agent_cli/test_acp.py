@@ -167,8 +167,9 @@ def test_how_a_turn_can_fail(name: str, play: Play) -> None:
 def test_a_program_that_speaks_something_else_or_is_not_there(play: Play) -> None:
     echo = play(TurnRole.PROPOSE, {}, template=("cat",))
     assert echo.fault is TurnFault.ENDED and "no method initialize" in echo.message
-    talker = play(TurnRole.PROPOSE, {}, template=("sh", "-c", "echo Welcome; exit 0"))
-    assert talker.fault is TurnFault.ENDED and talker.message.endswith("it said: Welcome")
+    for wait in ("", "read asked; "):  # it ends before it is asked, or when it is
+        talker = play(TurnRole.PROPOSE, {}, template=("sh", "-c", f"echo Welcome; {wait}exit 0"))
+        assert talker.fault is TurnFault.ENDED and talker.message.endswith("it said: Welcome")
     assert play(TurnRole.EDIT, {}, template=("no-such-agent", "acp")).fault is TurnFault.NOT_INSTALLED
 
 
