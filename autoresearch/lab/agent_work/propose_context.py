@@ -156,7 +156,8 @@ def _metrics_of(idea: Idea) -> Curves:
 def _unfound(state: CampaignState) -> list[Idea]:
     """The decided ideas of which nothing was found yet, oldest first; the newest if there are many."""
     known = {one.idea for one in state.research.findings}
-    told = [idea for idea in state.ideas if not (idea.hypothesis.is_baseline or idea.hypothesis.merges)]
+    ideas = [idea for idea in state.ideas if not (idea.hypothesis.is_baseline or idea.hypothesis.smoke)]
+    told = [idea for idea in ideas if not idea.hypothesis.merges]
     return [idea for idea in told if idea.slug not in known and decided(state, idea)][-MOST_ASKED:]
 
 

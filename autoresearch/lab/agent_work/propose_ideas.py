@@ -10,6 +10,7 @@ from autoresearch.core.campaign.state import Idea
 from autoresearch.core.campaign.tip import change_by
 from autoresearch.core.diagnosis.symptoms import symptoms
 from autoresearch.core.metrics.expression import Point
+from autoresearch.core.text.regex import later
 from autoresearch.lab.agent_work.landscape import shown
 from autoresearch.lab.agent_work.propose_context import Curves, ProposeContext
 from autoresearch.lab.agent_work.question import fenced
@@ -21,6 +22,7 @@ from autoresearch.lab.campaign_report.summary import PLACES, IdeaLine, IdeaStatu
 DIFF_BYTES = 900  # of one idea
 DIFF_LINES = 40
 MOST_TITLE = 100
+_IN_SD = later(r", [\d.]+ sd of one run")
 MOST_METRICS = 5
 _UNDECIDED = (IdeaStatus.RUNNING, IdeaStatus.PREPARED)
 _FIRST = (IdeaStatus.BASELINE, IdeaStatus.CONFIRMED, IdeaStatus.KEPT, IdeaStatus.IN_TIP, IdeaStatus.DEMOTED)
@@ -111,7 +113,8 @@ def _why(propose_context: ProposeContext, idea_line: IdeaLine, idea: Idea) -> st
         return f"worth {worth[0]:+.3g} ({worth[1]:+.3g} to {worth[2]:+.3g}){waits}"
     if idea_line.shown.change is not None:
         return f"{idea_line.shown.change:+.3g} to the baseline in fresh runs"
-    return idea_line.why.replace(f"to {idea_line.parent_name}", "to its parent").replace(" sd of one run", " sd")
+    why = _IN_SD.sub("", idea_line.why)  # by the noise of its time; the one of now is told once
+    return why.replace(f"to {idea_line.parent_name}", "to its parent")
 
 
 def _code(slug: str, code_diff: Diff) -> str:
@@ -140,10 +143,8 @@ def ends_of(points: Sequence[Point]) -> str:
 def decided_section(propose_context: ProposeContext, most: int) -> str:
     """The ideas that a finding is wanted of: what was expected of each, and what its last run recorded."""
     ideas = {idea.slug: idea for idea in propose_context.state.ideas}
-    blocks = (
-        "\n".join(_decided(propose_context, ideas[slug], series))
-        for slug, series in propose_context.newly_decided.items()
-    )
+    told = ((ideas[slug], series) for slug, series in propose_context.newly_decided.items())
+    blocks = ["\n".join(_decided(propose_context, *one)) for one in told if one[1] or one[0].hypothesis.expected]
     fitted = within(blocks, most, lambda n: f"... and {n} more: see the ideas above")
     return section("Decided since your last findings", fitted)
 

@@ -120,7 +120,7 @@ def _campaign(propose_context: ProposeContext) -> str:
     if took:
         peak = "" if memory is None else f", and up to {memory:.3g} GB of memory"
         limit = "" if spec.timeout_s is None else f"; it is ended after {span(spec.timeout_s)}"
-        lines.append(f"A run takes {span(median(took))} (median of {len(took)}){peak}{limit}.")
+        lines.append(f"A run takes {span(median(took)).removesuffix('00s')} (median of {len(took)}){peak}{limit}.")
     lines += ["Why, as the person who started it says:", *_quoted(propose_context.purpose, half)]
     lines += ["How each run is started:", *_quoted(propose_context.command, half)]
     return section("The campaign", lines)
@@ -154,7 +154,7 @@ def _recipe(propose_context: ProposeContext) -> str:
 
 def _findings(propose_context: ProposeContext) -> str:
     told = standing_findings(propose_context.state.research.findings)
-    lines = [f"- {one.idea}: {formatting.plain(one.words, 1100)}" for one in reversed(told.since)]
+    lines = [f"- {one.idea}: {formatting.plain(one.words, 1100)}" for one in reversed(told.since) if one.text]
     summary = [f"In short: {formatting.plain(told.summary.words, 1300)}"] if told.summary else []
     most = SHARES["findings"] - sum(len(line.encode()) for line in summary)
     fitted = within(lines, most, lambda n: f"... and {n} older ones")

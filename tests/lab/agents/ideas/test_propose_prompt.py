@@ -53,7 +53,7 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     ideas = section(text, "Ideas so far, oldest first")
     assert "\nbest (to beat) | lr-up | lr=0.3 | confirmed | 0.7033 (3) | +0.15 to the baseline in fresh runs\n" in ideas
     assert "\noom | lr-up | Twice the batch | crashed | - | crashed: cuda_oom\n" in ideas
-    flat = "\nflat | lr-up | Change the warm-up | discarded | 0.595 (1) | no more than noise (+0.005 to its parent"
+    flat = "\nflat | lr-up | Change the warm-up | discarded | 0.595 (1) | no more than noise (+0.005 to its parent)\n"
     assert flat in ideas
     assert "- again: equal to lr-up\n" in section(text, "Refused before any run")
     assert "lr: 0.05 -> 0.42 (1); 0.1 -> 0.5 (1); 0.2 -> 0.6288 (4); 0.3 -> 0.7033 (1)\n" in section(text, "Keys that")
@@ -61,8 +61,11 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     assert "task_pass_rate@1, step:value: best 0:" in section(text, "Recorded metrics")
     assert "- now runs now" in section(text, "What waits or runs now")
     decided = section(text, "Decided since your last findings")
-    assert [line[2:] for line in decided.splitlines() if line[:2] == "- "] == list(matter.newly_decided)
-    assert "now" not in matter.newly_decided and "Findings: one for each of lr-up, lr-down" in section(text, "Now")
+    shown = [line[2:] for line in decided.splitlines() if line[:2] == "- "]
+    assert shown == [slug for slug, series in matter.newly_decided.items() if series]
+    assert not {"now", "plumbing"} & set(
+        matter.newly_decided
+    ) and "Findings: one for each of lr-up, lr-down" in section(text, "Now")
     assert "Give 3 hypotheses" in section(text, "Now") and "10/12 attempted" in section(text, "Now")
     check = SeedCheck(False, "equal", "", 3, 0, True, 0.001)
     alike = replace(matter, state=replace(matter.state, seed_check=check))
