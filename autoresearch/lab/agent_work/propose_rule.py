@@ -72,7 +72,8 @@ def _chain(state: CampaignState) -> list[str]:
     else:
         kept = (
             f"An idea is run again with other seeds, up to {rule.most} times, as long as its mean is better than that "
-            f"of the idea to beat by {rule.first:g} standard errors. From {rule.least} runs on it is kept if a t-test agrees."
+            f"of the idea to beat by {rule.first:g} standard errors. From {rule.least} runs on it is kept if a t-test "
+            "agrees."
         )
     end = (
         "At the end what was kept is put to the proof by fresh runs."
