@@ -18,6 +18,7 @@ from autoresearch.agents.registry import researcher
 from autoresearch.core.agents.agent import Agent, Answer, Bounds, Chosen, Spoken, Turn, TurnFault, TurnRole
 from autoresearch.lab.agent_work.sandbox import Level, why_not
 from autoresearch.lab.agent_work.turn import TurnEnvironment, run_turn
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.agents.homes import AgentHome
@@ -158,3 +159,38 @@ def test_a_wrong_key_needs_a_person(name: str, real: Callable[..., Real], model_
 def test_a_session_that_is_gone_is_told_and_forgotten(name: str, real: Callable[..., Real]) -> None:
     answer = real(name).ask(TurnRole.EDIT, "Hello", session="11111111-2222-3333-4444-555555555555")
     assert answer.fault is TurnFault.ENDED and answer.session == ""
+
+
+@pytest.mark.parametrize("name", ACP)
+def test_an_agent_behind_acp_that_dies_at_work(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
+    """Its own shell kills it: the answer says so, and the turn is over."""
+    model_server.on("Die", {"shell": "kill -9 $PPID"}, {"text": "I live."})
+    agent = real(name)
+    answer = agent.ask(TurnRole.EDIT, "Die")
+    assert answer.fault is TurnFault.ENDED and "in the middle of the turn" in answer.message, answer
+
+
+def test_an_agent_behind_acp_that_hangs(real: Callable[..., Real], model_server: ModelServer, agent_repo: Path) -> None:
+    """The turn is ended with all that the agent has started."""
+    model_server.on("Hang", {"shell": "echo $$ > pid; exec sleep 3000"}, {"text": "I slept."})
+    agent, pid, stop = real("opencode acp"), agent_repo / "pid", threading.Event()
+    turn = Turn(TurnRole.EDIT, "Hang", PurePath(agent.repo), PurePath(agent.place), bounds=Bounds(SLOW_S))
+    waiting = threading.Thread(target=lambda: (until(lambda: pid.exists() and pid.read_text()), stop.set()))
+    waiting.start()
+    answer = run_turn(agent.researcher, turn, TurnEnvironment(environ=dict(os.environ)), stop)
+    waiting.join()
+    assert answer.fault is TurnFault.STOPPED and answer.session
+    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
+
+
+@pytest.mark.parametrize("name", ["gemini --acp", "qwen --acp"])
+def test_an_agent_behind_acp_that_is_not_logged_in(
+    name: str, real: Callable[..., Real], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = real(name)
+    # to Gemini CLI, a base URL is a gateway that wants no key
+    for variable in ("GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    (Path.home() / f".{name.partition(' ')[0]}" / "settings.json").write_text("{}")
+    answer = agent.ask(TurnRole.PROPOSE, "Hello")
+    assert answer.fault is TurnFault.LOGIN and "log in" in answer.message
