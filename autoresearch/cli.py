@@ -271,8 +271,10 @@ def _refuse_meant(argv: Sequence[str]) -> None:
 
 def _started(argv: list[str]) -> list[str]:
     """Expand `campaign FILE`, `campaign --count 24`, `campaign` to `campaign start ...`."""
+    if argv[:1] != ["campaign"]:
+        return argv
     named = argv[1:] and (argv[1] in ("--help", "-h") or _names_a_verb(argv[1], verbs_of("campaign")))
-    return argv if argv[:1] != ["campaign"] or named else ["campaign", "start", *argv[1:]]
+    return argv if named else ["campaign", "start", *argv[1:]]
 
 
 def _names_a_verb(word: str, verbs: Collection[str]) -> bool:

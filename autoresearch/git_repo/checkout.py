@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -167,6 +166,8 @@ def private_index(checkout: Checkout) -> Iterator[Git]:
     The copy keeps the mtime: git rereads only files that are not older than the index ("racy" entries), so with a
     younger copy, a file changed within the same second would be taken for clean.
     """
+    import tempfile  # for a snapshot only, and takes milliseconds to import
+
     oldest = time.time() - ABANDONED_S
     for left in Path(tempfile.gettempdir()).glob(_INDEX + "*"):  # by an owner that was killed
         with contextlib.suppress(OSError):

@@ -8,13 +8,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.errors import NotFoundError
 from autoresearch.records import lines
 from autoresearch.records.appending import append_line, json_line, sync_directory
 from autoresearch.records.rundir import FileIn, is_locked, read_json, write_atomically, write_json
+
+if TYPE_CHECKING:
+    from autoresearch.core.campaign.spec import CampaignSpec
 
 # an idea's code and settings, which must be read back unmasked (a queue with a secret in them is refused)
 EXECUTED = frozenset({"files", "patches", "blueprint", "overrides"})
@@ -133,6 +135,8 @@ def spec_of(campaign_dir: CampaignDir) -> CampaignSpec | None:
 
 def declared_spec(campaign_dir: CampaignDir) -> CampaignSpec:
     """The spec as it was at the start. Raises NotFoundError as `read_spec` does."""
+    from autoresearch.core.campaign.spec import CampaignSpec
+
     record = read_json(campaign_dir.spec)
     if record is None and campaign_dir.spec.exists():
         raise NotFoundError(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +38,7 @@ def read_from(ledger: Path) -> Path:
 
 def new_key(run: str) -> str:
     """Create the key that seals a run's exit record; it is kept until `forget_key`."""
-    path, key = _key_path(run), secrets.token_hex(16)
+    path, key = _key_path(run), os.urandom(16).hex()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_atomically(path, key.encode(), mode=0o600, durable=False)
     return key

@@ -15,7 +15,6 @@ import contextlib
 import errno
 import io
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
@@ -171,7 +170,7 @@ def write_atomically(
     `durable=False` skips the fsync, for files that have no use after a power failure. `root`: directories between it
     and the file are made, and must not be links.
     """
-    temporary = f".{path.name[:200]}.{os.getpid()}.{secrets.token_hex(8)}.tmp"
+    temporary = f".{path.name[:200]}.{os.getpid()}.{os.urandom(8).hex()}.tmp"
     with _parent(path, root, make=True) as directory:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(temporary, flags, mode, dir_fd=directory)
@@ -225,7 +224,7 @@ def clear(directory: Path, files: Iterable[str], directories: Iterable[str] = ()
     for name, wanted in [*((name, stat.S_IFREG) for name in files), *((name, stat.S_IFDIR) for name in directories)]:
         path = directory / name
         if os.path.lexists(path) and (stat.S_IFMT(path.lstat().st_mode) != wanted or _is_second_name(path)):
-            path.rename(path.with_name(f"{name}{FOREIGN}{secrets.token_hex(4)}"))
+            path.rename(path.with_name(f"{name}{FOREIGN}{os.urandom(4).hex()}"))
 
 
 def unlock(directory: Path, names: Iterable[str]) -> list[str]:

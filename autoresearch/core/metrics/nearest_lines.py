@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import lru_cache
 
 from autoresearch.core.metrics.python_values import NUMBER
@@ -40,6 +39,8 @@ class _Likeness:
     """Similarity of words to the wanted names, from 0 to 1."""
 
     def __init__(self, names: Sequence[str]) -> None:
+        from difflib import SequenceMatcher  # for messages only
+
         self._names = [SequenceMatcher(None, "", bare, autojunk=False) for name in names if (bare := _bare(name))]
         self._of_word = lru_cache(maxsize=1 << 16)(self._compared)
 

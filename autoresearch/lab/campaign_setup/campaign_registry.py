@@ -6,17 +6,20 @@ import contextlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import current_project
-from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home, state_usable
 from autoresearch.records.rundir import locked, read_json, write_json
+
+if TYPE_CHECKING:
+    from autoresearch.core.campaign.spec import CampaignSpec
+    from autoresearch.lab.parts import Parts
 
 LAST_CAMPAIGN = "last-campaign"  # the name that stands for the newest campaign, as `last` does for the newest run
 
@@ -102,10 +105,13 @@ def _moved(project: Path) -> list[KnownCampaign]:
 
 def unfinished(parts: Parts) -> list[KnownCampaign]:
     """The campaigns of the current project that have not ended, newest first; their controllers may be gone."""
+    here = current_project()
+    own = [one for one in known(parts) if one.is_of(here)]
+    if not own:
+        return own
     from autoresearch.lab.campaigns.campaign_status import has_ended
 
-    here = current_project()
-    return [one for one in known(parts) if one.is_of(here) and not has_ended(one.campaign_dir)]
+    return [one for one in own if not has_ended(one.campaign_dir)]
 
 
 def register(campaign_spec: CampaignSpec, parts: Parts) -> CampaignSpec:

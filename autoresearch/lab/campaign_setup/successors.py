@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autoresearch.core.campaign.state import CampaignState
-from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.records import campaign_records
-from autoresearch.records.campaign_records import CampaignDir
+
+if TYPE_CHECKING:
+    from autoresearch.core.campaign.state import CampaignState
+    from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
+    from autoresearch.records.campaign_records import CampaignDir
 
 CONFIRMED = "confirmed"
 

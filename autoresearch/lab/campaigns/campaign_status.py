@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.campaign.spec import CampaignPhase
-from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
 from autoresearch.core.controller.agent_schedule import held
 from autoresearch.core.controller.proof import Proof, proof_of
 from autoresearch.lab.campaign_setup.successors import registered
 from autoresearch.records import campaign_records, order_file
-from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir, read_json
+
+if TYPE_CHECKING:
+    from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
+    from autoresearch.records.campaign_records import CampaignDir
 
 
 def phase_now(campaign_dir: CampaignDir, state: CampaignState) -> CampaignPhase:

@@ -7,15 +7,16 @@ import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.text import session_and_branch_names as naming
-from autoresearch.git_repo import branches
-from autoresearch.git_repo.checkout import Checkout
-from autoresearch.lab.remote_files import remote_code
-from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
-from autoresearch.lab.settings import Settings
 from autoresearch.records.campaign_records import CampaignDir
+
+if TYPE_CHECKING:
+    from autoresearch.core.run.spec import RunSpec
+    from autoresearch.git_repo.checkout import Checkout
+    from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
+    from autoresearch.lab.settings import Settings
 
 TOKEN_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # no characters that look alike
 
@@ -34,6 +35,9 @@ class RunNames:
 
 def names_of(resolved: ResolvedBlueprint, checkout: Checkout | None, settings: Settings, created: float) -> RunNames:
     """The names of a new lone run, made at a wall time in seconds."""
+    from autoresearch.git_repo import branches
+    from autoresearch.lab.remote_files import remote_code
+
     slug = resolved.blueprint.slug
     root = checkout.root / "reports" if checkout else resolved.result_dir
     if not resolved.files.here:

@@ -43,8 +43,6 @@ class Adopted:
 
 def adopt_all(parts: Parts) -> Iterator[Adopted]:
     """Every run without finished records; an error in one does not affect the others."""
-    from autoresearch.lab.runs.record_lost import carriers
-
     living = parts.index.live()
     for entry in (*living, *_without_row(parts, {entry.run for entry in living})):
         rundir = RunDir(Path(entry.run_dir))
@@ -52,6 +50,8 @@ def adopt_all(parts: Parts) -> Iterator[Adopted]:
             if parts.clock() - entry.created > (STARTING_S if rundir.removed else OUT_OF_SIGHT_S):
                 try:
                     if was_deleted(rundir, entry):
+                        from autoresearch.lab.runs.record_lost import carriers
+
                         if carriers(entry.run):
                             continue  # it still trains; a later call records it
                         record_deleted(rundir, entry, parts.clock())

@@ -18,7 +18,6 @@ from typing import Any
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.launchers.host_sandbox_check import HOST_PIDS
 from autoresearch.records import events, exit_record, journal
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.hostile import read_plain
@@ -222,6 +221,8 @@ def killed_for_memory(pid: int, started: float) -> bool:
     False also if the log cannot be read: it is for root, and its process ids are those of the machine.
     """
     try:
+        from autoresearch.launchers.host_sandbox_check import HOST_PIDS
+
         if str(Path("/proc/self/ns/pid").readlink()) != HOST_PIDS:
             return False
         log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
