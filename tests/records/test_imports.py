@@ -1,4 +1,4 @@
-"""Start-up: the room of records costs no library, and not even the standard library's heavy parts."""
+"""Start-up: what the room of records, and what commands that are typed all night, never import."""
 
 from __future__ import annotations
 
@@ -25,3 +25,18 @@ def test_records_import_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert "autoresearch.records.recorded_run" in done.stdout.split()
     assert not HEAVY & set(done.stdout.split())
+
+
+@pytest.mark.parametrize("line, most", [("status --json", 85), ("collect no-such-run", 210)])
+def test_a_plain_line_imports_no_typer_and_no_more_of_the_house_than_this(line: str, most: int) -> None:
+    """Count of modules, never a time. Raise it only for what the command cannot do without."""
+    code = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "from autoresearch import cli\n"
+        f"cli.run({line.split()!r})\n"
+        "print('', *sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    modules = done.stdout.splitlines()[-1].split()
+    assert not {"typer", "pydantic", "rich", "pandas", "numpy", "libtmux", "git", "optuna", "jinja2"} & set(modules)
+    assert 40 < sum(module.partition(".")[0] == "autoresearch" for module in modules) <= most
