@@ -207,6 +207,7 @@ class Edit:
     summary: str = ""  # the agent's own, a few lines at most
     session: str = ""
     fault: TurnFault | None = None  # of the turn, where `unmade` is RESEARCHER
+    failed_guard: tuple[str, str] = ("", "")  # the guard command that failed, and the path of what it printed
 
 
 Ask = Callable[[Turn], Answer]

@@ -55,6 +55,7 @@ class Research:
     fixing: set[int] = field(default_factory=set)  # ideas whose fix is in progress
     fix_turns: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by idea: turns of its last fix
     fix_story: dict[int, list[str]] = field(default_factory=dict)  # by idea: what was tried, and with what result
+    edit_story: dict[str, list[str]] = field(default_factory=dict)  # by slug: how a guard that failed was mended
     overran: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by slug: turns that ran out of time
     findings: list[IdeaFinding] = field(default_factory=list)  # in the order in which they were made
     notes: list[str] = field(default_factory=list)  # people's messages to it
@@ -110,6 +111,8 @@ class Research:
                 hypothesis = Hypothesis.from_json(line["hypothesis"])
                 self.refused.append((hypothesis, str(line.get("reason", ""))))
                 self.proposed.pop(hypothesis.token, None)
+            case "guard_fixed":
+                self.edit_story.setdefault(line["slug"], []).append(str(line["told"]))
             case "overran":
                 self.overran[line["slug"]] = (*self.overran.get(line["slug"], ()), *line["turns"])
                 if (token := str(line.get("token", ""))) in self.proposed:

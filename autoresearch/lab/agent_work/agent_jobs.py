@@ -21,7 +21,7 @@ from autoresearch.core.controller.rules import stand_at
 from autoresearch.errors import ConflictError
 from autoresearch.lab.agent_work import agent_turns
 from autoresearch.lab.agent_work.agent_turns import AgentTurns, Line
-from autoresearch.lab.agent_work.edit import guarded, make_edit, make_fix
+from autoresearch.lab.agent_work.edit import guarded, make_edit, make_fix, make_guard_fix
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace, workspace_for
 from autoresearch.lab.agent_work.propose import ProposeResult, propose
 from autoresearch.lab.agent_work.propose_context import ProposeContext, gather
@@ -155,7 +155,7 @@ class AgentJobs:
         bounds, budget = self.workspace.spec.bounds, state.spec.rules.budget_usd
         if budget is None:
             return bounds
-        left = max(0.01, budget - (state.research.usage.usd or 0.0))
+        left = max(0.01, budget - (state.research.usage.usd or 0.0) - self.turns.unwritten_usd)
         return replace(bounds, usd=min(left, bounds.usd or left))
 
     def _affordable(self, state: CampaignState) -> EditWorkspace:
@@ -170,12 +170,17 @@ class AgentJobs:
             line = {"hypothesis": hypothesis.to_json(), "reason": f"its parent {hypothesis.parent!r} is gone"}
             return JobResult(lines=[("refused", line)], messages=[f"{hypothesis.slug}: refused: its parent is gone"])
         self.say(f"{hypothesis.slug}: {self.researcher.name} edits the code of {parent.name}")
-        workspace = self._affordable(state)
+        workspace, story = self._affordable(state), list[str]()
         edit = make_edit(workspace, hypothesis, parent.commit, self.turns.ask)
+        while edit.failed_guard[1] and edit.fault is None and len(story) < workspace.spec.max_fixes:
+            edit, told = self._mend_guard(state, hypothesis, parent.commit, edit, len(story) + 1)
+            story.append(told)
         if workspace.spec.review:
             edit = reviewed(workspace, hypothesis, parent.commit, edit, self.turns.ask)
         lines = self.turns.take_lines()
-        done = JobResult(lines, fault=edit.fault, why=edit.why, turns=_names(lines))
+        lines += [("guard_fixed", {"slug": hypothesis.slug, "told": told}) for told in story]
+        said = [f"{hypothesis.slug}: {told}" for told in story]
+        done = JobResult(lines, said, fault=edit.fault, why=edit.why, turns=_names(lines))
         if edit.fault is TurnFault.STOPPED or (edit.fault is not None and edit.fault.needs_person):
             return done  # it stays as it was, and is edited another time
         late = state.research.late(hypothesis.slug, TurnRole.EDIT)
@@ -197,6 +202,21 @@ class AgentJobs:
         done.messages.append(f"{hypothesis.slug}: {outcome}")
         done.messages += [f"{hypothesis.slug}: suspicious: {flag}" for flag in edit.flags]
         return done
+
+    def _mend_guard(
+        self, state: CampaignState, hypothesis: Hypothesis, base: str, edit: Edit, number: int
+    ) -> tuple[Edit, str]:
+        """Let the agent mend an edit that a guard command refused: the edit as it is then, and what to tell of it."""
+        self.say(f"{hypothesis.slug}: {edit.why.splitlines()[0]}; {self.researcher.name} is asked to mend it")
+        session = edit.session if self.researcher.traits.resumes else ""
+        mended = make_guard_fix(self._affordable(state), hypothesis, base, edit, self.turns.ask, session)
+        story = f"fix {number} of {self.workspace.spec.max_fixes} of the guard by {self.researcher.name}"
+        if mended.unmade in (None, NotMade.GUARD):
+            came = mended.why.splitlines()[0] if mended.unmade else " ".join(mended.summary.split())[:300] or "mended"
+            return mended, f"{story}: {came}"
+        stopped = mended.fault is TurnFault.STOPPED or (mended.fault is not None and mended.fault.needs_person)
+        kept = replace(edit, fault=mended.fault, session=mended.session) if stopped else edit
+        return kept, f"{story} came to nothing: {mended.why.splitlines()[0]}"
 
     def guard(self, merge: Idea) -> JobResult:
         """Run the guard on a merge of edits, each of which passed it."""

@@ -196,6 +196,11 @@ class AgentTurns:
         """The directory of the next turn."""
         return next_directory(self.campaign_dir.turns, role)
 
+    @property
+    def unwritten_usd(self) -> float:
+        """What the turns cost whose lines were not handed out yet."""
+        return sum(fields["usd"] or 0.0 for _, fields in self._lines)
+
     def take_lines(self) -> list[Line]:
         """The journal lines of turns that are over, each handed out once."""
         lines, self._lines = self._lines, []

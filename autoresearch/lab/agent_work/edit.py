@@ -20,7 +20,7 @@ from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.patches import ExtractedPatch, Opened, TooLarge, Trespass, gathered, patched
 from autoresearch.lab.agent_work.edit_prompt import NO_CHANGE, edit_prompt
 from autoresearch.lab.agent_work.edit_workspace import CLEAN, EDITED, EditWorkspace
-from autoresearch.lab.agent_work.guard import end_leftover, entered, guard
+from autoresearch.lab.agent_work.guard import end_leftover, entered, explain_guard, guard
 from autoresearch.lab.campaigns.context import is_full
 from autoresearch.lab.resolve.import_proof import shadowed
 from autoresearch.lab.results.explain import Explanation
@@ -54,16 +54,29 @@ def make_fix(
     return _turn(workspace, tip, ask, Turn(TurnRole.FIX, prompt, *_nowhere(), session=session))
 
 
+def make_guard_fix(
+    workspace: EditWorkspace, hypothesis: Hypothesis, base: str, edit: Edit, ask: Ask, session: str = ""
+) -> Edit:
+    """Let the agent mend an edit on `base` with which a guard command failed; the whole edit anew. As `make_edit`."""
+    command, log = edit.failed_guard
+    prompt = edit_prompt(workspace, hypothesis, explain_guard(Path(log)), command)
+    turn = Turn(TurnRole.FIX, prompt, *_nowhere(), session=session)
+    return _turn(workspace, base, ask, turn, edit.patch.encode("utf-8", "surrogateescape"))
+
+
 def _nowhere() -> tuple[Path, Path]:
     """Where a turn is, before that is known."""
     return Path(), Path()
 
 
-def _turn(workspace: EditWorkspace, base: str, ask: Ask, turn: Turn) -> Edit:
+def _turn(workspace: EditWorkspace, base: str, ask: Ask, turn: Turn, patch: bytes = b"") -> Edit:
+    """`patch`: what the agent finds changed on `base` already; it is part of the edit."""
     end_leftover(workspace)
     _own_places(workspace)
     directory = workspace.next_turn(turn.role)
     with workspace.isolated_worktree.opened(base) as opened:
+        if patch:
+            opened.apply(patch)
         answer = ask(replace(turn, cwd=opened.path, directory=directory, bounds=workspace.spec.bounds))
         failpoint("research.turned")
         edit = Edit(summary=_summary(answer), session=answer.session)
@@ -76,6 +89,8 @@ def _turn(workspace: EditWorkspace, base: str, ask: Ask, turn: Turn) -> Edit:
         failpoint("research.gathered")
     if not isinstance(found, ExtractedPatch):
         return replace(edit, unmade=found[0], why=found[1])
+    if patch and found.patch == patch:
+        return replace(edit, unmade=NotMade.EMPTY, why=_unchanged(edit, answer))
     return _judged(workspace, found, edit, directory, answer)
 
 
@@ -89,7 +104,8 @@ def _own_places(workspace: EditWorkspace) -> None:
 def guarded(workspace: EditWorkspace, commit: str, directory: Path) -> str:
     """Run the guard commands on a commit; "" where all succeeded, else what failed and how."""
     workspace.clean.switch(commit, workspace.include)
-    return guard(workspace, directory)
+    failed = guard(workspace, directory)
+    return failed.why if failed else ""
 
 
 def _gathered(workspace: EditWorkspace, opened: Opened) -> ExtractedPatch | tuple[NotMade, str]:
@@ -112,8 +128,7 @@ def _gathered(workspace: EditWorkspace, opened: Opened) -> ExtractedPatch | tupl
 def _judged(workspace: EditWorkspace, extracted: ExtractedPatch, edit: Edit, directory: Path, answer: Answer) -> Edit:
     """The edit as it is worth being run, or why not: cheap questions first."""
     if not extracted.patch:
-        denied = f"; it was not allowed to: {mask_text(', '.join(answer.denied))[:300]}" if answer.denied else ""
-        return replace(edit, unmade=NotMade.EMPTY, why=f"the agent changed no file{_reason(edit.summary)}{denied}")
+        return replace(edit, unmade=NotMade.EMPTY, why=_unchanged(edit, answer))
     (directory / PATCH).write_bytes(extracted.patch)
     paths = tuple(one.path for one in extracted.differences)
     edit = replace(edit, patch=extracted.patch.decode("utf-8", "surrogateescape"), paths=paths)
@@ -141,7 +156,9 @@ def _judged(workspace: EditWorkspace, extracted: ExtractedPatch, edit: Edit, dir
         return replace(edit, unmade=NotMade.PROTECTED, why=why)
     failed = guard(workspace, directory)
     failpoint("research.guarded")
-    return replace(edit, unmade=NotMade.GUARD, why=failed) if failed else edit
+    if failed is None:
+        return edit
+    return replace(edit, unmade=NotMade.GUARD, why=failed.why, failed_guard=(failed.command, str(failed.log or "")))
 
 
 def _text(workspace: EditWorkspace, revision: str, path: str) -> str:
@@ -169,11 +186,13 @@ def _summary(answer: Answer) -> str:
     return mask_text("\n".join(line[:300] for line in lines[-SAID_LINES:]))
 
 
-def _reason(summary: str) -> str:
-    """Why it changed nothing, as it says: what follows `NO CHANGE:`, else the end of its last message."""
-    _, stated, reason = summary.rpartition(NO_CHANGE)
-    said = " ".join(reason.split())[-SAID:] if stated else " ".join(summary.split())[-SAID:]
-    return f"{': ' if stated else ', and said: '}{said}" if said else ""
+def _unchanged(edit: Edit, answer: Answer) -> str:
+    """That it changed nothing, and why, as it says: what follows `NO CHANGE:`, else the end of its last message."""
+    _, stated, reason = edit.summary.rpartition(NO_CHANGE)
+    said = " ".join((reason if stated else edit.summary).split())[-SAID:]
+    why = f"{': ' if stated else ', and said: '}{said}" if said else ""
+    denied = f"; it was not allowed to: {mask_text(', '.join(answer.denied))[:300]}" if answer.denied else ""
+    return f"the agent changed no file{why}{denied}"
 
 
 def _some(names: tuple[str, ...]) -> str:

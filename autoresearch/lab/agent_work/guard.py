@@ -12,14 +12,18 @@ import re
 import time
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from autoresearch.core.diagnosis.pytest_report import first_failed_test
 from autoresearch.core.run.ending import Ending
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.edit_workspace import CLEAN, EditWorkspace
 from autoresearch.lab.launch.short_runs import run_to_end, stop
 from autoresearch.lab.resolve.import_proof import import_environment
+from autoresearch.lab.results.diagnosis import Diagnosis
+from autoresearch.lab.results.explain import Explanation, explain_log
 from autoresearch.lab.runs.run_status import tail_lines
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, is_locked
@@ -28,12 +32,33 @@ from autoresearch.runner.masking import mask_environment, mask_text
 
 GRACE_S = 2.0
 SHOWN = 20  # lines of a guard's output
+LOG_LINES = 5000  # of its end, in which a failed test is looked for
 ENDS_IN_S = 120.0  # a Runner that was told to stop ends its whole tree in less
 _NOT_ITS = ("AUTORESEARCH_", "GIT_", "CUDA_VISIBLE_DEVICES", "TMUX")
 
 
-def guard(workspace: EditWorkspace, directory: Path) -> str:
-    """Run the guard commands in the clean worktree as it is now; "" where all succeeded, else what failed and how.
+@dataclass(frozen=True, slots=True)
+class FailedGuard:
+    """The guard command that failed, and why in words."""
+
+    command: str
+    why: str
+    log: Path | None = None  # what it printed; None where there was no time left for it
+
+
+def explain_guard(log: Path) -> Explanation:
+    """Why a guard command failed: the exception and its frame, else the end of what it printed."""
+    lines = tail_lines(log, LOG_LINES)
+    if (found := first_failed_test(lines)) is not None:
+        return Explanation(log, Diagnosis(found[0], traceback="\n".join(found[1])), ())
+    explanation = explain_log(log, None, SHOWN)
+    cause, traceback = explanation.diagnosis.cause, explanation.diagnosis.traceback
+    tail = () if cause is not None and traceback else explanation.tail
+    return Explanation(log, Diagnosis(cause, traceback=mask_text(traceback)), (), tail=tail)
+
+
+def guard(workspace: EditWorkspace, directory: Path) -> FailedGuard | None:
+    """Run the guard commands in the clean worktree as it is now; None where all succeeded.
 
     `directory`: of the turn; each command gets `guard-<n>` in it. `spec.guard_s` is for all of them together.
     """
@@ -42,11 +67,12 @@ def guard(workspace: EditWorkspace, directory: Path) -> str:
         left = until - time.monotonic()
         rundir = RunDir(directory / f"guard-{number}")
         if left <= 0:
-            return f"there was no time left for the guard `{mask_text(command)}` (limit {workspace.spec.guard_s:g} s)"
+            why = f"there was no time left for the guard `{mask_text(command)}` (limit {workspace.spec.guard_s:g} s)"
+            return FailedGuard(command, why)
         end = _run(workspace, rundir, command, left)
         if end is None or end.ending is not Ending.FINISHED:
-            return _reason(workspace, command, rundir, end)
-    return ""
+            return FailedGuard(command, _reason(workspace, command, rundir, end), rundir.log)
+    return None
 
 
 def entered(workspace: EditWorkspace) -> set[str]:
@@ -122,5 +148,9 @@ def _reason(workspace: EditWorkspace, command: str, rundir: RunDir, end: ExitRec
         how = f"exited with {end.returncode}"
     else:
         how = f"failed: {mask_text(end.reason)}"
-    said = "\n".join(tail_lines(rundir.log, SHOWN))
+    explanation = explain_guard(rundir.log)
+    cause, said = explanation.diagnosis.cause, "\n".join(explanation.tail)
+    if cause is not None and not said:
+        at = f", raised at {cause.where}" if cause.where else ""
+        return f"the guard `{name}` {how}: {cause.line}{at}" + (f" in {cause.note}" if cause.note else "")
     return f"the guard `{name}` {how}" + (f":\n{said}" if said else "")

@@ -313,6 +313,7 @@ def agent_words(state: CampaignState) -> list[str]:
     found += [words] if (words := research.denied_words) else []
     for idea in state.ideas:
         found += [f"{idea.name}: suspicious: {flag}" for flag in idea.hypothesis.flags][:MOST_OF_AGENT]
+        found += [f"{idea.name}: {told}" for told in research.edit_story.get(idea.slug, [])][:MOST_OF_AGENT]
         found += [f"{idea.name}: {told}" for told in research.fix_story.get(idea.index, [])][:MOST_OF_AGENT]
     refused = research.refused[-MOST_OF_AGENT:]
     found += [f"proposal {idea_name(0, hypothesis)}: refused: {why}" for hypothesis, why in refused]

@@ -37,13 +37,13 @@ def test_an_edit_that_comes_to_nothing_counts_and_takes_no_gpu(lab: Any) -> None
     """See `test_bad_turns_are_rows_with_their_reasons` for the other ways to come to nothing."""
     acts = {
         "protected_path": ({"files": {"tests/test_knobs.py": "def test_it(): pass\n"}}, "tests/test_knobs.py"),
-        "guard_failed": ({"replace": {"knobs.py": ("GAIN = 1.0", "GAIN = 20.0")}}, "1 failed"),
+        "guard_failed": ({"replace": {"knobs.py": ("GAIN = 1.0", "GAIN = 20.0")}}, "assert 2.3 <= 1.0"),
     }
     titles = {failure: f"Bring about {failure}" for failure in acts}
     lab.propose(*(lab.idea(failure.replace("_", "-"), title=title) for failure, title in titles.items()))
     for failure, (act, _) in acts.items():
         lab.act("edit", **act, **{"if": titles[failure]})
-    state = lab.run(count=3, guard=[GUARD], ideas_per_turn=2)
+    state = lab.run(count=3, guard=[GUARD], ideas_per_turn=2, max_fixes=0)
     assert state.attempted == 3
     lines = lab.camp.bench.here("campaign", "status", "--full")[1].splitlines()
     for failure, (_, why) in acts.items():
@@ -55,6 +55,37 @@ def test_an_edit_that_comes_to_nothing_counts_and_takes_no_gpu(lab: Any) -> None
         assert lab.camp.bench.git("rev-parse", "--verify", bad.branch), "every branch is kept"
         shown = lab.camp.bench.git("diff", "--name-only", state.spec.base_commit, bad.branch).split()
         assert ("knobs.py" in shown) == (failure == "guard_failed") and "tests/test_knobs.py" not in shown
+
+
+def test_a_failed_guard_is_mended_like_a_crash(lab: Any) -> None:
+    """The agent is told the exception and its frame; each try is told, and charged to the idea."""
+    lab.propose(lab.idea("mended", title="Square its input"), lab.idea("hopeless", title="Cut long tails"))
+    lab.act("edit", replace={"knobs.py": ("return 0.3", "return zero.3")}, **{"if": "Square its input"})
+    lab.act("fix", replace={"knobs.py": ("return zero.3", "return 9.3")}, text="a typo", **{"if": "Square its input"})
+    lab.act("fix", replace={"knobs.py": ("return 9.3", "return 0.4")}, text="too large", **{"if": "Square its input"})
+    lab.act("edit", replace={"knobs.py": ("GAIN = 1.0", "GAIN = 20.0")}, **{"if": "Cut long tails"})
+    lab.act("fix", text="NO CHANGE: the test is right", **{"if": "Cut long tails"}, always=True)
+    state = lab.run(count=3, guard=[GUARD], ideas_per_turn=2, max_fixes=2, search="chain")
+    mended, hopeless = state.by_slug("mended"), state.by_slug("hopeless")
+    assert [row.status for row in mended.rows] == ["keep"] and mended.rows[0].agent_tokens == 60 + 3 * 120
+    diff = lab.camp.bench.git("diff", state.spec.base_commit, mended.branch, "--", "knobs.py")
+    assert "+    return 0.4" in diff and "zero" not in diff and "9.3" not in diff
+    first, second = lab.asked(2), lab.asked(3)
+    assert "# Mend an edit that fails its guard" in first and f"`{GUARD}`" in first
+    assert "SyntaxError: invalid" in first and "knobs.py:7" in first and "1 error in" not in first
+    assert "AssertionError: assert 9.4" in second and "tests/test_knobs.py:6" in second
+    (row,) = hopeless.rows
+    assert row.failure == "guard_failed" and "assert 2.3 <= 1.0" in row.description
+    assert [(line["slug"], line["told"].partition(": ")[0]) for line in lab.journal("guard_fixed")] == [
+        ("mended", "fix 1 of 2 of the guard by command"),
+        ("mended", "fix 2 of 2 of the guard by command"),
+        ("hopeless", "fix 1 of 2 of the guard by command came to nothing"),
+        ("hopeless", "fix 2 of 2 of the guard by command came to nothing"),
+    ]
+    came = "came to nothing: the agent changed no file: the test is right"
+    assert f"hopeless: fix 2 of 2 of the guard by command {came}" in lab.camp.said()
+    report = Path(state.spec.directory, "report.md").read_text()
+    assert "fix 2 of 2 of the guard by command: too large" in report
 
 
 def test_a_crash_is_mended_on_the_same_branch_and_run_again(lab: Any) -> None:
