@@ -103,7 +103,7 @@ AGENT_KEYS = (
     _of_agent("turn_timeout", _T.DURATION, "turn_s", "of each turn of the agent"),
     _of_agent("turn_steps", _T.COUNT, "turn_steps", "steps of the agent in one turn, at most", 1),
     _of_agent("turn_usd", _T.AMOUNT, "turn_usd", "cost of one turn, at most; a tenth of budget_usd, if that is set"),
-    _of_agent("max_fixes", _T.COUNT, "max_fixes", "tries of the agent to repair a run that crashed"),
+    _of_agent("max_fixes", _T.COUNT, "max_fixes", "tries of the agent to repair a failed guard, or a crash"),
     _of_agent("guard", _T.TEXTS, "guard", "commands that must pass on each edit"),
     _of_agent("guard_timeout", _T.DURATION, "guard_s", "of each guard command"),
     _of_agent("protect", _T.TEXTS, "protect", "patterns of files that no edit may touch"),
