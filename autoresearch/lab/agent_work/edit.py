@@ -6,6 +6,7 @@ began from; the guard commands run there. Each way to come to nothing has its ow
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from autoresearch.runner.text import clean_line
 PATCH = "edit.patch"
 GRADED = (None, TurnFault.SILENT, TurnFault.ANSWER)  # after any other fault the files may be half of what was meant
 SAID_LINES = 20
+_STATED = re.compile(rf"^[*_`# ]*{NO_CHANGE}[*_` ]*(\w.*)", re.IGNORECASE | re.MULTILINE | re.DOTALL)
 SAID = 400  # characters of its reason for changing nothing
 
 
@@ -187,10 +189,9 @@ def _summary(answer: Answer) -> str:
 
 
 def _unchanged(edit: Edit, answer: Answer) -> str:
-    """That it changed nothing, and why, as it says: what follows `NO CHANGE:`, else the end of its last message."""
-    _, stated, reason = edit.summary.rpartition(NO_CHANGE)
-    said = " ".join((reason if stated else edit.summary).split())[-SAID:]
-    why = f"{': ' if stated else ', and said: '}{said}" if said else ""
+    """That it changed nothing, and why, if it says so in the form that it was told; no other words count."""
+    stated = _STATED.search(edit.summary)
+    why = f": {' '.join(stated[1].split())[:SAID]}" if stated else ""
     denied = f"; it was not allowed to: {mask_text(', '.join(answer.denied))[:300]}" if answer.denied else ""
     return f"the agent changed no file{why}{denied}"
 

@@ -52,7 +52,7 @@ def test_a_turn_that_broke_off_a_silent_one_and_one_that_changed_nothing(yard: A
         assert yard.edit(raise_lr, text="", fault=fault).unmade is None
     edit = yard.edit(lambda tree: None, text="I raised the learning rate!", denied=("Edit train.py",))
     assert edit.unmade is NotMade.EMPTY and edit.summary == "I raised the learning rate!"
-    assert "no file, and said: I raised the learning rate!; it was not allowed to: Edit train.py" in edit.why
+    assert edit.why == "the agent changed no file; it was not allowed to: Edit train.py"
 
 
 @pytest.mark.system
@@ -65,4 +65,5 @@ def test_it_may_change_nothing_and_say_why(yard: Any) -> None:
     )
     assert "begin your last message with `NO CHANGE: `" in yard.asked[0].prompt
     assert yard.edit(raise_lr, text=stated).unmade is None, "the files tell"
-    assert yard.edit(lambda tree: None, text="").why == "the agent changed no file"
+    for text, why in (("**No change:** it is so already", ": it is so already"), ("NO CHANGE:", ""), ("", "")):
+        assert yard.edit(lambda tree: None, text=text).why == f"the agent changed no file{why}"
