@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoresearch.commands import output
@@ -100,6 +101,8 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
         ("hours", proposed.cost.hours_words, True),
         ("room", proposed.cost.fits_words, False),
         ("where", f"{', '.join(map(str, spec.places))}{source_of('launcher')}", elsewhere),
+        ("reused", proposed.reuse and f"{proposed.reuse}; `earlier: false` makes its own", True),
+        ("earlier", ", ".join(Path(one).name for one in spec.earlier), False),
         ("baseline", f"{counted(spec.replicates, 'run')}, on {spec.branch('baseline')}{source_of('baseline')}", False),
         ("seeds", _seed_words(proposed), spec.seeding in _KNOWN_SEEDS),
         ("metrics", (recording and f"{recording.format} in the directory of each run, switched on") or "", False),

@@ -124,6 +124,7 @@ class CampaignSpec:
     gpu_check: bool = True  # False: recipes that ask for more GPUs than are present run anyway
     flags: Mapping[str, Any] = field(default_factory=dict)  # that its program's --help named, with their defaults
     plugins: Mapping[str, str] = field(default_factory=dict)  # `trainers.NAME` ... -> distribution and version
+    earlier: tuple[str, ...] = ()  # directories of campaigns on the same question, the newest first
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> origin of its value
 
     @property

@@ -39,6 +39,7 @@ class IdeaRun:
     round: int = 0  # confirmation round; 0 for a run of the search
     started: bool = False  # False: it is only prepared
     turns: tuple[str, ...] = ()  # the agent turns that led to it
+    reused: bool = False  # an earlier campaign made it
 
 
 @dataclass
@@ -83,7 +84,12 @@ class Idea:
     @property
     def live(self) -> list[IdeaRun]:
         """Runs that were started and have no row yet."""
-        return [run for run in self.runs if run.started and run.run not in self.done]
+        return [run for run in self.runs if run.started and not run.reused and run.run not in self.done]
+
+    @property
+    def reused(self) -> frozenset[str]:
+        """The IDs of the runs that an earlier campaign made."""
+        return frozenset(run.run for run in self.runs if run.reused)
 
     @cached_property
     def judged(self) -> list[LedgerRow]:
@@ -241,6 +247,7 @@ class CampaignState:
     stop_mode: str = ""  # drain or stop, once requested
     seed_check: SeedCheck | None = None  # None: not checked yet
     research: Research = field(default_factory=Research)
+    reuse_asked: bool = False  # it was looked for runs of an earlier baseline
     again: int = 0  # how often the whole baseline was repeated because no run of it had the metric
     made_tip: MadeTip = field(default_factory=MadeTip)
     guarded: set[int] = field(default_factory=set)  # the indices of tips that passed the guard
@@ -343,14 +350,20 @@ class CampaignState:
         return self.memo("rows", lambda: [row for idea in self.ideas for row in idea.rows])
 
     @property
+    def own_rows(self) -> list[LedgerRow]:
+        """The same without those of runs that an earlier campaign made."""
+        return [row for idea in self.ideas for row in idea.rows if row.run_id not in idea.reused]
+
+    @property
     def live(self) -> list[tuple[Idea, IdeaRun]]:
         """The runs that are under way."""
         return self.memo("live", lambda: [(idea, run) for idea in self.ideas for run in idea.live])
 
     @property
     def gpu_hours(self) -> float:
-        """GPU hours of all finished runs."""
-        return self.spec.gpus_per_run / 60 * self.memo("min", lambda: sum(row.elapsed_min or 0.0 for row in self.rows))
+        """GPU hours of all finished runs of its own."""
+        minutes = self.memo("min", lambda: sum(row.elapsed_min or 0.0 for row in self.own_rows))
+        return self.spec.gpus_per_run / 60 * minutes
 
     def by_slug(self, slug: str) -> Idea | None:
         return self.memo("slugs", lambda: {idea.slug: idea for idea in reversed(self.ideas)}).get(slug)
@@ -491,6 +504,12 @@ class Fold:
                 run = from_record(IdeaRun, line)
                 known.runs.append(run)
                 self._owners[run.run] = known, run
+                known.changed()
+            case "reused" if known := self._ideas.get(line["index"]):
+                state.reuse_asked = True
+                for run in (from_record(IdeaRun, one) for one in line["runs"]):
+                    known.runs.append(run)
+                    self._owners[run.run] = known, run
                 known.changed()
             case "seed_check" if state.baseline:
                 state.seed_check = from_record(SeedCheck, line)

@@ -19,6 +19,7 @@ from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.diagnosis.families import table
 from autoresearch.core.diagnosis.symptoms import symptoms_of
 from autoresearch.core.metrics.expression import Point
+from autoresearch.lab.agent_work.earlier_section import earlier_section
 from autoresearch.lab.agent_work.landscape import landscape, shown
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_ideas import changed, decided_section, ends_of, ideas_section, told_metrics
@@ -80,6 +81,7 @@ def facts(propose_context: ProposeContext) -> list[str]:
     """What is known of a campaign, what changes least first; sections that would be empty are."""
     return [
         _campaign(propose_context),
+        earlier_section(propose_context.state.spec),
         judged(propose_context),
         _recipe(propose_context),
         _findings(propose_context),

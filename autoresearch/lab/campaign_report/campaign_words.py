@@ -269,18 +269,19 @@ def _ideas(count: int) -> str:
 
 def minutes_taken(state: CampaignState) -> float | None:
     """Wall time from the start to the last end of a run."""
-    ends = [row.ended for row in state.rows if row.ended is not None]
+    ends = [row.ended for row in state.own_rows if row.ended is not None]
     return (max(ends) - state.spec.created) / 60 if ends else None
 
 
 def cost(state: CampaignState) -> list[list[str]]:
     """[what, how much of it was spent, the limit] of runs, time, GPU hours and the agent; "" without a limit."""
     rules, usage, spec = state.spec.rules, state.research.usage, state.spec
-    spent = sum(row.elapsed_min or 0.0 for row in state.rows)
+    spent = sum(row.elapsed_min or 0.0 for row in state.own_rows)
+    reused = len(state.rows) - len(state.own_rows)
     found = [
         ["ideas, the baseline among them", str(state.attempted), f"of {rules.count}" if rules.count else ""],
         ["wall time", formatting.minutes(minutes_taken(state)), ""],
-        ["runs", str(len(state.rows)), ""],
+        ["runs", str(len(state.own_rows)), f"and {reused} of an earlier campaign's baseline" if reused else ""],
         ["time of all runs", formatting.minutes(spent), ""],
     ]
     if rules.deadline is not None:

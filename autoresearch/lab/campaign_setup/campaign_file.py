@@ -53,6 +53,7 @@ _CAMPAIGN_KEYS = (
     Key("after", _T.TEXT, "", "begin when this campaign is over"),
     Key("if", _T.CHOICE, "ended", "with after: only if it confirmed an idea", choices=("ended", "confirmed")),
     Key("base", _T.TEXT, "", "commit to start from; else the working tree as it is"),
+    Key("earlier", _T.SWITCH, True, "use what earlier campaigns on the same question measured and tried"),
     Key("proposer", _T.CHOICE, "", "where ideas come from", choices=PROPOSERS, plugins=PluginNames("proposers")),
     Key("space", _T.SPACE, None, "recipe keys and what they may be; else the trainer's own space"),
     Key("queue", _T.QUEUE, "", "folder of blueprints, YAML list of ideas, or the list itself"),

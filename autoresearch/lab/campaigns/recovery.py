@@ -43,6 +43,10 @@ def recover(context: CampaignContext) -> Iterator[ControllerAction]:
     for idea in context.state.ideas:
         for run in list(idea.runs):
             over = run.run in idea.done
+            if run.reused and not over:  # its row is lost: a run of its own is made instead
+                yield Note("withdrawn", {"run": run.run})
+            if run.reused:
+                continue
             if not (over or run.started) and take_back(RunDir(Path(run.run_dir)), run.run, context.parts):
                 yield Note("withdrawn", {"run": run.run})
                 continue

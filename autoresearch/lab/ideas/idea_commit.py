@@ -17,12 +17,15 @@ from autoresearch.git_repo.commits import Change, commit_hypothesis
 from autoresearch.git_repo.comparison import code_fingerprint, intact
 from autoresearch.lab.agent_work.edit_workspace import protection_of
 from autoresearch.lab.campaigns.context import is_full
+from autoresearch.lab.campaigns.earlier import tried_earlier
 from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, RECIPE, CommitBuilder, IdeaRefused
 from autoresearch.lab.recipes.overrides import inherited, parents
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import dump, load_mapping
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import mask_text
+
+_LISTED = ("", "queue", "grid", "campaign")  # proposers that only do what a person wrote down
 
 
 def conceive(builder: CommitBuilder, state: CampaignState, hypothesis: Hypothesis, index: int) -> Idea:
@@ -48,6 +51,9 @@ def conceive(builder: CommitBuilder, state: CampaignState, hypothesis: Hypothesi
         twin = next((idea for idea in state.ideas if mark and idea.fingerprint == mark), None)
         if twin is not None and not hypothesis.unmade:
             raise IdeaRefused(f"it is the same as {twin.name}")
+        asked_for = hypothesis.unmade or hypothesis.proposer in _LISTED
+        if not asked_for and (told := tried_earlier(builder.spec, mark)):
+            raise IdeaRefused(told)
     except IdeaRefused:
         raise
     except AutoresearchError as error:

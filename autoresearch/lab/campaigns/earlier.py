@@ -1,0 +1,95 @@
+"""Earlier campaigns on the same question: same repository, objective and command. They are only read.
+
+Which they are is looked for once, among the campaigns of this account, and stands in the spec. One whose directory is
+gone or damaged by then has nothing to say.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
+from autoresearch.core.campaign.duplicates import fate
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.errors import AutoresearchError
+from autoresearch.git_repo.git import Git, GitFailed
+from autoresearch.lab.campaigns.campaign_history import history_of
+from autoresearch.records.campaign_records import CampaignDir
+
+MOST = 5  # campaigns, the newest first
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierCampaign:
+    """One of them, as its records are now."""
+
+    campaign_dir: CampaignDir
+    state: CampaignState
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.state.spec.name
+
+
+def earlier_campaigns(directories: tuple[str, ...]) -> Iterator[EarlierCampaign]:
+    """Those that can be read, the newest first."""
+    for directory in directories:
+        campaign_dir = CampaignDir(Path(directory))
+        try:
+            if campaign_dir.spec.is_file():
+                yield EarlierCampaign(campaign_dir, history_of(campaign_dir).state())
+        except (AutoresearchError, OSError, ValueError):  # damaged, or being removed just now
+            continue
+
+
+def asks_the_same(old: CampaignSpec, new: CampaignSpec) -> bool:
+    """Whether two campaigns pursue one objective with one command, in one repository or clones of it."""
+    if old.objective != new.objective or old.codebase != new.codebase or old.prove or new.prove:
+        return False
+    return measured_by(old) == measured_by(new) != () and _same_repository(Path(old.repository), Path(new.repository))
+
+
+def measured_by(spec: CampaignSpec) -> tuple[object, ...]:
+    """What runs and measures the baseline, as the blueprint says it; () if that cannot be read."""
+    try:
+        blueprint = parse_blueprint(spec.blueprint_text.encode(), spec.blueprint)
+    except BlueprintInvalid:
+        return ()
+    notes = blueprint.notes
+    told = (notes.prepare, notes.evaluate, dict(notes.env), notes.seed, notes.lines, notes.source)
+    return (" ".join(blueprint.launch_command.split()), *told)
+
+
+def _same_repository(one: Path, other: Path) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other) or (_root(one) == _root(other) != "")
+
+
+def _root(repository: Path) -> str:
+    """The first commits of a repository, which its clones share; "" where they cannot be read."""
+    try:
+        return Git(repository, timeout_s=10.0).run("rev-list", "--max-parents=0", "HEAD").decode()
+    except (GitFailed, OSError):
+        return ""
+
+
+def tried_earlier(spec: CampaignSpec, fingerprint: str) -> str:
+    """What became of the same code and settings in an earlier campaign, if that was no gain: a clause, or "".
+
+    What was kept there may be tried again: nothing can be built on it here before.
+    """
+    for campaign in earlier_campaigns(spec.earlier):
+        for idea in campaign.state.ideas:
+            if idea.fingerprint == fingerprint and is_over(campaign.state, idea) and not idea.kept:
+                return f"it is the same as {idea.name} of the campaign {campaign.name}, which was {fate(idea)}"
+    return ""
+
+
+def is_over(state: CampaignState, idea: Idea) -> bool:
+    """Whether an idea of another campaign ran, and was decided there."""
+    pending = idea.rows and idea.rows[-1].standing == "pending"
+    return bool(idea.judged) and not (pending or idea.live or idea.hypothesis.unmade or idea.hypothesis.smoke)
