@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
-from autoresearch.core.campaign.duplicates import fate
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.errors import AutoresearchError
@@ -75,18 +74,6 @@ def _root(repository: Path) -> str:
         return Git(repository, timeout_s=10.0).run("rev-list", "--max-parents=0", "HEAD").decode()
     except (GitFailed, OSError):
         return ""
-
-
-def tried_earlier(spec: CampaignSpec, fingerprint: str) -> str:
-    """What became of the same code and settings in an earlier campaign, if that was no gain: a clause, or "".
-
-    What was kept there may be tried again: nothing can be built on it here before.
-    """
-    for campaign in earlier_campaigns(spec.earlier):
-        for idea in campaign.state.ideas:
-            if idea.fingerprint == fingerprint and is_over(campaign.state, idea) and not idea.kept:
-                return f"it is the same as {idea.name} of the campaign {campaign.name}, which was {fate(idea)}"
-    return ""
 
 
 def is_over(state: CampaignState, idea: Idea) -> bool:

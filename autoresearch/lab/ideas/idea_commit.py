@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
-from autoresearch.core.campaign.overrides import canonical, flatten
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo import branches
 from autoresearch.git_repo.commits import Change, commit_hypothesis
-from autoresearch.git_repo.comparison import code_fingerprint, intact
+from autoresearch.git_repo.comparison import intact
 from autoresearch.lab.agent_work.edit_workspace import protection_of
 from autoresearch.lab.campaigns.context import is_full
-from autoresearch.lab.campaigns.earlier import tried_earlier
 from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, RECIPE, CommitBuilder, IdeaRefused
+from autoresearch.lab.ideas.fingerprint import fingerprint_of, tried_earlier
 from autoresearch.lab.recipes.overrides import inherited, parents
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import dump, load_mapping
@@ -47,12 +45,12 @@ def conceive(builder: CommitBuilder, state: CampaignState, hypothesis: Hypothesi
             if hypothesis.proposer == AGENT and (touched := protected_changes(builder, base, made.commit)):
                 raise IdeaRefused(f"it changes what is protected: {', '.join(touched[:5])}")
         empty = hypothesis.unmade and made.changes_nothing  # what it inherits from its parent is no idea of its own
-        mark = "" if empty else _fingerprint(builder, made.commit, hypothesis)
+        mark = "" if empty else fingerprint_of(builder, made.commit, hypothesis)
         twin = next((idea for idea in state.ideas if mark and idea.fingerprint == mark), None)
         if twin is not None and not hypothesis.unmade:
             raise IdeaRefused(f"it is the same as {twin.name}")
         asked_for = hypothesis.unmade or hypothesis.proposer in _LISTED
-        if not asked_for and (told := tried_earlier(builder.spec, mark)):
+        if not asked_for and (told := tried_earlier(builder, made.commit, hypothesis)):
             raise IdeaRefused(told)
     except IdeaRefused:
         raise
@@ -87,7 +85,7 @@ def as_idea(builder: CommitBuilder, hypothesis: Hypothesis, commit: str, state: 
         parent_branch=baseline.branch,
         commit=made.commit,
         branch=builder.spec.branch(hypothesis.slug),
-        fingerprint=_fingerprint(builder, made.commit, hypothesis),
+        fingerprint=fingerprint_of(builder, made.commit, hypothesis),
     )
 
 
@@ -163,17 +161,6 @@ def _recipe_from_outside(builder: CommitBuilder) -> str:
     if not parents(own):
         return path.read_text(encoding="utf-8")
     return dump(inherited(own, str(path), lambda other: load_mapping(Path(other))))
-
-
-def _fingerprint(builder: CommitBuilder, commit: str, hypothesis: Hypothesis) -> str:
-    """Hash of the code, and of recipe and command without what differs from run to run; equal for equal ideas."""
-    ignored = (OURS, *([builder.recipe_path] if builder.recipe_path else []))
-    code = code_fingerprint(builder.checkout, commit, ignoring=ignored)
-    recipe = builder.whole(commit)
-    apart = {output.key for output in builder.trainer.outputs(recipe)} | {builder.trainer.seed_key_in(recipe)}
-    leaves = sorted(f"{key}={canonical(value)}" for key, value in flatten(recipe).items() if key not in apart)
-    own = builder.blueprint_of(hypothesis).launch_command if hypothesis.blueprint else ""
-    return hashlib.sha256("\n".join([code, own, *leaves]).encode()).hexdigest()[:16]
 
 
 _RECORDED = (

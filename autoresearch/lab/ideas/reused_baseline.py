@@ -21,10 +21,12 @@ from autoresearch.core.metrics.constraint import MEMORY, breach, of_cell, parsed
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.text.numbers import counted
+from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.earlier import EarlierCampaign, earlier_campaigns, measured_by
 from autoresearch.lab.ideas import idea_commit
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
+from autoresearch.lab.ideas.fingerprint import fingerprint_of, own_files
 from autoresearch.lab.recipes import seeds
 from autoresearch.records import evidence
 from autoresearch.records.rundir import RunDir, read_json
@@ -61,10 +63,17 @@ def reusable(builder: CommitBuilder, baseline: Idea) -> ReusableBaseline | None:
     """The first runs of the newest earlier baseline that agrees in all that is recorded, as many as are wanted."""
     if not builder.spec.earlier:
         return None
-    first = _first_seed(builder, baseline.commit)
+    first, ours = _first_seed(builder, baseline.commit), baseline.hypothesis
     for campaign in earlier_campaigns(builder.spec.earlier):
         theirs, spec = campaign.state.baseline, campaign.state.spec
-        if theirs is None or theirs.fingerprint != baseline.fingerprint or not _agree(spec, builder.spec):
+        if theirs is None or not _agree(spec, builder.spec):
+            continue
+        apart = own_files(spec) | own_files(builder.spec)
+        try:
+            marks = {fingerprint_of(builder, one.commit, ours, apart) for one in (baseline, theirs)}
+        except AutoresearchError:  # a commit of another clone, or of a branch that was removed
+            continue
+        if len(marks) > 1:
             continue
         pairs = list(_runs(campaign, theirs, builder.spec))[: builder.spec.replicates]
         if pairs and pairs[0][0].seed == first:

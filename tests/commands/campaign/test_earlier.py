@@ -15,7 +15,8 @@ SPACE = {"lr": [0.2, 0.01]}
 
 def first(camp: Any, **more: Any) -> Any:
     """A campaign that keeps one idea and gives up another."""
-    queue = camp.ideas({"slug": "good", "overrides": {"lr": 0.01}}, {"slug": "bad", "overrides": {"lr": 1.0}, "parent": "baseline"})
+    bad = {"slug": "bad", "overrides": {"lr": 1.0}, "parent": "baseline"}
+    queue = camp.ideas({"slug": "good", "overrides": {"lr": 0.01}}, bad)
     return camp.run(queue=queue, count=3, baseline=3, confirm=False, **more)
 
 
