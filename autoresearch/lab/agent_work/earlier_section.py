@@ -10,14 +10,15 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import Idea
 from autoresearch.lab.campaign_report.curves_and_diffs import diff_of
 from autoresearch.lab.campaign_report.formatting import plain
+from autoresearch.lab.campaign_report.memory import FINDINGS
 from autoresearch.lab.campaigns.earlier import EarlierCampaign, earlier_campaigns, is_over
 from autoresearch.records import hostile
 from autoresearch.runner.masking import mask_text
 
-MOST_BYTES = 4_000  # of all earlier campaigns together
-FINDINGS, FINDINGS_BYTES = "findings.md", 1_200
-DIFF_LINES = 24
-MOST_LOST = 12  # ideas of one campaign
+MOST_BYTES = 2_000  # of all earlier campaigns together
+FINDINGS_BYTES = 700
+DIFF_LINES = 16
+MOST_LOST = 8  # ideas of one campaign
 
 
 def earlier_section(campaign_spec: CampaignSpec) -> str:
