@@ -25,7 +25,7 @@ def earlier_section(campaign_spec: CampaignSpec) -> str:
     """The section, the newest campaign first; "" where there is nothing to tell."""
     lines, size = list[str](), 0
     for campaign in earlier_campaigns(campaign_spec.earlier):
-        for line in _told(campaign):
+        for line in _campaign_lines(campaign):
             size += len(line.encode("utf-8", "replace")) + 1
             if size > MOST_BYTES:
                 return _section([*lines, "... more is in their reports"])
@@ -43,14 +43,14 @@ def _section(lines: list[str]) -> str:
     return "\n".join(["# Earlier campaigns on the same question", "", note, "", *lines, ""])
 
 
-def _told(campaign: EarlierCampaign) -> Iterator[str]:
-    state = campaign.state
+def _campaign_lines(earlier_campaign: EarlierCampaign) -> Iterator[str]:
+    state = earlier_campaign.state
     baseline = state.baseline
     value = "" if baseline is None or baseline.value is None else f", baseline {baseline.value:.4g}"
     over = [idea for idea in state.ideas if idea.index > 1 and is_over(state, idea) and not idea.hypothesis.merges]
     if not over:
         return
-    yield f"{plain(campaign.name)}: {len(over)} ideas{value}"
+    yield f"{plain(earlier_campaign.name)}: {len(over)} ideas{value}"
     for idea in (one for one in over if one.kept):
         yield f"- kept: {_words(idea)}"
         if is_code(idea.hypothesis):
@@ -60,18 +60,18 @@ def _told(campaign: EarlierCampaign) -> Iterator[str]:
     yield from (f"- given up: {_words(idea)}" for idea in lost[:MOST_LOST])
     if len(lost) > MOST_LOST:
         yield f"- and {len(lost) - MOST_LOST} more that were given up"
-    yield from (f"> {plain(mask_text(line), 300)}" for line in _findings(campaign))
+    yield from (f"> {plain(mask_text(line), 300)}" for line in _findings(earlier_campaign))
 
 
 def _words(idea: Idea) -> str:
     return plain(f"{idea.name}: {idea.hypothesis.sentence} ({fate(idea)})", 300)
 
 
-def _findings(campaign: EarlierCampaign) -> list[str]:
+def _findings(earlier_campaign: EarlierCampaign) -> list[str]:
     """The beginning of what its agent found, without empty lines."""
-    path = campaign.campaign_dir.path / FINDINGS
+    directory = earlier_campaign.campaign_dir.path
     try:
-        text = hostile.read_own(path, FINDINGS_BYTES, root=campaign.campaign_dir.path).decode("utf-8", "replace")
+        text = hostile.read_own(directory / FINDINGS, FINDINGS_BYTES, root=directory).decode("utf-8", "replace")
     except OSError:
         return []
     return [line for line in text.splitlines() if line.strip()]

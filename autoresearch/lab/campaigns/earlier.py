@@ -46,17 +46,19 @@ def earlier_campaigns(directories: tuple[str, ...]) -> Iterator[EarlierCampaign]
             continue
 
 
-def asks_the_same(old: CampaignSpec, new: CampaignSpec) -> bool:
+def asks_the_same(campaign_spec: CampaignSpec, other_spec: CampaignSpec) -> bool:
     """Whether two campaigns pursue one objective with one command, in one repository or clones of it."""
-    if old.objective != new.objective or old.codebase != new.codebase or old.prove or new.prove:
+    one, other = campaign_spec, other_spec
+    if (one.objective, one.codebase) != (other.objective, other.codebase) or one.prove or other.prove:
         return False
-    return measured_by(old) == measured_by(new) != () and _same_repository(Path(old.repository), Path(new.repository))
+    same = measured_by(one) == measured_by(other) != ()
+    return same and _same_repository(Path(one.repository), Path(other.repository))
 
 
-def measured_by(spec: CampaignSpec) -> tuple[object, ...]:
+def measured_by(campaign_spec: CampaignSpec) -> tuple[object, ...]:
     """What runs and measures the baseline, as the blueprint says it; () if that cannot be read."""
     try:
-        blueprint = parse_blueprint(spec.blueprint_text.encode(), spec.blueprint)
+        blueprint = parse_blueprint(campaign_spec.blueprint_text.encode(), campaign_spec.blueprint)
     except BlueprintInvalid:
         return ()
     notes = blueprint.notes

@@ -23,7 +23,7 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.text.numbers import counted
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaigns.context import CampaignContext
-from autoresearch.lab.campaigns.earlier import EarlierCampaign, earlier_campaigns, measured_by
+from autoresearch.lab.campaigns.earlier import earlier_campaigns, measured_by
 from autoresearch.lab.ideas import idea_commit
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.ideas.fingerprint import fingerprint_of, own_files
@@ -59,23 +59,23 @@ def reusable_at_start(builder: CommitBuilder) -> ReusableBaseline | None:
     return reusable(builder, idea)
 
 
-def reusable(builder: CommitBuilder, baseline: Idea) -> ReusableBaseline | None:
+def reusable(builder: CommitBuilder, idea: Idea) -> ReusableBaseline | None:
     """The first runs of the newest earlier baseline that agrees in all that is recorded, as many as are wanted."""
     if not builder.spec.earlier:
         return None
-    first, ours = _first_seed(builder, baseline.commit), baseline.hypothesis
+    first, ours = _first_seed(builder, idea.commit), idea.hypothesis
     for campaign in earlier_campaigns(builder.spec.earlier):
         theirs, spec = campaign.state.baseline, campaign.state.spec
         if theirs is None or not _agree(spec, builder.spec):
             continue
         apart = own_files(spec) | own_files(builder.spec)
         try:
-            marks = {fingerprint_of(builder, one.commit, ours, apart) for one in (baseline, theirs)}
+            marks = {fingerprint_of(builder, one.commit, ours, apart) for one in (idea, theirs)}
         except AutoresearchError:  # a commit of another clone, or of a branch that was removed
             continue
         if len(marks) > 1:
             continue
-        pairs = list(_runs(campaign, theirs, builder.spec))[: builder.spec.replicates]
+        pairs = list(_runs(theirs, builder.spec))[: builder.spec.replicates]
         if pairs and pairs[0][0].seed == first:
             runs, rows = zip(*pairs, strict=True)
             return ReusableBaseline(campaign.name, runs, rows)
@@ -104,8 +104,9 @@ def _first_seed(builder: CommitBuilder, commit: str) -> int:
     return seeds.way_of(launch, builder.whole(commit), builder.blueprint.notes).first
 
 
-def _agree(old: CampaignSpec, new: CampaignSpec) -> bool:
+def _agree(campaign_spec: CampaignSpec, other_spec: CampaignSpec) -> bool:
     """Whether two campaigns run their baselines in the same way, as far as their specs tell."""
+    old, new = campaign_spec, other_spec
     if any(getattr(old, name) != getattr(new, name) for name in _SAME) or measured_by(old) != measured_by(new):
         return False
     boxed = [bool(one.research.agent) and one.research.sandbox != "off" for one in (old, new)]
@@ -113,36 +114,36 @@ def _agree(old: CampaignSpec, new: CampaignSpec) -> bool:
     return boxed[0] == boxed[1] and plugins and all(place.is_local for place in new.places)
 
 
-def _runs(campaign: EarlierCampaign, baseline: Idea, spec: CampaignSpec) -> Iterator[tuple[IdeaRun, LedgerRow]]:
+def _runs(idea: Idea, campaign_spec: CampaignSpec) -> Iterator[tuple[IdeaRun, LedgerRow]]:
     """The runs that count, in the order of their replicates, up to the first that does not."""
-    rows = {row.run_id: row for row in baseline.rows if row.run_id not in baseline.smoke}
-    changed = max((_changed(path) for path in _inputs(spec)), default=0.0)
-    mine = sorted((run for run in baseline.runs if run.why == "baseline"), key=lambda run: run.replicate)
+    rows = {row.run_id: row for row in idea.rows if row.run_id not in idea.smoke}
+    changed = max((_changed(path) for path in _inputs(campaign_spec)), default=0.0)
+    mine = sorted((run for run in idea.runs if run.why == "baseline"), key=lambda run: run.replicate)
     for number, run in enumerate(mine, 1):
         row = rows.get(run.run)
-        if row is None or run.replicate != number or not _counts(row, spec) or changed > (row.started or 0.0):
+        if row is None or run.replicate != number or not _counts(row, campaign_spec) or changed > (row.started or 0.0):
             return
         yield IdeaRun(run.run, row.run_dir, number, "baseline", run.commit, run.seed, started=True, reused=True), row
 
 
-def _counts(row: LedgerRow, spec: CampaignSpec) -> bool:
+def _counts(row: LedgerRow, campaign_spec: CampaignSpec) -> bool:
     rundir = RunDir(Path(row.run_dir))
     told = (read_json(rundir.runner) or {}).get("host")
     if row.status != Verdict.KEEP or row.ending != Ending.FINISHED or row.failure or told != os.uname().nodename:
         return False
     values = of_cell(row.constraints) | ({} if row.memory_gb is None else {MEMORY: row.memory_gb})
     value, suspicious = row.metric_value, row.flags and not row.flags.startswith("reused: ")
-    measured = value is not None and math.isfinite(value) and row.metric_name == spec.objective.metric
+    measured = value is not None and math.isfinite(value) and row.metric_name == campaign_spec.objective.metric
     whole = row.seed is not None and rundir.collected.exists()
-    return measured and whole and not suspicious and breach(parsed(spec.constraints), values, ()) is None
+    return measured and whole and not suspicious and breach(parsed(campaign_spec.constraints), values, ()) is None
 
 
-def _inputs(spec: CampaignSpec) -> Iterator[Path]:
+def _inputs(campaign_spec: CampaignSpec) -> Iterator[Path]:
     """What is no part of the tree: the installed packages, and the linked inputs with what lies directly in them."""
     for lib in ("lib", "lib64"):
-        yield from (Path(spec.interpreter).parent.parent / lib).glob("python3*/site-packages")
-    for name in (*spec.include, *spec.hide):
-        path = Path(spec.repository) / name
+        yield from (Path(campaign_spec.interpreter).parent.parent / lib).glob("python3*/site-packages")
+    for name in (*campaign_spec.include, *campaign_spec.hide):
+        path = Path(campaign_spec.repository) / name
         yield path
         if path.is_dir():
             yield from path.iterdir()
