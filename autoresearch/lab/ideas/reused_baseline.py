@@ -88,7 +88,7 @@ def reuse_baseline(context: CampaignContext) -> None:
     assert state.baseline is not None, "it was committed before"
     found = reusable(builder, state.baseline)
     for row in found.rows if found else ():
-        flags = f"reused: a run of the campaign {row.campaign}"
+        flags = row.flags or f"reused: a run of the campaign {row.campaign}"  # that one may have taken it over, too
         own = replace(row, index=state.baseline.index, campaign=context.spec.name, flags=flags)
         evidence.record(context.campaign_dir.ledger, own)
         failpoint("campaign.reused_row")

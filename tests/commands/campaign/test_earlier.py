@@ -10,9 +10,6 @@ import pytest
 
 pytestmark = pytest.mark.system
 
-SPACE = {"lr": [0.2, 0.01]}
-
-
 def first(camp: Any, **more: Any) -> Any:
     """A campaign that keeps one idea and gives up another."""
     bad = {"slug": "bad", "overrides": {"lr": 1.0}, "parent": "baseline"}
@@ -83,7 +80,7 @@ def test_a_killed_controller_takes_it_over_once(camp: Any) -> None:
         camp.bench.ask("campaign", "resume", payload["directory"], "--detach")
         state = camp.over()
         assert [run.reused for run in state.baseline.runs] == [True] * 3 and len(state.baseline.rows) == 3
-        assert camp.said().count("the baseline is that of one") == 1
+        assert camp.said().count("the baseline is that of ") == 1
 
 
 def test_what_was_given_up_is_not_tried_again(camp: Any) -> None:
@@ -92,11 +89,11 @@ def test_what_was_given_up_is_not_tried_again(camp: Any) -> None:
 
     first(camp)
     (camp.place.path / "findings.md").write_text("lr below 0.1 helps.\n")
-    space = {"lr": [1.0, 0.01]}
-    new = camp.run(prefix="autoresearch/two", count=3, baseline=2, confirm=False, proposer="random", space=space)
+    keys = {"count": 3, "baseline": 2, "confirm": False, "proposer": "random", "space": {"lr": [1.0]}}
+    camp.start(prefix="autoresearch/two", **keys)
+    new = camp.phase("waiting")
     (refused,) = {reason for hypothesis, reason in new.skipped if hypothesis.overrides == {"lr": 1.0}}
     assert refused.startswith("it is the same as #3 lr=1.0 of the campaign one, which was discard at 0.1")
-    assert [idea.hypothesis.overrides for idea in new.ideas[1:]] == [{"lr": 0.01}]
     told = earlier_section(new.spec)
     assert "- kept: #2 lr=0.01: lr = 0.01 (keep at 0.5" in told and "> lr below 0.1 helps." in told
     assert "- given up: #3 lr=1.0: lr = 1.0 (discard at 0.1" in told
