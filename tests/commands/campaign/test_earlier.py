@@ -89,7 +89,7 @@ def test_what_was_given_up_is_not_tried_again(camp: Any) -> None:
 
     first(camp)
     (camp.place.path / "findings.md").write_text("lr below 0.1 helps.\n")
-    keys = {"count": 3, "baseline": 2, "confirm": False, "proposer": "random", "space": {"lr": [1.0]}}
+    keys = {"count": 5, "baseline": 2, "confirm": False, "proposer": "random", "space": {"lr": [1.0, 0.01]}}
     camp.start(prefix="autoresearch/two", **keys)
     new = camp.phase("waiting")
     (refused,) = {reason for hypothesis, reason in new.skipped if hypothesis.overrides == {"lr": 1.0}}
