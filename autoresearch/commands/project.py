@@ -58,7 +58,8 @@ def init(
     if not first["blueprint"]:
         new = f"autoresearch blueprint new {BLUEPRINT} --purpose WHY --command COMMAND"
         following = ["autoresearch config show", new]
-        if commands := [*(one for one, _ in typed_commands(root)), *likely_commands(root)]:
+        typed = [one for one, _ in typed_commands(root) if not set("<[") & set(one)]  # `--data <path>` has to be filled
+        if commands := [*typed, *likely_commands(root)]:
             following.insert(0, output.typed.again("--command", commands[0]))
     elif not first["metric"] and not (trying or first["candidates"]) and str(root / BLUEPRINT) in wrote:
         following.insert(0, output.typed.again("--try", "60s"))  # it reads what a run prints

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.lab.recipes.program_flags import ask_help, flags_in, flags_of_help, missing_in, parser_of
+from autoresearch.lab.recipes.program_flags import ask_help, flags_in, flags_of_help, missing_in, other_names, parser_of
 
 ARGPARSE = """
 import argparse
@@ -28,6 +28,7 @@ class Args:
 args = tyro.cli(Args)
 """
 TYPER = "import typer\ndef main(data: str, learning_rate: float = 0.1): ...\ntyper.run(main)\n"
+FIRE = "import fire\ndef train(lr=0.1): ...\ndef other(a=1): ...\nfire.Fire(train)\n"
 CLICK = 'import click\n@click.command()\n@click.option("--lr/--no-lr", default=True)\ndef f(lr): ...\n'
 
 
@@ -37,6 +38,7 @@ CLICK = 'import click\n@click.command()\n@click.option("--lr/--no-lr", default=T
         (ARGPARSE, {"batch-size": 8, "layers": [64, 64], "use-kl": False, "out": None}),
         (TYRO, {"lr": 0.1, "env_id": "CartPole-v1", "steps": 7}),
         (TYPER, {"learning-rate": 0.1}),
+        (FIRE, {"lr": 0.1}),
         (CLICK, {"lr": True}),
         ("lr = 0.1\nclass Args:\n    lr: float = 0.1\n", {}),  # nothing reads a command line
         ("import argparse\nthis is no Python", {}),
@@ -44,6 +46,12 @@ CLICK = 'import click\n@click.command()\n@click.option("--lr/--no-lr", default=T
 )
 def test_flags_in_a_text(source: str, flags: dict[str, object]) -> None:
     assert flags_in(source) == flags
+
+
+def test_of_several_names_of_a_flag_the_typed_one_or_the_first_is_used() -> None:
+    text = "import argparse\np.add_argument('--lr', '--learning-rate', '-l', default=0.1)\np.add_argument('--wd')\n"
+    assert other_names(text, ["python", "train.py"]) == {"learning-rate"}
+    assert other_names(text, ["python", "train.py", "--learning-rate=0.2"]) == {"lr"}
 
 
 def test_what_prints_its_help() -> None:

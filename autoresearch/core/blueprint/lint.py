@@ -242,6 +242,7 @@ def _not_last(commands: list[SimpleCommand], where: str) -> Iterator[Finding]:
 _UNSEEN = "starts the trainer where this run cannot see how it ends"
 _FINISHED = "returns while the job waits or runs, and the run would look finished at once"
 _SEVERAL = "starts several trainings, and all of them would be one row"
+_STAGE = re.compile(r"(?i)eval|test|infer|pretrain|finetun|stage|phase|resum|prepar|download|convert|preproc")
 _ONE = "start one training, and let a campaign choose the values"
 _FOREGROUND = "start it in the foreground: the run survives the terminal anyway"
 _NOT_WAITED_FOR = (  # how a command begins that returns before the training ends, or starts more than one; what helps
@@ -285,7 +286,7 @@ def _out_of_sight(shell_reading: ShellReading) -> Iterator[Finding]:
 
 
 def _several(shell_reading: ShellReading) -> Iterator[Finding]:
-    """Warn where a loop starts the training, or the same program is started twice in the background."""
+    """Warn where a loop starts the training, or one program is started twice, in the background or in turn."""
     trains = [one for one in shell_reading.commands if one.live and one.may_train and not one.python]
     if trains and trains[-1].repeated:
         yield warning(trains[-1].line, "detached", f"a loop {_SEVERAL}", _ONE, trains[-1].where)
@@ -293,6 +294,16 @@ def _several(shell_reading: ShellReading) -> Iterator[Finding]:
     names = [python_file(one.argv) or one.name for one in beside]
     if twice := next((one for one, name in zip(beside, names, strict=True) if names.count(name) > 1), None):
         yield warning(twice.line, "detached", f"`&` {_SEVERAL}", _ONE, twice.where)
+    in_turn: dict[tuple[str, ...], list[SimpleCommand]] = {}  # by program and options: what differs is a value
+    for one in trains:
+        if one.sure and one not in beside and python_file(one.argv) and not any(map(_STAGE.search, one.argv)):
+            options = sorted({word.partition("=")[0] for word in one.argv if word[:2] == "--" or "=" in word})
+            in_turn.setdefault((python_file(one.argv), *options), []).append(one)
+    for (program, *_), starts in in_turn.items():
+        if len(starts) > 1:
+            message = f"{program} is started {len(starts)} times with other values, and all of them would be one row"
+            yield warning(starts[1].line, "detached", message, _ONE, starts[1].where)
+            break
 
 
 def _is_multirun(argv: Sequence[str]) -> bool:

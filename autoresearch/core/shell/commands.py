@@ -40,6 +40,7 @@ class SimpleCommand:
     parent: SimpleCommand | None = None  # the program that passes it on: `ray job submit -- X`, `sbatch x.sub`, ssh
     python: bool = False  # started by a Python file
     repeated: bool = False  # by a loop that goes round more than once, as far as is known
+    sure: bool = True  # it is in no branch, and in no text inside the text
 
     @property
     def name(self) -> str:

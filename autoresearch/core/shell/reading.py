@@ -380,6 +380,7 @@ class Reader:
             parent=shell.parent,
             python=shell.python,
             repeated=shell.repeated,
+            sure=shell.sure,
         )
         self.commands.append(simple)
         return simple

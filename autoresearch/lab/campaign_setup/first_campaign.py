@@ -59,7 +59,9 @@ def first_campaign(blueprint: Path, environ: Mapping[str, str], name: str) -> Fi
     if trainer.space(settings.whole):
         return FirstCampaign(f"{head}# space: left out, so it is that of {trainer.name}: low-risk keys of the recipe\n")
     launch = _launch(settings, base_of(blueprint), environ)
-    if space := usual_space(launch.settings):
+    flags = {key.lstrip("-"): value for key, value in launch.flags.items()}  # those of a known trainer's script, too
+    others = settings.texts.other_names()
+    if space := usual_space({key: value for key, value in {**flags, **launch.settings}.items() if key not in others}):
         lines = [f"  {key}: {on_one_line(values)}" for key, values in space.items()]
         return FirstCampaign("\n".join([f"{head}space:  # what the ideas vary", *lines, ""]), varies=tuple(space))
     command = resolved.blueprint.launch_command

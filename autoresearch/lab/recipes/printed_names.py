@@ -60,6 +60,7 @@ _NO_MEASURE = _set_of("total number step steps epoch samples per second results 
 _CONSOLE = later(r"(?i)stdout|stderr|tqdm|bar\b|logger|console")
 _ASIDE = later(r"\[?DEBUG\b|(?i:\W*(?:load|resum|restor)(?:ed|ing)\b)")  # of a checkpoint
 _TRAINS = later(r"(?i)train|backward|(?:^|_)(?:fit|learn|step|update)")
+_EVALUATES = later(r"(?s)(?=.*\beval_dataset\s*=\s*(?!None\b)).*\beval(?:uation)?_strategy\s*=\s*(?![\"']no[\"'])")
 _PERCENT = later(r"%(?:\(\w+\))?[-+ #0]*\d*(?:\.\d+)?([diouxXeEfFgGs])")
 _BRACES = later(r"\{[^{}:]*(?::([^{}]*))?\}")
 _NUMBER, _REAL, _COUNT, _TEXT = "0.1234", "0.4321", "7", "..."  # the second: its format says so
@@ -129,7 +130,8 @@ def objectives_of(
         if "RLOOTrainer(" in text or "GRPOTrainer(" in text:  # a policy's loss does not say how good it is
             return [_at("reward", path, line, text)]
         evaluates = ".evaluate(" in text or "compute_metrics" in text  # by numbers that no text names
-        return found or ([] if evaluates else [_at("loss", path, line, text)])
+        usual = "eval_loss" if _EVALUATES.search(text) else "loss"
+        return found or ([] if evaluates else [_at(usual, path, line, text)])
     return found
 
 
@@ -184,6 +186,15 @@ def _put_built_texts(tree: ast.AST, calls: Collection[ast.Call]) -> None:
             case ast.Call(args=[ast.Name(id=name), *_]) if name in built:
                 node.args[0] = ast.JoinedStr(values=[*built[name]])
                 node.lineno = built[name][0].lineno  # the lines that a reader is shown
+            case ast.Call(args=[ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="format") as filled), *_]):
+                filled.value = _template(built.get(name)) or filled.value
+            case ast.Call(args=[ast.BinOp(left=ast.Name(id=name), op=ast.Mod()) as filled, *_]):
+                filled.left = _template(built.get(name)) or filled.left
+
+
+def _template(parts: list[ast.expr] | None) -> ast.Constant | None:
+    """The one text that a variable is, with places for values."""
+    return parts[0] if parts and len(parts) == 1 and isinstance(parts[0], ast.Constant) else None
 
 
 def _before_training(tree: ast.AST) -> Iterator[ast.AST]:

@@ -30,6 +30,7 @@ _PARSERS = later(
 _OF_CALLS = frozenset({"add_argument", "option", "Option"})
 _OF_FIELDS = frozenset({"tyro", "simple_parsing", "HfArgumentParser", "TrlParser", "jsonargparse"})
 _OF_FUNCTIONS = frozenset({"typer", "fire", "tyro", "jsonargparse"})
+_MAKE_COMMANDS = frozenset({"Fire", "run", "cli", "CLI", "auto_cli"})
 _HELP_FLAG = later(
     r"(?m)^[ \t│|]{1,12}(?:[*][ \t]+)?(?:-\w(?:[ \t]+[A-Z_<>\[\]]+)?,?[ \t]+)?--(?P<key>[A-Za-z][\w.-]*)"
 )
@@ -52,14 +53,36 @@ def flags_in(source: str) -> dict[str, object]:
         return {}
     used = {match[1] or match[2] for match in _PARSERS.finditer(source)}
     found: dict[str, object] = {}
+    functions = command_functions(tree) if used & _OF_FUNCTIONS else []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             found.update(_of_call(node))
         elif isinstance(node, ast.ClassDef) and used & _OF_FIELDS:
             found.update(_of_fields(node))
-        elif isinstance(node, ast.FunctionDef) and used & _OF_FUNCTIONS:
+        elif node in functions and isinstance(node, ast.FunctionDef):
             found.update(_of_function(node, dashes="typer" in used))
     return found
+
+
+def command_functions(tree: ast.AST) -> list[ast.FunctionDef]:
+    """The functions whose arguments may be flags: `main`, those with a decorator, and `train` of `fire.Fire(train)`."""
+    made = [one.args[0] for one in ast.walk(tree) if isinstance(one, ast.Call) and one.args
+            if called_name(one.func) in _MAKE_COMMANDS]  # fmt: skip
+    named = {"main", *(one.id for one in made if isinstance(one, ast.Name))}
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    return [node for node in functions if node.name in named or node.decorator_list]
+
+
+def other_names(source: str, words: Sequence[str]) -> set[str]:
+    """Of each flag with several names (`--lr`, `--learning-rate`), all but the one that is typed, or the first."""
+    tree = syntax_tree(source) if parser_of(source) else None
+    typed = {word.partition("=")[0].lstrip("-") for word in words}
+    others = set[str]()
+    for node in ast.walk(tree) if tree else ():
+        names = [name for name, _ in _of_call(node)] if isinstance(node, ast.Call) else []
+        used = next((name for name in names if name in typed), names[0] if names else "")
+        others.update(name for name in names if name != used)
+    return others
 
 
 def missing_in(source: str, words: Sequence[str]) -> list[str]:
@@ -164,8 +187,6 @@ def _of_fields(node: ast.ClassDef) -> Iterator[tuple[str, object]]:
 
 
 def _of_function(node: ast.FunctionDef, *, dashes: bool) -> Iterator[tuple[str, object]]:
-    if node.name != "main" and not node.decorator_list:
-        return
     arguments, defaults = node.args.args, node.args.defaults
     pairs = [*zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True)]
     pairs += [(a, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None]

@@ -18,7 +18,7 @@ from autoresearch.core.shell.commands import Script, ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import read_shell
 from autoresearch.lab.recipes.printed_names import PLAIN_PRINTS, PrintedName, objectives_of
-from autoresearch.lab.recipes.program_flags import ask_help, flags_in, missing_in, parser_of
+from autoresearch.lab.recipes.program_flags import ask_help, flags_in, missing_in, other_names, parser_of
 from autoresearch.lab.resolve.files import OURS, Files
 
 _BYTES = 1 << 18  # a longer file is data; only its beginning is read
@@ -28,6 +28,10 @@ _CONFIG = re.compile(r"(?:--)?(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
 _HYDRA_NAME, _HYDRA_PATH = re.compile(r"--config[-_]name|-cn"), re.compile(r"--config[-_](?:path|dir)|-cp|-cd")
 _EXPERIMENT = re.compile(r"\+?experiment")  # of Hydra's groups, the one that stands for a whole recipe
 _HYDRA = re.compile(r"""(config_path|config_name)\s*=\s*["']([\w./-]{1,200})["']""")
+_IMPORT = re.compile(
+    r"(?m)^[ \t]*(?:import[ \t]+|from[ \t]+(?P<dots>\.*))(?P<module>[\w.]*)"
+    r"(?:[ \t]+import[ \t]+(?:\((?P<names>[^)]{1,2000})\)|(?P<name>\w[\w, \t]*)))?"
+)
 _YAML = re.compile(r"""["']([\w./-]{1,200}\.ya?ml)["']""")
 
 
@@ -179,6 +183,11 @@ class LaunchTexts:
             found = {**{f"--{key}": value for key, value in flags_in(program.text or "").items()}, **found}
         return found
 
+    def other_names(self) -> set[str]:
+        """Second names of its program's flags, by which nothing is set that has not been set already."""
+        words = [word for one in self.reading.commands for word in one.argv]
+        return {name for program in self.reading.programs for name in other_names(program.text or "", words)}
+
     def flags_of_help(self, interpreter: Path, environ: Mapping[str, str]) -> dict[str, object]:
         """The same, as the program's own `--help` names them; {} if it may not be asked. environ: the program's."""
         for program in self.reading.programs:
@@ -204,31 +213,54 @@ class LaunchTexts:
 
         Where these print none, the modules beside them that they import.
         """
-        flags = self._defaults()
+        flags = self._known_flags()
         own = objectives_of({program.where: program.text or "" for program in self.reading.programs}, flags=flags)
         if any(one.file is None for one in own):
             return own
         return objectives_of(self.sources(), PLAIN_PRINTS, flags) or own  # a library's `print_table` is of anything
 
-    def _defaults(self) -> dict[str, object]:
-        """The defaults of all flags in these texts, by their names in Python, without those that the command sets."""
+    def _known_flags(self) -> dict[str, object]:
+        """The flags in these texts, by their names in Python: the word that the command gives one, or its default.
+
+        Without those that the command sets to a number, or to what only the run knows.
+        """
         found: dict[str, object] = {}
         for text in self.sources().values():
             found = {**{key.replace("-", "_"): value for key, value in flags_in(text).items()}, **found}
-        words = {re.split(r"[=:]", word)[0].lstrip("-+") for one in self.reading.commands for word in one.argv}
-        return {key: value for key, value in found.items() if key not in {word.replace("-", "_") for word in words}}
+        words: dict[str, set[str]] = {}
+        for one in self.reading.commands:
+            for word, following in pairwise([*one.argv, ""]):
+                name, *value = re.split(r"[=:]", word, maxsplit=1)
+                words.setdefault(name.lstrip("-+").replace("-", "_"), set()).add(value[0] if value else following)
+        typed = {name: next(iter(values)) for name, values in words.items() if len(values) == 1}
+        known = {name: word for name, word in typed.items() if isinstance(found.get(name), str) and "$" not in word}
+        return {**{key: value for key, value in found.items() if key not in words}, **known}
 
     def sources(self) -> dict[str, str]:
         """The texts of the Python programs that it starts, and of the modules beside them that they import."""
         found: dict[str, str] = {}
         left = [(self.codebase / program.path, program.text or "") for program in self.reading.programs]
+        roots = [path.parent for path, _ in left]
         while left and len(found) < MOST_SOURCES:
-            path, source = left.pop()
+            path, source = left.pop(0)  # those that are nearer to the program first
             if (name := os.path.relpath(path, self.codebase)) in found:
                 continue
             found[name] = source
-            for module in re.findall(r"(?m)^\s*(?:from|import)\s+\.?(\w[\w.]*)", source):
-                beside = path.parent / f"{module.replace('.', '/')}.py"
-                if self.files.kind(beside) == "file":
-                    left.append((beside, self.files.read(beside, _BYTES).decode("utf-8", "replace")))
+            folders = dict.fromkeys([path.parent, *roots, self.codebase, self.codebase / "src"])
+            for module in _imported(source):
+                beside = (folder / f"{module}{suffix}" for folder in folders for suffix in (".py", "/__init__.py"))
+                if there := next((one for one in beside if self.files.kind(one) == "file"), None):
+                    left.append((there, self.files.read(there, _BYTES).decode("utf-8", "replace")))
         return found
+
+
+def _imported(source: str) -> list[str]:
+    """What a program imports, as paths without their suffix: modules, and names of a package that may be modules."""
+    found = list[str]()
+    for match in _IMPORT.finditer(source):
+        above = "../" * (len(match["dots"]) - 1) if match["dots"] else ""
+        module = f"{above}{match['module'].replace('.', '/')}"
+        names = re.findall(r"(\w+)(?:\s+as\s+\w+)?\s*(?:,|\Z)", match["names"] or match["name"] or "")
+        found += [module] if match["module"] else []
+        found += [f"{module}/{one}" if match["module"] else f"{above}{one}" for one in names]
+    return list(dict.fromkeys(found))

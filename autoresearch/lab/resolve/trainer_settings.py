@@ -284,7 +284,7 @@ class TrainerSettings:
         elif self.trainer.named:
             message += f", and the trainer {self.trainer.name} has no usual one"
         else:
-            message += ", and no text of the program shows one that is printed or written"
+            message += ", and none was found in what the program's text prints or writes"
         return (Finding(Severity.WARNING, "no_metric", f"{message}: the run cannot be judged", hint),)
 
     @property

@@ -175,6 +175,10 @@ def test_near_misses(command: str) -> None:
         ("for lr in 1 2; do python train.py --lr $lr; done", [("detached", 10)]),
         ("for x in 1; do python train.py; done; for f in a b; do python prep.py $f; done; python train.py", []),
         ("python train.py --seed 1 & python train.py --seed 2 & wait", [("detached", 10)]),
+        ("python run.py --len 1\npython run.py --len 2", [("detached", 11)]),  # LTSF-Linear
+        ("python run.py --len 1\npython run.py --len 1 --more 2; python run.py --test --len 2", []),
+        ("if a; then python run.py --len 1; else python run.py --len 2; fi", []),
+        ("python run.py --stage 1 && python run.py --stage 2", []),
         ("find . | xargs rm -f; python serve.py & python train.py", []),
         ("$ python x", [("prompt", 10)]),
     ],

@@ -102,6 +102,40 @@ def test_modules_that_a_program_imports_are_read(tmp_path: Path) -> None:
     assert printed_metric("python main.py", tmp_path) == ""  # whatever its print_table may show
 
 
+@pytest.mark.parametrize(
+    ("command", "metric"),
+    [
+        ("python train.py", "Average_Loss"),  # its default trains; pytorchic-bert
+        ("python train.py --mode train", "Average_Loss"),
+        ("python train.py --mode=eval", "Accuracy"),
+        ("python train.py --mode $MODE", "Accuracy"),  # nobody knows; the program itself prints no other
+    ],
+)
+def test_a_branch_that_the_command_does_not_take_prints_nothing(tmp_path: Path, command: str, metric: str) -> None:
+    text = "import fire\nimport lib.agent\ndef main(mode='train'):\n    if mode == 'train':\n        lib.agent.fit()\n"
+    text += "    elif mode == 'eval':\n        print('Accuracy:', a)\nfire.Fire(main)\n"
+    (tmp_path / "train.py").write_text(text)
+    (tmp_path / "lib" / "agent").mkdir(parents=True)
+    (tmp_path / "lib" / "agent" / "__init__.py").write_text("from . import (\n    base,\n)\nfrom .base import fit\n")
+    (tmp_path / "lib" / "agent" / "base.py").write_text("from lib.shown import show\ndef fit():\n    show()\n")
+    (tmp_path / "lib" / "shown.py").write_text("def show():\n    print('Average Loss %.3f' % x)\n")
+    assert printed_metric(command, tmp_path) == metric
+
+
+@pytest.mark.parametrize(
+    ("arguments", "metric"),
+    [
+        ("args=Args(eval_strategy='steps' if n else 'no'), eval_dataset=v", "eval_loss"),  # alpaca-lora
+        ("args=Args(evaluation_strategy='no'), eval_dataset=v", "loss"),
+        ("args=Args(eval_strategy='steps'), eval_dataset=None", "loss"),
+        ("args=Args(eval_strategy='steps'), eval_dataset=v, compute_metrics=f", ""),
+    ],
+)
+def test_the_loss_of_a_script_around_transformers(tmp_path: Path, arguments: str, metric: str) -> None:
+    (tmp_path / "train.py").write_text(f"import transformers\ntransformers.Trainer({arguments}).train()\n")
+    assert printed_metric("python train.py", tmp_path) == metric
+
+
 def printed_metric(command: str, root: Path) -> str:
     """What a run of this command would be judged by, if nobody names a metric."""
     objective = as_read(first_blueprint(root, command, "", "", root / "b.md"), root / "b.md", {}).objective
@@ -200,6 +234,7 @@ def test_a_script_with_nothing_to_vary_is_for_an_agent(tmp_path: Path) -> None:
         ("x = {'loss': 1}", []),
         ("line = f'loss {l}'\nline += f' | acc {a}'\nprint(line)", ["loss", "acc"]),
         ("line = f'loss {l}'\nline = name()\nprint(line)", []),
+        ("m = 'loss {:.2f}'\nprint(m.format(x))\nm = 'acc %.2f'\nprint(m % x)", ["loss", "acc"]),
         ("print('a' b)", []),  # no Python
         ("print0(f'Step {step:05d} | Validation bpb: {b:.6f}')", ["Validation_bpb"]),  # nanochat
         ("logger.info(f'Test dataset size: {len(d)}')", []),  # nano-aha-moment
