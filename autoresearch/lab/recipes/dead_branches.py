@@ -21,10 +21,10 @@ def not_done(tree: ast.AST, flags: Mapping[str, object]) -> set[ast.AST]:
         known.pop(name, None)
     commands = command_functions(tree)
     others = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and one not in commands]
-    given = {argument.arg for one in others for argument in (*one.args.args, *one.args.kwonlyargs)}
+    local_names = {argument.arg for one in others for argument in (*one.args.args, *one.args.kwonlyargs)}
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.IfExp):
-            taken = _value(node.test, known, given)
+            taken = _value(node.test, known, local_names)
             for branch, is_left in ((node.body, taken is False), (node.orelse, taken is True)):
                 body = branch if isinstance(branch, list) else [branch]
                 if is_left or _fails(body):
@@ -32,17 +32,17 @@ def not_done(tree: ast.AST, flags: Mapping[str, object]) -> set[ast.AST]:
     return found
 
 
-def _value(test: ast.expr, known: Mapping[str, object], given: Collection[str]) -> bool | None:
-    """Whether a condition holds; None where only the run knows. given: variables that are something else in places."""
+def _value(test: ast.expr, known: Mapping[str, object], local_names: Collection[str]) -> bool | None:
+    """Whether a condition holds; None where only the run knows. local_names: variables that may be something else."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
-            value = _value(inner, known, given)
+            value = _value(inner, known, local_names)
             return None if value is None else not value
         case ast.BoolOp(op=operation, values=values):
-            every, stops = [_value(one, known, given) for one in values], isinstance(operation, ast.Or)
+            every, stops = [_value(one, known, local_names) for one in values], isinstance(operation, ast.Or)
             return stops if stops in every else None if None in every else not stops
         case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as operation], comparators=[ast.Constant(value=value)]):
-            name = "" if isinstance(left, ast.Name) and left.id in given else called_name(left)
+            name = "" if isinstance(left, ast.Name) and left.id in local_names else called_name(left)
             return None if known.get(name) is None else (known[name] == value) is isinstance(operation, ast.Eq)
         case ast.Attribute(attr=name) | ast.Name(id=name) if isinstance(known.get(name), bool):
             return bool(known[name])
