@@ -88,7 +88,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
     recording = trainer.recording.source if trainer.recording else None
     differ = f", {'1 file differs' if len(dirty) == 1 else f'{len(dirty)} files differ'} from HEAD" if dirty else ""
     queue = output.near(spec.proposer.queue) if spec.proposer.queue else ""
-    by_tip = spec.search == "tip"
+    looks = "a number of the optimiser or a tip" if spec.search == "tip" else "an idea"
     elsewhere = not all(place.is_local for place in spec.places)
     return [
         ("campaign", proposed.earlier, True),
@@ -111,8 +111,8 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
         ("measured by", _evaluation_words(proposed), True),
         *_agent_rows(spec),
         ("early stop", (spec.prune and f"{spec.prune}, after step {spec.warmup}{source_of('prune')}") or "", True),
-        ("search", "ideas run once, on the merge of all that seem good, which is proved" if by_tip else "", True),
-        ("re-tests", "" if by_tip else f"up to {spec.retests} more runs of an idea that looks better", False),
+        ("search", _search_words(proposed), True),
+        ("re-tests", f"up to {spec.retests} more runs of {looks} that looks better", False),
         ("if it fails", _failure_words(proposed), False),
         ("claims", _claim_words(proposed), True),
         ("base", f"{spec.base}{differ}", False),
@@ -151,6 +151,21 @@ def _seed_words(proposed: ProposedCampaign) -> str:
         return f"{_KNOWN_SEEDS[spec.seeding]} ({spec.seeding_why})"
     shown = "runs of the baseline show" if spec.confirm or spec.replicates >= CHECKED else "nothing will show"
     return f"{proposed.trainer_settings.seed_words}; {shown} whether seeds change anything"
+
+
+def _search_words(proposed: ProposedCampaign) -> str:
+    """How a search on the tip goes, and what its proofs cost; "" of a chain."""
+    from autoresearch.core.campaign.tip import EVERY
+
+    spec, runs = proposed.spec, proposed.cost.runs
+    if spec.search != "tip":
+        return ""
+    cost = f", about {runs.proofs:.0f} runs in all" if runs else ""
+    each = f"{counted(1 + spec.retests, 'run')} at most each{cost}"
+    return (
+        f"on the tip: a code idea runs once, on the merge of all that seem good; that is proved after {EVERY} ideas "
+        f"if it promises enough, and at the end ({each}); search=chain re-tests single ideas instead"
+    )
 
 
 def _claim_words(proposed: ProposedCampaign) -> str:
@@ -213,8 +228,8 @@ def _evaluation_words(proposed: ProposedCampaign) -> str:
 
 def _agent_rows(campaign_spec: CampaignSpec) -> list[tuple[str, str, bool]]:
     """Which agent takes part, and what it may do."""
+    from autoresearch.core.agents.turns import HYBRID
     from autoresearch.core.campaign.stop_rules import span
-    from autoresearch.core.controller.agent_schedule import HYBRID
     from autoresearch.lab.campaign_setup.campaign_file import BUDGET_TURNS
 
     own = campaign_spec.research

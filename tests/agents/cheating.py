@@ -181,6 +181,7 @@ class World:
         usual: dict[str, object] = {
             **{"blueprint": "exp.md", "prefix": f"autoresearch/{NAME}", "baseline": 2, "retests": 0, "confirm": False},
             **{"proposer": "agent", "agent": "command", "ideas_per_turn": len(self.acts), "max_fixes": 0},
+            "search": "chain",
             "agent_command": [sys.executable, str(self.home / "programs" / "agent.py"), "{role}"],
             **{"guard": [f"{sys.executable} tests/test_knobs.py"], "count": 1 + len(self.acts), "summarise": False},
             "sandbox": "need" if self.confined else "off",

@@ -105,7 +105,7 @@ class Search(Simulation):
         return self.levels[best.index] if best else 0.0
 
     def new_idea(self) -> None:
-        while len(self.ahead) <= AHEAD:
+        while len(self.ahead) <= AHEAD and self.state.attempted + len(self.ahead) <= self.world.ideas:
             base = self.state.base
             assert base is not None
             self.ahead.append((base, self.land.order.pop()))

@@ -12,6 +12,7 @@ from autoresearch.core.agents.findings import IdeaFinding
 from autoresearch.core.campaign.hypothesis import Hypothesis
 
 AGENT = "agent"  # the proposer's name
+HYBRID = "hybrid"  # that of the one that mixes the agent's ideas with an optimiser's
 MOST_DENIED = 5  # kinds of denied actions that are named
 
 

@@ -171,6 +171,8 @@ def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) ->
     if not measures:
         reason = f"this run has no valid metric{'; being re-tested' if goes_on else ''}"
         return decision(Verdict.CRASH, reason, int(goes_on))
+    if evidence.once:
+        return decision(Verdict.DISCARD, "one run of it; all runs together say what it is worth")
     if enough and bar is not None:
         loses = _loses(evidence, (spent - n, spent), len(theirs), rule)
         if delta > bar and not loses:
@@ -187,8 +189,6 @@ def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) ->
         chance = "no better than runs that collapsed here by chance; " if second else ""
         reason = f"{chance}being re-tested, run {spent + 1} of {max(spent + 1, rule.least)} to {rule.most}"
         return decision(Verdict.DISCARD, reason, 1)
-    if evidence.once:
-        return decision(Verdict.DISCARD, "one run of it; all runs together say what it is worth")
     if delta <= 0 or bar is None:
         why = "no better" if delta <= 0 else "not shown to be better"
     elif enough:

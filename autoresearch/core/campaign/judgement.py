@@ -104,7 +104,9 @@ def decision_of(
 
 def _is_out(state: CampaignState, idea: Idea) -> bool:
     """Whether clearly, without its exact noise, no re-test is owed: `decide` requires more than this."""
-    if not idea.values or idea.copies or idea.broken or idea.hypothesis.smoke or state.runs_once(idea):
+    if not idea.values or idea.copies or idea.broken or idea.changed_nothing or idea.hypothesis.smoke:
+        return True
+    if state.runs_once(idea):
         return True
     if idea.status == Verdict.KEEP:
         return idea is not state.best or not search_goes_on(state)

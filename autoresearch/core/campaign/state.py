@@ -15,7 +15,7 @@ from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.trust import distrust
-from autoresearch.core.run.ending import BREACHES, COPY, DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
+from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING, COPY, DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import noise
@@ -147,6 +147,12 @@ class Idea:
     def decided(self) -> float:
         """When its last judged run ended; 0 before that."""
         return max((row.ended or 0.0 for row in self.judged), default=0.0)
+
+    @cached_property
+    def changed_nothing(self) -> bool:
+        """Whether its last run repeats one of its parent's in every logged value, which decides it."""
+        flags = self.judged[-1].flags.split("; ") if self.judged else []
+        return any(flag.startswith(CHANGED_NOTHING) for flag in flags)
 
     def changed(self) -> None:
         """Forget what was worked out from its runs and rows: only `Fold` changes them."""
@@ -280,16 +286,44 @@ class CampaignState:
         """Why a person must approve an idea before it is built on or claimed; "" if nobody has to, or somebody has."""
         if not (self.spec.self_reported and idea.edited) or idea.slug in self.research.trusted:
             return ""
-        parent, theirs = self.by_slug(idea.parent), self.baseline.values if self.baseline else []
+        return self.memo(f"distrusted {idea.index}", lambda: self._distrusted(idea))
+
+    def _distrusted(self, idea: Idea) -> str:
         rows = (flag for row in idea.rows for flag in row.flags.split("; "))
         flags = (*idea.hypothesis.flags, *idea.fix_flags, *rows)
-        found = distrust(self.spec.objective, idea.values, theirs, flags)
-        return found or (self.distrusted(parent) if parent is not None and parent is not idea else "")
+        baseline = self.baseline.values if self.baseline else []
+        found = distrust(self.spec.objective, idea.values, baseline, flags, level=self._level_below(idea))
+        return found or next(filter(None, map(self.distrusted, self._made_of(idea))), "")
+
+    def _made_of(self, idea: Idea) -> list[Idea]:
+        """What it was edited on, and what it is the merge of: all older than it."""
+        known = (self.by_slug(slug) for slug in (idea.parent, *idea.hypothesis.merges))
+        return [one for one in known if one is not None and one.index < idea.index]
+
+    def _level_below(self, idea: Idea) -> float | None:
+        """What an idea would measure if its own edit did nothing; of a merge, if the gains of its parts add."""
+        parent, parts = self.by_slug(idea.parent), self._made_of(idea) if idea.hypothesis.merges else []
+        level = self._level(parent) if parent is not None and parent.index < idea.index else None
+        if level is None:
+            return self.baseline.value if self.baseline else None
+        gains = ((part.value, self._level_below(part)) for part in parts if part is not parent)
+        return level + math.fsum(value - below for value, below in gains if value is not None and below is not None)
+
+    def _level(self, idea: Idea) -> float | None:
+        """Its mean, or what is expected of a merge that never ran."""
+        known = idea.value is not None or not idea.hypothesis.merges
+        return idea.value if known else self.memo(f"level {idea.index}", lambda: self._level_below(idea))
 
     @property
     def doubtful(self) -> list[Idea]:
-        """The kept ideas that wait for a person's approval."""
-        return self.memo("doubtful", lambda: [i for i in self.keeps if i.kept and self.distrusted(i)])
+        """The ideas that wait for a person's approval: kept ones, and those that run once and seem to gain."""
+
+        def gains(idea: Idea) -> bool:
+            value, below = idea.value, self._level_below(idea)
+            known = value is not None and below is not None and self.runs_once(idea)
+            return known and self.spec.objective.better(value or 0.0, below or 0.0)
+
+        return self.memo("doubtful", lambda: [i for i in self.ideas if (i.kept or gains(i)) and self.distrusted(i)])
 
     @property
     def best(self) -> Idea | None:
@@ -309,8 +343,9 @@ class CampaignState:
 
     @property
     def searches_by_tip(self) -> bool:
-        """Whether ideas are edited on a tip: not where further runs would be copies, and show no noise."""
-        return self.spec.search == "tip" and not self.unseeded
+        """Whether ideas are edited on a tip: not where further runs would be copies, nor before any shows the noise."""
+        noisy = self.memo("noisy", lambda: any(idea.noise.squares for idea in self.ideas))
+        return self.spec.search == "tip" and noisy and not self.unseeded
 
     def runs_once(self, idea: Idea) -> bool:
         """Whether an idea has a single run, and what it is worth shows in the tip: not a number of an optimiser."""

@@ -28,7 +28,7 @@ from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.statistics.noise import mean
 
 PRIOR = 0.4  # scale of an edit's effect before any run of it, squared, in variances of a run
-TAIL = 8  # degrees of freedom of that
+TAIL = 4  # degrees of freedom of that
 ROUNDS = 8
 SURELY = 1.96  # posterior standard deviations on either side of a 95 % interval
 WIDE = 1e6  # the same of the baseline's level
@@ -38,7 +38,7 @@ PROMISE = 1.5  # sd of a run by which the tip is expected to be better than the 
 LAST_PROMISE = 0.2  # the same at the end, while a proof costs no idea any more
 MOST_PROOFS = 2  # of one tip
 MOST_LAST = 3  # proofs after the last idea
-PROOF_RUNS = 0.22  # runs of proofs for each idea, as simulated (`python -m tests.bench researcher`)
+LAST_RUNS, PROOF_RUNS = 2.0, 0.22  # of proofs: at the end, and for each idea, as simulated (tests/bench/researcher.py)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,8 @@ def effects(state: CampaignState) -> Mapping[int, Worth]:
         if not sd:
             return {}
         sign = 1.0 if state.spec.objective.direction is Direction.MAXIMIZE else -1.0
-        told = [(edits_of(state, idea), search_values(state, idea)) for idea in state.ideas]
+        asked = [idea for idea in state.ideas if not idea.changed_nothing]  # that is its parent's run once more
+        told = [(edits_of(state, idea), search_values(state, idea)) for idea in asked]
         return _fitted(tuple((edits, mean(values) * sign / sd, len(values)) for edits, values in told if values))
 
     return state.memo("effects", known)
@@ -201,6 +202,11 @@ def proof_due(state: CampaignState, *, last: bool) -> Idea | None:
 def most_proofs(ideas: int) -> int:
     """Proofs in a campaign of so many ideas, at most."""
     return ideas // EVERY + MOST_LAST
+
+
+def proof_runs(ideas: int, most: int) -> float:
+    """The expected runs of the proofs of so many ideas, each of `most` runs at most."""
+    return min(LAST_RUNS + PROOF_RUNS * ideas, most * most_proofs(ideas)) if ideas else 0.0
 
 
 def _proofs_since_idea(state: CampaignState) -> int:

@@ -15,9 +15,17 @@ FAR = 10.0
 
 
 def distrust(
-    objective: Objective, values: Sequence[float], baseline: Sequence[float], flags: Iterable[str]
+    objective: Objective,
+    values: Sequence[float],
+    baseline: Sequence[float],
+    flags: Iterable[str],
+    *,
+    level: float | None,
 ) -> str:
-    """What makes the result doubtful, as a clause; "" if nothing does. `flags`: of its edits and its rows."""
+    """What makes the result doubtful, as a clause; "" if nothing does. `flags`: of its edits and its rows.
+
+    `level`: what it would measure if its own edit did nothing, which may be far above the baseline.
+    """
     told = list(flags)
     for flag in told:
         if SETS_OBJECTIVE in flag or flag.startswith(FLAT):
@@ -27,8 +35,10 @@ def distrust(
         return ""
     if len(values) > 1 and min(values) == max(values):
         return f"all its {len(values)} runs are equal ({values[0]:.4g}), and those of the baseline are not"
-    gain = mean(values) - mean(baseline)
-    far = abs(gain) / sd
-    if objective.better(mean(values), mean(baseline)) and far > FAR:
-        return f"it is {far:.0f} standard deviations better than the baseline"
+    ours, start = mean(values), mean(baseline)
+    best = start if level is None or objective.better(start, level) else level
+    far = abs(ours - best) / sd
+    if objective.better(ours, best) and far > FAR:
+        than = "the baseline" if best == start else "what it was edited on"
+        return f"it is {far:.0f} standard deviations better than {than}"
     return ""

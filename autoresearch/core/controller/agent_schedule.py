@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoresearch.core.agents.turns import AGENT, ProposedIdea
+from autoresearch.core.agents.turns import AGENT, HYBRID, ProposedIdea
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState, Idea
@@ -12,7 +12,6 @@ from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import AgentJob
 from autoresearch.core.controller.rules import stand_at, too_late
 
-HYBRID = "hybrid"  # the proposer that mixes the agent's ideas with an optimiser's
 MOST_FAILED = 3  # turns for new ideas in a row that came to nothing
 
 

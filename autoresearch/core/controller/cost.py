@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
+from autoresearch.core.agents.turns import AGENT, HYBRID
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Round
-from autoresearch.core.campaign.tip import PROOF_RUNS, most_proofs
+from autoresearch.core.campaign.tip import most_proofs, proof_runs
 from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS, plan_round, rounds_left
 from autoresearch.core.controller.scheduler import CHECKED, MOST_REPEATS, REFRESH
 from autoresearch.core.statistics.confirmation import design, expected_size
@@ -38,14 +39,15 @@ class RunCount:
     ideas: int
     baseline: int
     first: int  # one of each idea that is tried
-    retests: float  # expected; of a tip: the runs of its proofs
+    retests: float  # expected
+    proofs: float  # expected runs of the tip, which is proved in the place of single ideas
     confirming: float  # expected fresh runs
     most: int  # of everything
 
     @property
     def expected(self) -> float:
         """All expected runs."""
-        return self.baseline + self.first + self.retests + self.confirming
+        return self.baseline + self.first + self.retests + self.proofs + self.confirming
 
 
 def run_count(campaign_spec: CampaignSpec, ideas: int, attempted: int = 0) -> RunCount:
@@ -57,18 +59,28 @@ def run_count(campaign_spec: CampaignSpec, ideas: int, attempted: int = 0) -> Ru
     baseline = int(max(0, ideas - 2) // refreshed - max(0, attempted - 1) // refreshed)  # none after the last idea
     baseline += 0 if attempted else spec.replicates
     kept = 1.0 if spec.prove else 1 - (1 - FOUND) ** max(0, ideas - 1)
-    most_retests = first * spec.retests
-    retests = _retests(spec.retests, ideas) - _retests(spec.retests, min(ideas, attempted))
-    if spec.search == "tip":
-        retests, most_retests = PROOF_RUNS * first, most_proofs(first) * (1 + spec.retests)
+    once = _share_that_runs_once(spec)
+    most_retests = math.ceil((1 - once) * first) * spec.retests
+    retests = (1 - once) * (_retests(spec.retests, ideas) - _retests(spec.retests, min(ideas, attempted)))
+    proofs = proof_runs(first, 1 + spec.retests) if once else 0.0
+    if once:
+        most_retests += most_proofs(first) * (1 + spec.retests)
     return RunCount(
         ideas=ideas,
         baseline=baseline,
         first=first,
         retests=retests,
+        proofs=proofs,
         confirming=kept * fresh_runs(EFFECT, spec.rules.confirm_runs) if spec.confirm else 0.0,
         most=baseline + first + most_retests + (repeats + _fresh_at_most(spec) if ideas > 1 else 0),
     )
+
+
+def _share_that_runs_once(campaign_spec: CampaignSpec) -> float:
+    """Of the ideas of a campaign: those of an optimiser are re-tested in any search."""
+    if campaign_spec.search != "tip":
+        return 0.0
+    return {AGENT: 1.0, "queue": 1.0, HYBRID: campaign_spec.research.share}.get(campaign_spec.proposer.name, 0.0)
 
 
 def _retests(allowed: int, ideas: int) -> float:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoresearch.core.campaign.judgement import resolution_of
+from autoresearch.core.campaign.judgement import resolution_of, rule_of
 from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.campaign.stop_rules import span
-from autoresearch.core.campaign.tip import change_by
-from autoresearch.core.run.ending import CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
+from autoresearch.core.campaign.tip import change_by, proof_runs
+from autoresearch.core.run.ending import CHANGED_NOTHING, CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.seeding import DECLARE, Randomness
@@ -46,7 +46,7 @@ def row_line(state: CampaignState, idea: Idea, run: str, *, beside_best: bool = 
         return f"{where}{idea.name}, fresh run {row.replicate}: {value}{failure}"
     if state.spec.prove:
         return f"{idea.name}, run {row.replicate}: {value}{failure}"
-    status = row.shown_status
+    status = CHANGED_NOTHING.rstrip(": ") if idea.changed_nothing else row.shown_status
     if state.runs_once(idea) and (worth := change_by(state, idea)):
         status = f"worth {worth[0]:+.2g} ({worth[1]:+.2g} to {worth[2]:+.2g})"
     return f"{where}{idea.name}, run {row.replicate}: {status}, {value}{noise}{failure}{top}"
@@ -89,9 +89,11 @@ def eta(state: CampaignState) -> str:
     if not count or not spans or state.spec.prove:
         return ""
     left = max(0, count - state.attempted)
-    each = len(state.rows) / max(1, state.attempted) * sum(spans) / len(spans)
+    runs = left * len(state.rows) / max(1, state.attempted)
+    if state.searches_by_tip:
+        runs = left + proof_runs(left, rule_of(state).most)
     proof = " and a proof" if state.spec.confirm and not state.unseeded else ""
-    return f"; about {span(left * each / state.spec.parallel)}{proof} to go" if left else ""
+    return f"; about {span(runs * sum(spans) / len(spans) / state.spec.parallel)}{proof} to go" if left else ""
 
 
 def doubt_words(state: CampaignState, idea: Idea) -> str:

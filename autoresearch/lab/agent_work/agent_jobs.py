@@ -14,9 +14,9 @@ from pathlib import Path
 
 from autoresearch.core.agents.agent import Agent, Bounds, Edit, NotMade, TurnFault, TurnRole
 from autoresearch.core.agents.proposals import KINDS
+from autoresearch.core.agents.turns import HYBRID
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.controller.agent_schedule import HYBRID
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.errors import ConflictError
 from autoresearch.lab.agent_work import agent_turns

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from autoresearch.core.agents.agent import Usage
+from autoresearch.core.agents.turns import HYBRID
 from autoresearch.core.campaign.hypothesis import BASELINE
 from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.shown_value import Basis
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand, span
-from autoresearch.core.controller.agent_schedule import HYBRID
 from autoresearch.core.controller.proof import proof_of
-from autoresearch.core.run.ending import BREACHES
+from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING
 from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.core.text.numbers import counted
 from autoresearch.lab.campaign_report import formatting, summary
@@ -97,7 +97,8 @@ def rule_words(state: CampaignState) -> list[str]:
     words.append(f"{counted(campaign_spec.parallel, 'run')} at a time{limit}")
     again = "no re-tests"
     if campaign_spec.search == "tip":
-        again = "one of each idea, on the merge of all that seem good, which is proved"
+        again = "one of each idea, edited on the merge of all that seem good, and up to "
+        again += f"{counted(1 + campaign_spec.retests, 'run')} of a proof of that merge"
     elif campaign_spec.retests:
         again = f"{counted(campaign_spec.retests, 're-test')} of what looks better"
     tests = f"{counted(campaign_spec.replicates, 'run')} of the baseline, {again}"
@@ -132,7 +133,7 @@ def tried(idea_lines: Sequence[IdeaLine]) -> list[str]:
 
 _GROUPS = (
     *("confirmed", "kept", "in the tip", "set aside", "out:", "pending", "demoted", "better than", "no better"),
-    *("failed or", "too few"),
+    *("failed or", "too few", "changed nothing"),
     *("no more than noise", "worse", "better by less", "discarded", "broke a constraint"),
     *("not tried", "crashed", "no signal", "smoke"),
 )
@@ -143,6 +144,8 @@ def _order(title: str) -> tuple[int, str]:
 
 
 def _group(idea_line: IdeaLine) -> str:
+    if idea_line.why.startswith(CHANGED_NOTHING):
+        return f"{CHANGED_NOTHING}every logged value is the parent's"
     match idea_line.standing:
         case IdeaStatus.CONFIRMED:
             return idea_line.claim

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from autoresearch.core.agents.turns import AGENT
+from autoresearch.core.agents.turns import AGENT, HYBRID
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.controller.agent_schedule import HYBRID
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.lab.remote_files.remote_host import InterpreterSearch

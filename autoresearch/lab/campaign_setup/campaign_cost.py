@@ -59,6 +59,7 @@ class CampaignCost:
             f"{runs.baseline} of the baseline" if runs.baseline else "",
             counted(runs.first, "first run") if runs.first else "",
             counted(runs.retests, "re-test") if runs.retests >= 0.5 else "",
+            f"{runs.proofs:.0f} to prove the tip" if runs.proofs >= 0.5 else "",
             f"{runs.confirming:.0f} to confirm" if runs.confirming >= 0.5 else "",
         )
         left, so_far = max(0, runs.ideas - self.attempted), f", after the {self.attempted} so far"
@@ -134,7 +135,7 @@ def priced(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> tupl
     capacity, limit = _capacity(spec, duration, state.gpu_hours if state else 0.0)
     if state is not None:
         was = {**spec.sources, "baseline": "as the campaign began"}
-        spec = replace(spec, replicates=state.spec.replicates, sources=was)
+        spec = replace(spec, replicates=state.spec.replicates, search=state.spec.search, sources=was)
     elif "baseline" not in spec.sources:
         spec = _with_baseline(spec, capacity, limit)
     asked_ideas = spec.rules.count

@@ -40,6 +40,7 @@ def _of_agent(
 
 
 _T = ValueType
+_SEARCHES = ("chain", "tip")
 _CAMPAIGN_KEYS = (
     Key("count", _T.COUNT, None, "stop after so many attempted ideas; the baseline is one", 1),
     Key("deadline", _T.DEADLINE, None, "time from the start, or a date and time, to stop by"),
@@ -60,7 +61,7 @@ _CAMPAIGN_KEYS = (
     Key("seed", _T.COUNT, 0, "of the proposer"),
     Key("baseline", _T.COUNT, BASELINE_RUNS, "runs of the baseline; fewer where 5 are over a fifth of all", 1),
     Key("retests", _T.COUNT, 6, "further runs, at most, of an idea that looks better"),
-    Key("search", _T.CHOICE, "chain", "tip: ideas run once, on all that seems good", choices=("chain", "tip")),
+    Key("search", _T.CHOICE, "", "tip: ideas run once, on all that seems good; else by proposer", choices=_SEARCHES),
     Key("max_machine_retries", _T.COUNT, 2, "tries again, at most, of a run that the machine ended"),
     Key("confirm", _T.SWITCH, True, "prove the best idea at the end with fresh seeds"),
     Key("prove", _T.SWITCH, False, "put the queue's ideas to the proof, whatever their first runs show"),

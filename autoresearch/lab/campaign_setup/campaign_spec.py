@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
+from autoresearch.core.agents.turns import AGENT, HYBRID
+from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec, ProposerSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.core.text import session_and_branch_names as naming
@@ -34,8 +35,8 @@ from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
 
 _AS_GIVEN = (
-    "retests", "search", "max_machine_retries", "confirm", "prove", "at_least", "resolution", "runs_per_gpu",
-    "gpu_busy_mib", "min_steps", "prune", "keep_gb",
+    "retests", "max_machine_retries", "confirm", "prove", "at_least", "resolution", "runs_per_gpu", "gpu_busy_mib",
+    "min_steps", "prune", "keep_gb",
 )  # fmt: skip
 """Fields of the spec that are keys of the campaign file, by the same name."""
 
@@ -50,8 +51,8 @@ _SAME = {
 }
 
 
-def campaign_spec(setup: CampaignSetup, **decided: Any) -> CampaignSpec:
-    """The spec without a base commit; `decided`: the fields that need more than the setup."""
+def campaign_spec(setup: CampaignSetup, proposer: ProposerSpec, **decided: Any) -> CampaignSpec:
+    """The spec without a base commit; `decided`: the other fields that need more than the setup."""
     file, notes, settings = setup.file, setup.blueprint.notes, setup.trainer_settings
     checkout, resolved, now = setup.checkout, settings.resolved, setup.parts.clock()
     slug = naming.slugify(file.path.stem if file.path else resolved.blueprint.slug)
@@ -75,6 +76,8 @@ def campaign_spec(setup: CampaignSetup, **decided: Any) -> CampaignSpec:
         base=file["base"] or "the working tree as it is",
         recipe=_in_repository(resolved.recipe, checkout),
         interpreter=str(resolved.interpreter),
+        proposer=proposer,
+        search=file["search"] or ("tip" if proposer.name in (AGENT, HYBRID) else "chain"),
         result_dir=str(resolved.result_dir),
         created=now,
         timeout_s=file["timeout"],
@@ -255,7 +258,9 @@ def _why_another(state: CampaignState, campaign_spec: CampaignSpec, base: Propos
 
 
 def other_terms(campaign_spec: CampaignSpec, other_spec: CampaignSpec) -> str:
-    """What else differs than the stop rules; "" if nothing does."""
+    """What else differs than the stop rules; "" if nothing does. A search that nobody asked for stays as it was."""
+    if "search" not in other_spec.sources:
+        other_spec = replace(other_spec, search=campaign_spec.search)
     one, other = _recorded(campaign_spec), _recorded(other_spec)
     return next((words for name, words in _SAME.items() if one[name] != other[name]), "")
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.agents.protection import why_protected
-from autoresearch.core.agents.turns import AGENT
+from autoresearch.core.agents.turns import AGENT, HYBRID
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.space import around, need_grid, need_search, on_one_line, read_space
 from autoresearch.core.campaign.spec import ProposerSpec
-from autoresearch.core.controller.agent_schedule import HYBRID
 from autoresearch.errors import InputMissing, UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup

@@ -54,10 +54,10 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     of_help = {key: value for key, value in launch.flags.items() if key not in trainer_settings.launch().flags}
     spec = campaign_spec(
         setup,
+        resolve_proposer(setup, launch),
         objective=objective,
         constraints=constraints_of(setup),
         rules=rules,
-        proposer=resolve_proposer(setup, launch),
         gpus=gpus,
         gpus_per_run=per_run,
         flags=of_help,

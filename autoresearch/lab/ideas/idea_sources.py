@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.agents.turns import AGENT
+from autoresearch.core.agents.turns import AGENT, HYBRID
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.proposer import Attempt, Proposer
 from autoresearch.core.campaign.space import read_space
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.controller.agent_schedule import HYBRID, waiting
+from autoresearch.core.controller.agent_schedule import waiting
 from autoresearch.core.controller.scheduler import attempts
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.yaml_files import line_numbers, parse_any

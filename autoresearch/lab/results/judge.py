@@ -12,6 +12,7 @@ from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.trust import FLAT
 from autoresearch.core.run.ending import (
     CAMPAIGN_STOPPED,
+    CHANGED_NOTHING,
     COPY,
     CPU_FALLBACK,
     NOTHING_MEASURED,
@@ -42,7 +43,7 @@ class Judgement:
     noise: float | None = None
     judged: bool = True  # False: it counts neither for nor against the idea
     pending: bool = False  # the verdict is not final: more runs of the idea are owed
-    copy: str = ""  # the flag of a run that repeats an earlier one of its idea
+    copy: str = ""  # the flag of a run that repeats an earlier one of its idea, or its parent's
     failure: str = ""  # the class of failure, where its campaign ended it
 
 
@@ -98,6 +99,9 @@ def judge(examined: ExaminedRun, state: CampaignState | None) -> Judgement:
     copied = "" if smoke else _copied(examined, state, idea)
     values = idea.past_values if copied else [*idea.past_values, examined.counted]
     decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke, copied=bool(copied))
+    if repeats := "" if smoke else _changed_nothing(examined, state, idea):
+        reason = f"{CHANGED_NOTHING}{repeats}"
+        return Judgement(Verdict.DISCARD, reason, decision.noise, copy=reason)
     copy = "a copy of its first run, as it fixes a seed itself; counted as one: " if copied else ""
     reason, flag = f"{copy}{decision.reason}", f"{COPY}it fixes a seed itself: {copied}" if copied else ""
     if idea.broken and not stopped:
@@ -138,6 +142,22 @@ def _copied(examined: ExaminedRun, state: CampaignState, idea: Idea) -> str:
     from autoresearch.lab.campaigns.pruner import copy_of_first
 
     return copy_of_first(state, idea, SeededRun(seed, tuple(examined.measurement.series)))
+
+
+def _changed_nothing(examined: ExaminedRun, state: CampaignState, idea: Idea) -> str:
+    """Whose run the first one of an idea repeats in all that is logged, as a clause; "" if it does not.
+
+    What is simpler than its parent is meant to change nothing that is measured, and is judged as any other.
+    """
+    seed = next((one.seed for one in idea.runs if one.run == examined.finished.spec.run), None)
+    again = idea.hypothesis.is_baseline or idea.hypothesis.merges or idea.values
+    if examined.counted is None or seed is None or again or "simpler" in examined.finished.spec.claims:
+        return ""
+    from autoresearch.lab.campaigns.pruner import changed_nothing
+
+    other = changed_nothing(state, idea, seed, examined.measurement)
+    whose = "its parent's" if other is None or other.slug == idea.parent else f"that of {other.name}"
+    return "" if other is None else f"every logged value is {whose} with the same seed"
 
 
 def _flat(examined: ExaminedRun, state: CampaignState, idea: Idea) -> str:

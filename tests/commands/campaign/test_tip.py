@@ -22,7 +22,7 @@ def project(camp: Any) -> None:
     camp.bench.git("commit", "-qm", "parts")
 
 
-def edit(camp: Any, slug: str, before: str, after: str, **more: str) -> dict[str, Any]:
+def edit(camp: Any, slug: str, before: str, after: str, **more: Any) -> dict[str, Any]:
     """An idea that changes a line of parts.py, by a patch such as `git diff` makes."""
     path = camp.bench.repo / "parts.py"
     path.write_text(PARTS.replace(before, after))
@@ -76,6 +76,27 @@ def test_edits_of_one_place_do_not_fit_and_what_makes_it_worse_leaves(camp: Any)
     assert {*state.best.hypothesis.merges} == {"a", "nearer"}
     assert {*state.made_tip.left} == {state.by_slug("other").index, state.by_slug("near").index}
     assert "would conflict with it" in camp.said()
+
+
+@pytest.mark.parametrize("search", ["chain", "tip"])
+def test_what_repeats_its_parents_run_in_all_that_is_logged_runs_once_and_is_out(camp: Any, search: str) -> None:
+    project(camp)
+    camp.recipe(steps=6)
+    trainer = camp.bench.repo / "train.py"
+    trainer.write_text(trainer.read_text().replace("mean:0.{n}", "mean:{random.Random(n * 99 + seed).random():.6f}"))
+    camp.bench.git("commit", "-qam", "a curve that the seed decides")
+    remark = edit(camp, "remark", "#\n#\n", "# a remark\n#\n")
+    simpler = edit(camp, "simpler", "C = 0.0\n", "", simpler=True)
+    state = camp.run(queue=[remark, simpler], count=3, baseline=4, retests=2, search=search, confirm=False)
+    (row,) = state.by_slug("remark").rows
+    reason = "changed nothing: every logged value is its parent's with the same seed"
+    assert (row.status, row.flags) == ("discard", reason)
+    assert "#2 remark, run 1: changed nothing, " in camp.said()
+    assert not state.by_slug("simpler").changed_nothing, "it is meant to change nothing that is measured"
+    assert state.made_tip.good_edits == ()
+    report = (camp.place.path / "report.md").read_text()
+    assert "changed nothing: every logged value is the parent's (1): #2 remark" in report, report
+    assert "changed nothing" in camp.bench.here("campaign", "status", "--full")[1]
 
 
 @pytest.mark.parametrize("point", ["campaign.drafted", "campaign.claimed", "campaign.conceived"])

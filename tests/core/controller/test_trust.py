@@ -30,11 +30,30 @@ BASE = [0.60, 0.61, 0.59, 0.60]  # sd 0.0082
     ],
 )
 def test_what_is_doubtful(values: list[float], flags: tuple[str, ...], why: str) -> None:
-    found = distrust(UP, values, BASE, flags)
+    found = distrust(UP, values, BASE, flags, level=None)
     assert found.startswith(why) and bool(found) is bool(why)
-    assert distrust(DOWN, [-v for v in values], [-v for v in BASE], flags)[:9] == found[:9]
+    assert distrust(DOWN, [-v for v in values], [-v for v in BASE], flags, level=None)[:9] == found[:9]
     if not flags:
-        assert not distrust(UP, values, [0.6, 0.6, 0.6], ()), "the baseline does not vary"
+        assert not distrust(UP, values, [0.6, 0.6, 0.6], (), level=None), "the baseline does not vary"
+
+
+def test_how_far_it_is_depends_on_what_it_was_edited_on(records: Callable[..., Any]) -> None:
+    """Honest steps of 8 sd each: two on the baseline, one on the merge of both, which never ran; and one of 20."""
+    made = records(empty=True, self_reported=True, search="tip")
+    made.idea("baseline")
+    for value in BASE:
+        made.run("baseline", value)
+    made.checked()
+    honest = (("a", "baseline", 0.665), ("b", "baseline", 0.665), ("tip", "baseline", None), ("c", "tip", 0.795))
+    for slug, parent, value in (*honest, ("far", "tip", 0.9), ("whole", "baseline", 0.79)):
+        merges = {"tip": ("a", "b"), "whole": ("a", "b", "c")}.get(slug, ())
+        made.idea(slug, kind="code", parent=parent, merges=merges, proposer="campaign" if merges else "agent")
+        if value is not None:
+            made.run(slug, value, "discard")
+    state = made.state()
+    doubted = {idea.slug: why for idea in state.ideas if (why := state.distrusted(idea))}
+    assert doubted == {"far": "it is 21 standard deviations better than what it was edited on"}
+    assert [idea.slug for idea in state.doubtful] == ["far"], "it runs once, and waits for a person all the same"
 
 
 def test_a_doubtful_idea_is_no_parent_and_not_confirmed_until_a_person_approves_it(records: Callable[..., Any]) -> None:

@@ -117,6 +117,7 @@ class Lab:
             "agent": "command",
             "agent_command": command,
             "proposer": "agent",
+            "search": "chain",
             "sandbox": "off",
             "count": 3,
             "baseline": 2,

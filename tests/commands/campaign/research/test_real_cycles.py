@@ -6,7 +6,9 @@ sum up. The controller is a process of its own, in tmux, as a user has it.
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -165,3 +167,93 @@ def test_a_whole_campaign(
     camp.bench.until(lambda: not living())
     assert not list(Path(state.spec.trees).glob("agent-*")), "its worktrees are gone"
     camp.bench.until(lambda: not camp.bench.carriers())
+
+
+SPOTS = "".join(f"{name} = 0.0\n" + "#\n" * 9 for name in "ABCDE") + """
+
+def score(lr):
+    return 0.3 + A + B + C + D + E
+"""
+GUARDED = "import knobs\n\nassert knobs.D <= 0.5 and knobs.A + knobs.B <= 0.5\n"
+EDITS = {  # of each idea: its title, and what it puts in the place of a line
+    "raise-a": ("Raise A a little", "A = 0.0", "A = 0.06"),
+    "raise-b": ("Raise B a little", "B = 0.0", "B = 0.05"),
+    "lower-c": ("Lower C a little", "C = 0.0", "C = -0.02"),
+    "other-a": ("Another A from the baseline", "A = 0.0", "A = 0.02"),
+    "no-number": ("Let E be computed later", "E = 0.0", "E = None"),
+    "far-d": ("Raise D beyond its bound", "D = 0.0", "D = 0.9"),
+    "remark": ("Say what D is", "D = 0.0", "D = 0.0  # a bonus"),
+    "raise-c": ("Raise C a little", "C = 0.0", "C = 0.05"),
+}
+
+
+def of_the_edits(lab: Any) -> Callable[[Asked], list[Step]]:
+    """What the model says: all ideas when it is asked for some, and the edit that the prompt is about."""
+    ideas = [
+        lab.idea(slug, title=title, rationale=f"{title}: it counts.")
+        | ({"parent": "baseline"} if slug == "other-a" else {})
+        for slug, (title, _, _) in EDITS.items()
+    ]
+
+    def answer(asked: Asked) -> list[Step]:
+        if "# Change the code" not in asked.text:
+            return [{"json": {"hypotheses": ideas}}]
+        (mine,) = [edit for edit in EDITS.values() if edit[0] in asked.text]
+        return [{"read": "knobs.py"}, {"edit": {"path": "knobs.py", "old": mine[1], "new": mine[2]}}, {"text": "Done."}]
+
+    return answer
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_a_campaign_on_the_tip_is_killed_in_a_merge_a_guard_and_a_proof(
+    name: str, lab: Any, agent_home: Callable[[str], AgentHome], model_server: ModelServer
+) -> None:
+    camp, bench = lab.camp, lab.camp.bench
+    agent = agent_home(name)
+    bench.env |= {**agent.variables, "PATH": os.environ["PATH"]}
+    trainer = bench.repo / "train.py"
+    noise = '__import__("random").Random(seed).gauss(0, 0.01)'
+    trainer.write_text(trainer.read_text().replace("0.0001 * (seed % 3)", noise))
+    (bench.repo / "knobs.py").write_text(SPOTS)
+    (bench.repo / "tests" / "test_knobs.py").write_text(GUARDED)
+    bench.git("commit", "-qam", "five places that an idea may change")
+    model_server.answer_with(of_the_edits(lab))
+    keys = lab.keys(
+        **{"agent": None, "agent_command": None, "search": None, "sandbox": None, "retests": None, "baseline": 4},
+        **{"count": 1 + len(EDITS), "ideas_per_turn": len(EDITS), "max_fixes": 0, "summarise": False},
+        guard=[f"{sys.executable} tests/test_knobs.py"],
+        agent_model=agent.model,
+        agent_program=str(agent.program),
+    )
+
+    def killed(point: str = "") -> None:
+        """It goes on and dies: at this point, else as soon as a proof runs."""
+        bench.env["AUTORESEARCH_FAILPOINT"] = f"{point}:kill:1" if point else ""
+        bench.ask("campaign", "resume", "--detach")
+        if not point:
+            camp.until(lambda: any(run.why == "proof" for _, run in camp.state().live))
+            os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
+        bench.until(lambda: not camp.place.controlled)
+
+    bench.env["AUTORESEARCH_FAILPOINT"] = "campaign.drafted:kill:3"  # after the baseline and one idea: a merge
+    camp.start("--proposer", "agent", "--agent", name, **keys)
+    bench.until(lambda: not camp.place.controlled)
+    assert camp.state().spec.search == "tip" and camp.state().draft.hypothesis.merges
+    killed("research.guarding")
+    killed()
+    del bench.env["AUTORESEARCH_FAILPOINT"]
+    bench.ask("campaign", "resume", "--detach")
+    camp.until(lambda: camp.state().phase in ("ended", "paused") and not camp.place.controlled)
+    state, seen = camp.state(), camp.said()
+    assert state.attempted == 1 + len(EDITS), seen
+    assert {*state.best.hypothesis.merges} == {"raise-a", "raise-b", "raise-c"}, seen
+    assert state.best.status == "keep" and len(state.best.values) >= 4, seen
+    text = bench.git("show", f"{state.best.branch}:knobs.py")
+    assert "A = 0.06" in text and "B = 0.05" in text and "C = 0.05" in text, text
+    first = {slug: [(row.status, row.failure) for row in state.by_slug(slug).rows] for slug in EDITS}
+    assert first["far-d"] == [("crash", "guard_failed")] and first["no-number"][0][0] == "crash", first
+    assert all(len(rows) == 1 for rows in first.values()), first
+    merges = [idea for idea in state.ideas if idea.hypothesis.merges]
+    assert len({idea.hypothesis.merges for idea in merges}) == len(merges), "none was made twice"
+    assert len(lab.journal("guarded")) == len(merges), "none was guarded twice"
+    assert not list(Path(state.spec.trees).glob("*"))
