@@ -246,7 +246,8 @@ def test_a_campaign_on_the_tip_is_killed_in_a_merge_a_guard_and_a_proof(
     camp.until(lambda: camp.state().phase in ("ended", "paused") and not camp.place.controlled)
     state, seen = camp.state(), camp.said()
     assert state.attempted == 1 + len(EDITS), seen
-    assert {*state.best.hypothesis.merges} == {"raise-a", "raise-b", "raise-c"}, seen
+    good = {*state.best.hypothesis.merges} - {"remark"}  # noise decides whether what does nothing seems good
+    assert good == {"raise-a", "raise-b", "raise-c"}, seen
     assert state.best.status == "keep" and len(state.best.values) >= 4, seen
     text = bench.git("show", f"{state.best.branch}:knobs.py")
     assert "A = 0.06" in text and "B = 0.05" in text and "C = 0.05" in text, text
