@@ -319,9 +319,8 @@ class CampaignState:
         """The ideas that wait for a person's approval: kept ones, and those that run once and seem to gain."""
 
         def gains(idea: Idea) -> bool:
-            value, below = idea.value, self._level_below(idea)
-            known = value is not None and below is not None and self.runs_once(idea)
-            return known and self.spec.objective.better(value or 0.0, below or 0.0)
+            value, below = idea.value, self._level_below(idea) if self.runs_once(idea) else None
+            return None not in (value, below) and self.spec.objective.better(value or 0.0, below or 0.0)
 
         return self.memo("doubtful", lambda: [i for i in self.ideas if (i.kept or gains(i)) and self.distrusted(i)])
 

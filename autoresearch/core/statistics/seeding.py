@@ -220,25 +220,25 @@ def scatters(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun
     return replace(found, seen=bool(found.values) and max(found.times, found.early) >= 1 / CERTAIN)
 
 
-def changed_nothing(run: SeededRun, parents: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]) -> bool:
+def changed_nothing(seeded_run: SeededRun, parents: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]) -> bool:
     """Whether a run of an idea logs what a run of its parent with the same seed does, in every value at every step.
 
     Times, throughput and memory apart. That says something only where another seed changes ALIKE of these values or
     more, at FEW steps or more: what no seed changes, or what is written too coarsely, is equal whatever an idea does.
     """
-    own = _whole(run)
-    if not any(one.seed == run.seed and _whole(one) == own for one in parents):
+    own = _whole(seeded_run)
+    if not any(one.seed == seeded_run.seed and _whole(one) == own for one in parents):
         return False
     for one in (*parents, *baseline_runs):
         other = _whole(one)
         apart = [at for at in own.keys() & other.keys() if own[at] != other[at]]
-        if one.seed != run.seed and len(apart) >= ALIKE and len({step for step, _ in apart}) >= FEW:
+        if one.seed != seeded_run.seed and len(apart) >= ALIKE and len({step for step, _ in apart}) >= FEW:
             return True
     return False
 
 
-def _whole(run: SeededRun) -> _Run:
-    return _by_step({"": run.series, **_trained(run.others)})
+def _whole(seeded_run: SeededRun) -> _Run:
+    return _by_step({"": seeded_run.series, **_trained(seeded_run.others)})
 
 
 def copied(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]) -> str:
