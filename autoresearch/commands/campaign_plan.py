@@ -228,9 +228,9 @@ def _evaluation_words(proposed: ProposedCampaign) -> str:
 
 def _agent_rows(campaign_spec: CampaignSpec) -> list[tuple[str, str, bool]]:
     """Which agent takes part, and what it may do."""
+    from autoresearch.core.agents.agent import BUDGET_TURNS
     from autoresearch.core.agents.turns import HYBRID
     from autoresearch.core.campaign.stop_rules import span
-    from autoresearch.lab.campaign_setup.campaign_file import BUDGET_TURNS
 
     own = campaign_spec.research
     if not own.agent:
@@ -239,7 +239,8 @@ def _agent_rows(campaign_spec: CampaignSpec) -> list[tuple[str, str, bool]]:
     bounds = f"each turn at most {span(own.turn_s)}" + (f" and {own.turn_usd:g} USD" if own.turn_usd else "")
     if own.turn_usd and own.turn_usd * BUDGET_TURNS == campaign_spec.rules.budget_usd:
         bounds += " (a tenth of the budget)"
-    name = f"{own.agent} {own.model}".strip()
+    every = [own.of(agent) for agent in own.agents]
+    name = ", ".join(f"{one.agent} {one.model}".strip() for one in every)
     return [
         ("agent", f"{name}{share}; {bounds}; {own.max_fixes} fixes an idea{'; a review' if own.review else ''}", True),
         ("guard", "; ".join(own.guard) or "none: --set guard='python -m pytest -q' would try each edit first", True),

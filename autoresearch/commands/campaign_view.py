@@ -118,6 +118,7 @@ def agent_lines(payload: Mapping[str, Any], state: CampaignState) -> list[str]:
     """What the agent has cost, and what it waits for."""
     from autoresearch.core.campaign.idea_name import idea_name
     from autoresearch.core.controller.agent_schedule import held
+    from autoresearch.core.controller.agent_shares import share_words
     from autoresearch.core.controller.sentences import doubt_words
 
     if not payload["agent"]:
@@ -126,6 +127,7 @@ def agent_lines(payload: Mapping[str, Any], state: CampaignState) -> list[str]:
     lines = [f"agent: {payload['agent']}{usd}, {payload['agent_tokens'] or 0:,} tokens"]
     if denied := state.research.denied_words:
         lines.append(f"agent: {denied}")
+    lines += share_words(state)
     if payload["agent_waits"]:
         lines.append(payload["agent_waits"])
     if kept_back := held(state):
@@ -216,7 +218,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     found = stand_at(state, real_parts().clock())
     phase, controlled = now.phase_now(campaign_dir, state), campaign_dir.controlled
     best = shown_value(state, state.best) if state.best and state.best.value is not None else None
-    waits = None
+    waits: list[Any] = []
     if state.spec.research.agent and controlled:
         from autoresearch.lab.agent_work.agent_turns import read_waiting
 
@@ -245,7 +247,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "kept": sum(idea.kept and idea.index > 1 for idea in state.ideas),
         "pending": [idea.slug for idea in _pending(state)],
         "agent": state.spec.research.agent or None,
-        "agent_waits": waits.sentence if waits else None,
+        "agent_waits": "; ".join(one.sentence for one in waits) or None,
         "held": [*(one.slug for one in held(state)), *(one.slug for one in state.doubtful)],
         "agent_usd": state.research.usage.usd,
         "agent_tokens": state.research.usage.tokens,

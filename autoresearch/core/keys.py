@@ -58,6 +58,7 @@ class Key:
     others: Mapping[str, str] = field(default_factory=dict)  # other words -> the choice that each means; "": none
     plugins: Container[str] = ()  # names of plug-ins, which may be chosen, too
     spec_field: str = ""  # the field of the spec that takes the value as it is, if one does
+    by_name: bool = False  # it may be a mapping, with a value for each of several agents
 
     @property
     def takes(self) -> str:
@@ -70,6 +71,8 @@ class Key:
         """The value in the type of its key. ValueError or TypeError, with one clause, where it has none."""
         if value is None:
             return None
+        if self.by_name and isinstance(value, Mapping):
+            return {str(name): self.read(one, now) for name, one in value.items()}
         match self.type:
             case ValueType.COUNT:
                 return self._count(value)
@@ -135,6 +138,8 @@ class Key:
         elif self.type is ValueType.CHOICE:
             off = [False] if self._has_off else []
             made = {"enum": [*self.choices, *self.others, *installed, *off, None]}
+        if self.by_name:
+            made = {"anyOf": [made, {"type": "object", "additionalProperties": made}]}
         return {"description": self.meaning, **default, **made}
 
 

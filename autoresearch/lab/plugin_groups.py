@@ -33,7 +33,7 @@ def used_by(campaign_spec: CampaignSpec, trainer: str) -> dict[str, str]:
         "trainers": (trainer,),
         "launchers": (target.kind for target in campaign_spec.places),
         "proposers": (campaign_spec.proposer.name,),
-        "agents": (campaign_spec.research.agent,),
+        "agents": campaign_spec.research.agents,
     }
     return {key: origin for one in every_group() for key, origin in one.record(named.get(one.group, ())).items()}
 

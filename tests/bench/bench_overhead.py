@@ -210,6 +210,7 @@ def _declared(place: Path, files: Callable[[Path], None], boxed: bool) -> Campai
         "agent": "command",
         "agent_command": [shutil.which("bash"), str(agent / "agent.sh"), "{role}"],
         "guard": ["true"],
+        "editors": 1,  # so that the times of turns and runs add up
         "sandbox": "need" if boxed else "off",
         "summarise": False,
         "prefix": "try/overhead",

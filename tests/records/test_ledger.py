@@ -245,7 +245,9 @@ def test_an_editor_that_saves_by_renaming_is_followed(
 
 
 def test_a_ledger_from_before_a_column_was_added_goes_on(tmp_path: Path) -> None:
-    later = ("run_urls", "agent_usd", "agent_tokens", "flags", "sandbox", "seed_by", "standing", "constraints")
+    later = (
+        *("run_urls", "agent_usd", "agent_tokens", "agent", "flags", "sandbox", "seed_by", "standing", "constraints"),
+    )
     old = tuple(name for name in COLUMNS if name not in later)
     path = tmp_path / "results.tsv"
     first = LedgerRow(index=1, run_id="r-1", metric_value=0.5).cells()

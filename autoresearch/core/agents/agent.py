@@ -8,12 +8,15 @@ agent reported; what it did is determined from the diff, and whether that helps 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import PurePath
 from typing import Any, Protocol, TypeVar
 
+from autoresearch.core.run.json_record import from_record
+
 _N = TypeVar("_N", int, float)
+BUDGET_TURNS = 10  # turns that a budget in USD is at least good for
 
 
 class TurnRole(StrEnum):
@@ -244,9 +247,11 @@ class Agent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """How a campaign uses its coding agent; part of the campaign's spec."""
+    """How a campaign uses its coding agents; part of the campaign's spec."""
 
-    agent: str = ""  # "" is none
+    agent: str = ""  # "" is none; several share the turns: claude,codex
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by agent: its own values of fields below
+    editors: int | None = None  # edits and fixes at a time, at most; None: as many as keep the slots busy
     program: str = ""
     model: str = ""
     extra: tuple[str, ...] = ()
@@ -268,6 +273,15 @@ class AgentSpec:
     hold: bool = False  # code ideas wait for `campaign approve`
     web: bool = False  # turns for ideas may use the agent's own web tools
     notes: tuple[str, ...] = field(default=())  # a person's instructions to the agent from the start
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The names of all of them."""
+        return tuple(self.agent.split(",")) if self.agent else ()
+
+    def of(self, agent: str) -> AgentSpec:
+        """The same with this agent alone, and with what is said of it."""
+        return from_record(AgentSpec, {**asdict(self), "agent": agent, "own": {}, **self.own.get(agent, {})})
 
     def chosen(self, *, outside: bool = False) -> Chosen:
         """The settings that the agent's adapter needs."""

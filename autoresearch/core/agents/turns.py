@@ -64,8 +64,10 @@ class Research:
     approved: set[str] = field(default_factory=set)  # slugs of code ideas that a person lets be edited
     trusted: set[str] = field(default_factory=set)  # slugs of ideas whose result a person has approved
     hold: bool | None = None  # None: as set in the spec
-    failed: int = 0  # requests for ideas without any, since the last successful one
-    requests: int = 0  # for ideas, since the last one that became an idea of the campaign
+    failed: Counter[str] = field(default_factory=Counter)  # by agent: requests without any idea since its last with one
+    barren: list[tuple[str, str]] = field(default_factory=list)  # agent and first turn of requests since its last idea
+    requested_of: list[str] = field(default_factory=list)  # the agent of each request for ideas
+    edit_seconds: list[float] = field(default_factory=list)  # of each edit: its turns, and the guard on it
     summarised: bool = False  # no run was started since its last summary
 
     @property
@@ -92,20 +94,34 @@ class Research:
         known = (self.turns[name] for name in turns if name in self.turns)
         return sum((note.share for note in known), Usage())
 
+    def agent_of(self, hypothesis: Hypothesis) -> str:
+        """The agent whose idea it was: that of its first turn; "" for ideas of others, and where it is not known."""
+        return next((self.turns[name].agent for name in hypothesis.turns if name in self.turns), "")
+
+    def editor_of(self, hypothesis: Hypothesis) -> str:
+        """The agent that edited it last; "" for none."""
+        known = (self.turns[name] for name in reversed(hypothesis.turns) if name in self.turns)
+        return next((note.agent for note in known if note.role == TurnRole.EDIT), "")
+
     def take(self, line: Mapping[str, Any]) -> None:
         """Apply one journal line; lines on other subjects are ignored. KeyError, ValueError for a damaged one."""
         match line.get("do"):
             case "turn":
                 self._turn(line)
             case "asked":  # a request for ideas, all its re-prompts included
-                self.failed = 0 if line.get("ideas") else self.failed + 1
-                self.requests += 1
+                name = next((name for name in line.get("turns", ()) if name in self.turns), "")
+                agent = self.turns[name].agent if name else ""
+                self.failed[agent] = 0 if line.get("ideas") else self.failed[agent] + 1
+                self.barren.append((agent, name))
+                self.requested_of.append(agent)
             case "proposed":
                 hypothesis = Hypothesis.from_json(line["hypothesis"])
                 self.proposed[hypothesis.token] = ProposedIdea(hypothesis, made=bool(line.get("made")))
             case "made":
                 hypothesis = Hypothesis.from_json(line["hypothesis"])
                 self.proposed[hypothesis.token] = ProposedIdea(hypothesis, made=True)
+                if line.get("seconds"):
+                    self.edit_seconds.append(float(line["seconds"]))
             case "finding":
                 self.findings.append(IdeaFinding.from_json(line))
             case "refused":
@@ -120,7 +136,10 @@ class Research:
                     self.proposed[token] = self.proposed.pop(token)  # the others are edited before
             case "idea" | "skipped" as what:
                 self.proposed.pop(str(line["hypothesis"].get("token", "")), None)
-                self.requests = 0 if what == "idea" and line["hypothesis"].get("proposer") == AGENT else self.requests
+                if what == "idea" and line["hypothesis"].get("proposer") == AGENT:
+                    hypothesis = Hypothesis.from_json(line["hypothesis"])
+                    agent, first = self.agent_of(hypothesis), next(iter(hypothesis.turns), "")
+                    self.barren = [one for one in self.barren if one[0] != agent or one[1] > first]  # later requests
             case "prepared":
                 self.summarised = False
             case "fixing":
@@ -163,7 +182,7 @@ class Research:
             case "told_agent":
                 self.notes.append(str(line["text"]))
             case "unwanted":
-                self.requests = 0  # a person intervened: the count starts again
+                self.barren.clear()  # a person intervened: the count starts again
             case "vetoed":
                 self.vetoes.append(str(line["what"]))
             case "approved":
@@ -174,7 +193,8 @@ class Research:
                 self.hold = bool(line["on"])
             case "state":
                 if line.get("state") == "running":
-                    self.failed = self.requests = 0
+                    self.failed.clear()
+                    self.barren.clear()
 
 
 def _action(denied: str) -> str:

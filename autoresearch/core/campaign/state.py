@@ -365,7 +365,13 @@ class CampaignState:
 
     @property
     def base(self) -> Idea | None:
-        """The idea that new ones are built on: the tip, else the best."""
+        """The idea that new ones are built on: the tip, else the best.
+
+        While the guard has not passed the last merge, it is the one before that.
+        """
+        if self.tip is None and self.merged is not None:
+            passed = [idea for idea in self.ideas if idea.index in self.guarded]
+            return passed[-1] if passed else self.best
         return self.tip or self.best
 
     @property

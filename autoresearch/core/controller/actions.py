@@ -28,8 +28,8 @@ class Do(ControllerAction, Enum):
     JUDGE_ROUND = "read the curves of the open round's runs, and judge it"
     MERGE_TIP = "merge the edits that seem good, for new ideas to be edited on"
     CHECK_QUEUES = "say which entries of a queue cannot be tried as they are, and when that changes"
-    COLLECT_AGENT = "take in the outcome of the coding agent's job"
-    READMIT_AGENT = "ask the coding agent again: somebody resumed the campaign"
+    COLLECT_AGENT = "take in the outcome of a coding agent's job that is done"
+    READMIT_AGENT = "ask every coding agent again: somebody resumed the campaign"
     LAUNCH_RUN = "start the prepared run, if a target has room"
     WITHDRAW_RUN = "cancel the prepared run; its branch stays"
     SLEEP = "wait until something happens to a run, or somebody may have requested something"
@@ -103,27 +103,53 @@ class RepairIdea(ControllerAction):
 
 @dataclass(frozen=True, slots=True)
 class AgentJob:
-    """One job of the coding agent: fix an idea, edit the code of a hypothesis, or (if all are None) propose ideas.
+    """One job of a coding agent: fix an idea, edit the code of a hypothesis, summarise, or (if none of these) propose.
 
-    `guard` asks no agent: it is the guard on a merge of edits, in the agent's worktree.
+    `guard` asks no agent: it is the guard on a merge of edits, in an editor's worktree.
     """
 
     fix: Idea | None = None
     edit: Hypothesis | None = None
     guard: Idea | None = None
+    summary: bool = False
+    ideas: int = 0  # that are asked for, where it proposes
+    agent: str = ""  # who is asked
+    usd: float | None = None  # what each of its turns may cost; None: no limit
+
+    @property
+    def name(self) -> str:
+        """`edit lower-rate`: no two jobs under way have the same."""
+        if (idea := self.fix or self.guard) is not None:
+            return f"{'fix' if self.fix else 'guard'} {idea.slug}"
+        if self.edit is not None:
+            return f"edit {self.edit.slug}"
+        return f"{'summarise' if self.summary else 'propose'} {self.agent}"
+
+    @property
+    def proposes(self) -> bool:
+        """Whether it asks for ideas."""
+        return not (self.fix or self.edit or self.guard or self.summary)
 
 
 @dataclass(frozen=True, slots=True)
 class StartAgent(ControllerAction):
-    """Give the coding agent its next job."""
+    """Begin a job, beside those that are under way."""
 
     job: AgentJob
 
 
 @dataclass(frozen=True, slots=True)
-class SuspendAgent(ControllerAction):
-    """Ask the coding agent for nothing more until somebody resumes the campaign."""
+class StopAgent(ControllerAction):
+    """End a job whose outcome nobody wants any more; what it cost is taken in."""
 
+    job: str  # its name
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendAgent(ControllerAction):
+    """Ask this coding agent for nothing more until somebody resumes the campaign."""
+
+    agent: str
     why: str
 
 

@@ -29,6 +29,7 @@ from autoresearch.core.controller.actions import (
     ReportRun,
     Say,
     StartAgent,
+    StopAgent,
     StopRun,
     SuspendAgent,
     WatchRun,
@@ -262,21 +263,22 @@ def _check_seeds(state: CampaignState, machine: Machine) -> tuple[ControllerActi
 
 
 def _attend_agent(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
-    """Take in what the agent has done, and start its next job."""
+    """Take in what the agents have done, end what nobody wants any more, and begin the next job."""
     agent = machine.agent
     if agent.done:
         return (Do.COLLECT_AGENT,)
-    if agent.busy:
-        return ()
-    if why := agent_schedule.fruitless(state, agent):
-        return suspend_agent(state, why)
+    ends = (StopAgent(name) for name in agent_schedule.unwanted_jobs(state, agent))
+    if ending := tuple(end for end in ends if end not in machine.tried):
+        return ending
+    if found := agent_schedule.fruitless(state, agent):
+        return suspend_agent(state, agent, *found)
     job = agent_schedule.next_job(state, agent, machine.now)
     if job is None or _new_idea_comes_next(state, machine):
         return ()
     if job.fix is None or job.fix.index in state.research.fixing:
         return (StartAgent(job),)
     run = job.fix.rows[-1].run_id if job.fix.rows else ""
-    text = f"{job.fix.name}: {state.spec.research.agent} is asked to mend it"
+    text = f"{job.fix.name}: {job.agent} is asked to mend it"
     return Note("fixing", {"index": job.fix.index, "run": run}), Say(text), StartAgent(job)
 
 
@@ -286,11 +288,14 @@ def _new_idea_comes_next(state: CampaignState, machine: Machine) -> bool:
     return any(isinstance(action, PrepareRun) and action.request.why == "first" for action in due)
 
 
-def suspend_agent(state: CampaignState, why: str) -> tuple[ControllerAction, ...]:
-    """Ask the agent for nothing more: pause if there is no other proposer, else go on without it."""
-    if state.spec.proposer.name == AGENT:
-        return (SuspendAgent(why), *pause(state, why))
-    return SuspendAgent(why), Say(f"{why}; going on without it until `campaign resume`")
+def suspend_agent(
+    state: CampaignState, agent_status: AgentStatus, agent: str, why: str
+) -> tuple[ControllerAction, ...]:
+    """Ask this agent for nothing more: pause if there is neither another proposer nor agent, else go on without it."""
+    suspend, others = SuspendAgent(agent, why), {*state.spec.research.agents} - {agent, *agent_status.suspended}
+    if state.spec.proposer.name == AGENT and not others:
+        return (suspend, *pause(state, why))
+    return suspend, Say(f"{why}; going on without it until `campaign resume`")
 
 
 # -- the end ---------------------------------------------------------------------------------------------------------
@@ -366,9 +371,11 @@ def _finish(state: CampaignState, machine: Machine) -> tuple[ControllerAction, .
 
 
 def _merge_tip(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
-    """Before the next idea is edited, and before a proof."""
-    if Do.MERGE_TIP in machine.tried or state.stop_mode or state.phase is CampaignPhase.PAUSED or machine.agent.busy:
+    """Before the next idea is edited, and before a proof; an idea that is being edited keeps its parent."""
+    if Do.MERGE_TIP in machine.tried or state.stop_mode or state.phase is CampaignPhase.PAUSED:
         return ()
+    if any(job.guard for job in machine.agent.jobs):
+        return ()  # the last merge is being looked at
     return (Do.MERGE_TIP,) if _search_goes_on(state) and needs_merge(state) else ()
 
 

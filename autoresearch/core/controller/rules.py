@@ -11,6 +11,7 @@ from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand, StopFacts, stand
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.cost import confirmation_to_come
+from autoresearch.core.controller.pace import untried
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.sentences import baseline_breach, without_metric
@@ -21,10 +22,12 @@ TRIPPED = "circuit breaker"
 MARGIN = 1.25  # over the longest run so far
 
 
-def stand_at(state: CampaignState, now: float, *, conceived: bool = False) -> Stand:
-    """Check the stop rules; `conceived`: also count the ideas that are not started yet, to see if another is needed."""
-    ideas = [idea for idea in state.ideas if not (idea.attempted or idea.hypothesis.merges)] if conceived else []
-    waiting = sum(idea.slug not in state.unwanted for idea in ideas)
+def stand_at(state: CampaignState, now: float, *, conceived: bool = False, coming: int = 0) -> Stand:
+    """Check the stop rules; `conceived`: also count the ideas that are not started yet, to see if another is needed.
+
+    `coming`: ideas on top of those, which are not committed yet.
+    """
+    waiting = len(untried(state)) + coming if conceived else 0
     return stand(state.spec.rules, facts(state, now, conceived=waiting), state.spec.objective)
 
 

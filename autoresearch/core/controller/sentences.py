@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.judgement import resolution_of, rule_of
 from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.campaign.tip import change_by, proof_runs
+from autoresearch.core.controller.pace import pace_of, turns_s
 from autoresearch.core.run.ending import CHANGED_NOTHING, CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import mean
@@ -84,16 +86,19 @@ def eta(state: CampaignState) -> str:
 
     A proof comes on top: whether there is one to make, and of how many runs, is known only then.
     """
-    count = state.spec.rules.count
-    spans = [60 * row.elapsed_min for row in state.rows if row.elapsed_min]
-    if not count or not spans or state.spec.prove:
+    count, pace, slots = state.spec.rules.count, pace_of(state), state.spec.parallel
+    if not count or not pace.run_s or state.spec.prove:
         return ""
     left = max(0, count - state.attempted)
-    runs = left * len(state.rows) / max(1, state.attempted)
+    runs = left * len([row for row in state.rows if row.elapsed_min]) / max(1, state.attempted)
     if state.searches_by_tip:
         runs = left + proof_runs(left, rule_of(state).most)
+    seconds, uncounted = runs * pace.run_s / slots, ""
+    if state.spec.proposer.name == AGENT:
+        seconds = max(seconds, turns_s(state, left) + pace.run_s)
+        uncounted = "" if pace.edit_s else f", the turns of {state.spec.research.agent} not counted"
     proof = " and a proof" if state.spec.confirm and not state.unseeded else ""
-    return f"; about {span(runs * sum(spans) / len(spans) / state.spec.parallel)}{proof} to go" if left else ""
+    return f"; about {span(seconds)}{proof} to go{uncounted}" if left else ""
 
 
 def doubt_words(state: CampaignState, idea: Idea) -> str:

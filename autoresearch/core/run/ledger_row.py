@@ -7,7 +7,7 @@ switch; they end with the free text `description`. Autoresearch's follow, groupe
     metric_step best_value steps first_step_s failure trainer             what was measured, when, by whom
     result_dir run_dir fix_of campaign driven_by started ended            where it is, what it belongs to
     run_urls                                                              where trackers show it
-    agent_usd agent_tokens flags                                          cost of the coding agent, suspicious edits
+    agent_usd agent_tokens agent flags                                    the coding agent: cost, name, suspicious edits
     sandbox                                                               the sandbox that it trained in
     seed_by                                                               how the seed was passed to the training
     standing                                                              `pending`, or the status
@@ -74,6 +74,7 @@ class LedgerRow:
     run_urls: str = ""  # as found in the log, separated by spaces; older ledgers lack this column
     agent_usd: float | None = None  # cost of the coding agent's turns that led to this run
     agent_tokens: int | None = None
+    agent: str = ""  # the coding agent whose idea it is; older ledgers lack this column
     flags: str = ""  # what looks suspicious in the agent's diff, separated by "; "
     sandbox: str = ""  # the sandbox that it trained in: bwrap, or "" for none
     seed_by: str = ""  # how the seed was passed to the training: a recipe key, a flag, a variable

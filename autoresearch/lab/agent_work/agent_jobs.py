@@ -1,14 +1,16 @@
-"""The jobs of a campaign's coding agent: propose, edit, fix, summarise.
+"""The jobs of a campaign's coding agents: propose, edit, fix, guard, summarise.
 
-It runs in a thread beside the controller: it reads the campaign's files with eyes of its own, asks the agent, and works
-in worktrees that no run uses. It writes nothing into the journal; what is to be written is handed back as `JobResult`.
+Each runs in a thread beside the controller: it reads the campaign's files with eyes of its own, asks one agent, and
+works in worktrees that no run and no other job uses. It writes nothing into the journal; what is to be written is
+handed back as `JobResult`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,10 +19,11 @@ from autoresearch.core.agents.proposals import KINDS
 from autoresearch.core.agents.turns import HYBRID
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.controller.actions import AgentJob
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.errors import ConflictError
 from autoresearch.lab.agent_work import agent_turns
-from autoresearch.lab.agent_work.agent_turns import AgentTurns, Line
+from autoresearch.lab.agent_work.agent_turns import AgentTurns, Line, Tell
 from autoresearch.lab.agent_work.edit import guarded, make_edit, make_fix, make_guard_fix
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace, workspace_for
 from autoresearch.lab.agent_work.propose import ProposeResult, propose
@@ -28,10 +31,9 @@ from autoresearch.lab.agent_work.propose_context import ProposeContext, gather
 from autoresearch.lab.agent_work.question import TurnContext, UnansweredError
 from autoresearch.lab.agent_work.review import reviewed
 from autoresearch.lab.agent_work.summarise import summarise, write
-from autoresearch.lab.agent_work.turn_dir import guard_in
+from autoresearch.lab.agent_work.turn_dir import guard_in, next_directory
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
-from autoresearch.lab.parts import Parts
 from autoresearch.records.campaign_records import CampaignDir
 
 
@@ -49,47 +51,71 @@ class JobResult:
     error: Exception | None = None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What jobs leave to later ones of the same controller, whichever agent does them."""
+
+    sessions: dict[str, tuple[str, str]] = field(default_factory=dict)  # by slug: who edited it, and in which session
+    histories: dict[int, CampaignHistory] = field(default_factory=dict)  # by editor: what it has read
+
+
+@dataclass(frozen=True, slots=True)
 class AgentJobs:
-    """Everything that a job needs."""
+    """Everything that the jobs of one agent need; `at_work` makes of it what one job has for itself."""
 
     campaign_dir: CampaignDir
     builder: CommitBuilder
-    parts: Parts
+    clock: Callable[[], float]
     say: Callable[[str], None]
     turns: AgentTurns
     workspace: EditWorkspace
-    history: CampaignHistory  # read by this thread only
-    _sessions: dict[str, str] = field(default_factory=dict)  # by slug: of its edit turn
+    history: CampaignHistory  # read by one thread only
+    remembered: Remembered
 
     @classmethod
     def of(
         cls,
+        agent: str,
         campaign_dir: CampaignDir,
         builder: CommitBuilder,
-        parts: Parts,
+        environ: Mapping[str, str],
+        clock: Callable[[], float],
         say: Callable[[str], None],
-        stop: threading.Event,
+        remembered: Remembered,
     ) -> AgentJobs:
-        """The jobs of a campaign's agent. EnvironmentUnusable where a sandbox is needed and cannot be had."""
-        readable = (Path(builder.spec.interpreter),)
-        researcher, turn_environment = agent_turns.call(builder.spec.research, parts.environ, readable=readable)
+        """The jobs of one of a campaign's agents. EnvironmentUnusable where a sandbox is needed and cannot be had."""
+        agent_spec, readable = builder.spec.research.of(agent), (Path(builder.spec.interpreter),)
+        researcher, turn_environment = agent_turns.call(agent_spec, environ, readable=readable)
         hidden = (*turn_environment.hidden, *map(Path, builder.spec.hidden_inputs))
         turn_environment = replace(turn_environment, hidden=hidden, interpreter=builder.spec.interpreter)
-        history = CampaignHistory(campaign_dir)
-        turns = AgentTurns(
-            campaign_dir,
-            researcher,
-            turn_environment,
-            stop,
-            say,
-            deadline=lambda: history.state().spec.rules.deadline,
-            clock=parts.clock,
+        turns = AgentTurns(agent, researcher, turn_environment, threading.Event(), lambda _: None, lambda: None, clock)
+
+        def next_turn(role: TurnRole) -> Path:
+            return next_directory(campaign_dir.turns, role)
+
+        workspace = workspace_for(builder, agent_spec, next_turn, researcher.traits.leavings)
+        workspace = replace(workspace, environment=dict(environ), confined=guard_in(turn_environment))
+        return cls(campaign_dir, builder, clock, say, turns, workspace, CampaignHistory(campaign_dir), remembered)
+
+    def at_work(self, agent_job: AgentJob, editor: int, stop: threading.Event, tell: Tell) -> AgentJobs:
+        """The same for one job: in the worktrees of this editor, until `stop`, with what its turns may cost."""
+        history = self.remembered.histories.setdefault(editor, CampaignHistory(self.campaign_dir))
+        turns = replace(
+            self.turns, stop=stop, tell=tell, deadline=lambda: history.state().spec.rules.deadline, _lines=[]
         )
-        workspace = workspace_for(builder, builder.spec.research, turns.next_directory, researcher.traits.leavings)
-        environment, confined = dict(parts.environ), guard_in(turn_environment)
-        workspace = replace(workspace, environment=environment, stopped=stop.is_set, confined=confined)
-        return cls(campaign_dir, builder, parts, say, turns, workspace, history)
+        spec = replace(self.workspace.spec, turn_usd=agent_job.usd)
+        workspace = replace(self.workspace, spec=spec, editor=editor, stopped=stop.is_set)
+        return replace(self, turns=turns, workspace=workspace, history=history)
+
+    def do(self, agent_job: AgentJob) -> JobResult:
+        """Do a job, and say what it came to."""
+        if agent_job.guard is not None:
+            return self.guard(agent_job.guard)
+        if agent_job.fix is not None:
+            return self.fix(agent_job.fix)
+        if agent_job.edit is not None:
+            return self.edit(agent_job.edit)
+        return self.summarise() if agent_job.summary else self.propose(agent_job.ideas)
 
     @property
     def researcher(self) -> Agent:
@@ -98,15 +124,15 @@ class AgentJobs:
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
-    def propose(self) -> JobResult:
+    def propose(self, ideas: int) -> JobResult:
         """Ask for new hypotheses; those that need no edit can be run at once."""
         state = self.history.state()
         best = state.base or state.baseline
         assert best is not None, "the baseline is measured before anybody is asked"
-        self.say(f"{self.researcher.name} is asked for ideas")
+        self.say(f"{self.turns.name} is asked for ideas")
         kinds = tuple(kind for kind in KINDS if kind != "config") if self._numbers_elsewhere else KINDS
-        with self._asking(best.commit, self._bounds(state)) as turn_context:
-            found = propose(self._propose_context(state), self.workspace.spec.ideas, turn_context, kinds)
+        with self._asking(best.commit, self.workspace.spec.bounds) as turn_context:
+            found = propose(self._propose_context(state), ideas, turn_context, kinds)
         return self._as_result(found)
 
     @contextlib.contextmanager
@@ -136,7 +162,7 @@ class AgentJobs:
         wrong = [one for one in proposals.findings if one.wrong]
         said += [f"{one.idea}: a finding is cut: no record shows {', '.join(one.wrong)}" for one in wrong]
         if proposals.fault:
-            said.append(f"{self.researcher.name} had no idea that can be used ({proposals.fault}): {proposals.message}")
+            said.append(f"{self.turns.name} had no idea that can be used ({proposals.fault}): {proposals.message}")
         return JobResult(lines, said, proposals.fault, proposals.message, turns=names)
 
     @property
@@ -146,21 +172,9 @@ class AgentJobs:
 
     def _propose_context(self, state: CampaignState) -> ProposeContext:
         protection = self.workspace.protection
-        now = self.parts.clock()
+        now = self.clock()
         found = stand_at(state, now)
         return gather(state, found, self.builder, protection.why_key, protection.why)
-
-    def _bounds(self, state: CampaignState) -> Bounds:
-        """Of a turn: those of the spec, and never more money than is left."""
-        bounds, budget = self.workspace.spec.bounds, state.spec.rules.budget_usd
-        if budget is None:
-            return bounds
-        left = max(0.01, budget - (state.research.usage.usd or 0.0) - self.turns.unwritten_usd)
-        return replace(bounds, usd=min(left, bounds.usd or left))
-
-    def _affordable(self, state: CampaignState) -> EditWorkspace:
-        """The bench, whose turns cost no more than is left."""
-        return replace(self.workspace, spec=replace(self.workspace.spec, turn_usd=self._bounds(state).usd))
 
     def edit(self, hypothesis: Hypothesis) -> JobResult:
         """Put a code idea into code; the outcome is an idea that can be run, or one that cannot, with the reason."""
@@ -169,8 +183,8 @@ class AgentJobs:
         if parent is None:
             line = {"hypothesis": hypothesis.to_json(), "reason": f"its parent {hypothesis.parent!r} is gone"}
             return JobResult(lines=[("refused", line)], messages=[f"{hypothesis.slug}: refused: its parent is gone"])
-        self.say(f"{hypothesis.slug}: {self.researcher.name} edits the code of {parent.name}")
-        workspace, story = self._affordable(state), list[str]()
+        self.say(f"{hypothesis.slug}: {self.turns.name} edits the code of {parent.name}")
+        workspace, began, story = self.workspace, time.monotonic(), list[str]()
         edit = make_edit(workspace, hypothesis, parent.commit, self.turns.ask)
         while edit.failed_guard[1] and edit.fault is None and len(story) < workspace.spec.max_fixes:
             edit, told = self._mend_guard(state, hypothesis, parent.commit, edit, len(story) + 1)
@@ -196,8 +210,10 @@ class AgentJobs:
             why_unmade=edit.why if edit.unmade else "",
             turns=(*hypothesis.turns, *late, *done.turns),
         )
-        self._sessions[hypothesis.slug] = edit.session
-        done.lines.append(("made", {"hypothesis": made.to_json()}))
+        self.remembered.sessions[hypothesis.slug] = self.turns.name, edit.session
+        waited = any(fields.get("fault") in (TurnFault.QUOTA, TurnFault.OUTAGE) for _, fields in lines)
+        seconds = 0.0 if waited else round(time.monotonic() - began, 3)
+        done.lines.append(("made", {"hypothesis": made.to_json(), "seconds": seconds}))
         outcome = edit.why if edit.unmade else f"changes {', '.join(edit.paths[:5])}"
         done.messages.append(f"{hypothesis.slug}: {outcome}")
         done.messages += [f"{hypothesis.slug}: suspicious: {flag}" for flag in edit.flags]
@@ -207,10 +223,10 @@ class AgentJobs:
         self, state: CampaignState, hypothesis: Hypothesis, base: str, edit: Edit, number: int
     ) -> tuple[Edit, str]:
         """Let the agent mend an edit that a guard command refused: the edit as it is then, and what to tell of it."""
-        self.say(f"{hypothesis.slug}: {edit.why.splitlines()[0]}; {self.researcher.name} is asked to mend it")
+        self.say(f"{hypothesis.slug}: {edit.why.splitlines()[0]}; {self.turns.name} is asked to mend it")
         session = edit.session if self.researcher.traits.resumes else ""
-        mended = make_guard_fix(self._affordable(state), hypothesis, base, edit, self.turns.ask, session)
-        story = f"fix {number} of {self.workspace.spec.max_fixes} of the guard by {self.researcher.name}"
+        mended = make_guard_fix(self.workspace, hypothesis, base, edit, self.turns.ask, session)
+        story = f"fix {number} of {self.workspace.spec.max_fixes} of the guard by {self.turns.name}"
         if mended.unmade in (None, NotMade.GUARD):
             came = mended.why.splitlines()[0] if mended.unmade else " ".join(mended.summary.split())[:300] or "mended"
             return mended, f"{story}: {came}"
@@ -234,9 +250,10 @@ class AgentJobs:
             failure = agent_turns.explained(idea, builder)
         except ConflictError as gone:
             return JobResult(fix=Edit(unmade=NotMade.RESEARCHER, why=gone.message), of=idea)
-        session = self._sessions.get(idea.slug, "") if self.researcher.traits.resumes else ""
-        state = CampaignHistory(self.campaign_dir).state()
-        edit = make_fix(self._affordable(state), idea.hypothesis, idea.commit, failure, self.turns.ask, session)
+        editor, session = self.remembered.sessions.get(idea.slug, ("", ""))
+        session = session if self.researcher.traits.resumes and editor == self.turns.name else ""
+        edit = make_fix(self.workspace, idea.hypothesis, idea.commit, failure, self.turns.ask, session)
+        state = self.history.state()
         lines = self.turns.take_lines()
         late = state.research.late(idea.slug, TurnRole.FIX)
         if edit.fault is TurnFault.TIMEOUT and not late:
@@ -249,15 +266,15 @@ class AgentJobs:
         state = self.history.state()
         propose_context = self._propose_context(state)
         best = state.best or state.baseline
-        bounds = self._bounds(state)
+        bounds = self.workspace.spec.bounds
         deadline = state.spec.rules.deadline
         if deadline is not None:
-            bounds = replace(bounds, seconds=max(1.0, min(bounds.seconds, deadline - self.parts.clock())))
+            bounds = replace(bounds, seconds=max(1.0, min(bounds.seconds, deadline - self.clock())))
         try:
             with self._asking(best.commit if best else state.spec.base_commit, bounds) as turn_context:
                 opinion = summarise(propose_context, turn_context)
         except UnansweredError as failed:
-            told = f"no summary by {self.researcher.name} ({failed.fault}): {failed.why}"
+            told = f"no summary by {self.turns.name} ({failed.fault}): {failed.why}"
             return JobResult(self.turns.take_lines(), [told], failed.fault)
         return JobResult(self.turns.take_lines(), [f"wrote {write(propose_context, opinion, self.campaign_dir.path)}"])
 

@@ -19,11 +19,10 @@ from autoresearch.core.run.limits import nap
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.lab.agent_work import sandbox
 from autoresearch.lab.agent_work.turn import lost_turns, run_turn
-from autoresearch.lab.agent_work.turn_dir import TurnDir, TurnEnvironment, anew, next_directory, read_result
+from autoresearch.lab.agent_work.turn_dir import TurnDir, TurnEnvironment, anew, read_result
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.results.explain import Explanation, explain_run
 from autoresearch.records import exit_record
-from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json, write_json
 from autoresearch.runner.basics import failpoint
@@ -47,6 +46,7 @@ class Waiting:
     since: float  # when it was first told to come back
     until: float  # when it is asked again
     tries: int  # so far
+    agent: str = ""
 
     @property
     def sentence(self) -> str:
@@ -54,7 +54,8 @@ class Waiting:
         what = "a usage limit" if self.fault is TurnFault.QUOTA else "an outage"
         clock = time.strftime("%H:%M", time.localtime(self.until))
         words = (
-            f"the {self.role} turn waits for the end of {what}, and is tried again at {clock} (try {self.tries + 1})"
+            f"{f'{self.agent}: ' if self.agent else ''}the {self.role} turn waits for the end of {what}, "
+            f"and is tried again at {clock} (try {self.tries + 1})"
         )
         return f"{words}: {self.message}" if self.message else words
 
@@ -102,26 +103,49 @@ def waiting_out_limits(
     return persist
 
 
-def notice_of_waiting(path: Path, say: Callable[[str], None]) -> Tell:
-    """Says what is waited for, and keeps it in a file as long as it is: `read_waiting` reads that."""
+class Waits:
+    """What the turns under way wait for, in a file as long as they do: `read_waiting` reads that. For all threads."""
 
-    def tell(waiting: Waiting | None) -> None:
-        if waiting is None:
-            path.unlink(missing_ok=True)
-        else:
-            write_json(path, asdict(waiting), durable=False)
-            say(waiting.sentence)
+    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
+        self._path, self._say = path, say
+        self._lock = threading.Lock()
+        self._waits: dict[str, Waiting] = {}
+        path.unlink(missing_ok=True)  # of a controller that was killed
 
-    return tell
+    @property
+    def jobs(self) -> frozenset[str]:
+        """The names of the jobs that wait."""
+        return frozenset(self._waits)
+
+    def told_by(self, job: str, agent: str) -> Tell:
+        """Hears what this job waits for; of several jobs of one agent, the first says so."""
+
+        def tell(waiting: Waiting | None) -> None:
+            with self._lock:
+                said = any(one.agent == agent for one in self._waits.values())
+                self._waits.pop(job, None)
+                if waiting is not None:
+                    self._waits[job] = waiting = replace(waiting, agent=agent)
+                    if not said:
+                        self._say(waiting.sentence)
+                if self._waits:
+                    record = {"waits": [asdict(one) for one in self._waits.values()]}
+                    write_json(self._path, record, durable=False)
+                else:
+                    self._path.unlink(missing_ok=True)
+
+        return tell
 
 
-def read_waiting(path: Path) -> Waiting | None:
-    """What is waited for now; None for nothing. A controller that was killed leaves it there: see whether one lives."""
-    record = read_json(path)
-    with contextlib.suppress(KeyError, TypeError, ValueError):
-        if record is not None:
-            return Waiting(**record | {"role": TurnRole(record["role"]), "fault": TurnFault(record["fault"])})
-    return None
+def read_waiting(path: Path) -> list[Waiting]:
+    """What is waited for now, one of each agent. A killed controller leaves it there: see whether one lives."""
+    record = read_json(path) or {}
+    found: dict[str, Waiting] = {}
+    with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+        for one in record.get("waits", ()):
+            wait = Waiting(**one | {"role": TurnRole(one["role"]), "fault": TurnFault(one["fault"])})
+            found[wait.agent] = wait
+    return list(found.values())
 
 
 def call(
@@ -181,25 +205,16 @@ Line = tuple[str, dict[str, Any]]  # of the journal: what was done, and its fiel
 
 @dataclass(slots=True)
 class AgentTurns:
-    """Asks the agent; `stop` ends the turn that is under way."""
+    """Asks one agent, for one job; `stop` ends the turn that is under way."""
 
-    campaign_dir: CampaignDir
+    name: str  # of the agent, as the campaign has it
     researcher: Agent
     turn_environment: TurnEnvironment
     stop: threading.Event
-    say: Callable[[str], None]
+    tell: Tell
     deadline: Callable[[], float | None]  # of the campaign: a limit is not waited out beyond it
     clock: Callable[[], float]
     _lines: list[Line] = field(default_factory=list)  # of turns that are over, and not handed out yet
-
-    def next_directory(self, role: TurnRole) -> Path:
-        """The directory of the next turn."""
-        return next_directory(self.campaign_dir.turns, role)
-
-    @property
-    def unwritten_usd(self) -> float:
-        """What the turns cost whose lines were not handed out yet."""
-        return sum(fields["usd"] or 0.0 for _, fields in self._lines)
 
     def take_lines(self) -> list[Line]:
         """The journal lines of turns that are over, each handed out once."""
@@ -208,33 +223,37 @@ class AgentTurns:
 
     def ask(self, turn: Turn) -> Answer:
         """Ask the agent, wait out its limits, and remember what it cost."""
-        notice = notice_of_waiting(self.campaign_dir.waiting, self.say)
-        ask = waiting_out_limits(self._ask_once, self.stop, notice, deadline=self.deadline(), clock=self.clock)
+        ask = waiting_out_limits(self._ask_once, self.stop, self.tell, deadline=self.deadline(), clock=self.clock)
         return ask(turn)
 
     def _ask_once(self, turn: Turn) -> Answer:
         answer = run_turn(self.researcher, turn, self.turn_environment, self.stop)
-        fields = {"name": Path(turn.directory).name, **turn_fields(turn.role, self.researcher, answer)}
+        fields = {"name": Path(turn.directory).name, **turn_fields(turn.role, self.name, answer)}
         self._lines.append(("turn", fields))
         failpoint("research.asked")
         return answer
 
-    def unwritten(self, turn_notes: Mapping[str, TurnNote]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The turns that the journal does not know: their controller was killed. Ends what lives of them."""
-        lost_turns(self.campaign_dir.turns, self.researcher)
-        for path in sorted(self.campaign_dir.turns.iterdir()) if self.campaign_dir.turns.is_dir() else ():
-            answer = read_result(TurnDir(path)) if path.name not in turn_notes else None
-            if answer is not None:
-                role = TurnRole(path.name.partition("-")[2].split("-")[0])
-                yield path.name, turn_fields(role, self.researcher, answer)
+
+def unwritten(
+    turns: Path, agents: Mapping[str, Agent], turn_notes: Mapping[str, TurnNote]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The turns that the journal does not know: their controller was killed. Ends what lives of them."""
+    lost_turns(turns, {agent.name: agent for agent in agents.values()})
+    names = {agent.name: name for name, agent in agents.items()}
+    for path in sorted(turns.iterdir()) if turns.is_dir() else ():
+        answer = read_result(TurnDir(path)) if path.name not in turn_notes else None
+        if answer is not None:
+            role = TurnRole(path.name.partition("-")[2].split("-")[0])
+            started = read_json(TurnDir(path).start) or {}
+            yield path.name, turn_fields(role, names.get(str(started.get("agent")), next(iter(agents))), answer)
 
 
-def turn_fields(role: TurnRole, researcher: Agent, answer: Answer) -> dict[str, Any]:
+def turn_fields(role: TurnRole, agent: str, answer: Answer) -> dict[str, Any]:
     """The journal's fields of a turn."""
     usage = answer.usage
     fields: dict[str, Any] = {
         "role": role.value,
-        "agent": researcher.name,
+        "agent": agent,
         "usd": usage.usd,
         "tokens_in": usage.tokens_in,
         "tokens_out": usage.tokens_out,

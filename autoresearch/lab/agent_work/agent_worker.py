@@ -1,16 +1,19 @@
-"""A campaign's coding agent at work: one job at a time, in a thread beside the controller's loop.
+"""A campaign's coding agents at work: several jobs at a time, each in a thread beside the controller's loop.
 
-A job is a fix that is owed, the edit of the next code idea, or a turn for new ideas, in this order. The thread asks
-the agent and works in worktrees of its own; the journal is written, and branches are moved, by the controller's thread
-only, when it looks. A controller that is killed loses at most the job: what it cost is found in the turns' directories.
+A job is a fix that is owed, the edit of a code idea, the guard on a merge of edits, or a turn for new ideas. Its thread
+asks an agent and works in worktrees of its own; the journal is written, and branches are moved, by the controller's
+thread only, when it looks. A controller that is killed loses at most the jobs: what they cost is found in the turns'
+directories.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,131 +22,173 @@ from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.actions import AgentJob, ControllerAction
-from autoresearch.core.controller.agent_schedule import MOST_FAILED, AgentStatus, spent
+from autoresearch.core.controller.agent_schedule import MOST_FAILED, AgentStatus, spent, turn_usd
 from autoresearch.core.controller.next_actions import suspend_agent
 from autoresearch.core.controller.rules import past_deadline
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.remove_tree import wipe
-from autoresearch.lab.agent_work.edit_workspace import clean_slot, edited_slot
+from autoresearch.lab.agent_work.edit_workspace import EditWorkspace, editors_in
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.ideas.commit_builder import IdeaRefused
 from autoresearch.records import campaign_records, journal
 from autoresearch.runner.basics import failpoint
 
 if TYPE_CHECKING:
-    from autoresearch.lab.agent_work.agent_jobs import AgentJobs, JobResult
+    from autoresearch.lab.agent_work.agent_jobs import AgentJobs, JobResult, Remembered
+    from autoresearch.lab.agent_work.agent_turns import Waits
 
-ENDS_IN_S = 30.0  # a turn that was told to stop
+ENDS_IN_S = 30.0  # all jobs together, once they were told to stop
 WAIT_S = 0.1
 
 
+class JobThread(threading.Thread):
+    """A job under way. It is over when the thread is; without a result, an internal error of ours ended it."""
+
+    def __init__(self, agent_job: AgentJob, agent_jobs: AgentJobs, editor: int, stop: threading.Event) -> None:
+        super().__init__(name=agent_job.name, daemon=True)
+        self.agent_job, self.editor = agent_job, editor
+        self.result: JobResult | None = None
+        self._agent_jobs, self._stop_it = agent_jobs, stop
+
+    def run(self) -> None:
+        """Do the job."""
+        from autoresearch.lab.agent_work.agent_jobs import JobResult
+
+        try:
+            self.result = self._agent_jobs.do(self.agent_job)
+        except (AutoresearchError, OSError) as error:
+            self.result = JobResult(lines=self._agent_jobs.turns.take_lines(), error=error)
+
+    def end(self) -> bool:
+        """Tell it to end; False if it was told before."""
+        if self._stop_it.is_set():
+            return False
+        self._stop_it.set()
+        return True
+
+
 class AgentWorker:
-    """Gives the coding agent its jobs and takes in what they come to; called by the controller's thread."""
+    """Gives the coding agents their jobs and takes in what they come to; called by the controller's thread."""
 
     def __init__(self, context: CampaignContext) -> None:
         self.context = context
         self.spec = context.spec.research
-        self.suspended = ""  # why it is not asked before somebody resumes the campaign
-        self._jobs: AgentJobs | None = None
-        self._thread: threading.Thread | None = None
-        self._done: JobResult | None = None
-        self._stop = threading.Event()
+        self._suspended: dict[str, str] = {}  # by agent: why it is not asked before somebody resumes the campaign
+        self._jobs: dict[str, AgentJobs] = {}  # by agent
+        self._remembered: Remembered | None = None
+        self._waits: Waits | None = None
+        self._threads: list[JobThread] = []
 
     @property
     def status(self) -> AgentStatus:
         """What the controller decides by."""
-        busy = self._thread is not None
-        return AgentStatus(busy, busy and (self._done is not None or self._broke_off), self.suspended)
+        done = any(not thread.is_alive() for thread in self._threads)
+        waiting = self._waits.jobs if self._waits else frozenset()
+        return AgentStatus(tuple(thread.agent_job for thread in self._threads), done, waiting, dict(self._suspended))
 
-    @property
-    def _broke_off(self) -> bool:
-        """Whether the thread died without a word: nobody would wait for it in vain."""
-        return self._thread is not None and not self._thread.is_alive() and self._done is None
+    def _jobs_of(self, agent: str) -> AgentJobs:
+        """Where the jobs of an agent are done."""
+        if agent not in self._jobs:
+            from autoresearch.lab.agent_work.agent_jobs import AgentJobs, Remembered
 
-    @property
-    def jobs(self) -> AgentJobs:
-        """Where the jobs are done."""
-        if self._jobs is None:
-            from autoresearch.lab.agent_work.agent_jobs import AgentJobs
-
-            context = self.context
-            self._jobs = AgentJobs.of(context.campaign_dir, context.builder, context.parts, context.say, self._stop)
-        return self._jobs
+            context, parts = self.context, self.context.parts
+            self._remembered = self._remembered or Remembered()
+            self._jobs[agent] = AgentJobs.of(
+                agent, context.campaign_dir, context.builder, parts.environ, parts.clock, context.say, self._remembered
+            )
+        return self._jobs[agent]
 
     # -- the controller's thread --------------------------------------------------------------------------------
 
     def start(self, agent_job: AgentJob) -> None:
-        """Begin a job, in a thread of its own."""
-        if agent_job.guard is not None:
-            merge = agent_job.guard
-            self._start(lambda: self.jobs.guard(merge))
-        elif agent_job.fix is not None:
-            idea = agent_job.fix
-            self._start(lambda: self.jobs.fix(idea))
-        elif agent_job.edit is not None:
-            hypothesis = agent_job.edit
-            self._start(lambda: self.jobs.edit(hypothesis))
-        else:
-            self._start(self.jobs.propose)
+        """Begin a job, in a thread of its own and in the worktrees of an editor who has no other."""
+        from autoresearch.lab.agent_work.agent_turns import Waits
+
+        context = self.context
+        if self._waits is None:
+            self._waits = Waits(context.campaign_dir.waiting, context.say)
+        busy = {thread.editor for thread in self._threads}
+        editor = next(number for number in itertools.count(1) if number not in busy)
+        agent, stop = agent_job.agent or self.spec.agents[0], threading.Event()
+        tell = self._waits.told_by(agent_job.name, agent)
+        at_work = self._jobs_of(agent).at_work(agent_job, editor, stop, tell)
+        failpoint("research.begins")
+        thread = JobThread(agent_job, at_work, editor, stop)
+        self._threads.append(thread)
+        thread.start()
+
+    def stop(self, name: str) -> bool:
+        """End the job of this name; False if it was told before."""
+        return any(thread.end() for thread in self._threads if thread.agent_job.name == name)
 
     def collect(self) -> tuple[ControllerAction, ...]:
-        """Take in what the job came to; returns what follows for the campaign. Raises the error that ended the job."""
-        done, self._done, self._thread = self._done, None, None
+        """Take in what a job came to; returns what follows for the campaign. Raises the error that ended the job."""
+        thread = next(thread for thread in self._threads if not thread.is_alive())
+        self._threads.remove(thread)
+        done, agent = thread.result, thread.agent_job.agent or self.spec.agents[0]
         if done is None:
-            why = "an internal error ended the agent's job; the controller's pane shows where"
-            return suspend_agent(self.context.state, why)
+            why = f"an internal error ended the job `{thread.agent_job.name}`; the controller's pane shows where"
+            return suspend_agent(self.context.state, self.status, agent, why)
         self._write(done)
         failpoint("research.written")
         if done.error is not None:
             raise done.error
-        if done.fix is not None and done.of is not None and done.fault is None:  # else it is asked again later
-            self._fixed(self.context.state, done.of, done.fix, done.turns)
-        return self._after_fault(self.context.state, done.fault, done.why) if done.fault is not None else ()
+        state = self.context.state
+        if done.fix is not None and done.of is not None and (done.fault is None or done.of.slug in state.unwanted):
+            self._fixed(state, agent, done.of, done.fix, done.turns)  # else it is asked again later
+        return self._after_fault(state, agent, done.fault, done.why) if done.fault is not None else ()
 
-    def _after_fault(self, state: CampaignState, fault: TurnFault, why: str) -> tuple[ControllerAction, ...]:
+    def _after_fault(
+        self, state: CampaignState, agent: str, fault: TurnFault, why: str
+    ) -> tuple[ControllerAction, ...]:
         """Suspend an agent that fails again and again, or that needs a person first."""
-        if fault is TurnFault.STOPPED:
+        if fault is TurnFault.STOPPED or agent in self._suspended:
             return ()
-        if state.research.failed >= MOST_FAILED:
-            text = f"{self.spec.agent} had no idea {state.research.failed} times in a row: {why or fault}"
-            return suspend_agent(state, text)
+        failed = state.research.failed[agent]
+        if failed >= MOST_FAILED:
+            text = f"{agent} had no idea {failed} times in a row: {why or fault}"
+            return suspend_agent(state, self.status, agent, text)
         if fault.needs_person:
-            return suspend_agent(state, f"the agent {self.spec.agent} cannot be asked: {why or fault}")
+            return suspend_agent(state, self.status, agent, f"the agent {agent} cannot be asked: {why or fault}")
         return ()
 
-    def suspend(self, why: str) -> None:
-        """Ask the agent for nothing more until `readmit`."""
-        self.suspended = why
+    def suspend(self, agent: str, why: str) -> None:
+        """Ask this agent for nothing more until `readmit`."""
+        self._suspended[agent] = why
 
     def readmit(self) -> None:
-        """Ask the agent again: somebody resumed the campaign."""
-        self.suspended = ""
+        """Ask every agent again: somebody resumed the campaign."""
+        self._suspended.clear()
 
     def recover(self) -> None:
         """Write down what turns cost that a killed controller had begun or not written down; end what lives of them."""
+        from autoresearch.lab.agent_work.agent_turns import unwritten
         from autoresearch.lab.agent_work.guard import end_leftover
 
         if self.spec.agent:
-            end_leftover(self.jobs.workspace)
-            known = self.context.state.research.turns
-            for name, fields in self.jobs.turns.unwritten(known):
+            for workspace in self._workspaces():
+                end_leftover(workspace)
+            agents = {agent: self._jobs_of(agent).researcher for agent in self.spec.agents}
+            for name, fields in unwritten(self.context.campaign_dir.turns, agents, self.context.state.research.turns):
                 self.context.note("turn", name=name, **fields)
 
     def summarise(self, state: CampaignState) -> None:
-        """At the end: let it say what was found; a request to stop ends that, and a deadline is a deadline."""
-        late = past_deadline(state, self.context.parts.clock())
-        if not (self.spec.agent and self.spec.summarise) or self.suspended or spent(state) or late:
+        """At the end: let an agent say what was found; a request to stop ends that, and a deadline is a deadline."""
+        late, able = past_deadline(state, self.context.parts.clock()), self.status.able(self.spec)
+        if not (able and self.spec.summarise) or spent(state) or late:
             return
         if state.stop_mode == "stop" or not state.research.turns or state.research.summarised:
             return
-        self._halt()  # a rule was met in the middle of another job
-        self._start(self.jobs.summarise)
-        while self._done is None and not self._broke_off:
+        self._halt()  # a rule was met in the middle of other jobs
+        usd = turn_usd(state, self.status, able[0])
+        self.start(AgentJob(summary=True, agent=able[0], usd=usd))
+        (thread,) = self._threads
+        while thread.is_alive():
             time.sleep(WAIT_S)
             requests = campaign_records.entries(self.context.campaign_dir.requests, state.requests)
             if any(one["do"] == "stop" for one in requests):
-                self._stop.set()
-        done, self._done, self._thread = self._done, None, None
+                thread.end()
+        self._threads, done = [], thread.result
         if done is not None:
             self._write(done)
         if done is None or done.error is not None:
@@ -152,25 +197,32 @@ class AgentWorker:
     def close(self) -> None:
         """End what is under way; what it cost is written down."""
         self._halt()
-        self._jobs = None
+        self._jobs.clear()
 
     def remove(self) -> None:
         """The campaign is over: its worktrees go."""
-        checkout, trees = self.context.builder.checkout, Path(self.context.spec.trees)
-        for one in (edited_slot(checkout, trees), clean_slot(checkout, trees)):
-            with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
-                one.remove()
-                wipe(one.path.with_name(f"{one.path.name}.tmp"))  # of the last guard
+        for workspace in self._workspaces() if self.spec.agent else ():
+            for one in (workspace.isolated_worktree.slot, workspace.clean):
+                with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
+                    one.remove()
+                    for left in one.path.parent.glob(f"{one.path.name}.*"):  # of the last guard, of a killed edit
+                        wipe(left)
+
+    def _workspaces(self) -> list[EditWorkspace]:
+        """Those of which something is left, whoever made them."""
+        own = self._jobs_of(self.spec.agents[0]).workspace
+        return [replace(own, editor=editor) for editor in editors_in(own.trees)]
 
     def _halt(self) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(ENDS_IN_S)
-            if self._done is not None:
+        threads, self._threads = self._threads, []
+        until = time.monotonic() + ENDS_IN_S
+        for thread in threads:
+            thread.end()
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+            if thread.result is not None:
                 with contextlib.suppress(AutoresearchError, OSError):
-                    self._write(self._done)
-        self._thread, self._done = None, None
-        self._stop.clear()
+                    self._write(thread.result)
 
     def _write(self, done: JobResult) -> None:
         for do, fields in done.lines:
@@ -180,7 +232,7 @@ class AgentWorker:
         if any(do == "finding" for do, _ in done.lines):
             self.context.write_documents()
 
-    def _fixed(self, state: CampaignState, idea: Idea, edit: Edit, turns: Sequence[str]) -> None:
+    def _fixed(self, state: CampaignState, agent: str, idea: Idea, edit: Edit, turns: Sequence[str]) -> None:
         """Commit a fix, or say why there is none; both go into the log of the experiment."""
         from autoresearch.lab.ideas.run_commit import repair
 
@@ -194,7 +246,7 @@ class AgentWorker:
                 failpoint("research.mended")
             except IdeaRefused as refused:
                 why = refused.message
-        story = f"fix {number} of {most} by {self.spec.agent}"
+        story = f"fix {number} of {most} by {agent}"
         if commit:
             text = " ".join(edit.summary.split())[:300] or "mended"
             story += f": {text}; files: {', '.join(edit.paths)}"
@@ -207,19 +259,3 @@ class AgentWorker:
         if idea.rows and idea.rows[-1].result_dir:
             with contextlib.suppress(AutoresearchError, OSError):
                 journal.append(Path(idea.rows[-1].result_dir), story)
-
-    def _start(self, agent_task: Callable[[], JobResult]) -> None:
-        self.jobs  # noqa: B018 - made by this thread
-        failpoint("research.begins")
-        self._thread = threading.Thread(target=self._work, args=(agent_task,), name="researcher", daemon=True)
-        self._thread.start()
-
-    # -- the other thread -----------------------------------------------------------------------------------------
-
-    def _work(self, agent_task: Callable[[], JobResult]) -> None:
-        from autoresearch.lab.agent_work.agent_jobs import JobResult
-
-        try:
-            self._done = agent_task()
-        except (AutoresearchError, OSError) as error:
-            self._done = JobResult(lines=self.jobs.turns.take_lines(), error=error)

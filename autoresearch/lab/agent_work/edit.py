@@ -20,7 +20,7 @@ from autoresearch.git_repo.comparison import NOTHING
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.patches import ExtractedPatch, Opened, TooLarge, Trespass, gathered, patched
 from autoresearch.lab.agent_work.edit_prompt import NO_CHANGE, edit_prompt
-from autoresearch.lab.agent_work.edit_workspace import CLEAN, EDITED, EditWorkspace
+from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.agent_work.guard import end_leftover, entered, explain_guard, guard
 from autoresearch.lab.campaigns.context import is_full
 from autoresearch.lab.resolve.import_proof import shadowed
@@ -98,8 +98,8 @@ def _turn(workspace: EditWorkspace, base: str, ask: Ask, turn: Turn, patch: byte
 
 def _own_places(workspace: EditWorkspace) -> None:
     """A link in a worktree's place would have the slot made wherever it leads."""
-    for name in (EDITED, CLEAN):
-        if (place := workspace.trees / name).is_symlink():
+    for place in workspace.worktree_paths:
+        if place.is_symlink():
             place.unlink()
 
 

@@ -1,12 +1,13 @@
-"""The two worktrees in which a campaign's coding agent edits, and everything that an edit is judged by.
+"""The two worktrees of an editor, in which a coding agent edits, and everything that an edit is judged by.
 
 An agent edits in the one, `agent-a`; what it did reaches the other, `agent-b`, as a patch and in no other way. There
-the guard commands run. Both are used by one idea at a time.
+the guard commands run. Both are used by one idea at a time: the second editor has `agent-a-2` and `agent-b-2`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.ideas.commit_builder import OURS, CommitBuilder
 
 EDITED, CLEAN = "agent-a", "agent-b"
+_OURS = re.compile(rf"(?:{EDITED}|{CLEAN})(?:-(\d+))?(?:\.\w+)?\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +45,37 @@ class EditWorkspace:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))  # of the guard, less its secrets
     confined: Callable[[str, Path], str] = lambda command, _: command  # a guard command as it is started, in that place
     stopped: Callable[[], bool] = lambda: False  # whether somebody asked to end what is under way
+    editor: int = 1  # whose worktrees these are
+
+    @property
+    def worktree_paths(self) -> tuple[Path, Path]:
+        """Where its two worktrees lie."""
+        return self.trees / _name(EDITED, self.editor), self.trees / _name(CLEAN, self.editor)
 
     @property
     def isolated_worktree(self) -> IsolatedWorktree:
         """Where the agent edits."""
-        return IsolatedWorktree(edited_slot(self.checkout, self.trees))
+        return IsolatedWorktree(slot(self.checkout, self.worktree_paths[0], reason="where a coding agent edits"))
 
     @property
     def clean(self) -> Slot:
         """Where its patch is applied and guarded."""
-        return clean_slot(self.checkout, self.trees)
+        return slot(self.checkout, self.worktree_paths[1], reason="where a coding agent's patch is tried")
+
+    @property
+    def guard_note(self) -> Path:
+        """Where it is written which guard runs in the clean worktree."""
+        return self.worktree_paths[1].with_name(f"{self.worktree_paths[1].name}.guard")
 
 
-def edited_slot(checkout: Checkout, trees: Path) -> Slot:
-    """The worktree in which a coding agent edits."""
-    return slot(checkout, trees / EDITED, reason="where a coding agent edits")
+def _name(worktree: str, editor: int) -> str:
+    return worktree if editor == 1 else f"{worktree}-{editor}"
 
 
-def clean_slot(checkout: Checkout, trees: Path) -> Slot:
-    """The worktree in which its patch is applied and guarded."""
-    return slot(checkout, trees / CLEAN, reason="where a coding agent's patch is tried")
+def editors_in(trees: Path) -> list[int]:
+    """The editors of which something is left in a campaign's directory of worktrees."""
+    found = (_OURS.match(path.name) for path in trees.glob("agent-*"))
+    return sorted({int(one[1] or 1) for one in found if one})
 
 
 def workspace_for(

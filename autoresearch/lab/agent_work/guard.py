@@ -19,7 +19,7 @@ from autoresearch.core.diagnosis.pytest_report import first_failed_test
 from autoresearch.core.run.ending import Ending
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.remove_tree import wipe
-from autoresearch.lab.agent_work.edit_workspace import CLEAN, EditWorkspace
+from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.launch.short_runs import run_to_end, stop
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.results.diagnosis import Diagnosis
@@ -89,7 +89,7 @@ def end_leftover(workspace: EditWorkspace) -> None:
 
     Raises ConflictError where it does not end.
     """
-    note = _note(workspace)
+    note = workspace.guard_note
     with contextlib.suppress(FileNotFoundError):
         rundir = RunDir(Path(os.fsdecode(note.read_bytes())))
         if is_locked(rundir.lock):
@@ -106,7 +106,7 @@ def _run(workspace: EditWorkspace, rundir: RunDir, command: str, limit_s: float)
     """One command under a Runner; None where that left no record."""
     wipe(rundir.path)  # an earlier record there would be taken for this one's
     rundir.path.mkdir(parents=True)
-    place = workspace.trees / CLEAN
+    place = workspace.worktree_paths[1]
     spec = {
         "schema": 1,
         "run": f"guard-{uuid.uuid4().hex[:12]}",
@@ -116,16 +116,11 @@ def _run(workspace: EditWorkspace, rundir: RunDir, command: str, limit_s: float)
         "interpreter": workspace.interpreter,
         "limits": {"max_s": limit_s, "grace_s": GRACE_S},
     }
-    _note(workspace).write_bytes(os.fsencode(rundir.path))
+    workspace.guard_note.write_bytes(os.fsencode(rundir.path))
     failpoint("research.guarding")
     end = run_to_end(rundir, spec, _environment(workspace.environment, place), workspace.stopped)
-    _note(workspace).unlink(missing_ok=True)
+    workspace.guard_note.unlink(missing_ok=True)
     return end
-
-
-def _note(workspace: EditWorkspace) -> Path:
-    """Where it is written which guard runs in the clean worktree."""
-    return workspace.trees / f"{CLEAN}.guard"
 
 
 def _environment(environ: Mapping[str, str], scratch: Path) -> dict[str, str]:

@@ -156,10 +156,11 @@ def run_turn(researcher: Agent, turn: Turn, turn_environment: TurnEnvironment, s
     return answer
 
 
-def lost_turns(turns: Path, researcher: Agent) -> list[tuple[Path, Answer]]:
+def lost_turns(turns: Path, agents: Mapping[str, Agent]) -> list[tuple[Path, Answer]]:
     """Finish the turns whose controller was killed: end what lives of them, and read what they cost.
 
     Turns under way are left alone. Each gets its result.json (Fault.LOST), so that a second call finds none.
+    `agents`: those that may have been asked, by name.
     """
     found = []
     for path in sorted(turns.iterdir()) if turns.is_dir() else ():
@@ -170,9 +171,11 @@ def lost_turns(turns: Path, researcher: Agent) -> list[tuple[Path, Answer]]:
         turn, record = started
         sweep(str(record["id"]), grace_s=1.0)
         lost = _spoken(place, turn, None, TurnFault.LOST, 0.0)
+        researcher = agents.get(str(record.get("agent")), next(iter(agents.values())))
         answer = _understood(researcher, turn, lost, "its controller was killed")
         _discard(Path(str(record["scratch"])))
-        write_result(place, answer, **{key: record[key] for key in ("role", "id", "level", "command", "scratch")})
+        kept = ("role", "id", "agent", "level", "command", "scratch")
+        write_result(place, answer, **{key: record[key] for key in kept if key in record})
         found.append((path, answer))
     return found
 

@@ -19,6 +19,7 @@ import os
 import re
 import shlex
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -165,6 +166,7 @@ def guard_in(turn_environment: TurnEnvironment) -> Callable[[str, Path], str]:
 
 MOST_TEXT = 64 << 10  # bytes of its last words that result.json keeps; `out` has them all
 MOST_LAST = 4 << 20
+_NUMBERING = threading.Lock()
 _NUMBERED = re.compile(r"(\d{4,})-[a-z]+\Z")
 
 
@@ -202,6 +204,11 @@ class TurnDir:
 def next_directory(turns: Path, role: TurnRole) -> Path:
     """Make the next one: numbers only grow over a campaign, and two callers never get the same."""
     turns.mkdir(parents=True, exist_ok=True)
+    with _NUMBERING:  # two editors' turns of different roles
+        return _next_directory(turns, role)
+
+
+def _next_directory(turns: Path, role: TurnRole) -> Path:
     found = (_NUMBERED.match(entry.name) for entry in turns.iterdir())
     number = max((int(one[1]) for one in found if one), default=0)
     while True:

@@ -93,8 +93,9 @@ def agent_findings(setup: CampaignSetup, campaign_spec: CampaignSpec) -> Iterato
         installed = ", ".join(agent_turns.installed(environ)) or "none that we know"
         message = f"{needs} is about a coding agent, and none is named"
         raise UsageError(message, hint=f"--agent NAME; installed: {installed}", code="no_agent")
-    level = agent_turns.check(campaign_spec.research, environ, usd=rules.budget_usd is not None)
-    if level is not Level.BUBBLEWRAP:
+    every = (campaign_spec.research.of(agent) for agent in campaign_spec.research.agents)
+    levels = [agent_turns.check(one, environ, usd=rules.budget_usd is not None) for one in every]
+    for level in dict.fromkeys(one for one in levels if one is not Level.BUBBLEWRAP):
         yield Finding(Severity.WARNING, "confinement", level.sentence)
     if campaign_spec.self_reported:
         metric = campaign_spec.objective.metric

@@ -8,9 +8,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.cost import RunCount, baseline_runs, ideas_within, run_count
+from autoresearch.core.controller.pace import turns_s
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.statistics.confirmation import design
 from autoresearch.core.text.numbers import counted
@@ -46,6 +49,7 @@ class CampaignCost:
     limit: str  # what limits the number of runs: the deadline, the GPU hours; "" if neither is set
     capacity: int | None  # runs that this limit allows
     fits: int | None  # ideas that are likely to be attempted within it, if fewer than asked for
+    turns_s: float | None  # of the agents' turns, as far as they were seen; None: ideas do not come from an agent
     proof: str  # the fresh runs of one proof, of the idea and of the baseline: `8 to 16`; "" if nothing is confirmed
 
     @property
@@ -76,13 +80,15 @@ class CampaignCost:
         if self.runs is None:
             return each
         expected, most = map(_time, self._seconds)
-        return f"about {expected}, at most {most}, with {each} on {counted(self.slots, 'slot')}"
+        turns = "; the agent's turns are not counted" if self.turns_s == 0 else ""
+        return f"about {expected}, at most {most}, with {each} on {counted(self.slots, 'slot')}{turns}"
 
     @property
     def _seconds(self) -> tuple[float, float]:
-        """How long the expected runs take, and the most."""
-        each = self.duration.seconds / self.slots
-        return (self.runs.expected * each, self.runs.most * each) if self.runs else (0.0, 0.0)
+        """How long the expected runs take, and the most; or the turns beside them, where these take longer."""
+        each, turns_s = self.duration.seconds / self.slots, self.turns_s or 0.0
+        runs = (self.runs.expected, self.runs.most) if self.runs else (0.0, 0.0)
+        return max(turns_s, runs[0] * each), max(turns_s, runs[1] * each)
 
     @property
     def fits_words(self) -> str:
@@ -151,8 +157,16 @@ def priced(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> tupl
         limit=limit,
         capacity=capacity,
         fits=fitting if fitting is not None and (asked_ideas is None or fitting < asked_ideas) else None,
+        turns_s=_turns_s(spec, state, ideas),
         proof=" to ".join(dict.fromkeys(str(2 * n) for n in (looks.sizes[0], looks.sizes[-1]))) if looks else "",
     )
+
+
+def _turns_s(campaign_spec: CampaignSpec, state: CampaignState | None, ideas: int | None) -> float | None:
+    """How long the turns for the rest of so many ideas take, by those of a campaign that goes on."""
+    if campaign_spec.proposer.name != AGENT:
+        return None
+    return turns_s(state, max(0, ideas - state.attempted)) if state and ideas else 0.0
 
 
 def _with_baseline(campaign_spec: CampaignSpec, capacity: int | None, limit: str) -> CampaignSpec:

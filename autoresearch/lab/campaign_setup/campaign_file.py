@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.agents.agent import AgentSpec
+from autoresearch.core.agents.agent import BUDGET_TURNS, AgentSpec
 from autoresearch.core.blueprint.note_keys import DIRECTIONS
 from autoresearch.core.campaign.spec import (
     AT_LEAST,
@@ -30,13 +30,16 @@ from autoresearch.plugins import PluginNames
 PROPOSERS = ("queue", "grid", "random", "tpe", "agent", "hybrid")
 
 
+_OWN = ("program", "model", "extra", "template", "keep")  # of each of several agents
+
+
 def _of_agent(
     name: str, value_type: ValueType, field: str, meaning: str, least: int = 0, choices: tuple[str, ...] = ()
 ) -> Key:
     """A key whose value is a field of the AgentSpec, and whose default is that field's."""
     default = getattr(AgentSpec(), field)
     shown = list(default) if isinstance(default, tuple) else default
-    return Key(name, value_type, shown, meaning, least, choices, spec_field=field)
+    return Key(name, value_type, shown, meaning, least, choices, spec_field=field, by_name=field in _OWN)
 
 
 _T = ValueType
@@ -92,7 +95,8 @@ _CAMPAIGN_KEYS = (
 AGENT_KEYS = (
     Key("budget_usd", _T.AMOUNT, None, "stop when the agent has cost so much"),
     Key("budget_tokens", _T.COUNT, None, "stop when the agent has read and written so many", 1),
-    _of_agent("agent", _T.TEXT, "agent", "claude, codex, opencode, gemini, qwen, aider, acp, command or a plug-in"),
+    Key("agent", _T.TEXTS, [], "claude, codex, opencode, gemini, qwen, aider, acp, command, plug-in; or several"),
+    _of_agent("editors", _T.COUNT, "editors", "edits at a time, at most; else as many as keep the slots busy", 1),
     _of_agent("agent_program", _T.TEXT, "program", "path of the agent, where it is not on PATH"),
     _of_agent("agent_model", _T.TEXT, "model", "model of the agent, if not its own default"),
     _of_agent("agent_args", _T.COMMAND, "extra", "further words of the agent's command line"),
@@ -122,7 +126,6 @@ TYPES = {key.name: key.type for key in CAMPAIGN_KEYS.values()}  # of `--set`
 DEFAULTS: dict[str, Any] = {key.name: key.default for key in CAMPAIGN_KEYS.values()}
 
 
-BUDGET_TURNS = 10  # turns that a budget in USD is at least good for
 FILES = ("campaign.yaml", "campaign.yml")
 _BAD = "bad_campaign_file"
 
@@ -149,11 +152,26 @@ class CampaignFile:
 
     @property
     def agent(self) -> AgentSpec:
-        """The coding agent and its terms."""
-        keys = {key.spec_field: self.values[key.name] for key in AGENT_KEYS if key.spec_field}
-        if keys["turn_usd"] is None and self.values["budget_usd"] is not None:
-            keys["turn_usd"] = self.values["budget_usd"] / BUDGET_TURNS
-        return from_record(AgentSpec, keys)
+        """The coding agents and their terms. UsageError for a value of one that is none of them."""
+        names = dict.fromkeys(name.strip() for word in self.values["agent"] or () for name in word.split(","))
+        fields, own = dict[str, Any](), {name: dict[str, Any]() for name in names if name}
+        for key in AGENT_KEYS:
+            if not key.spec_field:
+                continue
+            value = self.values[key.name]
+            if not (isinstance(value, Mapping) and key.by_name):
+                fields[key.spec_field] = value
+                continue
+            for name, one in value.items():
+                if name not in own:
+                    known = ", ".join(own) or "none"
+                    message = f"{self.sources[key.name]}: {key.name} names {name!r}, which is no agent of this campaign"
+                    raise UsageError(message, hint=f"its agents: {known}", code=_BAD)
+                own[name][key.spec_field] = one
+        fields |= {"agent": ",".join(own), "own": {name: values for name, values in own.items() if values}}
+        if fields["turn_usd"] is None and self.values["budget_usd"] is not None:
+            fields["turn_usd"] = self.values["budget_usd"] / BUDGET_TURNS
+        return from_record(AgentSpec, fields)
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]

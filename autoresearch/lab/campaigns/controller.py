@@ -200,8 +200,10 @@ class Controller:
                 self._carry_out(agent.collect())
             case actions.StartAgent(job):
                 agent.start(job)
-            case actions.SuspendAgent(why):
-                agent.suspend(why)
+            case actions.StopAgent(name):
+                return agent.stop(name)
+            case actions.SuspendAgent(name, why):
+                agent.suspend(name, why)
             case Do.READMIT_AGENT:
                 agent.readmit()
             case actions.Finish(reason):
@@ -225,7 +227,7 @@ class Controller:
             awake = runs.any_over() or agent.status.done
             until = time.monotonic() + PATIENCE_S
             while not awake and self._requested() == self._requests_read and time.monotonic() < until:
-                working = agent.status.busy
+                working = bool(agent.status.jobs)
                 woken = watcher.wait(BUSY_LOOK_S if working else LOOK_S) or agent.status.done
                 if woken or not (runs.live or working) or runs.may_look_again:
                     return

@@ -35,7 +35,7 @@ MOST_NAMED = 3  # files that would be lost
 OWN_MESSAGES = (repro.MESSAGE_END,)
 # what lies beside a worktree: a run's own /tmp, the repository of an edit, the last guard; what was being removed
 _BESIDE = re.compile(
-    r"(?:slot-\d+|evaluation-\d+|agent-[ab]|reading)\.(?:tmp|git|index|objects|guard)\Z"
+    r"(?:slot-\d+|evaluation-\d+|agent-[ab](?:-\d+)?|reading)\.(?:tmp|git|index|objects|guard)\Z"
     rf"|\..+(?:{re.escape(RETIRED)}|\.left-\d+)\Z"
 )
 _CACHE = re.compile(r".+\.tmp\Z|\..+\Z")  # of these, what a worktree that is kept has no use for

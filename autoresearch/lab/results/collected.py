@@ -149,7 +149,7 @@ def _job_id(outcome: Outcome) -> str:
 
 
 def charged(row: LedgerRow, state: CampaignState | None) -> LedgerRow:
-    """The row with what only the campaign knows: the agent's cost, suspicious edits, whether it is tried again."""
+    """The row with what only the campaign knows: agent and cost, suspicious edits, whether it is tried again."""
     idea = next((i for i in state.ideas if i.index == row.index), None) if state else None
     run = next((r for r in idea.runs if r.run == row.run_id), None) if idea else None
     if state is None or idea is None or run is None:
@@ -162,7 +162,8 @@ def charged(row: LedgerRow, state: CampaignState | None) -> LedgerRow:
     elif run.why == "confirm" or idea.excused(row) or (row.uncounted and idea.status == Verdict.KEEP):
         # it says nothing of the idea, whose word stays
         standing = idea.status or row.status
-    return replace(row, agent_usd=cost.usd, agent_tokens=cost.tokens, flags=flags, standing=standing)
+    agent = state.research.agent_of(idea.hypothesis)
+    return replace(row, agent_usd=cost.usd, agent_tokens=cost.tokens, agent=agent, flags=flags, standing=standing)
 
 
 def _description(outcome: Outcome) -> str:

@@ -12,6 +12,7 @@ from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import ProposerSpec, Rules
 from autoresearch.core.controller.actions import (
+    AgentJob,
     ControllerAction,
     Do,
     Finish,
@@ -438,8 +439,9 @@ def test_the_agent_is_asked_for_ideas_once_the_baseline_is_measured(records: Mak
 def test_while_the_agent_is_busy_nobody_waits_for_anything_else(records: Make) -> None:
     made = with_agent(records)
     busy = {"dry": True, "tried": LOOKED | {NewIdea()}}
-    assert due(made, agent=AgentStatus(busy=True), **busy) == (Do.SLEEP,)
-    assert due(made, agent=AgentStatus(busy=True, done=True), **busy) == (Do.COLLECT_AGENT,)
+    asked = (AgentJob(agent="claude"),)
+    assert due(made, agent=AgentStatus(asked), **busy) == (Do.SLEEP,)
+    assert due(made, agent=AgentStatus(asked, done=True), **busy) == (Do.COLLECT_AGENT,)
 
 
 def proposed(slug: str, *, made: bool) -> dict[str, Any]:
@@ -463,8 +465,7 @@ def test_a_new_idea_starts_before_the_agent_goes_on(records: Make) -> None:
     assert requested(due(made)) == ("config", 1, "first")
     held = ready(made, "config")
     assert due(made, ready=held) == (Do.LAUNCH_RUN,)
-    (start,) = due(made, ready=held, tried=LOOKED | {Do.LAUNCH_RUN})  # there is no room: meanwhile it works
-    assert isinstance(start, StartAgent)
+    assert due(made, ready=held, tried=LOOKED | {Do.LAUNCH_RUN}) == (Do.SLEEP,)  # there is no room: one idea is ahead
     made.note("started", run=held.run)
     (start,) = due(made)
     assert isinstance(start, StartAgent)
@@ -491,9 +492,7 @@ def test_a_crashed_idea_is_fixed_before_the_end(records: Make) -> None:
     assert words == Say("#2 Try broken: claude is asked to mend it")
     assert isinstance(start, StartAgent) and start.job.fix is not None and start.job.fix.slug == "broken"
     made.apply((fixing,))
-    assert due(made, agent=AgentStatus(busy=True)) == (NewIdea(),) or due(made, agent=AgentStatus(busy=True)) == (
-        Do.SLEEP,
-    )
+    assert due(made, agent=AgentStatus((start.job,)), tried=LOOKED | {NewIdea()}) == (Do.SLEEP,)
     made.note("fix_failed", index=2, turns=[])
     made.note("fixing", index=2, run=run)
     made.note("fix_failed", index=2, turns=[])
@@ -506,10 +505,10 @@ def test_an_agent_whose_ideas_come_to_nothing_is_suspended(records: Make) -> Non
         made.note("asked", ideas=1)
     why = "claude had no idea that could be tried 3 times in a row: none was tried"
     suspended, state, _ = due(made)
-    assert suspended == SuspendAgent(why)
+    assert suspended == SuspendAgent("claude", why)
     assert state == Note("state", {"state": "paused", "reason": why})
     mixed = searching(records, research=AGENT, proposer=ProposerSpec("hybrid"))
     for _ in range(3):
         mixed.note("asked", ideas=1)
-    assert due(mixed) == (SuspendAgent(why), Say(f"{why}; going on without it until `campaign resume`"))
-    assert due(mixed, agent=AgentStatus(suspended=why)) == (NewIdea(),)
+    assert due(mixed) == (SuspendAgent("claude", why), Say(f"{why}; going on without it until `campaign resume`"))
+    assert due(mixed, agent=AgentStatus(suspended={"claude": why})) == (NewIdea(),)

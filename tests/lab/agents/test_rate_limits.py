@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.agents.agent import Answer, Turn, TurnFault, TurnRole, Usage
-from autoresearch.lab.agent_work.agent_turns import Tell, Waiting, notice_of_waiting, read_waiting, waiting_out_limits
+from autoresearch.lab.agent_work.agent_turns import Tell, Waiting, Waits, read_waiting, waiting_out_limits
 from autoresearch.lab.agent_work.turn_dir import next_directory
 
 HOUR = 3600.0
@@ -106,20 +106,29 @@ def test_it_is_interrupted(tmp_path: Path) -> None:
 def test_what_is_waited_for_is_said_and_shown(tmp_path: Path) -> None:
     key = "key sk-ant-api03-0123456789abcdefghij is over its limit"
     agent = Agent(tmp_path / "turns", Answer(fault=TurnFault.QUOTA, message=key), FINE)
-    place, said, shown = tmp_path / "waiting.json", list[str](), list[Waiting | None]()
-    tell = notice_of_waiting(place, said.append)
+    place, said, shown = tmp_path / "waiting.json", list[str](), list[list[Waiting]]()
+    waits = Waits(place, said.append)
+    tell, other = waits.told_by("propose", "claude"), waits.told_by("edit one", "claude")
 
     def listen(waiting: Waiting | None) -> None:
         tell(waiting)
         shown.append(read_waiting(place))
+        assert waits.jobs == ({"propose"} if waiting else set())
 
     agent.tell = listen
     agent.persist()
-    first, last = shown
-    assert first is not None and last is None
-    assert (first.fault, first.role, first.tries) == (TurnFault.QUOTA, TurnRole.PROPOSE, 1)
+    (first,), last = shown
+    assert last == [] and not place.exists()
+    assert (first.agent, first.fault, first.role, first.tries) == ("claude", TurnFault.QUOTA, TurnRole.PROPOSE, 1)
     assert first.until - first.since == 30 and "over its limit" in first.message and "0123456789" not in first.message
-    assert len(said) == 1 and "a usage limit" in said[0] and "try 2" in said[0] and "propose" in said[0]
-    for text in ("", "{}", "[]", '{"role": "sing"}'):
+    assert len(said) == 1 and "a usage limit" in said[0] and "try 2" in said[0] and "claude: the propose" in said[0]
+    tell(first)
+    other(first)
+    assert len(said) == 2, "the second job of an agent at its limit says nothing"
+    waits.told_by("edit two", "codex")(first)
+    assert len(said) == 3 and [one.agent for one in read_waiting(place)] == ["claude", "codex"]
+    tell(None)
+    assert waits.jobs == {"edit one", "edit two"}
+    for text in ("", "{}", "[]", '{"waits": [{"role": "sing"}]}', '{"waits": 3}'):
         place.write_text(text)
-        assert read_waiting(place) is None
+        assert read_waiting(place) == []

@@ -354,7 +354,7 @@ def test_damaged_records_of_a_turn_are_passed_over(turn_context: TurnContext) ->
     for text in ("", "{}", '{"id": "turn-x", "scratch": "/x", "role": "sing", "bounds": {}}'):
         (turn_context.turns / "0001-edit").mkdir(parents=True, exist_ok=True)
         (turn_context.turns / "0001-edit/turn.json").write_text(text)
-        assert lost_turns(turn_context.turns, Scripted()) == []
+        assert lost_turns(turn_context.turns, {"scripted": Scripted()}) == []
     (turn_context.turns / "0001-edit/result.json").write_text('{"fault": "never heard of"}')
     assert spent(turn_context.turns) == Usage()
 
@@ -448,16 +448,16 @@ def test_a_turn_whose_controller_was_killed_is_found(
         eventually((turn_context.cwd / "up").exists)
         out = turn_context.turns / "0001-edit" / "out"
         eventually(lambda: out.read_text() == "half a thought\n")  # the controller keeps what it read, not the pipe
-        assert lost_turns(turn_context.turns, Scripted()) == [], "it is under way"
+        assert lost_turns(turn_context.turns, {"scripted": Scripted()}) == [], "it is under way"
     finally:
         controller.kill()
         controller.wait()
     eventually(lambda: carriers() == [])
-    ((path, answer),) = lost_turns(turn_context.turns, Scripted())
+    ((path, answer),) = lost_turns(turn_context.turns, {"scripted": Scripted()})
     assert path.name == "0001-edit" and answer.fault is TurnFault.LOST and answer.text == "half a thought"
     assert turn_context.result()["fault"] == "lost"
     assert spent(turn_context.turns).tokens_out == len("half a thought")
-    assert lost_turns(turn_context.turns, Scripted()) == []
+    assert lost_turns(turn_context.turns, {"scripted": Scripted()}) == []
 
 
 @pytest.mark.system
@@ -478,7 +478,7 @@ def test_numbers_only_grow(turn_context: TurnContext) -> None:
     (turn_context.turns / "notes.txt").touch()
     names = [Path(turn.directory).name for turn in (first, again, turn_context.turn(TurnRole.FIX))]
     assert names == ["0001-propose", "0002-propose", "0003-fix"] and again.prompt == first.prompt
-    assert lost_turns(turn_context.turns, Scripted()) == [], "nothing was started in them"
+    assert lost_turns(turn_context.turns, {"scripted": Scripted()}) == [], "nothing was started in them"
 
 
 # -- confined ----------------------------------------------------------------------------------------------------

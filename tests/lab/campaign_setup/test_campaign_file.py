@@ -53,6 +53,19 @@ def test_pairs_are_laid_over_the_file(place: Path) -> None:
             found("warmup=3", *pairs, **flags)
 
 
+def test_several_agents_and_what_is_said_of_each(place: Path) -> None:
+    models = "agent_model: {codex: gpt-5}\nagent_args: {claude: -v}\nbudget_usd: 20\n"
+    spec = declared(place, f"agent: [claude, codex]\n{models}").agent
+    claude, codex = (spec.of(name) for name in spec.agents)
+    assert (claude.agent, claude.model, claude.extra) == ("claude", "", ("-v",))
+    assert (codex.agent, codex.model, codex.extra, codex.turn_usd) == ("codex", "gpt-5", (), 2.0)
+    assert declared(place, "agent_model: opus\n", agent="claude, codex,claude").agent.of("codex").model == "opus"
+    assert declared(place, "count: 3\n").agent.agents == ()
+    with pytest.raises(UsageError, match="agent_model names 'codx', which is no agent of this campaign") as caught:
+        declared(place, "agent: [claude, codex]\nagent_model: {codx: gpt-5}\n").agent  # noqa: B018 - it is read
+    assert caught.value.hint == "its agents: claude, codex"
+
+
 def test_paths_are_seen_from_where_they_were_written(place: Path) -> None:
     (place / "sub").mkdir()
     (place / "sub" / "campaign.yaml").write_text("blueprint: ../exp.md\nqueue: ideas\nspace: space.yaml\n")

@@ -37,7 +37,7 @@ class Killed:
         lab.act("edit", files={"tests/test_knobs.py": ""}, always=True, **{"if": "Spoil the tests"})
         lab.act("fix", replace={"knobs.py": ("return nought.3", "return 0.5")}, text="a number", always=True)
 
-    def at(self, points: tuple[str, ...], slugs: tuple[str, ...] = BOTH) -> Any:
+    def at(self, points: tuple[str, ...], slugs: tuple[str, ...] = BOTH, *, editors: int = 1) -> Any:
         """Its state at the end, after a death at each point (`name:n`: its n-th passing)."""
         for number, point in enumerate(points):
             name, _, passing = point.partition(":")
@@ -45,7 +45,8 @@ class Killed:
             if number:
                 self.bench.ask("campaign", "resume", "--detach")
             else:
-                self.lab.start(count=1 + len(slugs), max_fixes=1, guard=["true"])
+                keys = {"guard": ["true"], "editors": editors, "parallel": editors}
+                self.lab.start(count=1 + len(slugs), max_fixes=1, **keys)
             self.bench.until(lambda: not self.camp.place.controlled)
             assert self.camp.state().phase != "ended", f"{point} was never reached"
         del self.bench.env["AUTORESEARCH_FAILPOINT"]
@@ -56,13 +57,14 @@ class Killed:
 
     def sound(self, state: Any, slugs: tuple[str, ...]) -> None:
         """What holds however often it was killed."""
-        assert [idea.slug for idea in state.ideas] == ["baseline", *slugs] and state.attempted == 1 + len(slugs)
+        assert {idea.slug for idea in state.ideas} == {"baseline", *slugs} and state.attempted == 1 + len(slugs)
         typo = state.by_slug("typo")
         assert [(row.status, row.failure) for row in typo.rows] == [("crash", "code"), ("keep", "")]
         if "spoilt" in slugs:
             rows = state.by_slug("spoilt").rows
             assert [(row.status, row.failure) for row in rows] == [("crash", "protected_path")]
-        assert state.research.fixes == {2: 1} and not state.research.fixing, "one try, however often it was begun"
+        assert state.research.fixes == {typo.index: 1}, "one try, however often it was begun"
+        assert not state.research.fixing
         names = [line["name"] for line in self.lab.journal("turn")]
         turns = [path.name for path in self.camp.place.turns.iterdir() if (path / "result.json").exists()]
         assert len(names) == len(set(names)) and set(names) == set(turns), "each turn is written down once"
@@ -83,6 +85,10 @@ def killed(lab: Any) -> Killed:
 
 def test_kill_9_while_it_is_asked_and_edits(killed: Killed) -> None:
     killed.at(QUICK)
+
+
+def test_kill_9_while_two_edit(killed: Killed) -> None:
+    killed.at(("research.turned:2", "research.guarding", "research.written:2"), editors=2)
 
 
 def test_kill_9_while_it_mends(killed: Killed) -> None:

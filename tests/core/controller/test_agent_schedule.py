@@ -1,0 +1,246 @@
+"""What coding agents are asked next, beside what is under way: tables of a campaign's records and its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoresearch.core.agents.agent import AgentSpec
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.spec import ProposerSpec, Rules
+from autoresearch.core.controller.actions import AgentJob
+from autoresearch.core.controller.agent_schedule import AgentStatus, fruitless, next_job, unwanted_jobs
+from autoresearch.core.controller.agent_shares import next_agent, shares
+from autoresearch.core.controller.sentences import eta
+
+Make = Callable[..., Any]
+CLAUDE = AgentSpec(agent="claude")
+BOTH = AgentSpec(agent="claude,codex")
+
+
+def proposal(slug: str, **fields: Any) -> Hypothesis:
+    return Hypothesis(slug, "an idea", proposer="agent", token=slug, kind="code", **fields)
+
+
+def turn(made: Any, role: str, name: str, *, agent: str = "claude", seconds: float = 1.0, **fields: Any) -> str:
+    made.note("turn", name=name, role=role, agent=agent, seconds=seconds, **fields)
+    return name
+
+
+def campaign(records: Make, agents: AgentSpec = CLAUDE, *, unedited: int = 0, made: int = 0, **changes: Any) -> Any:
+    """A campaign on four slots with so many proposals; none of its edits was timed yet."""
+    rules = changes.pop("rules", Rules(count=30))
+    found = records(research=agents, proposer=ProposerSpec("agent"), parallel=4, rules=rules, **changes)
+    found.checked()
+    for number in range(unedited + made):
+        hypothesis = proposal(f"idea-{number}")
+        found.note("proposed", hypothesis=hypothesis.to_json(), made=False)
+        if number < made:
+            found.note("made", hypothesis=hypothesis.to_json())
+    return found
+
+
+def paced(made: Any, *, edit_s: float, propose_s: float) -> Any:
+    """With the times of an edit and of a turn for ideas; its runs take five minutes."""
+    turn(made, "propose", "0001-propose", seconds=propose_s)
+    made.note("made", hypothesis=proposal("timed").to_json(), seconds=edit_s)
+    made.note("skipped", hypothesis=proposal("timed").to_json(), reason="a duplicate")
+    return made
+
+
+def begun(made: Any, **status: Any) -> list[str]:
+    """The jobs that are begun one after the other until nothing more is, in words."""
+    jobs: tuple[AgentJob, ...] = status.pop("jobs", ())
+    names: list[str] = []
+    while (job := next_job(made.state(), AgentStatus(jobs, **status), made.clock)) is not None:
+        assert job.name not in [one.name for one in jobs] and len(jobs) < 40, jobs
+        jobs = (*jobs, job)
+        names.append(f"{job.name} ({job.ideas})" if job.proposes else job.name)
+    return names
+
+
+def edits(*numbers: int) -> list[str]:
+    return [f"edit idea-{number}" for number in numbers]
+
+
+def test_as_many_edits_as_slots_are_idle_and_one_turn_for_ideas_beside_them(records: Make) -> None:
+    assert begun(campaign(records)) == ["propose claude (4)"], "there is nothing to edit"
+    assert begun(campaign(records, unedited=3)) == [*edits(0, 1, 2), "propose claude (3)"]
+    assert begun(campaign(records, unedited=6)) == edits(0, 1, 2, 3), "ideas are asked for when they are needed"
+    assert begun(campaign(records, unedited=6, made=2)) == edits(2, 3), "what is edited is as good as a run"
+    busy = campaign(records, unedited=2)
+    for number in range(4):
+        busy.idea(f"live-{number}")
+        busy.start(f"live-{number}")
+    assert begun(busy) == edits(0), "all slots are busy: one idea is edited ahead"
+    busy.idea("next")
+    assert begun(busy) == [], "it is"
+
+
+@pytest.mark.parametrize(
+    ("edit_s", "propose_s", "editors", "asked"),
+    [
+        (30.0, 30.0, 4, []),  # runs take ten times as long
+        (600.0, 60.0, 9, []),  # eight runs begin while an idea is edited: as many are edited ahead as was simulated
+        (600.0, 1200.0, 9, ["propose claude (5)"]),  # sixteen while ideas are thought of, and eleven wait
+    ],
+)
+def test_editors_follow_the_pace_of_edits_and_runs(
+    records: Make, edit_s: float, propose_s: float, editors: int, asked: list[str]
+) -> None:
+    made = paced(campaign(records, unedited=20), edit_s=edit_s, propose_s=propose_s)
+    found = begun(made)
+    assert found[:editors] == edits(*range(editors)) and found[editors:] == asked
+    made.spec = replace(made.spec, research=replace(CLAUDE, editors=2))
+    assert begun(made)[:2] == edits(0, 1) and len(begun(made)) <= 3, "`editors` is a limit"
+
+
+def test_no_more_ideas_than_the_count_allows(records: Make) -> None:
+    assert begun(campaign(records, unedited=5, rules=Rules(count=3))) == edits(0, 1)
+    assert begun(campaign(records, unedited=5, made=1, rules=Rules(count=3))) == edits(1)
+    assert begun(campaign(records, unedited=1, rules=Rules(count=3))) == [*edits(0), "propose claude (3)"]
+    assert begun(campaign(records, made=2, rules=Rules(count=3))) == []
+
+
+def test_a_fix_and_a_guard_go_on_beside_edits(records: Make) -> None:
+    made = campaign(records, unedited=2)
+    made.idea("broken")
+    made.run("broken", None, "crash", failure="import_error")
+    assert begun(made) == ["fix broken", *edits(0, 1), "propose claude (3)"]
+    made.note("fixing", index=2, run="broken-000001")
+    assert begun(made, jobs=(AgentJob(fix=made.state().by_slug("broken"), agent="claude"),))[0] == "edit idea-0"
+
+
+def test_pause_hold_stop_and_a_skipped_idea(records: Make) -> None:
+    made = campaign(records, unedited=3)
+    jobs = (AgentJob(edit=proposal("idea-0"), agent="claude"), AgentJob(edit=proposal("idea-1"), agent="claude"))
+    status = AgentStatus(jobs)
+    made.note("unwanted", slug="idea-1", reason="no")
+    assert unwanted_jobs(made.state(), status) == ["edit idea-1"]
+    assert begun(made, jobs=jobs) == [*edits(2), "propose claude (3)"], "it is not edited again"
+    made.note("hold", on=True)
+    assert begun(made) == [] and unwanted_jobs(made.state(), status) == ["edit idea-1"], "what was begun ends"
+    made.note("approved", slug="idea-2")
+    assert begun(made) == edits(2), "nothing is asked for while ideas wait for a person"
+    made.note("hold", on=False)
+    made.note("state", state="paused", reason="lunch")
+    assert begun(made) == [] and unwanted_jobs(made.state(), status) == ["edit idea-1"]
+    made.note("state", state="running", reason="")
+    made.note("told", how="drain", reason="enough")
+    assert begun(made) == [] and unwanted_jobs(made.state(), status) == ["edit idea-0", "edit idea-1"]
+
+
+def test_money_that_is_promised_counts_as_spent(records: Make) -> None:
+    rules = Rules(count=30, budget_usd=10.0)
+
+    def money(spec: AgentSpec, spent: float, jobs: int = 0) -> list[float | None]:
+        made = campaign(records, spec, unedited=9, rules=rules)
+        turn(made, "propose", "0001-propose", usd=spent)
+        state, found = made.state(), [AgentJob(edit=proposal(f"x-{n}"), agent="claude", usd=2.0) for n in range(jobs)]
+        while (job := next_job(state, AgentStatus(tuple(found)), made.clock)) is not None:
+            found.append(job)
+        return [job.usd for job in found[jobs:]]
+
+    assert money(CLAUDE, 0.5) == [1.0] * 4, "a tenth of the budget is usual"
+    two = replace(CLAUDE, turn_usd=2.0)
+    assert money(two, 3.0) == [2.0] * 3, "a fourth might not be paid for"
+    assert money(two, 9.5) == [0.5], "the last one gets what is left"
+    assert money(two, 5.0, jobs=2) == [], "what is left is promised; what they really cost may leave more"
+    assert money(replace(two, review=True), 3.0) == [2.0], "its review costs as much again"
+    assert money(two, 10.0) == [], "it is spent"
+
+
+def test_tokens_that_jobs_under_way_will_take_count_too(records: Make) -> None:
+    made = campaign(records, unedited=9, rules=Rules(count=30, budget_tokens=1000))
+    turn(made, "propose", "0001-propose", tokens_in=200, tokens_out=100)
+    assert begun(made) == edits(0, 1, 2), "300 each"
+
+
+def test_an_agent_at_its_limit_holds_up_nobody_else(records: Make) -> None:
+    made = campaign(records, BOTH, unedited=4)
+    limited = AgentJob(edit=proposal("idea-0"), agent="claude")
+    at_limit = AgentStatus((limited,), waiting=frozenset({limited.name}))
+    state, jobs = made.state(), []
+    while (job := next_job(state, replace(at_limit, jobs=(limited, *jobs)), made.clock)) is not None:
+        jobs.append(job)
+    assert [job.name for job in jobs] == [*edits(1, 2, 3), "propose codex"]
+    assert {job.agent for job in jobs} == {"codex"}
+    alone = campaign(records, unedited=4)
+    assert begun(alone, jobs=(limited,), waiting=frozenset({limited.name})) == []
+    asking = AgentJob(ideas=3, agent="claude")
+    assert begun(campaign(records, BOTH), jobs=(asking,), waiting=frozenset({asking.name})) == ["propose codex (4)"]
+
+
+def test_fixes_and_edits_go_to_the_agent_that_knows_the_idea(records: Make) -> None:
+    made = campaign(records, BOTH)
+    turns = (turn(made, "propose", "0001-propose", agent="codex"), turn(made, "edit", "0002-edit", agent="codex"))
+    made.idea("broken", proposer="agent", kind="code", turns=turns)
+    made.run("broken", None, "crash", failure="import_error")
+    fix = next_job(made.state(), AgentStatus(), made.clock)
+    assert fix is not None and (fix.name, fix.agent) == ("fix broken", "codex")
+    out = AgentStatus(suspended={"codex": "not logged in"})
+    fix = next_job(made.state(), out, made.clock)
+    assert fix is not None and (fix.name, fix.agent) == ("fix broken", "claude"), "somebody has to"
+    made.note("proposed", hypothesis=proposal("next", turns=("0001-propose",)).to_json(), made=False)
+    edit = next_job(made.state(), AgentStatus((fix,)), made.clock)
+    assert edit is not None and (edit.name, edit.agent) == ("edit next", "codex")
+    assert begun(made, suspended={"codex": "not logged in", "claude": "gone"}) == []
+
+
+def test_the_agent_whose_ideas_come_to_nothing_is_suspended_alone(records: Make) -> None:
+    made = campaign(records, BOTH)
+    for number in range(3):
+        name = turn(made, "propose", f"000{number}-propose", agent="codex")
+        made.note("asked", ideas=1, turns=[name])
+    found = fruitless(made.state(), AgentStatus())
+    assert found is not None and found[0] == "codex" and "codex had no idea that could be tried 3 times" in found[1]
+    assert fruitless(made.state(), AgentStatus(suspended={"codex": found[1]})) is None
+    made.note("proposed", hypothesis=proposal("late", turns=["0000-propose"]).to_json(), made=False)
+    assert fruitless(made.state(), AgentStatus()) is None, "one of them may still come to something"
+    made.note("skipped", hypothesis=proposal("late").to_json(), reason="a duplicate")
+    made.idea("good", proposer="agent", kind="code", turns=["0001-propose"])
+    assert fruitless(made.state(), AgentStatus()) is None, "only the last of them came after the one of a good idea"
+
+
+GAINS: Mapping[str, tuple[list[tuple[str, float, float | None]], float]] = {
+    "nothing is known": ([], 0.5),
+    "as good for the same money": ([("claude", 0.55, 1.0), ("codex", 0.55, 1.0)], 0.5),
+    "as good for half the money": ([("claude", 0.55, 0.5), ("codex", 0.55, 1.0)] * 6, 0.575),
+    "where a cost is unknown, a turn is a turn": ([("claude", 0.55, 0.1), ("codex", 0.55, None)] * 6, 0.5),
+    "one alone finds something": ([("claude", 0.6, 1.0), ("codex", 0.4, 1.0)] * 12, 0.78),
+}
+
+
+@pytest.mark.parametrize(("ideas", "share"), GAINS.values(), ids=GAINS)
+def test_the_share_follows_gain_per_dollar(
+    records: Make, ideas: list[tuple[str, float, float | None]], share: float
+) -> None:
+    made = campaign(records, BOTH)
+    for number, (agent, value, usd) in enumerate(ideas):
+        name = turn(made, "edit", f"{number:04}-edit", agent=agent, usd=usd)
+        made.idea(f"i-{number}", proposer="agent", kind="code", turns=(name,))
+        made.run(f"i-{number}", value, "keep" if value > 0.5 else "discard")
+    found = shares(made.state())
+    assert sum(found.values()) == pytest.approx(1.0) and min(found.values()) >= 0.125
+    assert found["claude"] == pytest.approx(share, abs=0.03)
+
+
+def test_requests_keep_to_the_shares(records: Make) -> None:
+    made = campaign(records, BOTH)
+    for number in range(8):
+        agent = next_agent(made.state(), ("claude", "codex"))
+        made.note("asked", ideas=1, turns=[turn(made, "propose", f"{number:04}-propose", agent=agent)])
+    asked = made.state().research.requested_of
+    assert asked.count("claude") == asked.count("codex") == 4
+    assert next_agent(made.state(), ("codex",)) == "codex"
+
+
+def test_the_time_to_go_counts_turns(records: Make) -> None:
+    made = campaign(records, rules=Rules(count=11))
+    assert eta(made.state()).endswith("to go, the turns of claude not counted")
+    assert "about 37m30s" in eta(paced(made, edit_s=1.0, propose_s=1.0).state()), "3 runs an idea, of 5 min, on 4 slots"
+    slow = paced(campaign(records, rules=Rules(count=11)), edit_s=7200.0, propose_s=60.0)
+    assert "about 2h18m" in eta(slow.state()), "ten edits of two hours each, nine at a time; four turns for ideas"
