@@ -118,8 +118,7 @@ def agent_lines(payload: Mapping[str, Any], state: CampaignState) -> list[str]:
     """What the agent has cost, and what it waits for."""
     from autoresearch.core.campaign.idea_name import idea_name
     from autoresearch.core.controller.agent_schedule import held
-    from autoresearch.core.controller.agent_shares import share_words
-    from autoresearch.core.controller.sentences import doubt_words
+    from autoresearch.core.controller.sentences import doubt_words, share_words
 
     if not payload["agent"]:
         return []

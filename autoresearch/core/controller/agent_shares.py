@@ -14,7 +14,6 @@ from autoresearch.core.campaign.hypothesis import BASELINE
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.tip import effects
 from autoresearch.core.metrics.objective import Direction
-from autoresearch.core.text.numbers import counted
 
 LEAST = 0.25  # of an equal share
 GIVEN = 4  # ideas at the rate of all, before an agent's own count
@@ -42,17 +41,6 @@ def shares(state: CampaignState) -> Mapping[str, float]:
     rates = {agent: (gained[agent] + rate * given) / (cost[agent] + given) if rate else 1.0 for agent in agents}
     least = LEAST / len(agents)
     return {agent: least + (1 - LEAST) * rates[agent] / sum(rates.values()) for agent in agents}
-
-
-def share_words(state: CampaignState) -> list[str]:
-    """`claude: 4 ideas, 1 kept, 61 % of the requests; #2, #3, #5, #8`: one line for each of several agents."""
-    agents, due, lines = state.spec.research.agents, shares(state), list[str]()
-    for agent in agents if len(agents) > 1 else ():
-        had = [idea for idea in state.ideas if state.research.agent_of(idea.hypothesis) == agent]
-        kept = f", {sum(idea.kept for idea in had)} kept" if had else ""
-        names = f"; {', '.join(f'#{idea.index}' for idea in had)}" if had else ""
-        lines.append(f"{agent}: {counted(len(had), 'idea')}{kept}, {due[agent]:.0%} of the requests{names}")
-    return lines
 
 
 def _gains(state: CampaignState) -> Mapping[str, float]:

@@ -12,13 +12,14 @@ from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.campaign.tip import change_by, proof_runs
+from autoresearch.core.controller.agent_shares import shares
 from autoresearch.core.controller.pace import pace_of, turns_s
 from autoresearch.core.run.ending import CHANGED_NOTHING, CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.seeding import DECLARE, Randomness
 from autoresearch.core.statistics.student_t import t_cdf
-from autoresearch.core.text.numbers import number
+from autoresearch.core.text.numbers import counted, number
 
 LEVEL = 0.05
 FEWEST = 6  # runs
@@ -99,6 +100,17 @@ def eta(state: CampaignState) -> str:
         uncounted = "" if pace.edit_s else f", the turns of {state.spec.research.agent} not counted"
     proof = " and a proof" if state.spec.confirm and not state.unseeded else ""
     return f"; about {span(seconds)}{proof} to go{uncounted}" if left else ""
+
+
+def share_words(state: CampaignState) -> list[str]:
+    """`claude: 4 ideas, 1 kept, 61 % of the requests; #2, #3, #5, #8`: one line for each of several agents."""
+    agents, due, lines = state.spec.research.agents, shares(state), list[str]()
+    for agent in agents if len(agents) > 1 else ():
+        had = [idea for idea in state.ideas if state.research.agent_of(idea.hypothesis) == agent]
+        kept = f", {sum(idea.kept for idea in had)} kept" if had else ""
+        names = f"; {', '.join(f'#{idea.index}' for idea in had)}" if had else ""
+        lines.append(f"{agent}: {counted(len(had), 'idea')}{kept}, {due[agent]:.0%} of the requests{names}")
+    return lines
 
 
 def doubt_words(state: CampaignState, idea: Idea) -> str:

@@ -187,7 +187,7 @@ class AgentJobs:
         workspace, began, story = self.workspace, time.monotonic(), list[str]()
         edit = make_edit(workspace, hypothesis, parent.commit, self.turns.ask)
         while edit.failed_guard[1] and edit.fault is None and len(story) < workspace.spec.max_fixes:
-            edit, told = self._mend_guard(state, hypothesis, parent.commit, edit, len(story) + 1)
+            edit, told = self._mend_guard(hypothesis, parent.commit, edit, len(story) + 1)
             story.append(told)
         if workspace.spec.review:
             edit = reviewed(workspace, hypothesis, parent.commit, edit, self.turns.ask)
@@ -219,9 +219,7 @@ class AgentJobs:
         done.messages += [f"{hypothesis.slug}: suspicious: {flag}" for flag in edit.flags]
         return done
 
-    def _mend_guard(
-        self, state: CampaignState, hypothesis: Hypothesis, base: str, edit: Edit, number: int
-    ) -> tuple[Edit, str]:
+    def _mend_guard(self, hypothesis: Hypothesis, base: str, edit: Edit, number: int) -> tuple[Edit, str]:
         """Let the agent mend an edit that a guard command refused: the edit as it is then, and what to tell of it."""
         self.say(f"{hypothesis.slug}: {edit.why.splitlines()[0]}; {self.turns.name} is asked to mend it")
         session = edit.session if self.researcher.traits.resumes else ""

@@ -74,16 +74,16 @@ def test_claude_and_codex_share_the_ideas_and_edit_at_once(
     for one in homes.values():
         lab.camp.bench.env |= one.variables
     lab.camp.bench.env["PATH"] = os.environ["PATH"]
-    requests = iter((WORDS[:2], WORDS[2:]))
 
     def answer(asked: Asked) -> list[Step]:
         if "# Change the code" in asked.text:
             word = next(word for word in WORDS if word in asked.text.rpartition("# Change the code")[2])
             edit = {"path": "knobs.py", "old": "GAIN = 1.0", "new": f"GAIN = 1.{WORDS.index(word)}"}
             return [{"read": "knobs.py"}, {"edit": edit}, {"text": "done"}]
-        titles = next(requests)
+        titles = WORDS[2:] if WORDS[0] in asked.text else WORDS[:2]  # the first two are ideas of the campaign by then
         slugs = {title: f"idea-{WORDS.index(title)}" for title in titles}
-        return [{"json": {"hypotheses": [lab.idea(slugs[one], title=one, parent="baseline") for one in titles]}}]
+        proposed = [lab.idea(slugs[one], title=one, parent="baseline") for one in titles]
+        return [{"json": {"hypotheses": proposed, "findings": []}}]
 
     model_server.answer_with(answer)
     own = {
