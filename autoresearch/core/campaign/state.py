@@ -303,16 +303,14 @@ class CampaignState:
     def _level_below(self, idea: Idea) -> float | None:
         """What an idea would measure if its own edit did nothing; of a merge, if the gains of its parts add."""
         parent, parts = self.by_slug(idea.parent), self._made_of(idea) if idea.hypothesis.merges else []
-        level = self._level(parent) if parent is not None and parent.index < idea.index else None
+        level = None
+        if parent is not None and parent.index < idea.index:
+            never_ran = parent.value is None and bool(parent.hypothesis.merges)
+            level = self.memo(f"level {parent.index}", lambda: self._level_below(parent)) if never_ran else parent.value
         if level is None:
             return self.baseline.value if self.baseline else None
         gains = ((part.value, self._level_below(part)) for part in parts if part is not parent)
         return level + math.fsum(value - below for value, below in gains if value is not None and below is not None)
-
-    def _level(self, idea: Idea) -> float | None:
-        """Its mean, or what is expected of a merge that never ran."""
-        known = idea.value is not None or not idea.hypothesis.merges
-        return idea.value if known else self.memo(f"level {idea.index}", lambda: self._level_below(idea))
 
     @property
     def doubtful(self) -> list[Idea]:
@@ -365,10 +363,7 @@ class CampaignState:
 
     @property
     def base(self) -> Idea | None:
-        """The idea that new ones are built on: the tip, else the best.
-
-        While the guard has not passed the last merge, it is the one before that.
-        """
+        """The idea that new ones are built on: the tip, the merge before it while its guard runs, else the best."""
         if self.tip is None and self.merged is not None:
             passed = [idea for idea in self.ideas if idea.index in self.guarded]
             return passed[-1] if passed else self.best
