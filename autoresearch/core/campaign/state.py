@@ -284,9 +284,8 @@ class CampaignState:
 
     def distrusted(self, idea: Idea) -> str:
         """Why a person must approve an idea before it is built on or claimed; "" if nobody has to, or somebody has."""
-        if not (self.spec.self_reported and idea.edited) or idea.slug in self.research.trusted:
-            return ""
-        return self.memo(f"distrusted {idea.index}", lambda: self._distrusted(idea))
+        asked = self.spec.self_reported and idea.edited and idea.slug not in self.research.trusted
+        return self.memo(f"distrusted {idea.index}", lambda: self._distrusted(idea)) if asked else ""
 
     def _distrusted(self, idea: Idea) -> str:
         rows = (flag for row in idea.rows for flag in row.flags.split("; "))
