@@ -55,7 +55,8 @@ class JobResult:
 class Remembered:
     """What jobs leave to later ones of the same controller, whichever agent does them."""
 
-    sessions: dict[str, tuple[str, str]] = field(default_factory=dict)  # by slug: who edited it, and in which session
+    # By slug: which agent edited it, in which editor's worktrees, and in which session, which is bound to their paths.
+    sessions: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     histories: dict[int, CampaignHistory] = field(default_factory=dict)  # by editor: what it has read
 
 
@@ -210,7 +211,7 @@ class AgentJobs:
             why_unmade=edit.why if edit.unmade else "",
             turns=(*hypothesis.turns, *late, *done.turns),
         )
-        self.remembered.sessions[hypothesis.slug] = self.turns.name, edit.session
+        self.remembered.sessions[hypothesis.slug] = self.turns.name, self.workspace.editor, edit.session
         waited = any(fields.get("fault") in (TurnFault.QUOTA, TurnFault.OUTAGE) for _, fields in lines)
         seconds = 0.0 if waited else round(time.monotonic() - began, 3)
         done.lines.append(("made", {"hypothesis": made.to_json(), "seconds": seconds}))
@@ -248,8 +249,9 @@ class AgentJobs:
             failure = agent_turns.explained(idea, builder)
         except ConflictError as gone:
             return JobResult(fix=Edit(unmade=NotMade.RESEARCHER, why=gone.message), of=idea)
-        editor, session = self.remembered.sessions.get(idea.slug, ("", ""))
-        session = session if self.researcher.traits.resumes and editor == self.turns.name else ""
+        *edited, session = self.remembered.sessions.get(idea.slug, ("", 0, ""))
+        here = self.researcher.traits.resumes and edited == [self.turns.name, self.workspace.editor]
+        session = session if here else ""
         edit = make_fix(self.workspace, idea.hypothesis, idea.commit, failure, self.turns.ask, session)
         state = self.history.state()
         lines = self.turns.take_lines()

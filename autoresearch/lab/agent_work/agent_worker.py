@@ -9,7 +9,6 @@ directories.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 import time
 from collections.abc import Sequence
@@ -108,7 +107,9 @@ class AgentWorker:
         if self._waits is None:
             self._waits = Waits(context.campaign_dir.waiting, context.say)
         busy = {thread.editor for thread in self._threads}
-        editor = next(number for number in itertools.count(1) if number not in busy)
+        editor = next(
+            number for number in (*self._edited_in(agent_job), *range(1, len(busy) + 2)) if number not in busy
+        )
         agent, stop = agent_job.agent or self.spec.agents[0], threading.Event()
         tell = self._waits.told_by(agent_job.name, agent)
         at_work = self._jobs_of(agent).at_work(agent_job, editor, stop, tell)
@@ -116,6 +117,11 @@ class AgentWorker:
         thread = JobThread(agent_job, at_work, editor, stop)
         self._threads.append(thread)
         thread.start()
+
+    def _edited_in(self, agent_job: AgentJob) -> list[int]:
+        """Whose worktrees an idea that is to be mended was edited in: a session goes on there only."""
+        known = self._remembered.sessions if self._remembered and agent_job.fix else {}
+        return [known[agent_job.fix.slug][1]] if agent_job.fix and agent_job.fix.slug in known else []
 
     def stop(self, name: str) -> bool:
         """End the job of this name; False if it was told before."""

@@ -52,6 +52,7 @@ FORMAT = "Pay for the right digits in the wrong order"
 BUG = {"path": "reward.py", "old": "UPDATES = 2", "new": "BATCHES = 8"}
 FIX = {"path": "reward.py", "old": "BATCHES = 8", "new": "UPDATES = 8"}
 WRONG = {"path": "reward.py", "old": "FORMAT = 0.1", "new": "FORMAT = 0.9"}
+STILL_WRONG = {"path": "reward.py", "old": "FORMAT = 0.9", "new": "FORMAT = 0.8"}
 SUMMARY = {
     "headline": "A larger learning rate and more updates helped.",
     "what_helped": ["larger-lr: it was far too low."],
@@ -74,6 +75,8 @@ def answers(lab: Any) -> Callable[[Asked], list[Step]]:
 
     def answer(asked: Asked) -> list[Step]:
         text = asked.text
+        if "# Mend an edit that fails its guard" in text:
+            return [{"read": "reward.py"}, {"edit": STILL_WRONG}, {"text": "I lowered it."}]
         if "# Mend a run that failed" in text:
             return [{"read": "reward.py"}, {"edit": FIX}, {"text": "The name was wrong: it is UPDATES."}]
         if "# Change the code" in text:
@@ -81,7 +84,7 @@ def answers(lab: Any) -> Callable[[Asked], list[Step]]:
             return [{"read": "reward.py"}, {"edit": edit}, {"text": f"I changed {edit['old']}."}]
         if "You are asked to sum up" in text:
             return [{"json": SUMMARY}]
-        return [{"json": {"hypotheses": ideas}}]
+        return [{"json": {"hypotheses": ideas, "findings": []}}]
 
     return answer
 
@@ -113,6 +116,7 @@ def test_a_whole_campaign(
     model_server.answer_with(answers(tiny))
     keys = tiny.keys(
         **{"agent": None, "agent_command": None, "proposer": None, "sandbox": None, "count": 4, "summarise": True},
+        max_fixes=1,
         guard=[f"{sys.executable} -m pytest -q -p no:cacheprovider tests"],
     )
     started = {"agent_command": [agent.program, "acp"]} if name == "acp" else {"agent_program": agent.program}
@@ -131,6 +135,7 @@ def test_a_whole_campaign(
     assert state.attempted == 4 and [row.status for row in state.by_slug("baseline").rows] == ["keep", "keep"], seen
     assert lr and updates and paid, seen
     assert [(row.status, row.failure) for row in lr.rows] == [("keep", "")], seen
+    assert len(updates.rows) == 2, seen
     first, second = updates.rows
     assert (first.status, first.failure, second.status, second.fix_of) == (
         *("crash", "code", "keep"),
@@ -145,18 +150,18 @@ def test_a_whole_campaign(
         return str(camp.bench.git("show", f"{idea.branch}:{path}"))
 
     assert "lr: 0.001" in show(lr, "recipe.yaml") and "UPDATES = 2" in show(lr, "reward.py")
-    assert "UPDATES = 8" in show(updates, "reward.py") and "FORMAT = 0.9" in show(paid, "reward.py")
+    assert "UPDATES = 8" in show(updates, "reward.py") and "FORMAT = 0.8" in show(paid, "reward.py")
     assert updates.branch == first.branch == second.branch and first.commit != second.commit
 
     # the journal, the log of the experiment, the summary
     roles = [turn["role"] for turn in tiny.journal("turn")]
-    assert roles[:1] + sorted(roles[1:-1]) + roles[-1:] == ["propose", "edit", "edit", "fix", "summarise"], seen
+    assert roles[:1] + sorted(roles[1:-1]) + roles[-1:] == ["propose", "edit", "edit", "fix", "fix", "summarise"], seen
     assert not [turn for turn in tiny.journal("turn") if turn.get("fault")], seen
     assert [(line["slug"], line["told"][:16]) for line in tiny.journal("fixed")] == [
-        ("more-updates", "fix 1 of 2 by " + name[:2])
+        ("more-updates", "fix 1 of 1 by " + name[:2])
     ]
     story = Path(second.result_dir, "experiment_log.md").read_text()
-    assert f"fix 1 of 2 by {name}: The name was wrong" in story, story
+    assert f"fix 1 of 1 by {name}: The name was wrong" in story, story
     assert SUMMARY["headline"] in (camp.place.path / "agent_summary.md").read_text(), seen
 
     # and nothing is left
@@ -169,11 +174,14 @@ def test_a_whole_campaign(
     camp.bench.until(lambda: not camp.bench.carriers())
 
 
-SPOTS = "".join(f"{name} = 0.0\n" + "#\n" * 9 for name in "ABCDE") + """
+SPOTS = (
+    "".join(f"{name} = 0.0\n" + "#\n" * 9 for name in "ABCDE")
+    + """
 
 def score(lr):
     return 0.3 + A + B + C + D + E
 """
+)
 GUARDED = "import knobs\n\nassert knobs.D <= 0.5 and knobs.A + knobs.B <= 0.5\n"
 EDITS = {  # of each idea: its title, and what it puts in the place of a line
     "raise-a": ("Raise A a little", "A = 0.0", "A = 0.06"),
@@ -197,7 +205,7 @@ def of_the_edits(lab: Any) -> Callable[[Asked], list[Step]]:
 
     def answer(asked: Asked) -> list[Step]:
         if "# Change the code" not in asked.text:
-            return [{"json": {"hypotheses": ideas}}]
+            return [{"json": {"hypotheses": ideas, "findings": []}}]
         (mine,) = [edit for edit in EDITS.values() if edit[0] in asked.text]
         return [{"read": "knobs.py"}, {"edit": {"path": "knobs.py", "old": mine[1], "new": mine[2]}}, {"text": "Done."}]
 
