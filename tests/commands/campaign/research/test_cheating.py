@@ -74,8 +74,10 @@ def test_none_succeeds_by_a_real_agent(
     world = World.make(tmp_path, confined=True, **keys)
 
     def answers(asked: Asked) -> list[dict[str, Any]]:
+        if "# Mend" in asked.text:
+            return [{"text": "It is as it should be."}]
         if "# Change the code" not in asked.text:
-            return [{"json": {"hypotheses": [act.hypothesis for act in world.acts]}}]
+            return [{"json": {"hypotheses": [act.hypothesis for act in world.acts], "findings": []}}]
         (act,) = [act for act in world.acts if act.title in asked.text]
         return [{"shell": f"{sys.executable} {world.program(act)}"}, {"text": "I have improved it."}]
 
