@@ -121,7 +121,7 @@ class Acp(Adapter):
                     stop = words(event.get("stop"))
                 case "error":
                     heard.error = words(event.get("message"))
-                    heard.fault = TurnFault.LOGIN if event.get("fault") == "login" else None
+                    heard.fault = next((fault for fault in TurnFault if fault == event.get("fault")), None)
         heard.steps = heard.acts + bool(heard.text)
         if heard.session:
             heard.session = f"{heard.session}:{total:.6f}"

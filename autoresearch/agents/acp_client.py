@@ -45,7 +45,7 @@ Message = dict[str, Any]
 
 
 class FailedError(Exception):
-    """The turn is over, for this reason; `fault` names it where the words alone would not."""
+    """The turn is over, for this reason; `fault`, a TurnFault's value, names it where the words alone would not."""
 
     def __init__(self, message: str, fault: str = "") -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ def say(acp: str, **fields: object) -> None:
 
 
 def main() -> int:
-    """Parse, ask, and tell how it ended: 0 if the turn came to its end, 127 if there is no such agent."""
+    """Parse, ask, and tell how it ended: 0 if the turn came to its end."""
     parser = argparse.ArgumentParser(description="one turn of an agent that speaks the Agent Client Protocol")
     parser.add_argument("--writes", action="store_true", help="files below the working directory may be changed")
     parser.add_argument(
@@ -82,7 +82,7 @@ def main() -> int:
             agent.turn(prompt, given.session, given.model)
     except FailedError as failed:
         say("error", message=str(failed), fault=failed.fault)
-        return 127 if failed.fault == "not_installed" else 1
+        return 1
     except Cancelled:
         return 128 + signal.SIGTERM
     return 0
@@ -175,14 +175,15 @@ class _Conversation:
             try:
                 opened = self._call(method, {"sessionId": session, **where})
             except FailedError as failed:
-                raise FailedError(f"session {session} cannot be resumed, session not found: {failed}") from failed
+                fault = failed.fault or "session"
+                raise FailedError(f"session {session} cannot be loaded: {failed}", fault) from failed
             if loads:
                 while self._attend(QUIET_S):
                     pass
                 if not self._replayed:  # Qwen Code answers a name that it does not know with an empty session
-                    raise FailedError(f"session not found: {session}")
+                    raise FailedError(f"{self._program} knows nothing of session {session}", "session")
         else:
-            raise FailedError(f"{self._program} cannot go on with a session, session not found: {session}")
+            raise FailedError(f"{self._program} cannot load a session", "session")
         if loads or resumes:
             say("session", id=self._session)
         return opened

@@ -122,7 +122,7 @@ class AgentOutput:
         return Answer(
             text=self.text[:_MOST_TEXT],
             data=self._data(turn),
-            session="" if fault and _GONE.search(said) else self.session or turn.session,
+            session="" if fault is TurnFault.SESSION else self.session or turn.session,
             usage=Usage(self.usd, self.tokens_in, self.tokens_out, spoken.seconds),
             fault=fault,
             message=one_line(said),
@@ -143,10 +143,10 @@ class AgentOutput:
             tries = spoken.fault is TurnFault.TIMEOUT and (self.error or self.trouble)
             waiting = meaning(said, self.status) if tries else None
             return (waiting if waiting and waiting.passes else spoken.fault), said
-        if self.fault is not None:
-            return self.fault, said
-        if self.error or spoken.returncode != 0:
-            return meaning(said, self.status) or TurnFault.ENDED, said or _exit(spoken.returncode)
+        if self.fault is not None or self.error or spoken.returncode != 0:
+            fault = self.fault or meaning(said, self.status) or TurnFault.ENDED
+            gone = fault is TurnFault.ENDED and turn.session and _GONE.search(said)
+            return TurnFault.SESSION if gone else fault, said or _exit(spoken.returncode)
         worked = turn.role.writes and self.acts > 0  # the diff will tell
         silent = not self.text.strip() and self.data is None and not worked
         return (TurnFault.SILENT, said) if silent else (None, "")

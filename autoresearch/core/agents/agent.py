@@ -45,6 +45,7 @@ class TurnFault(StrEnum):
     TURNS = "turns"  # it used up its turns
     MONEY = "money"  # it used up the turn's budget
     FLOOD = "flood"  # it printed or wrote more than allowed
+    SESSION = "session"  # the session that it was to go on with is gone, or cannot be loaded
     ENDED = "ended"  # it exited with an error, or was killed
     SILENT = "silent"  # it exited with 0 without an answer
     ANSWER = "answer"  # its answer does not have the requested form
@@ -111,6 +112,7 @@ class Turn:
     schema: Mapping[str, Any] | None = None  # of the requested JSON: strict, as `core.agents.proposals` writes it
     session: str = ""  # session to resume; "" starts a new one
     bounds: Bounds = Bounds()
+    alone: str = ""  # the prompt without that session, where `prompt` does not stand alone
 
     @property
     def prompt_file(self) -> PurePath:

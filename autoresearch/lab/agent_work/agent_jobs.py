@@ -89,7 +89,8 @@ class AgentJobs:
         researcher, turn_environment = agent_turns.call(agent_spec, environ, readable=readable)
         hidden = (*turn_environment.hidden, *map(Path, builder.spec.hidden_inputs))
         turn_environment = replace(turn_environment, hidden=hidden, interpreter=builder.spec.interpreter)
-        turns = AgentTurns(agent, researcher, turn_environment, threading.Event(), lambda _: None, lambda: None, clock)
+        stop = threading.Event()
+        turns = AgentTurns(agent, researcher, turn_environment, stop, lambda _: None, lambda: None, clock, say)
 
         def next_turn(role: TurnRole) -> Path:
             return next_directory(campaign_dir.turns, role)
@@ -253,6 +254,7 @@ class AgentJobs:
         here = self.researcher.traits.resumes and edited == [self.turns.name, self.workspace.editor]
         session = session if here else ""
         edit = make_fix(self.workspace, idea.hypothesis, idea.commit, failure, self.turns.ask, session)
+        self.remembered.sessions[idea.slug] = self.turns.name, self.workspace.editor, edit.session
         state = self.history.state()
         lines = self.turns.take_lines()
         late = state.research.late(idea.slug, TurnRole.FIX)

@@ -214,6 +214,7 @@ class AgentTurns:
     tell: Tell
     deadline: Callable[[], float | None]  # of the campaign: a limit is not waited out beyond it
     clock: Callable[[], float]
+    say: Callable[[str], None]
     _lines: list[Line] = field(default_factory=list)  # of turns that are over, and not handed out yet
 
     def take_lines(self) -> list[Line]:
@@ -222,9 +223,14 @@ class AgentTurns:
         return lines
 
     def ask(self, turn: Turn) -> Answer:
-        """Ask the agent, wait out its limits, and remember what it cost."""
+        """Ask the agent, wait out its limits, and remember what it cost; without its session where that is gone."""
         ask = waiting_out_limits(self._ask_once, self.stop, self.tell, deadline=self.deadline(), clock=self.clock)
-        return ask(turn)
+        answer = ask(turn)
+        if answer.fault is not TurnFault.SESSION:
+            return answer
+        why = mask_text(answer.message)[:300]
+        self.say(f"{self.name}: the {turn.role} turn begins a new session, as its own cannot be resumed: {why}")
+        return ask(anew(replace(turn, session="", prompt=turn.alone or turn.prompt)))
 
     def _ask_once(self, turn: Turn) -> Answer:
         answer = run_turn(self.researcher, turn, self.turn_environment, self.stop)

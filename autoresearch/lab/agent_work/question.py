@@ -91,11 +91,11 @@ class TurnContext:
 
         The JSON is given natively, or found in the agent's words. Raises UnansweredError.
         """
-        words, session = prompt, ""
+        words, whole, session = prompt, prompt, ""
         problems: tuple[str, ...] = ()
         for _ in range(tries):
             directory = self.directory(role)
-            turn = Turn(role, words, self.cwd, directory, schema, session=session, bounds=self.bounds)
+            turn = Turn(role, words, self.cwd, directory, schema, session, self.bounds, alone=whole)
             answer = self.ask(turn)
             session = answer.session or session
             if answer.fault not in _ASKED_AGAIN and answer.data is None:
@@ -109,8 +109,8 @@ class TurnContext:
                 problems = (missing,)
             except UnusableError as unusable:
                 problems = unusable.problems
-            remembers = self.resumes and bool(answer.session)
-            words = _what_is_wrong(problems) if remembers else _once_more(prompt, answer, problems)
+            whole = _once_more(prompt, answer, problems)
+            words = _what_is_wrong(problems) if self.resumes and answer.session else whole
         raise UnansweredError(TurnFault.ANSWER, problems[-1])
 
 

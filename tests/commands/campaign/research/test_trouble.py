@@ -80,6 +80,26 @@ def test_a_login_that_runs_out_in_a_fix_takes_no_try(lab: Any) -> None:
     assert [row.status for row in state.by_slug("typo").rows] == ["crash", "keep"] and state.research.fixes == {2: 1}
 
 
+def test_a_session_that_is_gone_takes_no_try(lab: Any) -> None:
+    """A fix and a second question go on with a session; where that is gone, all is said again in a new one."""
+    gone = {"python": "sys.exit(f'No conversation found with session ID: {sys.argv[2]}')"}
+    new, cost = {"python": "assert sys.argv[2] == ''"}, {"cost": {"session": "s-1"}}
+    lab.act("propose", text="Lower the learning rate.", **cost)
+    lab.act("propose", **gone)
+    lab.propose(lab.idea("typo"), **new)
+    lab.act("edit", replace={"knobs.py": ("return 0.3", "return zero.3")}, **cost)
+    lab.act("fix", **gone)
+    lab.act("fix", replace={"knobs.py": ("return zero.3", "return 0.5")}, **new)
+    keys = lab.keys(count=2, max_fixes=1)
+    state = lab.run(**keys | {"agent_command": [*keys["agent_command"], "{session}"]})
+    assert [row.status for row in state.by_slug("typo").rows] == ["crash", "keep"] and state.research.fixes == {2: 1}
+    told = [(turn["role"], turn.get("fault")) for turn in lab.journal("turn")]
+    asked, edited = [("propose", None), ("propose", "session"), ("propose", None)], [("edit", None)]
+    assert told == [*asked, *edited, ("fix", "session"), ("fix", None)]
+    assert "# Your answer so far" in lab.asked(2), "it knows nothing of its first answer"
+    assert "the fix turn begins a new session, as its own cannot be resumed: No conversation found" in lab.camp.said()
+
+
 def test_prose_is_asked_again_twice_and_then_a_failed_turn(lab: Any) -> None:
     lab.act("propose", text="I think the learning rate is too high, you should lower it.", always=True)
     lab.start(count=2)
