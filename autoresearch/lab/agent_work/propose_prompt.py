@@ -20,9 +20,16 @@ from autoresearch.core.diagnosis.families import table
 from autoresearch.core.diagnosis.symptoms import symptoms_of
 from autoresearch.core.metrics.expression import Point
 from autoresearch.lab.agent_work.earlier_section import earlier_section
-from autoresearch.lab.agent_work.landscape import landscape, shown
+from autoresearch.lab.agent_work.landscape import shown
 from autoresearch.lab.agent_work.propose_context import ProposeContext
-from autoresearch.lab.agent_work.propose_ideas import changed, decided_section, ends_of, ideas_section, told_metrics
+from autoresearch.lab.agent_work.propose_ideas import (
+    axis_lines,
+    changed,
+    decided_section,
+    ends_of,
+    ideas_section,
+    told_metrics,
+)
 from autoresearch.lab.agent_work.propose_rule import judged
 from autoresearch.lab.agent_work.question import UNTRUSTED, fenced
 from autoresearch.lab.agent_work.sections import limits, section, within
@@ -88,6 +95,17 @@ def facts(propose_context: ProposeContext) -> list[str]:
         ideas_section(propose_context, SHARES["ideas"], SHARES["diffs"]),
         _landscape(propose_context),
         _failures(propose_context),
+        _metrics(propose_context),
+        _symptoms(propose_context),
+    ]
+
+
+def common_facts(propose_context: ProposeContext) -> list[str]:
+    """Those of the facts whose numbers are of no single idea."""
+    return [
+        _campaign(propose_context),
+        judged(propose_context),
+        _recipe(propose_context),
         _metrics(propose_context),
         _symptoms(propose_context),
     ]
@@ -164,11 +182,8 @@ def _findings(propose_context: ProposeContext) -> str:
 
 
 def _landscape(propose_context: ProposeContext) -> str:
-    lines = []
-    for axis in landscape(propose_context.state, propose_context.baseline):
-        spots = "; ".join(f"{formatting.plain(s.text, 60)} -> {s.mean:.4g} ({s.ideas})" for s in axis.spots)
-        lines.append(f"{formatting.plain(axis.key)}: {spots}")
-    fitted = within(lines, SHARES["landscape"], lambda n: f"... and {n} more keys that were varied")
+    lines = axis_lines(propose_context)
+    fitted = within(lines.values(), SHARES["landscape"], lambda n: f"... and {n} more keys that were varied")
     title = f"Keys that were varied: value -> mean {propose_context.state.spec.objective.metric} (ideas)"
     return section(title, [*fitted, "Other keys differ too."] if fitted else [])
 

@@ -38,6 +38,9 @@ def test_an_edit_becomes_a_patch_that_the_harness_can_commit(yard: Any) -> None:
     assert turn.role is TurnRole.EDIT and turn.bounds == yard.bench.spec.bounds and turn.directory.name == "edit-1"
     for words in ("A larger step learns faster", "accuracy up by 0.02", "`true`", "Do not commit", "blueprint.md"):
         assert words in turn.prompt
+    assert "guarded by the commands above" in turn.prompt
+    yard.with_spec(guard=()).edit(agent)
+    assert "tried in a clean checkout and committed" in yard.asked[-1].prompt and "Guard" not in yard.asked[-1].prompt
 
 
 @pytest.mark.system
