@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -266,3 +267,50 @@ def test_a_campaign_on_the_tip_is_killed_in_a_merge_a_guard_and_a_proof(
     assert len({idea.hypothesis.merges for idea in merges}) == len(merges), "none was made twice"
     assert len(lab.journal("guarded")) == len(merges), "none was guarded twice"
     assert not list(Path(state.spec.trees).glob("*"))
+
+
+def test_a_finding_outlives_a_controller_that_is_killed_while_it_is_told(
+    lab: Any, agent_home: Callable[[str], AgentHome], model_server: ModelServer
+) -> None:
+    """It is asked for again; a sentence with a number of no record is left out, and the rest is told to later turns."""
+    camp, bench, agent = lab.camp, lab.camp.bench, agent_home("claude")
+    asked_for, prompts = list[list[str]](), list[str]()
+    bench.env |= {**agent.variables, "PATH": os.environ["PATH"]}
+    rates = {
+        f"lr-{n}": lab.idea(f"lr-{n}", "config", overrides=[{"key": "lr", "value": f"0.{n}"}]) for n in range(2, 6)
+    }
+
+    def answer(asked: Asked) -> list[Step]:
+        prompts.append(asked.text)
+        due = re.search(r"Findings: one for each of (.+)\. Two or three", asked.text)
+        slugs = due[1].split(", ") if due else []
+        if slugs:
+            asked_for.append(slugs)
+            if len(asked_for) == 1:
+                os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
+                bench.until(lambda: not camp.place.controlled)
+        means = dict(re.findall(r"(?m)^(lr-\d)\b.* \| ([\d.]+) \(1\) \|", asked.text))
+        said = [{"idea": one, "text": f"{one} reached {means[one]}. Another had 0.987."} for one in slugs]
+        new = next(
+            idea for slug, idea in rates.items() if f"\n{slug} " not in asked.text and f"- {slug} " not in asked.text
+        )
+        return [{"json": {"hypotheses": [new], "findings": said}}]
+
+    model_server.answer_with(answer)
+    given = {"agent": None, "agent_command": None, "sandbox": None, "agent_program": str(agent.program)}
+    keys = lab.keys(**given, agent_model=agent.model, count=1 + len(rates), ideas_per_turn=1)
+    camp.start("--proposer", "agent", "--agent", "claude", **keys)
+    camp.until(lambda: asked_for and not camp.place.controlled)
+    assert not lab.journal("finding")
+    bench.ask("campaign", "resume", "--detach")
+    camp.until(lambda: camp.state().phase in ("ended", "paused") and not camp.place.controlled)
+    assert camp.state().attempted == 1 + len(rates), camp.said()
+    assert asked_for[0] == asked_for[1][: len(asked_for[0])], "it is asked again for what was lost"
+    assert [turn.get("fault") for turn in lab.journal("turn") if turn.get("fault")] == ["lost"]
+    told = {line["idea"]: (line["text"], line["wrong"]) for line in lab.journal("finding")}
+    assert len(told) == len(lab.journal("finding")) >= 2, "each is found once"
+    values = {slug: camp.state().by_slug(slug).rows[0].metric_value for slug in told}
+    assert told == {slug: (f"{slug} reached {values[slug]:.4g}.", ["0.987"]) for slug in told}
+    page = (camp.place.path / "findings.md").read_text()
+    assert all(text in page for text, _ in told.values()) and "What was said with 0.987 is left out" in page
+    assert f"- {asked_for[0][0]}: {told[asked_for[0][0]][0]}" in prompts[-1]
