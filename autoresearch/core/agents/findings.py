@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autoresearch.core.agents.quoted_numbers import KnownNumbers, unproven
@@ -77,7 +77,7 @@ def standing_findings(idea_findings: Iterable[IdeaFinding]) -> StandingFindings:
 
 
 def read_findings(
-    data: object, slugs: Collection[str], so_far: StandingFindings, numbers: KnownNumbers, most: int = 2 * MOST_ASKED
+    data: object, slugs: Collection[str], so_far: StandingFindings, numbers: KnownNumbers
 ) -> list[IdeaFinding]:
     """The findings in an agent's answer on ideas with these slugs, and their summary if one was due.
 
@@ -85,7 +85,7 @@ def read_findings(
     """
     listed = data.get("findings") if isinstance(data, Mapping) else None
     read: dict[str, IdeaFinding] = {}
-    for item in listed[:most] if isinstance(listed, list) else ():
+    for item in listed[: 2 * MOST_ASKED] if isinstance(listed, list) else ():
         if not isinstance(item, Mapping):
             continue
         idea, text = item.get("idea"), item.get("text")
@@ -98,7 +98,7 @@ def read_findings(
             covers = (*before, *(one.idea for one in so_far.since))
             checked = _checked(ALL, text, covers, MOST_SUMMARY, numbers)
             if checked.text:  # one of which nothing is left would hide what it sums up
-                read[ALL] = IdeaFinding(ALL, checked.text, checked.wrong, covers)
+                read[ALL] = replace(checked, covers=covers)
     return list(read.values())
 
 

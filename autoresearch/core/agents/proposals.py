@@ -85,7 +85,6 @@ SCHEMA: Mapping[str, Any] = closed({"hypotheses": _list(_HYPOTHESIS, "the best f
 """The schema of the whole answer, {"hypotheses": [...], "findings": [...]}; the second may be missing."""
 
 
-_WHOLE = {**closed({"hypotheses": {"type": "array"}, "findings": {}}), "required": ["hypotheses"]}
 MOST_VALUE = 2000  # characters
 _MOST_BRACKETS = 100
 _MOST_STARTS = 400  # of JSON objects in one text
@@ -220,8 +219,9 @@ class CheckedProposals:
 
 def validate(data: object, known_ideas: KnownIdeas) -> CheckedProposals:
     """Check an answer. An invalid document yields only problems; else each hypothesis is checked separately."""
-    problems = [*_misshapen(data, _WHOLE, "the answer")]
-    listed = data.get("hypotheses") if isinstance(data, Mapping) else None
+    rest = {key: data[key] for key in data if key != "findings"} if isinstance(data, Mapping) else data
+    problems = [*_misshapen(rest, closed({"hypotheses": {"type": "array"}}), "the answer")]
+    listed = rest.get("hypotheses") if isinstance(rest, Mapping) else None
     if not isinstance(listed, list):
         return CheckedProposals(problems=tuple(problems))
     if not listed:
@@ -244,7 +244,7 @@ def validate(data: object, known_ideas: KnownIdeas) -> CheckedProposals:
 
 def _misshapen(value: object, schema: Mapping[str, Any], where: str) -> Iterator[str]:
     """What is not as the schema has it, one sentence each. A setting's value may be of any type (`value_of`)."""
-    match schema.get("type"), value:
+    match schema["type"], value:
         case "object", Mapping():
             known = schema["properties"]
             unknown = [one_line(str(key), 60) for key in value if key not in known][:5]
@@ -253,8 +253,6 @@ def _misshapen(value: object, schema: Mapping[str, Any], where: str) -> Iterator
                 yield f"{where}: lacks {', '.join(missing)}"
             for key in (key for key in known if key in value):
                 yield from _misshapen(value[key], known[key], f"{where}.{key}")
-        case None, _:
-            pass
         case "array", list():
             for number, item in enumerate(value[: MOST + 1] if "items" in schema else ()):
                 yield from _misshapen(item, schema["items"], f"{where}[{number}]")

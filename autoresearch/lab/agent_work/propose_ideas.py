@@ -24,6 +24,7 @@ DIFF_LINES = 40
 MOST_TITLE = 100
 _IN_SD = later(r", [\d.]+ sd of one run")
 MOST_METRICS = 5
+POINTS = 5  # of a curve
 _UNDECIDED = (IdeaStatus.RUNNING, IdeaStatus.PREPARED)
 _FIRST = (IdeaStatus.BASELINE, IdeaStatus.CONFIRMED, IdeaStatus.KEPT, IdeaStatus.IN_TIP, IdeaStatus.DEMOTED)
 
@@ -156,6 +157,11 @@ def told_metrics(propose_context: ProposeContext) -> list[str]:
     return list(found.values())[:MOST_METRICS]
 
 
+def course_of(points: Sequence[Point]) -> str:
+    """`0:0.1, 8:0.2, 16:0.3`: a few points of a curve, by their steps."""
+    return ", ".join(f"{step}:{value:.4g}" for step, value in thinned(points, POINTS))
+
+
 def ends_of(points: Sequence[Point]) -> str:
     """`0.1 -> 0.3`: the first and the last value."""
     return f"{points[0][1]:.3g} -> {points[-1][1]:.3g}"
@@ -175,8 +181,8 @@ def _decided(propose_context: ProposeContext, idea: Idea, series: Curves) -> Ite
     told = told_metrics(propose_context)
     expected = idea.hypothesis.expected
     yield f"- {idea.slug}: expected {formatting.plain(expected, 160)}" if expected else f"- {idea.slug}"
-    if points := thinned(series.get(objective, ()), 5):
-        yield f"  {objective}, step:value: " + ", ".join(f"{step}:{value:.4g}" for step, value in points)
+    if course := course_of(series.get(objective, ())):
+        yield f"  {objective}, step:value: {course}"
     ends = [f"{formatting.plain(key)} {ends_of(series[key])}" for key in told if len(series.get(key, ())) > 1]
     if ends:
         yield f"  first -> last: {'; '.join(ends[:4])}"

@@ -14,17 +14,16 @@ from typing import Any
 from autoresearch.core.agents.agent import Bounds
 from autoresearch.core.agents.findings import ALL, MOST_SUMMARY, standing_findings
 from autoresearch.core.agents.proposals import KINDS, SCHEMA
-from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.diagnosis.families import table
 from autoresearch.core.diagnosis.symptoms import symptoms_of
-from autoresearch.core.metrics.expression import Point
 from autoresearch.lab.agent_work.earlier_section import earlier_section
 from autoresearch.lab.agent_work.landscape import shown
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_ideas import (
     axis_lines,
     changed,
+    course_of,
     decided_section,
     ends_of,
     ideas_section,
@@ -34,7 +33,6 @@ from autoresearch.lab.agent_work.propose_rule import judged
 from autoresearch.lab.agent_work.question import UNTRUSTED, fenced
 from autoresearch.lab.agent_work.sections import limits, section, within
 from autoresearch.lab.campaign_report import formatting
-from autoresearch.lab.campaign_report.curves_and_diffs import thinned
 from autoresearch.lab.render import render
 from autoresearch.runner.masking import mask_text
 
@@ -54,7 +52,6 @@ SHARES = {  # bytes of each section; what a section does not use is not given to
     "waiting": 600,
     "refused": 700,
 }
-POINTS = 5  # of a curve
 
 
 def brief(
@@ -202,7 +199,7 @@ def _failures(propose_context: ProposeContext) -> str:
 def _metrics(propose_context: ProposeContext) -> str:
     """A few points of the objective's curves, the course of other metrics, and which more are recorded."""
     objective, compared = propose_context.state.spec.objective.metric, propose_context.compared
-    lines = [f"{objective}, step:value: {_course(slug, series.get(objective, ()))}" for slug, series in compared]
+    lines = [f"{objective}, step:value: {slug} {course_of(series.get(objective, ()))}" for slug, series in compared]
     told = told_metrics(propose_context)
     for key in told:
         ends = (f"{slug} {ends_of(series[key])}" for slug, series in compared if len(series.get(key, ())) > 1)
@@ -213,10 +210,6 @@ def _metrics(propose_context: ProposeContext) -> str:
         lines.append(f"Also recorded: {', '.join(names)}")
     fitted = within(lines, SHARES["metrics"], lambda n: f"... and {n} more")
     return section("Recorded metrics", fitted)
-
-
-def _course(slug: str, points: Sequence[Point]) -> str:
-    return f"{slug} " + ", ".join(f"{step}:{value:.4g}" for step, value in thinned(points, POINTS))
 
 
 def _symptoms(propose_context: ProposeContext) -> str:
@@ -241,14 +234,10 @@ def _refused(propose_context: ProposeContext) -> str:
 
 
 def _waiting(propose_context: ProposeContext) -> str:
-    lines = [f"- {one.slug} waits: {_change(one)}" for one in propose_context.waiting]
+    lines = [f"- {one.slug} waits: {formatting.plain(changed(one), 200)}" for one in propose_context.waiting]
     live = {idea.slug: idea for idea, _ in propose_context.state.live}
     lines += [f"- {slug} runs now" for slug in live]
     return section("What waits or runs now", within(lines, SHARES["waiting"], lambda n: f"... and {n} more"))
-
-
-def _change(hypothesis: Hypothesis) -> str:
-    return formatting.plain(changed(hypothesis), 200)
 
 
 def _people(propose_context: ProposeContext) -> str:
