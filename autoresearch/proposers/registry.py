@@ -74,13 +74,7 @@ def proposer(name: str, inputs: ProposerInputs) -> Proposer:
         return GridSweep(inputs.space, inputs.baseline)
     if name == "random":
         return RandomSweep(inputs.space, inputs.baseline, inputs.seed)
-    return Tpe(
-        inputs.space,
-        inputs.objective,
-        baseline=inputs.baseline,
-        seed=inputs.seed,
-        parallel=inputs.parallel,
-    )
+    return Tpe(inputs.space, inputs.objective, baseline=inputs.baseline, seed=inputs.seed)
 
 
 def _of_plugin(name: str, made: Proposer) -> Proposer:

@@ -121,8 +121,6 @@ class RandomSweep(Sweep):
 
 REASKS = 8
 """Duplicates in a row before a point is drawn at random instead."""
-START_POINTS = 5
-"""Results before TPE takes over from chance, the baseline's included; Optuna's 10 are half of 24 ideas."""
 
 
 class Tpe(RandomSweep):
@@ -130,19 +128,11 @@ class Tpe(RandomSweep):
 
     name = "tpe"
 
-    def __init__(
-        self,
-        space: Space,
-        objective: Objective,
-        *,
-        baseline: Mapping[str, object],
-        seed: int = 0,
-        parallel: int = 1,
-    ) -> None:
+    def __init__(self, space: Space, objective: Objective, *, baseline: Mapping[str, object], seed: int = 0) -> None:
         """Raises UsageError `bad_space` for a space of one point, EnvironmentUnusable without optuna."""
         super().__init__(space, baseline, seed)
         need_optuna()
-        self._objective, self._parallel = objective, parallel
+        self._objective = objective
 
     def choose(self, number: int, known: Set[str], attempts: Sequence[Attempt]) -> Point | None:
         """Where TPE expects the most; at random where it only repeats itself."""
@@ -158,8 +148,8 @@ class Tpe(RandomSweep):
         study = self.study(attempts)
         for again in range(REASKS):
             seed = random.Random(f"{self.seed}:{number}:{again}").getrandbits(32)
-            liar = self._parallel > 1  # ideas that run at the same time push the next ones away
-            study.sampler = TPESampler(seed=seed, n_startup_trials=START_POINTS, multivariate=True, constant_liar=liar)
+            # what runs at the same time pushes the next idea away, which is the default from Optuna 5 on
+            study.sampler = TPESampler(seed=seed, constant_liar=True)
             trial = study.ask({d.key: _distribution(d) for d in self.space.free})
             params = trial.params
             point = {d.key: _value(d, params[d.key]) if d.key in params else d.grid()[0] for d in self.space.dimensions}

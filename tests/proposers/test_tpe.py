@@ -97,7 +97,7 @@ def test_the_ideas_of_others_are_learnt_from_where_they_are_points(tpe: Any, cam
 
 
 def test_what_it_learns_of_each_status(tpe: Any, campaign: Any) -> None:
-    running, proposer = campaign(None, BASE), tpe(parallel=7)
+    running, proposer = campaign(None, BASE), tpe()
     ideas = running.run(proposer, 7)
     results = [("keep", 0.5), ("discard", 0.25), ("crash", None), ("skipped", None), ("discard", math.nan)]
     results += [("pruned", 0.125), ("", None)]
