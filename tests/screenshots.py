@@ -17,9 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from autoresearch.core.campaign.fold import Fold
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.campaign.state import CampaignState, Fold
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ledger_row import LedgerRow

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from autoresearch.core.campaign.claim import Claim
+from autoresearch.core.campaign.fold import Fold
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.judgement import decision_of
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
-from autoresearch.core.campaign.state import Fold, Idea
+from autoresearch.core.campaign.state import Idea
 from autoresearch.core.controller import confirmation_rounds, scheduler
 from autoresearch.core.controller.actions import Note, RecordVerdict
 from autoresearch.core.controller.next_actions import next_request

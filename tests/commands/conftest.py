@@ -416,8 +416,8 @@ class Crashes:
 
     def view_of(self, spec: bytes) -> Any:
         """The same, while campaign.json is damaged: `spec` is what it held."""
+        from autoresearch.core.campaign.fold import fold
         from autoresearch.core.campaign.spec import CampaignSpec
-        from autoresearch.core.campaign.state import fold
         from autoresearch.records.ledger import Ledger
 
         rows = list(Ledger(self.place.ledger).rows())

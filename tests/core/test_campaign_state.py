@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from autoresearch.core.campaign.claim import ClaimEstimate
+from autoresearch.core.campaign.fold import Fold, fold
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec, ProposerSpec, Rules
-from autoresearch.core.campaign.state import CampaignState, Fold, fold
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import stand
 from autoresearch.core.controller import rules
 from autoresearch.core.metrics.objective import Direction, Objective

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from autoresearch.core.campaign.claim import ClaimEstimate
+from autoresearch.core.campaign.fold import fold
 from autoresearch.core.campaign.shown_value import Basis, ShownValue, shown_value
-from autoresearch.core.campaign.state import fold
 from autoresearch.core.controller.sentences import row_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from tests.core.test_campaign_state import SPEC, idea, row, run

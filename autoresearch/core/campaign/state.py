@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 from autoresearch.core.agents.turns import AGENT, Research
-from autoresearch.core.campaign.claim import CLAIMS, TESTED, ClaimEstimate
+from autoresearch.core.campaign.claim import ClaimEstimate
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
-from autoresearch.core.campaign.trust import distrust
-from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING, COPY, DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
-from autoresearch.core.run.json_record import from_record
+from autoresearch.core.campaign.trust import Doubt, Step, doubts
+from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING, DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import noise
 from autoresearch.core.statistics.noise import Noise, mean, noise_in
@@ -283,43 +282,40 @@ class CampaignState:
         return self.seed_check is not None and self.seed_check.randomness == Randomness.RANDOM
 
     def distrusted(self, idea: Idea) -> str:
-        """Why a person must approve an idea before it is built on or claimed; "" if nobody has to, or somebody has."""
-        asked = self.spec.self_reported and idea.edited and idea.slug not in self.research.trusted
-        return self.memo(f"distrusted {idea.index}", lambda: self._distrusted(idea)) if asked else ""
+        """Why a person must approve an idea before it is built on; "" if nobody has to, or somebody has."""
+        return self._doubt(idea).step
 
-    def _distrusted(self, idea: Idea) -> str:
+    def claim_doubt(self, idea: Idea) -> str:
+        """The same before it is claimed."""
+        return self._doubt(idea).whole
+
+    def _doubt(self, idea: Idea) -> Doubt:
+        if not self.spec.self_reported:
+            return Doubt()
+        steps = map(self._step, sorted(self.ideas, key=lambda one: one.index))
+        return self.memo("doubts", lambda: doubts(self.spec.objective, list(steps))).get(idea.index, Doubt())
+
+    def _step(self, idea: Idea) -> Step:
+        known = (self.by_slug(slug) for slug in (idea.parent, *idea.hypothesis.merges))
+        made_of = tuple(one.index for one in known if one is not None and one.index < idea.index)
         rows = (flag for row in idea.rows for flag in row.flags.split("; "))
         flags = (*idea.hypothesis.flags, *idea.fix_flags, *rows)
-        baseline = self.baseline.values if self.baseline else []
-        found = distrust(self.spec.objective, idea.values, baseline, flags, level=self._level_below(idea))
-        return found or next(filter(None, map(self.distrusted, self._made_of(idea))), "")
-
-    def _made_of(self, idea: Idea) -> list[Idea]:
-        """What it was edited on, and what it is the merge of: all older than it."""
-        known = (self.by_slug(slug) for slug in (idea.parent, *idea.hypothesis.merges))
-        return [one for one in known if one is not None and one.index < idea.index]
-
-    def _level_below(self, idea: Idea) -> float | None:
-        """What an idea would measure if its own edit did nothing; of a merge, if the gains of its parts add."""
-        parent, parts = self.by_slug(idea.parent), self._made_of(idea) if idea.hypothesis.merges else []
-        level = None
-        if parent is not None and parent.index < idea.index:
-            never_ran = parent.value is None and bool(parent.hypothesis.merges)
-            level = self.memo(f"level {parent.index}", lambda: self._level_below(parent)) if never_ran else parent.value
-        if level is None:
-            return self.baseline.value if self.baseline else None
-        gains = ((part.value, self._level_below(part)) for part in parts if part is not parent)
-        return level + math.fsum(value - below for value, below in gains if value is not None and below is not None)
+        approved, merge = idea.slug in self.research.trusted, bool(idea.hypothesis.merges)
+        return Step(idea.index, made_of, merge, idea.edited, approved, idea.values, flags)
 
     @property
     def doubtful(self) -> list[Idea]:
-        """The ideas that wait for a person's approval: kept ones, and those that run once and seem to gain."""
+        """The ideas that wait for a person's approval: kept ones, and those that run once and seem to gain.
 
-        def gains(idea: Idea) -> bool:
-            value, below = idea.value, self._level_below(idea) if self.runs_once(idea) else None
-            return None not in (value, below) and self.spec.objective.better(value or 0.0, below or 0.0)
+        Of those that only may not be claimed, the best one.
+        """
 
-        return self.memo("doubtful", lambda: [i for i in self.ideas if (i.kept or gains(i)) and self.distrusted(i)])
+        def waits(idea: Idea) -> bool:
+            if idea is self.best:
+                return bool(self.claim_doubt(idea))
+            return (idea.kept or (self.runs_once(idea) and self._doubt(idea).gains)) and bool(self.distrusted(idea))
+
+        return self.memo("doubtful", lambda: [idea for idea in self.ideas if waits(idea)])
 
     @property
     def best(self) -> Idea | None:
@@ -437,164 +433,3 @@ def marked(ideas: Sequence[Idea], claims: Mapping[int, str]) -> frozenset[int]:
         return False
 
     return frozenset(idea.index for idea in ideas if lost(idea))
-
-
-def fold(
-    campaign_spec: CampaignSpec,
-    journal: Iterable[Mapping[str, Any]],
-    rows: Iterable[LedgerRow],
-    verdicts: Iterable[Mapping[str, Any]] = (),
-) -> CampaignState:
-    """The state of a campaign; its files are the only state."""
-    return Fold(campaign_spec).add(journal, rows, verdicts)
-
-
-class Fold:
-    """Keeps a state up to date; it always equals the `fold` of all lines added so far."""
-
-    def __init__(self, campaign_spec: CampaignSpec) -> None:
-        self.state = CampaignState(campaign_spec)
-        self._ideas: dict[int, Idea] = {}
-        self._owners: dict[str, tuple[Idea, IdeaRun]] = {}  # by run ID
-        self._loose: list[LedgerRow] = []  # rows of ideas that the journal does not contain (yet)
-        self._early: list[Mapping[str, Any]] = []  # verdicts on such ideas
-
-    def add(
-        self,
-        journal: Iterable[Mapping[str, Any]] = (),
-        rows: Iterable[LedgerRow] = (),
-        verdicts: Iterable[Mapping[str, Any]] = (),
-    ) -> CampaignState:
-        """Add lines of each file; returns the one state, modified in place."""
-        for line in journal:
-            try:
-                self._take(line)
-            except (KeyError, TypeError, ValueError, AttributeError):  # edited by hand, or written by a newer version
-                self.state.damaged.append(int(line.get("seq") or 0))
-        new_rows, new_verdicts = [*self._loose, *rows], [*self._early, *verdicts]
-        self._loose = [row for row in new_rows if not self._attach(row)]
-        self._early = [verdict for verdict in new_verdicts if not self._judge(verdict)]
-        self.state.changed()
-        return self.state
-
-    def _attach(self, row: LedgerRow) -> bool:
-        """Assign a row to its idea by the journal; False if the journal does not know its run (yet).
-
-        The ledger is not trusted for this: a person or an unsandboxed agent may have edited it.
-        """
-        owner = self._owners.get(row.run_id)
-        idea = owner[0] if owner else None if row.run_id else self._ideas.get(row.index)
-        if idea is None:
-            return False
-        if not (row.run_id and row.run_id in idea.done):
-            idea.rows.append(row)
-            if row.failure in BREACHES and idea.hypothesis.merges:
-                self._break_up(idea)
-            if any(flag.startswith(COPY) for flag in row.flags.split("; ")):
-                idea.copies.add(row.run_id)
-            idea.changed()
-        return True
-
-    def _break_up(self, merge: Idea) -> None:
-        """Have another merge made, without the weakest of these edits."""
-        state, slugs = self.state, merge.hypothesis.merges
-        state.broken_merges.add(frozenset(one.index for one in state.ideas if one.slug in slugs))
-        if state.made_tip.index == merge.index:
-            state.made_tip = MadeTip()
-
-    def _judge(self, verdict: Mapping[str, Any]) -> bool:
-        idea, do = self._ideas.get(int(verdict.get("index") or 0)), verdict.get("do")
-        if idea is None:
-            return False
-        if do in CLAIMS and not (do == "undecided" and idea.confirmed in TESTED):
-            # a later round that could not decide takes nothing back
-            idea.confirmed, idea.caveat = str(do), str(verdict.get("caveat", ""))
-            idea.claim = ClaimEstimate.of_verdict(verdict)
-        elif do == "smoke":
-            idea.smoke.add(str(verdict.get("run", "")))
-        elif do == "marked":
-            idea.marked = str(verdict.get("of", ""))
-        idea.changed()
-        return True
-
-    def _take(self, line: Mapping[str, Any]) -> None:
-        state = self.state
-        match line.get("do"):
-            case "drafted":
-                state.draft = from_record(Idea, line)
-            case "idea":
-                state.draft, idea = None, from_record(Idea, line)
-                parent = next((other for other in state.ideas if other.slug == idea.parent), None)
-                idea.parent_index = parent.index if parent else 0
-                below = [other for other in state.ideas if other is parent or other.slug in idea.hypothesis.merges]
-                idea.edited = idea.hypothesis.kind not in ("", "config") or any(other.edited for other in below)
-                if idea.index not in self._ideas:
-                    self._ideas[idea.index] = idea
-                    state.ideas.append(idea)
-            case "skipped":
-                state.draft = None
-                state.skipped.append((Hypothesis.from_json(line["hypothesis"]), str(line.get("reason", ""))))
-            case "prepared" if known := self._ideas.get(line["index"]):
-                run = from_record(IdeaRun, line)
-                known.runs.append(run)
-                self._owners[run.run] = known, run
-                known.changed()
-            case "reused" if known := self._ideas.get(line["index"]):
-                state.reuse_asked = True
-                for run in (from_record(IdeaRun, one) for one in line["runs"]):
-                    known.runs.append(run)
-                    self._owners[run.run] = known, run
-                known.changed()
-            case "seed_check" if state.baseline:
-                state.seed_check = from_record(SeedCheck, line)
-                state.baseline.copies = set(line["copies"]) if line["seen"] else set()
-                state.baseline.changed()
-            case "fixed" if known := self._ideas.get(line["index"]):
-                known.commit, known.repaired, known.edited = str(line["commit"]), len(known.runs), True
-                known.fix_flags += tuple(str(flag) for flag in line.get("flags", ()))
-                known.changed()
-            case "started" if owner := self._owners.get(str(line.get("run"))):
-                owner[1].started = True
-            case "guarded" if not line["passed"] and (merge := self._ideas.get(line["index"])):
-                self._break_up(merge)
-            case "withdrawn" if owner := self._owners.pop(str(line.get("run")), None):
-                owner[0].runs.remove(owner[1])
-                owner[0].changed()
-            case _:
-                _steer(state, line)
-        state.research.take(line)
-        state.timeline.append(line)
-
-
-def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:
-    """Apply a line that concerns the whole campaign."""
-    match line.get("do"):
-        case "rules":
-            state.spec = state.spec.with_rules(line)
-        case "state":
-            state.phase, state.reason = CampaignPhase(line["state"]), str(line.get("reason", ""))
-            if state.phase is CampaignPhase.ENDED:
-                state.earlier_rounds = len(state.rounds)
-        case "fault":
-            state.fault = float(line.get("t") or 0.0), str(line["reason"])
-        case "queue":
-            state.queue_faults = [str(fault) for fault in line["faults"]]
-        case "request":
-            state.requests = int(line["upto"])
-        case "confirming":
-            sizes = line.get("sizes") or [line["each"]]  # before there were looks
-            state.rounds.append(Round(line["round"], tuple(line["candidates"]), tuple(sizes)))
-        case "cut_round":
-            state.rounds[-1] = state.rounds[-1].cut_at(line["size"])
-        case "confirmed_round":
-            state.settled_rounds.add(int(line["round"]))
-        case "told":
-            state.stop_mode = str(line["how"])
-        case "again":
-            state.again += 1
-        case "tip":
-            state.made_tip = from_record(MadeTip, line)
-        case "guarded" if line["passed"]:
-            state.guarded.add(int(line["index"]))
-        case "unwanted":
-            state.unwanted.add(str(line["slug"]))

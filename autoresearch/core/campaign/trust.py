@@ -1,8 +1,14 @@
-"""Trust: why a person has to approve what an agent's edit has reached, where the edited code measures itself."""
+"""Trust: why a person has to approve what an agent's edit has reached, where the edited code measures itself.
+
+How far is too far is asked twice. Nothing is built on an idea that is far better than what it was edited on: honest
+training seldom gains so much by one edit. Many smaller edits may lead as far, and the search goes on; but their result
+is not claimed before a person has looked, as none of them was looked at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from autoresearch.core.agents.suspicion import SETS_OBJECTIVE
 from autoresearch.core.metrics.objective import Objective
@@ -14,31 +20,73 @@ FAR = 10.0
 """Standard deviations of the baseline's runs; a gain of more is rarely one of training."""
 
 
-def distrust(
-    objective: Objective,
-    values: Sequence[float],
-    baseline: Sequence[float],
-    flags: Iterable[str],
-    *,
-    level: float | None,
-) -> str:
-    """What makes the result doubtful, as a clause; "" if nothing does. `flags`: of its edits and its rows.
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What trust asks of an idea: what it was made of, and what its runs showed."""
+
+    index: int
+    made_of: tuple[int, ...]  # what it was edited on, then what it is the merge of; all older
+    merge: bool
+    edited: bool  # it trains code that an agent wrote
+    approved: bool  # by a person
+    values: Sequence[float]
+    flags: tuple[str, ...] = ()  # of its edits and its rows
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why a person must approve an idea, as clauses; "" where nobody has to."""
+
+    step: str = ""  # before anything is built on it
+    whole: str = ""  # before it is claimed
+    gains: bool = False  # whether it is better than what it was edited on
+
+
+def doubts(objective: Objective, steps: Sequence[Step]) -> dict[int, Doubt]:
+    """The doubt about each edited idea that nobody approved, by its index. Steps: the baseline, then oldest first."""
+    baseline = steps[0].values if steps else ()
+    start = mean(baseline) if baseline else 0.0
+    found = dict[int, Doubt]()
+    below, shown, approved = dict[int, float](), dict[int, float](), dict[int, float]()
+    for step in steps:
+        parent, *parts = step.made_of or (0,)
+        level = shown.get(parent, start)  # what it would measure if its own edit did nothing
+        if step.merge:  # ... or if the gains of its parts add
+            level += sum(shown[part] - below[part] for part in parts if part != parent)
+        value = mean(step.values) if step.values else level
+        checked = start
+        for one in step.made_of:
+            checked = approved[one] if objective.better(approved[one], checked) else checked
+        below[step.index], shown[step.index] = level, value
+        approved[step.index] = value if step.approved else checked
+        if step.edited and not step.approved:
+            own = distrust(objective, step, baseline, level)
+            doubt = own or next((found[one].step for one in step.made_of if one in found and found[one].step), "")
+            whole = doubt or _too_far(objective, step.values, baseline, checked, "what a person approved")
+            found[step.index] = Doubt(doubt, whole, bool(step.values) and objective.better(value, level))
+    return found
+
+
+def distrust(objective: Objective, step: Step, baseline: Sequence[float], level: float) -> str:
+    """What makes a result doubtful by itself, as a clause; "" if nothing does.
 
     `level`: what it would measure if its own edit did nothing, which may be far above the baseline.
     """
-    told = list(flags)
-    for flag in told:
+    for flag in step.flags:
         if SETS_OBJECTIVE in flag or flag.startswith(FLAT):
             return flag
+    values = step.values
+    if len(values) > 1 and min(values) == max(values) and noise_of([baseline]).sd:
+        return f"all its {len(values)} runs are equal ({values[0]:.4g}), and those of the baseline are not"
+    return _too_far(objective, values, baseline, level, "what it was edited on")
+
+
+def _too_far(objective: Objective, values: Sequence[float], baseline: Sequence[float], level: float, words: str) -> str:
+    """That runs are far better than that level, or than the baseline where this is the better one; else ""."""
     sd = noise_of([baseline]).sd
     if not sd or not values:
         return ""
-    if len(values) > 1 and min(values) == max(values):
-        return f"all its {len(values)} runs are equal ({values[0]:.4g}), and those of the baseline are not"
-    ours, start = mean(values), mean(baseline)
-    best = start if level is None or objective.better(start, level) else level
-    far = abs(ours - best) / sd
-    if objective.better(ours, best) and far > FAR:
-        than = "the baseline" if best == start else "what it was edited on"
-        return f"it is {far:.0f} standard deviations better than {than}"
-    return ""
+    start, ours = mean(baseline), mean(values)
+    best, than = (level, words) if objective.better(level, start) else (start, "the baseline")
+    far = abs(ours - best) / sd if objective.better(ours, best) else 0.0
+    return f"it is {far:.0f} standard deviations better than {than}" if far > FAR else ""

@@ -116,7 +116,7 @@ def share_words(state: CampaignState) -> list[str]:
 def doubt_words(state: CampaignState, idea: Idea) -> str:
     """Why an idea waits for a person, and the command that lets it pass."""
     approve = f"autoresearch campaign approve {idea.slug} --campaign {state.spec.name}"
-    return f"{idea.name} waits for a person: {state.distrusted(idea)}; if it is right, {approve}"
+    return f"{idea.name} waits for a person: {state.claim_doubt(idea)}; if it is right, {approve}"
 
 
 def drift_words(state: CampaignState) -> str:

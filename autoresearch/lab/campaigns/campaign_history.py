@@ -14,7 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign.state import CampaignState, Fold
+from autoresearch.core.campaign.fold import Fold
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.records import campaign_records, evidence, lines
 from autoresearch.records.campaign_records import CampaignDir

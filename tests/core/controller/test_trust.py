@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.trust import distrust
+from autoresearch.core.campaign.trust import Step, doubts
 from autoresearch.core.controller.confirmation_rounds import plan_round
 from autoresearch.core.controller.next_actions import answer
 from autoresearch.core.metrics.objective import Direction, Objective
@@ -30,15 +30,19 @@ BASE = [0.60, 0.61, 0.59, 0.60]  # sd 0.0082
     ],
 )
 def test_what_is_doubtful(values: list[float], flags: tuple[str, ...], why: str) -> None:
-    found = distrust(UP, values, BASE, flags, level=None)
-    assert found.startswith(why) and bool(found) is bool(why)
-    assert distrust(DOWN, [-v for v in values], [-v for v in BASE], flags, level=None)[:9] == found[:9]
+    def found(objective: Objective, sign: int, baseline: list[float]) -> str:
+        first = Step(1, (), False, False, False, [sign * value for value in baseline])
+        edit = Step(2, (1,), False, True, False, [sign * value for value in values], flags)
+        return doubts(objective, [first, edit])[2].step
+
+    assert found(UP, 1, BASE).startswith(why) and bool(found(UP, 1, BASE)) is bool(why)
+    assert found(DOWN, -1, BASE)[:9] == found(UP, 1, BASE)[:9]
     if not flags:
-        assert not distrust(UP, values, [0.6, 0.6, 0.6], (), level=None), "the baseline does not vary"
+        assert not found(UP, 1, [0.6, 0.6, 0.6]), "the baseline does not vary"
 
 
-def test_how_far_it_is_depends_on_what_it_was_edited_on(records: Callable[..., Any]) -> None:
-    """Honest steps of 8 sd each: two on the baseline, one on the merge of both, which never ran; and one of 20."""
+def tip_of_steps(records: Callable[..., Any]) -> Any:
+    """Steps of 8 sd each: two on the baseline, one on the merge of both, which never ran; and one of 20."""
     made = records(empty=True, self_reported=True, search="tip")
     made.idea("baseline")
     for value in BASE:
@@ -50,10 +54,34 @@ def test_how_far_it_is_depends_on_what_it_was_edited_on(records: Callable[..., A
         made.idea(slug, kind="code", parent=parent, merges=merges, proposer="campaign" if merges else "agent")
         if value is not None:
             made.run(slug, value, "discard")
-    state = made.state()
+    return made
+
+
+def test_how_far_it_is_depends_on_what_it_was_edited_on(records: Callable[..., Any]) -> None:
+    state = tip_of_steps(records).state()
     doubted = {idea.slug: why for idea in state.ideas if (why := state.distrusted(idea))}
     assert doubted == {"far": "it is 21 standard deviations better than what it was edited on"}
     assert [idea.slug for idea in state.doubtful] == ["far"], "it runs once, and waits for a person all the same"
+
+
+def test_small_steps_are_built_on_but_their_sum_is_not_claimed_before_a_person_looked(
+    records: Callable[..., Any],
+) -> None:
+    made = tip_of_steps(records)
+    for n in range(4):
+        made.run("whole", 0.79 + n / 1000, "keep", standing="keep")
+    state = made.state()
+    whole = state.by_slug("whole")
+    assert state.best is whole and not state.distrusted(whole) and whole in state.doubtful
+    planned, why = plan_round(state)
+    assert planned is None and "waits for a person: it is 23 standard deviations better than the baseline; " in why
+    made.apply(answer(state, {"do": "approve", "slug": "c"}, []))
+    state = made.state()
+    assert not state.claim_doubt(state.best), "c was looked at with what it was edited on: 23 of them"
+    made.journal[:] = [line for line in made.journal if line["do"] != "trusted"]
+    made.apply(answer(state, {"do": "approve", "slug": "whole"}, []))
+    planned, _ = plan_round(made.state())
+    assert planned is not None and not made.state().claim_doubt(made.state().best)
 
 
 def test_a_doubtful_idea_is_no_parent_and_not_confirmed_until_a_person_approves_it(records: Callable[..., Any]) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from autoresearch.core.campaign.fold import fold
 from autoresearch.core.campaign.judgement import decision_of, incumbent, noise_without, pending, usual_sd
-from autoresearch.core.campaign.state import CampaignState, fold
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller import rules
 from autoresearch.core.statistics.noise import noise_of, survivors
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory

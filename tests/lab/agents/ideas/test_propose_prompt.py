@@ -11,8 +11,9 @@ import pytest
 
 from autoresearch.core.agents.agent import Bounds
 from autoresearch.core.agents.proposals import EXTRA
+from autoresearch.core.campaign.fold import fold
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.core.campaign.state import CampaignState, fold
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.tip import sd_of_run
 from autoresearch.core.diagnosis.symptoms import SymptomEvidence
 from autoresearch.core.metrics.objective import Objective
