@@ -14,7 +14,7 @@ from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
-from autoresearch.core.campaign.trust import Doubt, Step, doubts
+from autoresearch.core.campaign.trust import Doubt, MeasuredIdea, doubts
 from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING, DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import noise
@@ -292,16 +292,20 @@ class CampaignState:
     def _doubt(self, idea: Idea) -> Doubt:
         if not self.spec.self_reported:
             return Doubt()
-        steps = map(self._step, sorted(self.ideas, key=lambda one: one.index))
-        return self.memo("doubts", lambda: doubts(self.spec.objective, list(steps))).get(idea.index, Doubt())
 
-    def _step(self, idea: Idea) -> Step:
+        def known() -> dict[int, Doubt]:
+            oldest_first = sorted(self.ideas, key=lambda one: one.index)
+            return doubts(self.spec.objective, [self._measured(one) for one in oldest_first])
+
+        return self.memo("doubts", known).get(idea.index, Doubt())
+
+    def _measured(self, idea: Idea) -> MeasuredIdea:
         known = (self.by_slug(slug) for slug in (idea.parent, *idea.hypothesis.merges))
         made_of = tuple(one.index for one in known if one is not None and one.index < idea.index)
         rows = (flag for row in idea.rows for flag in row.flags.split("; "))
         flags = (*idea.hypothesis.flags, *idea.fix_flags, *rows)
         approved, merge = idea.slug in self.research.trusted, bool(idea.hypothesis.merges)
-        return Step(idea.index, made_of, merge, idea.edited, approved, idea.values, flags)
+        return MeasuredIdea(idea.index, made_of, merge, idea.edited, approved, idea.values, flags)
 
     @property
     def doubtful(self) -> list[Idea]:

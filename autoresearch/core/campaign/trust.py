@@ -21,7 +21,7 @@ FAR = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MeasuredIdea:
     """What trust asks of an idea: what it was made of, and what its runs showed."""
 
     index: int
@@ -42,40 +42,38 @@ class Doubt:
     gains: bool = False  # whether it is better than what it was edited on
 
 
-def doubts(objective: Objective, steps: Sequence[Step]) -> dict[int, Doubt]:
-    """The doubt about each edited idea that nobody approved, by its index. Steps: the baseline, then oldest first."""
-    baseline = steps[0].values if steps else ()
+def doubts(objective: Objective, measured_ideas: Sequence[MeasuredIdea]) -> dict[int, Doubt]:
+    """The doubt about each edited idea that nobody approved, by its index. The baseline is first, then the oldest."""
+    baseline = measured_ideas[0].values if measured_ideas else ()
     start = mean(baseline) if baseline else 0.0
     found = dict[int, Doubt]()
     below, shown, approved = dict[int, float](), dict[int, float](), dict[int, float]()
-    for step in steps:
-        parent, *parts = step.made_of or (0,)
+    for one in measured_ideas:
+        parent, *parts = one.made_of or (0,)
         level = shown.get(parent, start)  # what it would measure if its own edit did nothing
-        if step.merge:  # ... or if the gains of its parts add
+        if one.merge:  # ... or if the gains of its parts add
             level += sum(shown[part] - below[part] for part in parts if part != parent)
-        value = mean(step.values) if step.values else level
+        value = mean(one.values) if one.values else level
         checked = start
-        for one in step.made_of:
-            checked = approved[one] if objective.better(approved[one], checked) else checked
-        below[step.index], shown[step.index] = level, value
-        approved[step.index] = value if step.approved else checked
-        if step.edited and not step.approved:
-            own = distrust(objective, step, baseline, level)
-            doubt = own or next((found[one].step for one in step.made_of if one in found and found[one].step), "")
-            whole = doubt or _too_far(objective, step.values, baseline, checked, "what a person approved")
-            found[step.index] = Doubt(doubt, whole, bool(step.values) and objective.better(value, level))
+        for other in one.made_of:
+            checked = approved[other] if objective.better(approved[other], checked) else checked
+        below[one.index], shown[one.index] = level, value
+        approved[one.index] = value if one.approved else checked
+        if one.edited and not one.approved:
+            step = _alone(objective, one.values, one.flags, baseline, level)
+            step = step or next((found[n].step for n in one.made_of if n in found and found[n].step), "")
+            whole = step or _too_far(objective, one.values, baseline, checked, "what a person approved")
+            found[one.index] = Doubt(step, whole, bool(one.values) and objective.better(value, level))
     return found
 
 
-def distrust(objective: Objective, step: Step, baseline: Sequence[float], level: float) -> str:
-    """What makes a result doubtful by itself, as a clause; "" if nothing does.
-
-    `level`: what it would measure if its own edit did nothing, which may be far above the baseline.
-    """
-    for flag in step.flags:
+def _alone(
+    objective: Objective, values: Sequence[float], flags: Sequence[str], baseline: Sequence[float], level: float
+) -> str:
+    """What makes a result doubtful, whatever it is made of, as a clause; "" if nothing does."""
+    for flag in flags:
         if SETS_OBJECTIVE in flag or flag.startswith(FLAT):
             return flag
-    values = step.values
     if len(values) > 1 and min(values) == max(values) and noise_of([baseline]).sd:
         return f"all its {len(values)} runs are equal ({values[0]:.4g}), and those of the baseline are not"
     return _too_far(objective, values, baseline, level, "what it was edited on")

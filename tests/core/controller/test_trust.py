@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.trust import Step, doubts
+from autoresearch.core.campaign.trust import MeasuredIdea, doubts
 from autoresearch.core.controller.confirmation_rounds import plan_round
 from autoresearch.core.controller.next_actions import answer
 from autoresearch.core.metrics.objective import Direction, Objective
@@ -31,8 +31,8 @@ BASE = [0.60, 0.61, 0.59, 0.60]  # sd 0.0082
 )
 def test_what_is_doubtful(values: list[float], flags: tuple[str, ...], why: str) -> None:
     def found(objective: Objective, sign: int, baseline: list[float]) -> str:
-        first = Step(1, (), False, False, False, [sign * value for value in baseline])
-        edit = Step(2, (1,), False, True, False, [sign * value for value in values], flags)
+        first = MeasuredIdea(1, (), False, False, False, [sign * value for value in baseline])
+        edit = MeasuredIdea(2, (1,), False, True, False, [sign * value for value in values], flags)
         return doubts(objective, [first, edit])[2].step
 
     assert found(UP, 1, BASE).startswith(why) and bool(found(UP, 1, BASE)) is bool(why)
