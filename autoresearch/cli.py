@@ -207,13 +207,13 @@ def _run(argv: list[str]) -> int:
         _refuse_meant(argv)
         argv = _started(argv)
         typed.command = " ".join(_known(argv))
-        _refuse_gone_options(argv, typed.command)
+        _refuse_gone_options(typed.ours, typed.command)
         code = _plain(argv)
         if code is None:
             code = _app(argv)(argv, standalone_mode=False, prog_name="autoresearch")
         sys.stdout.flush()
     except AutoresearchError as error:
-        return _fail(argv, error)
+        return _fail(error)
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # noqa: BLE001 - the front door: nothing else may catch everything
@@ -239,11 +239,11 @@ def _refuse_former(argv: Sequence[str]) -> None:
             raise UsageError(f"there is no command `{former}` any more", hint=hint, code="no_such_command")
 
 
-def _refuse_gone_options(argv: Sequence[str], command: str) -> None:
+def _refuse_gone_options(words: Sequence[str], command: str) -> None:
     """UsageError that says what does it now, for an option that a command had."""
     from autoresearch.errors import UsageError
 
-    for word in argv[: argv.index("--")] if "--" in argv else argv:
+    for word in words:
         option = word.partition("=")[0]
         if hint := OPTIONS_GONE.get(f"{command} {option}"):
             raise UsageError(f"`{command}` has no option {option} any more", hint=hint)
@@ -358,12 +358,12 @@ def _load(function: str) -> Callable[..., Any]:
     return with_json(getattr(importlib.import_module(f"autoresearch.commands.{module}"), name))
 
 
-def _fail(argv: Sequence[str], error: Any) -> int:
+def _fail(error: Any) -> int:
     from autoresearch.commands.output import print_error, typed
     from autoresearch.runner.debug_log import note
 
     note("%s", error.message, traceback=error)
-    typed.as_json = "--json" in argv
+    typed.as_json = "--json" in typed.ours
     print_error(error)
     return int(error.exit_code)
 
@@ -383,7 +383,7 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
     if wording is not None:
         meant = re.match(r"No such command '(\S+)'\. Did you mean '([\w-]+)'\?", text := str(wording()))
         words = [meant[2] if word == meant[1] else word for word in argv] if meant else [*_known(argv), "--help"]
-        return _fail(argv, UsageError(text, fix=f"autoresearch {shlex.join(words)}"))
+        return _fail(UsageError(text, fix=f"autoresearch {shlex.join(words)}"))
     if type(error).__name__ == "Abort":
         return 130
     if isinstance(error, OSError) and (error.filename is not None or error.errno == errno.ENOSPC):
@@ -392,7 +392,7 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
         code = "disk_full" if error.errno == errno.ENOSPC else "os_error"
         where = f"{error.filename}: " if error.filename is not None else ""
         hint = _DENIED.get(error.errno or 0, "")
-        return _fail(argv, EnvironmentUnusable(f"{where}{error.strerror}", hint=hint, code=code))
+        return _fail(EnvironmentUnusable(f"{where}{error.strerror}", hint=hint, code=code))
     note("internal error", traceback=error)
     saved = save_traceback(error)
-    return _fail(argv, AutoresearchError(f"internal error: {type(error).__name__}: {error}", hint=saved))
+    return _fail(AutoresearchError(f"internal error: {type(error).__name__}: {error}", hint=saved))

@@ -72,7 +72,7 @@ class Acp(Adapter):
         super().__init__(chosen)
         if not chosen.template and not chosen.program:
             hint = "give the command that makes it speak ACP, such as `agent_command: [opencode, acp]`"
-            raise UsageError("the agent `acp` needs a command", hint=hint, code="bad_template")
+            raise UsageError("`agent: acp` needs `agent_command`", hint=hint, code="bad_template")
         heard = [PurePath(word).name for word in (self.program(), *chosen.template)]
         known = (one for name in heard for one in _KNOWN if one.name in name)
         self._inner = next(known, Adapter)(chosen)

@@ -29,10 +29,10 @@ class CommandAgent(Adapter):
         """Raises UsageError (`bad_template`) for an empty template, an unknown placeholder, or a lone brace."""
         super().__init__(chosen)
         if not chosen.template:
-            hint = "give its command line, such as: my-agent --ask {prompt_file}"
-            raise UsageError("the agent `command` needs a template", hint=hint, code="bad_template")
+            hint = "give its command line, such as `agent_command: [my-agent, --ask, '{prompt_file}']`"
+            raise UsageError("`agent: command` needs `agent_command`", hint=hint, code="bad_template")
         if _placeholders(chosen.template[0]):
-            raise UsageError("the agent's template must begin with the program itself", code="bad_template")
+            raise UsageError("`agent_command` must begin with the program itself", code="bad_template")
         used = {name for word in chosen.template for name in _placeholders(word)}
         self.traits = Traits(resumes="session" in used, asks_only="role" in used, money=True, web=True)
 
@@ -69,8 +69,8 @@ def _placeholders(word: str) -> list[str]:
     try:
         found = [(name, spec, how) for _, name, spec, how in string.Formatter().parse(word) if name is not None]
     except ValueError as error:
-        raise UsageError(f"the agent's template {word!r}: {error}", hint=hint, code="bad_template") from None
+        raise UsageError(f"`agent_command`: {word!r}: {error}", hint=hint, code="bad_template") from None
     for name, spec, how in found:
         if name not in PLACEHOLDERS or spec or how:
-            raise UsageError(f"the agent's template knows no {{{name}}}", hint=hint, code="bad_template")
+            raise UsageError(f"`agent_command` knows no {{{name}}}", hint=hint, code="bad_template")
     return [name for name, _, _ in found]

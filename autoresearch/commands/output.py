@@ -53,9 +53,20 @@ class TypedLine:
         """Another one."""
         self.words, self.command, self.as_json = list(words), command, False
 
+    @property
+    def ours(self) -> list[str]:
+        """The words before `--`; those behind it are of another program, whatever they look like."""
+        return self.words[: self.words.index("--")] if "--" in self.words else self.words
+
+    @property
+    def behind(self) -> list[str]:
+        """The words behind `--`."""
+        return self.words[len(self.ours) + 1 :]
+
     def again(self, *more: str, without: Sequence[str] = ("--json", "--dry-run")) -> str:
-        """The line to type, with other words."""
-        return shlex.join(["autoresearch", *(word for word in self.words if word not in without), *more])
+        """The line to type, with other words of ours."""
+        ours = [*(word for word in self.ours if word not in without), *more]
+        return shlex.join(["autoresearch", *ours, *self.words[len(self.ours) :]])
 
 
 typed = TypedLine([])
@@ -193,16 +204,16 @@ def interruption_reported() -> Iterator[None]:
 def for_program(line: str) -> str:
     """A line to type, as somebody types it who reads JSON: with `--json`, and detached, unless this command itself
     waited for what it started."""
-    words = line.split(" ")
+    before, dashes, after = line.partition(" -- ") if "--" in shlex.split(line) else (line, "", "")
+    words = before.split(" ")
     known = {"--json", "--format", "--help", "--serve"} & set(words)
     if words[0] != "autoresearch" or known or words[1:2] in (["attach"], ["mcp"]):
         return line
-    own = typed.words
+    own = typed.ours
     planned = "--dry-run" in own or (own[:1] == ["campaign"] and not {"--yes", "resume"} & set(own))
     waited = _starts(own) and "--detach" not in own and not planned
     more = " --detach --json" if _starts(words[1:]) and "--detach" not in words and not waited else " --json"
-    before, dashes, after = line.partition(" -- ")
-    return f"{before}{more}{dashes}{after}" if dashes and "--" in shlex.split(line) else line + more
+    return f"{before}{more}{dashes}{after}"
 
 
 def _starts(words: Sequence[str]) -> bool:

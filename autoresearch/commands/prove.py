@@ -88,10 +88,15 @@ def _sides(words: list[str], against: str) -> tuple[Side, Side, Path | None]:
     from autoresearch.lab.campaign_setup.training_programs import training_command
     from autoresearch.lab.resolve.resolve_blueprint import read_blueprint
 
-    line = output.typed.words
-    behind = len(line) - line.index("--") - 1 if "--" in line else 0
-    revisions, command = words[: len(words) - behind], words[len(words) - behind :]
+    command = output.typed.behind
+    revisions = words[: len(words) - len(command)]
     if not revisions and not against:
+        if len(command) > 2 and " " in command[0]:
+            raise UsageError(
+                f"two commands are compared, each as one word, and `{command[2]}` follows them",
+                hint="options of `prove` stand before `--`",
+                fix=shlex.join(["autoresearch", *output.typed.ours, *command[2:], "--", *command[:2]]),
+            )
         if len(command) != 2:
             raise UsageError("what is to be compared? name two revisions, or two commands as one word each", fix=_USAGE)
         return Side(command[1]), Side(command[0]), None

@@ -192,9 +192,11 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
         *(["remark", str(finding)] for finding in resolved_run.findings),
     ]
     # the line that was typed, without what made it a plan: with its target and its limits, from any directory
-    named = blueprint in output.typed.words
-    dropped = ("--dry-run", "--json", *(("--",) if named else ()))  # a whole path needs no `--` before it
-    words = [spec.blueprint if word == blueprint else word for word in output.typed.words if word not in dropped]
+    line = output.typed.again()
+    if blueprint in output.typed.words:
+        dropped = ("--dry-run", "--json", "--")  # a whole path needs no `--` before it
+        words = [spec.blueprint if word == blueprint else word for word in output.typed.words if word not in dropped]
+        line = shlex.join(["autoresearch", *words])
     payload = {
         "run": None,
         "state": "planned",
@@ -233,7 +235,7 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
         "files": [spec.result_dir, spec.run_dir, spec.ledger],
         "notes": spec.notes,
         "findings": [str(finding) for finding in resolved_run.findings],
-        "next": [shlex.join(["autoresearch", *words])],
+        "next": [line],
     }
     head = f"nothing was changed; this would {'be refused' if refusals else 'run'}:"
     table = TableRows([row for row in rows if row[1]])

@@ -222,7 +222,7 @@ def test_an_agent_that_is_known_has_its_own_homes_and_keys(command: str, ask) ->
 
 
 def test_it_needs_a_command_and_reads_any_output(ask) -> None:
-    with pytest.raises(UsageError, match="needs a command"):
+    with pytest.raises(UsageError, match="needs `agent_command`"):
         researcher("acp", Chosen())
     agent = researcher("acp", Chosen(template=("mine",)))
     assert not agent.traits.money and agent.homes({"HOME": "/h"}) == ()

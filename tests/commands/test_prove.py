@@ -133,6 +133,7 @@ def test_after_a_crash_of_the_controller_the_same_line_goes_on(project: Any) -> 
         ((), "what is to be compared?"),
         (("--budget", "soon", "mine", "HEAD"), "--budget: 'soon' is not a duration"),
         (("--", "python train.py"), "what is to be compared?"),
+        (("--", "python train.py", "python a.py", "--json"), "as one word, and `--json` follows them"),
         (("HEAD",), "HEAD is compared with nothing"),
         (("HEAD", "mine", "--", "python", "train.py"), "HEAD and mine have the same code"),
         (("nobody", "mine"), "nobody is no commit"),

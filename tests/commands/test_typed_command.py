@@ -38,9 +38,10 @@ def project(bench: Any) -> Path:
 
 def test_a_command_runs_as_it_stands_and_its_blueprint_says_the_same(bench: Any) -> None:
     repo = project(bench)
-    line = ("--dry-run", "--json", "--first-step-timeout", "5m", "--", "python", "train.py", "--lr", "0.3")
+    line = ("--dry-run", "--json", "--first-step-timeout", "5m", "--", "python", "train.py", "--lr", "0.3", "--json")
     plan = json.loads(bench.here("run", *line)[1])
-    assert plan["next"] == ["autoresearch run --first-step-timeout 5m --detach --json -- python train.py --lr 0.3"]
+    typed_again = "autoresearch run --first-step-timeout 5m --detach --json -- python train.py --lr 0.3 --json"
+    assert plan["next"] == [typed_again], "the command's own words stay with it"
     done, said = typed(bench, "python", "train.py", "--lr", "0.3")
     assert (done["ending"], done["verdict"], done["metrics"]["val_acc"]) == ("finished", "keep", 0.33)
     path = repo / "reports/auto_research/typed/train-lr-0-3.md"
@@ -51,7 +52,7 @@ def test_a_command_runs_as_it_stands_and_its_blueprint_says_the_same(bench: Any)
     assert again["run"] != done["run"] and "2 hours" in path.read_text(), "what somebody edited is kept"
     other, _ = typed(bench, "python train.py --lr 0.3 | cat")
     assert other["metrics"]["val_acc"] == 0.33 and other["blueprint"] != done["blueprint"]
-    assert len(list(path.parent.iterdir())) == 2
+    assert len(list(path.parent.iterdir())) == 3, "one for each line"
 
 
 def test_from_a_directory_below_and_outside_of_git(bench: Any, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from autoresearch.core.campaign.claim import TESTED, ClaimEstimate
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.judgement import resolution_of, search_mean, search_values, usual_sd
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
+from autoresearch.core.run.ending import BREACHES
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import collapsed, mean
 from autoresearch.core.text.numbers import number
@@ -119,7 +120,10 @@ def runs_words(idea: Idea, *, fresh: bool = False, collapses: int = 0) -> str:
         words.append(f"{collapses} of them collapsed")
     elif collapses:
         words.append(f"{collapses} of {_runs(len(rows))} collapsed")
-    if n and (without := len(rows) - known):
+    broke = sum(row.failure in BREACHES for row in rows)
+    if n and broke:
+        words.append(f"{broke} of {_runs(len(rows))} failed a constraint")
+    if n and (without := len(rows) - known - broke):
         words.append(f"{without} of {_runs(len(rows))} {'has' if without == 1 else 'have'} no metric")
     apart = idea.smoke | (set() if fresh else {run.run for run in idea.runs if run.why == "confirm"})
     if lost := sum(idea.excused(row) and row.run_id not in apart for row in idea.rows):

@@ -203,8 +203,16 @@ _OF_ROWS = [name for name, kind in vars(Idea).items() if isinstance(kind, cached
 
 def measured(row: LedgerRow) -> float | None:
     """The finite metric of a run that ended as intended; None for a crash, a timeout, or a run that was stopped."""
-    value = row.metric_value
-    return value if not row.uncounted and value is not None and math.isfinite(value) else None
+    return None if row.uncounted else _finite(row.metric_value)
+
+
+def as_measured(row: LedgerRow) -> float | None:
+    """The same, but also that of a run whose metric counts nowhere because it failed a constraint."""
+    return _finite(row.metric_value) if row.failure in BREACHES else measured(row)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.judgement import resolution_of, rule_of
 from autoresearch.core.campaign.shown_value import shown_value
-from autoresearch.core.campaign.state import CampaignState, Idea, measured
+from autoresearch.core.campaign.state import CampaignState, Idea, as_measured, measured
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.campaign.tip import change_by, proof_runs
 from autoresearch.core.controller.agent_shares import shares
 from autoresearch.core.controller.pace import pace_of, turns_s
-from autoresearch.core.run.ending import CHANGED_NOTHING, CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
+from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING, CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.seeding import DECLARE, Randomness
@@ -36,9 +36,10 @@ def row_line(state: CampaignState, idea: Idea, run: str, *, beside_best: bool = 
     if row is None:
         return f"{where}{idea.name}: no row"
     metric = measured(row)
-    value = "no metric" if metric is None else f"{row.metric_name} {number(metric)}"
+    known = as_measured(row)
+    value = "no metric" if known is None else f"{row.metric_name} {number(known)}"
     noise = "" if row.metric_noise is None else f" (noise {row.metric_noise:.2g})"
-    failure = f" [{row.failure}]" if row.failure else ""
+    failure = f" [{_breach_reason(row) or row.failure}]" if row.failure else ""
     best = state.best if beside_best else None
     shown = shown_value(state, best) if best else None
     top = ""
@@ -58,8 +59,11 @@ def row_line(state: CampaignState, idea: Idea, run: str, *, beside_best: bool = 
 def breach_words(row: LedgerRow) -> str:
     """`its run 2 broke a constraint: memory_gb is 41.2, and the constraint is memory_gb <= 40`."""
     broke = "broke a constraint" if row.failure == CONSTRAINT_BROKEN else "does not show whether it kept a constraint"
-    why = row.description.rpartition("[")[2].removesuffix("]")
-    return f"its run {row.replicate or 1} {broke}: {why}"
+    return f"its run {row.replicate or 1} {broke}: {_breach_reason(row)}"
+
+
+def _breach_reason(row: LedgerRow) -> str:
+    return row.description.rpartition("[")[2].removesuffix("]") if row.failure in BREACHES else ""
 
 
 def baseline_breach(state: CampaignState, since: float = 0.0) -> str:

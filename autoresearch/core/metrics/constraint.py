@@ -20,7 +20,8 @@ _SIGNS: Mapping[str, Callable[[float, float], bool]] = {
     "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
 }  # fmt: skip
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_TEXT = re.compile(rf"\s*(?P<metric>\S.*?)\s*(?P<sign><=|>=|<|>)\s*(?P<bound>{_NUMBER})\s*\Z")
+_METRIC = r"""(?=\S)(?:"[^"]*"|[^<>"])+?"""
+_TEXT = re.compile(rf"\s*(?P<metric>{_METRIC})\s*(?P<sign><=|>=|<|>)\s*(?P<bound>{_NUMBER})\s*\Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from autoresearch.runner.basics import failpoint
 
 def merge_tip(context: CampaignContext) -> None:
     """Make the tip what it should be now, and record it."""
-    state = context.state
+    state, before = context.state, context.state.made_tip
     asked = good_edits(state)
     by_index = {idea.index: idea for idea in state.ideas}
     commit, merged = merge(context.builder, state, [by_index[index] for index in asked])
@@ -39,7 +39,8 @@ def merge_tip(context: CampaignContext) -> None:
         failpoint("campaign.conceived")
         context.note("idea", **idea_commit.as_line(found))
     context.note("tip", good_edits=list(asked), index=found.index if found else 0, left=left)
-    context.say(_merge_words(found, merged, [by_index[index] for index in left]))
+    if ((index := found.index if found else 0), *left) != (before.index, *before.left):
+        context.say(_merge_words(index, merged, [by_index[index] for index in left]))
 
 
 def merge(builder: CommitBuilder, state: CampaignState, ideas: Sequence[Idea]) -> tuple[str, list[Idea]]:
@@ -95,15 +96,18 @@ def _same(state: CampaignState, merged: Sequence[Idea]) -> Idea | None:
 
 
 def _hypothesis(state: CampaignState, merged: Sequence[Idea]) -> Hypothesis:
-    numbers = [f"#{idea.index}" for idea in merged]
-    names = " and ".join(filter(None, (", ".join(numbers[:-1]), numbers[-1])))
     slug = first_free("tip", {idea.slug for idea in state.ideas}.__contains__)
     slugs = tuple(idea.slug for idea in merged)
-    return Hypothesis(slug, f"The tip of {names}", parent=BASELINE, proposer="campaign", merges=slugs)
+    return Hypothesis(slug, f"The tip of {_numbers(merged)}", parent=BASELINE, proposer="campaign", merges=slugs)
 
 
-def _merge_words(tip: Idea | None, merged: Sequence[Idea], left: Sequence[Idea]) -> str:
-    if tip is None:
-        return "new ideas are edited on the best one: no edit that was tried seems good enough for the tip"
-    apart = f"; {', '.join(one.name for one in left)} would conflict with it" if left else ""
-    return f"new ideas are edited on {tip.name}{apart}"
+def _numbers(merged: Sequence[Idea]) -> str:
+    numbers = [f"#{idea.index}" for idea in merged]
+    return " and ".join(filter(None, (", ".join(numbers[:-1]), numbers[-1])))
+
+
+def _merge_words(index: int, merged: Sequence[Idea], left: Sequence[Idea]) -> str:
+    apart = f"; what does not fit: {', '.join(one.name for one in left)}" if left else ""
+    if not index:
+        return f"there is no tip, so new ideas are edited on the best one{apart}"
+    return f"the tip, on which new ideas are edited, is now #{index}, the merge of {_numbers(merged)}{apart}"

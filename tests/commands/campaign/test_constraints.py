@@ -43,6 +43,8 @@ def test_what_breaks_a_constraint_is_not_kept(toxic: Any) -> None:
     assert "[val/toxicity is 0.4, and the constraint is val/toxicity < 0.1]" in row.description
     assert mute.rows[0].failure == "constraint_unread"
     assert "val/toxicity was not logged, so val/toxicity < 0.1 may be broken" in mute.rows[0].description
+    (told,) = (line for line in toxic.said().splitlines() if f"{gamed.name}, run 1: " in line)
+    assert f"crash, task_pass_rate@1 {row.metric_value:.4g} [val/toxicity is 0.4, and" in told
     assert state.best is honest and honest.status == Verdict.KEEP
     told = toxic.bench.ask("explain", row.run_id)
     assert (told["failure"], told["failure_line"]) == (
@@ -82,11 +84,12 @@ def test_the_plan_says_them_and_what_no_run_logged(toxic: Any) -> None:
     file = toxic.file(count=2, queue=queue)
     given = bench.ask("campaign", file, "--dry-run", "--set", "constraints=memory_gb <= 40")
     assert given["plan"]["constraints"].startswith("memory_gb <= 40 (memory_gb: the peak of a run's GPUs, or of its")
-    bad = bench.ask("campaign", file, "--dry-run", "--set", "constraints=memory_gb = 40", check=2)
-    assert bad["error"]["message"] == (
-        "flag --set: constraints: 'memory_gb = 40' is no constraint: write it like 'memory_gb <= 40' or "
-        "'val/toxicity < 0.1'"
-    )
+    for text in ("memory_gb = 40", "0 < memory_gb < 40"):
+        bad = bench.ask("campaign", file, "--dry-run", "--set", f"constraints={text}", check=2)
+        assert bad["error"]["message"] == (
+            f"flag --set: constraints: '{text}' is no constraint: write it like 'memory_gb <= 40' or "
+            "'val/toxicity < 0.1'"
+        )
     notes.write_text(notes.read_text().replace("val/toxicty < 0.1", "val/toxicity < 0.1"))
     kept = bench.ask("run", "exp.md")
     assert (kept["verdict"], kept["failure"]) == ("keep", None)

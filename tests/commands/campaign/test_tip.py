@@ -75,7 +75,9 @@ def test_edits_of_one_place_do_not_fit_and_what_makes_it_worse_leaves(camp: Any)
     state = camp.run(queue=queue, count=5, baseline=4, search="tip", confirm=False)
     assert {*state.best.hypothesis.merges} == {"a", "nearer"}
     assert {*state.made_tip.left} == {state.by_slug("other").index, state.by_slug("near").index}
-    assert "would conflict with it" in camp.said()
+    tips = [line for line in camp.said().splitlines() if "the tip, on which new ideas are edited, is now #" in line]
+    assert "; what does not fit: #" in tips[-1]
+    assert len(tips) == len({line.partition(" ")[2] for line in tips}), "a tip that stays as it is is said once"
 
 
 @pytest.mark.parametrize("search", ["chain", "tip"])
