@@ -56,7 +56,7 @@ def status(
         *agent_lines(payload, state),
         *map(_running_line, payload["running"]),
         *(f"queue: {fault}" for fault in state.queue_faults[:5]),
-        *([f"also running: {', '.join(others)}"] if others else []),
+        *([f"also under way: {', '.join(others)}"] if others else []),
         *(f"then: {words}" for words in payload["then"]),
         f"disk: {disk.words}",
         f"ledger: {output.near(payload['ledger'])}",

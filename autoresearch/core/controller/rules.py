@@ -64,7 +64,7 @@ def reason_to_pause(state: CampaignState, now: float) -> str:
     baseline = state.baseline
     if baseline is None or not scheduler.baseline_failed(state):
         return ""
-    return without_metric(state, baseline, "the baseline")
+    return baseline_breach(state) or without_metric(state, baseline, "the baseline")
 
 
 def exit_code_of(state: CampaignState) -> int:

@@ -80,6 +80,8 @@ def baseline_breach(state: CampaignState, since: float = 0.0) -> str:
 
 def without_metric(state: CampaignState, idea: Idea, name: str) -> str:
     """`no run of the baseline printed loss: crashed (oom); see LOG`: how its runs ended, and the last one's log."""
+    if idea.breach is not None:
+        return breach_words(idea.breach)
     endings = sorted({f"{row.ending}{f' ({row.failure})' if row.failure else ''}" for row in idea.rows})
     log = idea.rows[-1].log_path if idea.rows else "its log"
     why = f"{', '.join(endings) or 'it never ran'}; see {log}"
