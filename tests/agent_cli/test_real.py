@@ -82,13 +82,13 @@ class Real:
 def real(agent_home: Callable[[str], AgentHome], agent_repo: Path, tmp_path: Path) -> Callable[..., Real]:
     """`real("codex")`; without its own sandbox, which does not work everywhere, unless `sandbox=True`."""
 
-    def make(name: str, *, sandbox: bool = False) -> Real:
+    def make(name: str, *, sandbox: bool = False, web: bool = False) -> Real:
         home = agent_home(name.partition(" ")[0])
         if name in ACP:
             template = (home.program, *ACP[name])
             chosen = Chosen(model=home.model, template=template, outside=not sandbox)
             return Real(researcher("acp", chosen), agent_repo, tmp_path / "turn")
-        chosen = Chosen(program=home.program, model=home.model, outside=not sandbox)
+        chosen = Chosen(program=home.program, model=home.model, outside=not sandbox, web=web)
         return Real(researcher(name, chosen), agent_repo, tmp_path / "turn")
 
     return make
@@ -152,6 +152,24 @@ def test_asked_it_changes_nothing(name: str, real: Callable[..., Real], model_se
     agent = real(name, sandbox=True)
     agent.ask(TurnRole.PROPOSE, "Set lr to 2 in train.py")
     assert (agent.repo / "train.py").read_text() == "lr = 1\nsteps = 10\n"
+
+
+WEB = ("WebSearch", "WebFetch", "web_search", "google_web_search", "web_fetch", "webfetch", "websearch")
+
+
+@pytest.mark.parametrize("name", NAMES[:-1])
+def test_the_web_is_offered_for_ideas_where_it_was_asked_for(
+    name: str, real: Callable[..., Real], model_server: ModelServer
+) -> None:
+    offered = {}
+    for role, web in ((TurnRole.PROPOSE, False), (TurnRole.EDIT, True), (TurnRole.PROPOSE, True)):
+        before = len(model_server.asked)
+        real(name, web=web).ask(role, "Think of it")
+        tools = [json.loads(request.body or b"{}").get("tools") for request in model_server.asked[before:]]
+        assert any(tools), "other tools are offered in each of them"
+        offered[role, web] = [tool for tool in WEB if f'"{tool}"' in json.dumps(tools)]
+    assert not offered[TurnRole.PROPOSE, False] and not offered[TurnRole.EDIT, True], offered
+    assert offered[TurnRole.PROPOSE, True], offered
 
 
 @pytest.mark.parametrize("name", ("claude", "codex", "qwen", *ACP))
