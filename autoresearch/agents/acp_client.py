@@ -160,7 +160,7 @@ class _Conversation:
         ended = self._call("session/prompt", {"sessionId": self._session, "prompt": content})
         self._flush()
         _tell_usage(_inner(ended, "usage") or _inner(ended, "_meta", "quota", "token_count"))
-        say("end", stop=str(ended.get("stopReason")))
+        say("end", stop=str(ended.get("stopReason") or "no reason given"))
 
     def _open(self, session: str, can: Message) -> Message:
         """A session, new or loaded; its modes and models. Its id is told where it can be loaded later."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -150,7 +151,7 @@ ENDS: dict[str, tuple[dict[str, Any], TurnFault, str]] = {
     "no more requests": ({"end": {"stopReason": "max_turn_requests"}}, TurnFault.TURNS, "it used up its requests"),
     "refused": ({"end": {"stopReason": "refusal"}}, TurnFault.ENDED, "its model refused to go on"),
     "silent": ({}, TurnFault.SILENT, ""),
-    "no result": ({"end": [1]}, TurnFault.ENDED, "it stopped early (None)"),
+    "no result": ({"end": [1]}, TurnFault.ENDED, "it stopped early (no reason given)"),
 }
 
 
@@ -171,6 +172,14 @@ def test_a_program_that_speaks_something_else_or_is_not_there(play: Play) -> Non
         talker = play(TurnRole.PROPOSE, {}, template=("sh", "-c", f"echo Welcome; {wait}exit 0"))
         assert talker.fault is TurnFault.ENDED and talker.message.endswith("it said: Welcome")
     assert play(TurnRole.EDIT, {}, template=("no-such-agent", "acp")).fault is TurnFault.NOT_INSTALLED
+
+
+@pytest.mark.system
+def test_a_program_that_says_nothing_is_not_waited_for_all_the_turn() -> None:
+    quick = "import sys; from autoresearch.agents import acp_client as it; it.HANDSHAKE_S = 0.2; sys.exit(it.main())"
+    argv = [sys.executable, "-c", quick, "sleep", "1000"]
+    done = subprocess.run(argv, input="do it", capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "does it speak ACP on stdin? It said nothing." in json.loads(done.stdout)["message"]
 
 
 @pytest.mark.system

@@ -88,6 +88,27 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     assert "Only these kinds: code, prompt." in text and "Only these kinds" not in brief(matter, 2)
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"confirm": True}, "At the end what was kept is put to the proof by fresh runs."),
+        ({"confirm": False}, "Nothing is confirmed at the end."),
+        ({"retests": 0}, "Each idea runs once. It is kept if a t-test shows"),
+        (
+            {"search": "tip"},
+            "is kept if a t-test shows that it is better than the idea to beat. No other code idea is kept.",
+        ),
+        ({"constraints": ("memory_gb <= 40",)}, "counts as crashed, however good, unless memory_gb <= 40."),
+        ({"self_reported": True}, "how it is computed and logged is not to be changed."),
+        ({"self_reported": False}, "the evaluation measures after a run, with code that no idea can change."),
+    ],
+)
+def test_the_rule_is_that_of_this_campaign(
+    changes: dict[str, Any], words: str, campaign: Callable[..., Any], matter_of: Build
+) -> None:
+    assert words in section(brief(matter_of(campaign(**changes)), 1), "How a run is judged")
+
+
 def test_what_changes_comes_last(lived: Any, matter_of: Build) -> None:
     """So that the beginning is served from a prompt cache."""
     before = brief(matter_of(lived), 3)
@@ -239,6 +260,10 @@ def test_an_ordinary_campaign_needs_twelve_kilobytes(campaign: Callable[..., Any
     matter = matter_of(made)
     text = brief(matter, 3)
     assert 9_000 < len(text.encode()) <= 12_288 and " left out" not in section(text, "Ideas so far")
+    assert "one finding of `all`" not in text
+    made.tell("finding", idea="idea-number-18", text="Nothing.")
+    made.tell("finding", idea="idea-number-19", text="Nothing.")
+    assert "And one finding of `all`" in section(brief(matter_of(made), 3), "Now"), "ten came since the last summary"
     assert "In short: The loss fell" in text and "- idea-number-17: " in text and "- idea-number-9: The" not in text
 
 

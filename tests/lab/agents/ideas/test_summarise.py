@@ -12,7 +12,7 @@ import pytest
 from autoresearch.core.agents.agent import Answer, Turn, TurnFault, TurnRole
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.question import TurnContext, UnansweredError, UnusableError
-from autoresearch.lab.agent_work.summarise import SCHEMA, Opinion, document, prompt_of, read, summarise, write
+from autoresearch.lab.agent_work.summarise import SCHEMA, Opinion, document, read, summarise, write
 
 Build = Callable[..., ProposeContext]
 SAID: dict[str, Any] = {
@@ -60,14 +60,6 @@ def test_it_is_asked_for_and_written(lived: Any, matter_of: Build, tmp_path: Pat
     assert "> **best wins with 0.7033**" in says
     assert "> - best raised task_pass_rate@1 to 0.91 **[not in the ledger: 0.91]**" in says
     assert "> - lr-down fell to 0.42\n" in says and "Surprising" not in says
-
-
-@pytest.mark.system
-def test_the_prompt_holds_what_was_measured(lived: Any, matter_of: Build) -> None:
-    prompt = prompt_of(matter_of(lived))
-    for words in ("# Ideas so far", "# What the harness concludes", "Confirmed by"):
-        assert words in prompt
-    assert prompt == prompt_of(matter_of(lived))
 
 
 @pytest.mark.system
