@@ -212,9 +212,8 @@ class _TurnCall:
 
     def ask(self, turn_dir: TurnDir, stop: threading.Event) -> tuple[Answer, int | None]:
         """Run it; the answer and the exit code (None: it was not started, or we ended it)."""
-        names = dict.fromkeys(
-            (self.argv[0], self.researcher.program())
-        )  # two, where a program of ours starts it (`acp`)
+        # two programs, where one of ours starts the agent (`acp`)
+        names = dict.fromkeys((self.argv[0], self.researcher.program()))
         found = {name: shutil.which(name, path=self.env.get("PATH", os.defpath)) for name in names}
         if absent := [name for name in found if found[name] is None]:
             return Answer(fault=TurnFault.NOT_INSTALLED, message=self._missing(absent[0])), None
