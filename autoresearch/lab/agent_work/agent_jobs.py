@@ -50,6 +50,12 @@ class JobResult:
     turns: tuple[str, ...] = ()
     error: Exception | None = None
 
+    @classmethod
+    def of_guard(cls, merge: Idea, failed: str) -> JobResult:
+        """Of the guard on a merge; `failed`: why it did not pass, "" where it did."""
+        line = {"index": merge.index, "passed": not failed, "why": failed}
+        return cls([("guarded", line)], [f"{merge.name} is not edited on: {failed.splitlines()[0]}"] if failed else [])
+
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
@@ -237,11 +243,7 @@ class AgentJobs:
     def guard(self, merge: Idea) -> JobResult:
         """Run the guard on a merge of edits, each of which passed it."""
         failed = guarded(self.workspace, merge.commit, self.campaign_dir.path / "guards" / merge.slug)
-        if self.workspace.stopped():
-            return JobResult()
-        line = {"index": merge.index, "passed": not failed, "why": failed}
-        said = [f"{merge.name} is not edited on: {failed.splitlines()[0]}"] if failed else []
-        return JobResult([("guarded", line)], said)
+        return JobResult() if self.workspace.stopped() else JobResult.of_guard(merge, failed)
 
     def fix(self, idea: Idea) -> JobResult:
         """Let the agent mend what made the last run of an idea fail."""

@@ -134,7 +134,11 @@ class AgentWorker:
         done, agent = thread.result, thread.agent_job.agent or self.spec.agents[0]
         if done is None:
             why = f"an internal error ended the job `{thread.agent_job.name}`; the controller's pane shows where"
-            return suspend_agent(self.context.state, self.status, agent, why)
+            if thread.agent_job.guard is None:
+                return suspend_agent(self.context.state, self.status, agent, why)
+            from autoresearch.lab.agent_work.agent_jobs import JobResult
+
+            done = JobResult.of_guard(thread.agent_job.guard, why)  # no agent was asked, and it would begin again
         self._write(done)
         failpoint("research.written")
         if done.error is not None:

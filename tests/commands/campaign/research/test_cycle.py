@@ -144,8 +144,18 @@ def test_it_says_at_the_end_what_it_thinks(lab: Any) -> None:
     assert [line["role"] for line in lab.journal("turn")] == ["propose", "edit", "summarise"]
 
 
-def test_a_merge_that_does_not_pass_the_guard_leaves_the_weaker_edit_out(lab: Any) -> None:
-    """Either passes, and both together would score more than 1."""
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("told", ["the guard `{guard}` exited with 1", "an internal error ended the job `guard tip"])
+def test_a_merge_that_does_not_pass_the_guard_leaves_the_weaker_edit_out(
+    lab: Any, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    """Either passes, and both together would score more than 1. A fault of ours is no reason to begin it again."""
+    from autoresearch.lab.agent_work.agent_jobs import AgentJobs
+
+    guard = AgentJobs.guard
+    if "internal" in told:
+        faulty = lambda self, merge: 1 / 0 if len(merge.hypothesis.merges) > 1 else guard(self, merge)  # noqa: E731
+        monkeypatch.setattr(AgentJobs, "guard", faulty)
     trainer = lab.camp.bench.repo / "train.py"
     noise = '__import__("random").Random(seed).gauss(0, 0.12)'
     trainer.write_text(trainer.read_text().replace("0.0001 * (seed % 3)", noise))
@@ -158,6 +168,6 @@ def test_a_merge_that_does_not_pass_the_guard_leaves_the_weaker_edit_out(lab: An
     assert state.broken_merges == {frozenset({gain.index, base.index})}
     assert state.best.hypothesis.merges == ("more-base",) and state.best.status == "keep" and state.best.edited
     assert "return 0.7" in lab.camp.bench.git("show", f"{state.best.branch}:knobs.py")
-    assert f"is not edited on: the guard `{GUARD}` exited with 1" in lab.camp.said()
+    assert f"is not edited on: {told.format(guard=GUARD)}" in lab.camp.said()
     status = lab.camp.bench.here("campaign", "status", "--full")[1]
     assert "in the tip" in status and "set aside" in status

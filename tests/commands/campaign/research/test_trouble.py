@@ -271,7 +271,7 @@ def test_a_fault_of_ours_ends_the_researcher_s_job_and_not_the_campaign(
 ) -> None:
     from autoresearch.lab.agent_work.agent_jobs import AgentJobs
 
-    monkeypatch.setattr(AgentJobs, "propose", lambda self: 1 / 0)
+    monkeypatch.setattr(AgentJobs, "propose", lambda *_: 1 / 0)
     state = lab.run(count=3, proposer="hybrid", agent_share=0.5, space={"lr": {"low": 0.01, "high": 0.2, "log": True}})
     assert state.attempted == 3 and "internal error" in lab.camp.said()
 
