@@ -11,56 +11,29 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import resource
-import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.agent_work.sandbox import why_not
-from autoresearch.lab.campaign_setup import start_campaign
-from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
-from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.records.campaign_records import CampaignDir
+from tests.bench import agent_campaign
 from tests.bench.bench_snapshot import FILES, fill
 from tests.bench.idea_split import OPENED, PARTS
 from tests.bench.result import Result
-from tests.bench.yard import ROOT, World
 
-TITLES = (  # no two alike: else they are refused
-    *("Normalise advantages by group", "Mask truncated answers", "Warm up the learning rate", "Cap the ratio higher"),
-    *("Drop zero-variance prompts", "Average tokens over the batch", "Shuffle between epochs", "Decay the KL penalty"),
-)
-IDEAS = len(TITLES)
+IDEAS = 8
 GOAL_S = 1.0  # of issue and README, set before anything was measured
 MOST_S = 300.0
 CAMPAIGNS = 1  # of each kind
-AGENT = """began=$EPOCHREALTIME
-prompt=$(cat)
-if [ "$1" = propose ]; then
-  case $prompt in *knob-[0-9]*) n=$(grep -oE 'knob-[0-9]+' <<<"$prompt" | sort -t- -k2n | tail -1);; *) n=knob-0;; esac
-  n=${n#knob-}
-  cat "${0%/*}/answer-$n.json"
-else
-  echo "GAIN = 1.0" >>"$(grep -oE 'part[0-9]+[.]py' <<<"$prompt" | head -1)"
-  echo done
-fi
-echo "own $began $EPOCHREALTIME" >&2
-"""
-TRAINER = """echo "first $EPOCHREALTIME" >>"$1/stamps"
-echo "step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.2"
-echo "step:1 - task_pass_rate@1:0.45 - pass_n:2"
-echo "last $EPOCHREALTIME" >>"$1/stamps"
-"""
+SAYS = "began=$EPOCHREALTIME", 'echo "own $began $EPOCHREALTIME" >&2\n'
 
 Span = tuple[str, float, float]
 
@@ -162,16 +135,18 @@ def _few(repo: Path) -> None:
 def _campaign(files: Callable[[Path], None], boxed: bool) -> Campaign:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         place = Path(scratch)
-        directory = _declared(place, files, boxed)
+        flags = {
+            "guard": ["true"],
+            "editors": 1,  # so that the times of turns and runs add up
+            "sandbox": "need" if boxed else "off",
+            "prefix": "try/overhead",
+        }
+        directory = agent_campaign.declared(place, IDEAS, flags, fill=files, agent=SAYS)
         spans, before, git = place / "spans.json", _cpu_s(), [_git_s()]
-        argv = [sys.executable, "-m", "tests.bench.idea_split", str(directory.path), str(spans)]
-        try:
-            subprocess.run(argv, check=True, timeout=MOST_S, stdin=subprocess.DEVNULL, cwd=ROOT)
-        except subprocess.SubprocessError as error:
-            raise RuntimeError(f"no end of the campaign:\n{directory.log.read_text()[-3000:]}") from error
+        agent_campaign.run(directory, spans, MOST_S)
         state = CampaignHistory(directory).state()
         _check(state, directory)
-        return _read(directory, place, json.loads(spans.read_text()), _cpu_s() - before, _mean([*git, _git_s()]))
+        return _read(directory, json.loads(spans.read_text()), _cpu_s() - before, _mean([*git, _git_s()]))
 
 
 def _git_s() -> float:
@@ -188,70 +163,18 @@ def _cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _declared(place: Path, files: Callable[[Path], None], boxed: bool) -> CampaignDir:
-    def fill_it(repo: Path) -> None:
-        files(repo)
-        (repo / "recipe.yaml").write_text("level: 0\n")
-        for number in range(1, IDEAS + 1):
-            (repo / f"part{number}.py").write_text("GAIN = 0.0\n")
-
-    world = World.make(place, fill_it)
-    agent = Path(os.environ["HOME"]) / "agent"  # a sandbox shows it
-    agent.mkdir(exist_ok=True)
-    (agent / "agent.sh").write_text(AGENT)
-    for had in range(IDEAS):
-        answer = {"hypotheses": [_idea(number) for number in range(had + 1, IDEAS + 1)][:3]}
-        (agent / f"answer-{had}.json").write_text(json.dumps(answer) + "\n")
-    (place / "train.sh").write_text(TRAINER)
-    blueprint = world.blueprint("night", f"bash {place}/train.sh {place}")
-    blueprint.write_text(blueprint.read_text().replace("- path: NA", f"- path: {world.repo}/recipe.yaml"))
-    flags: dict[str, object] = {
-        "proposer": "agent",
-        "agent": "command",
-        "agent_command": [shutil.which("bash"), str(agent / "agent.sh"), "{role}"],
-        "guard": ["true"],
-        "editors": 1,  # so that the times of turns and runs add up
-        "sandbox": "need" if boxed else "off",
-        "summarise": False,
-        "prefix": "try/overhead",
-        "count": IDEAS + 1,
-        "baseline": 1,
-        "retests": 0,
-        "confirm": False,
-    }
-    parts = real_parts()
-    campaign_file = read_campaign_file(str(blueprint), flags, start=place, now=parts.clock())
-    return start_campaign.create(resolve_campaign(campaign_file, parts), parts)
-
-
-def _idea(number: int) -> Mapping[str, object]:
-    return {
-        "slug": f"knob-{number}",
-        "title": TITLES[number - 1],
-        "rationale": f"The line in part{number}.py bears on the score: {TITLES[number - 1].lower()} and it rises.",
-        "expected_effect": {"metric": "task_pass_rate@1", "direction": "up", "size": "0.05"},
-        "kind": "code",
-        "overrides": [],
-        "files": [f"part{number}.py"],
-        "risk": "none",
-        "parent": "baseline",
-        "simpler": False,
-    }
-
-
 def _check(state: CampaignState, directory: CampaignDir) -> None:
     ran = [idea for idea in state.ideas if idea.index > 1 and any(row.returncode == 0 for row in idea.rows)]
     if len(ran) != IDEAS:
         raise RuntimeError(f"{len(ran)} of {IDEAS} ideas ran:\n{directory.log.read_text()[-3000:]}")
 
 
-def _read(directory: CampaignDir, place: Path, spans: list[Span], cpu_s: float, git_s: float) -> Campaign:
+def _read(directory: CampaignDir, spans: list[Span], cpu_s: float, git_s: float) -> Campaign:
     agent = []
     for path in sorted(directory.turns.glob("*/err")):
         _, start, end = path.read_text().split()
         agent.append(("agent", float(start), float(end)))
-    stamps = [float(line.split()[1]) for line in (place / "stamps").read_text().splitlines()]
-    trainer = [("trainer", a, b) for a, b in zip(stamps[::2], stamps[1::2], strict=True)]
+    trainer = [("trainer", began, ended) for began, ended in agent_campaign.trained(directory)]
     ours = [(name, start, end) for name, start, end in spans]
     ours += _until_first(ours, trainer)
     ended = max(end for name, _, end in ours if name == "collect")
