@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import PurePath
 
 from autoresearch.core.metrics.constraint import MEMORY, parsed
 from autoresearch.core.metrics.objective import Objective
@@ -13,6 +14,7 @@ from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.trainer import Source
 
 SUBMODULE_EDITS = "uncommitted changes in a submodule; the commit holds its HEAD"  # in `left_out`: code, not data
+COPIES = "recipe"  # a directory in a result directory
 DEADLINE = "deadline"  # `timed_by` of a run whose limit is what its campaign's deadline left
 
 
@@ -102,6 +104,11 @@ class RunSpec:
     far_paths: dict[str, str] = field(default_factory=dict)  # host with its own code: local -> remote path
     plugins: dict[str, str] = field(default_factory=dict)  # `trainers.NAME` -> distribution and version, if it is one
     swarm: Swarm | None = None  # the server side, in AgentJet's swarm mode
+
+    @property
+    def recipe_copy(self) -> str:
+        """The path of its own copy of its recipe; same file name, as trainers derive names from it."""
+        return f"{self.result_dir}/{COPIES}/{PurePath(self.recipe).name}"
 
     @property
     def metric_keys(self) -> tuple[str, ...]:

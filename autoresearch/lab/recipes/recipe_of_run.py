@@ -17,7 +17,7 @@ from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import read_file
 from autoresearch.lab.recipes.overrides import LaunchSettings, inherited
-from autoresearch.lab.resolve.trainer_settings import copy_of, there
+from autoresearch.lab.resolve.trainer_settings import there
 from autoresearch.lab.yaml_files import parse_mapping
 
 # A run that goes on from the last checkpoint of one that the machine ended.
@@ -96,8 +96,7 @@ class CommittedRun:
         words = f" {shlex.join(spec.added)}"
         command = spec.command.replace(words, "", 1) if spec.added else spec.command
         if spec.recipe:
-            copy = copy_of(Path(spec.result_dir), Path(spec.recipe))
-            command = command.replace(shlex.quote(str(copy)), shlex.quote(spec.recipe))
+            command = command.replace(shlex.quote(spec.recipe_copy), shlex.quote(spec.recipe))
         return command.replace(f" --submission-id {spec.session}", "", 1)
 
     def settings(self, trainer: Trainer) -> Recipe:

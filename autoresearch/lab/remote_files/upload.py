@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.job_launcher import Declined, Job, Reach, Unreachable, Want
-from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.spec import COPIES, RunSpec
 from autoresearch.core.run.trainer import SourceFormat
 from autoresearch.lab.launch.runner_session import RUNNER
 from autoresearch.lab.remote_files.code_files import CodeFile, CodeTree, code_of, is_slot, root_of, worktree
@@ -32,7 +32,6 @@ from autoresearch.lab.remote_files.translate_paths import (
     keys_of,
     texts_of,
 )
-from autoresearch.lab.resolve.trainer_settings import COPIES
 from autoresearch.records import events, journal
 from autoresearch.records.hostile import read_own
 from autoresearch.records.order_file import Order

@@ -15,6 +15,7 @@ from autoresearch.core.blueprint.document import MAX_BYTES
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
+from autoresearch.core.run.spec import COPIES
 from autoresearch.core.run.trainer import Circumstances, Recipe, Recording, Source, Trainer
 from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.statistics.seeding import VARIABLE, Randomness, SeedWay
@@ -72,7 +73,6 @@ def template_of(model: Path) -> str:
     return ""
 
 
-COPIES = "recipe"  # a directory in a result directory
 END_NRL_RUN = Path(__file__).parents[2] / "runner" / "end_nrl_run.py"
 END_RAY_JOB = Path(__file__).parents[2] / "runner" / "end_ray_job.py"
 MOST_SHOWN = 400  # characters of a command in a hint
@@ -416,7 +416,7 @@ def _copied(plain: TrainerSettings, recording: Recording) -> TrainerSettings:
     resolved = plain.resolved
     if resolved.recipe is None or not resolved.files.here:
         return plain
-    place = copy_of(resolved.result_dir, resolved.recipe)
+    place = resolved.result_dir / COPIES / resolved.recipe.name  # as `RunSpec.recipe_copy` has it
     own = {str(resolved.recipe), os.path.relpath(resolved.recipe, resolved.codebase), resolved.blueprint.yaml_path}
     ways = "|".join(map(re.escape, sorted(own, key=len, reverse=True)))
     command, times = re.subn(rf"(?<![\w./~$}}-])(?:\./)?(?:{ways})(?![\w./-])", shlex.quote(str(place)), plain.command)
@@ -425,11 +425,6 @@ def _copied(plain: TrainerSettings, recording: Recording) -> TrainerSettings:
     text = edit(resolved.recipe.read_text(encoding="utf-8"), recording.overrides, new_keys=True)
     whole = {**plain.whole, **recording.overrides}
     return replace(plain, whole=whole, command=command, recording=recording, copy=(place, text))
-
-
-def copy_of(result_dir: Path, recipe: Path) -> Path:
-    """The path of a run's own copy of its recipe; same file name, as trainers derive names from it."""
-    return result_dir / COPIES / recipe.name
 
 
 def there(pattern: Path) -> list[Path]:

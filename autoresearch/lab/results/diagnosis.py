@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.blueprint.lint import DEADLY, lint_shell
+from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.diagnosis.failure import (
     MAX_LINE,
     Failure,
@@ -106,16 +106,19 @@ def _silent_failure(finished: FinishedRun, trainer: Trainer) -> Failure | None:
     found = end_of(finished.rundir.log, trainer.harmless())
     if found.exception is not None:
         return found.exception
-    reading = _shell_reader(finished.spec)(finished.spec.command, ()) if found.unfinished else None
-    if reading is not None and any(one.code == "hidden_exit_code" for one in lint_shell(reading, where="")):
+    findings = _linted(finished.spec, finished.spec.command)[1] if found.unfinished else ()
+    if any(one.code == "hidden_exit_code" for one in findings):
         return Failure(FailureFamily.ENDED_EARLY, mask_text(found.unfinished)[:MAX_LINE])
     return None
 
 
-def _shell_reader(spec: RunSpec) -> Callable[[str, Sequence[str]], ShellReading]:
+def _linted(spec: RunSpec, command: str) -> tuple[ShellReading, Sequence[Finding]]:
+    """A command of a run with the scripts that it starts, and what lint finds there."""
+    from autoresearch.core.blueprint.lint import lint_shell
     from autoresearch.lab.resolve.scripts import shell_reader
 
-    return shell_reader(Path(spec.cwd), spec.environment)
+    reading = shell_reader(Path(spec.cwd), spec.environment)(command, ())
+    return reading, lint_shell(reading, where="the command")
 
 
 def _failed_evaluation(finished: FinishedRun, trainer: Trainer) -> Failure | None:
@@ -228,11 +231,12 @@ def open_stall(happened: list[Event]) -> Event | None:
 
 def killing_command(spec: RunSpec) -> str:
     """The run's command, or script line that it starts, that kills processes by name; "" for none."""
-    read = _shell_reader(spec)
+    from autoresearch.core.blueprint.lint import DEADLY
+
     for command in (spec.command, *spec.prepare):
-        reading = read(command, ())
+        reading, findings = _linted(spec, command)
         texts = {script.where: script.text or "" for script in reading.scripts}
-        for finding in lint_shell(reading, where="the command"):
+        for finding in findings:
             if finding.code in DEADLY:
                 lines = texts.get(finding.where, command).splitlines()[finding.line - 1 : finding.line] or [command]
                 return f"{finding.where}, line {finding.line}: {lines[0].strip()[:200]}"

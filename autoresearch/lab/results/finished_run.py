@@ -13,7 +13,6 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import HUNG_AFTER_END, TAMPERED, Ending, Verdict, lone_verdict
 from autoresearch.core.run.spec import DEADLINE
 from autoresearch.core.statistics.comparable import no_signal
-from autoresearch.lab.resolve.trainer_settings import copy_of
 from autoresearch.lab.results.diagnosis import diagnose, why_unmeasured
 from autoresearch.lab.results.measure import Measurement, RunFiles
 from autoresearch.records import recorded_run
@@ -153,7 +152,7 @@ def clear_secrets(finished: FinishedRun) -> None:
             recorded_run.clear(path)
     if spec.recipe:
         result_dir = Path(spec.result_dir)
-        copy = copy_of(result_dir, Path(spec.recipe))
+        copy = Path(spec.recipe_copy)
         with contextlib.suppress(OSError):
             data = read_own(copy, root=result_dir)
             if (masked := masked_file(data, yaml=True)) != data:
