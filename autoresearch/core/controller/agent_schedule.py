@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from autoresearch.core.agents.agent import BUDGET_TURNS, AgentSpec
+from autoresearch.core.agents.agent import BUDGET_TURNS, AgentSpec, Usage
 from autoresearch.core.agents.turns import AGENT, HYBRID, ProposedIdea
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
@@ -104,14 +104,18 @@ def _coming(state: CampaignState, agent_status: AgentStatus) -> int:
 def _request(
     state: CampaignState, agent_status: AgentStatus, now: float, missing: float, unedited: int
 ) -> AgentJob | None:
-    """A turn for ideas, if more will be edited before it is over than are there; one such turn at a time."""
+    """A turn for ideas, if more will be edited before it is over than are there; one such turn at a time.
+
+    It asks for as many as will do until the turn after it is over, too.
+    """
     if any(job.proposes and job.name not in agent_status.waiting for job in agent_status.jobs):
         return None
     pace = pace_of(state)
-    short = round(max(0.0, missing) + pace.begun_during(pace.propose_s, state.spec.parallel)) - unedited
+    meanwhile = pace.begun_during(pace.propose_s, state.spec.parallel)
+    short = round(max(0.0, missing) + meanwhile) - unedited
     if short <= 0 or not _idea_needed(state, now, _coming(state, agent_status) + unedited):
         return None
-    ideas = max(state.spec.research.ideas, min(short, AHEAD))
+    ideas = max(state.spec.research.ideas, min(short + round(meanwhile), AHEAD))
     able = agent_status.able(state.spec.research)
     return _given_to(state, agent_status, AgentJob(ideas=ideas), next_agent(state, able))
 
@@ -128,14 +132,21 @@ def _given_to(state: CampaignState, agent_status: AgentStatus, agent_job: AgentJ
 def turn_usd(state: CampaignState, agent_status: AgentStatus, agent: str, turns: int = 1) -> float | None:
     """What each of the next job's turns may cost, which is promised to it until it is over; None: there is no limit.
 
-    0 where less than usual is left beside what is promised to others: what they really cost may leave more.
+    Of a job's later turns, which few jobs need, only what a turn cost so far is promised. 0 where less than usual is
+    left beside what is promised to others: what they really cost may leave more.
     """
-    most, budget = state.spec.research.of(agent).turn_usd, state.spec.rules.budget_usd
+    most, budget, usage = state.spec.research.of(agent).turn_usd, state.spec.rules.budget_usd, state.research.usage
     if budget is None:
         return most
-    promised = math.fsum((job.usd or 0.0) * _turns(state, job) for job in agent_status.jobs)
-    left, usual = budget - (state.research.usage.usd or 0.0) - promised, most or budget / BUDGET_TURNS
-    return 0.0 if promised and left < turns * usual else max(0.01, min(left, usual))
+    told = sum(turn.usage.usd is not None for turn in state.research.turns.values())
+    seen = (usage.usd or 0.0) / told if told else budget
+
+    def promise(usd: float, turns: int) -> float:
+        return usd + (turns - 1) * min(usd, seen)
+
+    promised = math.fsum(promise(job.usd or 0.0, _turns(state, job)) for job in agent_status.jobs)
+    left, usual = budget - (usage.usd or 0.0) - promised, most or budget / BUDGET_TURNS
+    return 0.0 if promised and left < promise(usual, turns) else max(0.01, min(left, usual))
 
 
 def _turns(state: CampaignState, agent_job: AgentJob) -> int:
@@ -219,9 +230,9 @@ def fruitless(state: CampaignState, agent_status: AgentStatus) -> tuple[str, str
     return None
 
 
-def spent(state: CampaignState) -> bool:
-    """Whether the agents' budget is used up."""
-    rules, usage = state.spec.rules, state.research.usage
+def spent(state: CampaignState, more: Usage = Usage()) -> bool:
+    """Whether the agents' budget is used up; `more`: by turns that the journal does not know yet."""
+    rules, usage = state.spec.rules, state.research.usage + more
     money = rules.budget_usd is not None and (usage.usd or 0.0) >= rules.budget_usd
     return money or (rules.budget_tokens is not None and (usage.tokens or 0) >= rules.budget_tokens)
 

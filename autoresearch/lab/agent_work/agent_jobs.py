@@ -20,6 +20,7 @@ from autoresearch.core.agents.turns import HYBRID
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.actions import AgentJob
+from autoresearch.core.controller.agent_schedule import spent
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.errors import ConflictError
 from autoresearch.lab.agent_work import agent_turns
@@ -195,6 +196,8 @@ class AgentJobs:
         workspace, began, story = self.workspace, time.monotonic(), list[str]()
         edit = make_edit(workspace, hypothesis, parent.commit, self.turns.ask)
         while edit.failed_guard[1] and edit.fault is None and len(story) < workspace.spec.max_fixes:
+            if spent(self.history.state(), self.turns.usage):
+                break
             edit, told = self._mend_guard(hypothesis, parent.commit, edit, len(story) + 1)
             story.append(told)
         if workspace.spec.review:

@@ -217,6 +217,12 @@ class AgentTurns:
     say: Callable[[str], None]
     _lines: list[Line] = field(default_factory=list)  # of turns that are over, and not handed out yet
 
+    @property
+    def usage(self) -> Usage:
+        """What the turns took whose lines were not handed out yet."""
+        told = (fields for _, fields in self._lines)
+        return sum((Usage(one["usd"], one["tokens_in"], one["tokens_out"]) for one in told), Usage())
+
     def take_lines(self) -> list[Line]:
         """The journal lines of turns that are over, each handed out once."""
         lines, self._lines = self._lines, []

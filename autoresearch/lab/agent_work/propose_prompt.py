@@ -49,7 +49,7 @@ SHARES = {  # bytes of each section; what a section does not use is not given to
     "failures": 800,
     "symptoms": 1_000,
     "people": 1_200,
-    "waiting": 600,
+    "waiting": 1_400,  # nine that are edited, nine that will be: what is left out is proposed again
     "refused": 700,
 }
 
@@ -234,7 +234,7 @@ def _refused(propose_context: ProposeContext) -> str:
 
 
 def _waiting(propose_context: ProposeContext) -> str:
-    lines = [f"- {one.slug} waits: {formatting.plain(changed(one), 200)}" for one in propose_context.waiting]
+    lines = [f"- {one.slug} waits: {formatting.plain(changed(one), 100)}" for one in propose_context.waiting]
     live = {idea.slug: idea for idea, _ in propose_context.state.live}
     lines += [f"- {slug} runs now" for slug in live]
     return section("What waits or runs now", within(lines, SHARES["waiting"], lambda n: f"... and {n} more"))

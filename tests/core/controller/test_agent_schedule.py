@@ -81,17 +81,18 @@ def test_as_many_edits_as_slots_are_idle_and_one_turn_for_ideas_beside_them(reco
 
 
 @pytest.mark.parametrize(
-    ("edit_s", "propose_s", "editors", "asked"),
+    ("unedited", "edit_s", "propose_s", "editors", "asked"),
     [
-        (30.0, 30.0, 4, []),  # runs take ten times as long
-        (600.0, 60.0, 9, []),  # eight runs begin while an idea is edited: as many are edited ahead as was simulated
-        (600.0, 1200.0, 9, ["propose claude (5)"]),  # sixteen while ideas are thought of, and eleven wait
+        (20, 30.0, 30.0, 4, []),  # runs take ten times as long
+        (20, 600.0, 60.0, 9, []),  # eight runs begin while an idea is edited: as many are edited ahead as was simulated
+        (20, 600.0, 1200.0, 9, ["propose claude (9)"]),  # sixteen while ideas are thought of, and eleven wait
+        (8, 300.0, 300.0, 8, ["propose claude (8)"]),  # four while ideas are thought of, and as many until the next are
     ],
 )
 def test_editors_follow_the_pace_of_edits_and_runs(
-    records: Make, edit_s: float, propose_s: float, editors: int, asked: list[str]
+    records: Make, unedited: int, edit_s: float, propose_s: float, editors: int, asked: list[str]
 ) -> None:
-    made = paced(campaign(records, unedited=20), edit_s=edit_s, propose_s=propose_s)
+    made = paced(campaign(records, unedited=unedited), edit_s=edit_s, propose_s=propose_s)
     found = begun(made)
     assert found[:editors] == edits(*range(editors)) and found[editors:] == asked
     made.spec = replace(made.spec, research=replace(CLAUDE, editors=2))
@@ -136,9 +137,10 @@ def test_pause_hold_stop_and_a_skipped_idea(records: Make) -> None:
 def test_money_that_is_promised_counts_as_spent(records: Make) -> None:
     rules = Rules(count=30, budget_usd=10.0)
 
-    def money(spec: AgentSpec, spent: float, jobs: int = 0) -> list[float | None]:
+    def money(spec: AgentSpec, spent: float, jobs: int = 0, turns: int = 1) -> list[float | None]:
         made = campaign(records, spec, unedited=9, rules=rules)
-        turn(made, "propose", "0001-propose", usd=spent)
+        for number in range(turns):
+            turn(made, "propose", f"{number:04}-propose", usd=spent / turns)
         state, found = made.state(), [AgentJob(edit=proposal(f"x-{n}"), agent="claude", usd=2.0) for n in range(jobs)]
         while (job := next_job(state, AgentStatus(tuple(found)), made.clock)) is not None:
             found.append(job)
@@ -149,7 +151,11 @@ def test_money_that_is_promised_counts_as_spent(records: Make) -> None:
     assert money(two, 3.0) == [2.0] * 3, "a fourth might not be paid for"
     assert money(two, 9.5) == [0.5], "the last one gets what is left"
     assert money(two, 5.0, jobs=2) == [], "what is left is promised; what they really cost may leave more"
-    assert money(replace(two, review=True), 3.0) == [2.0], "its review costs as much again"
+    reviewed = replace(two, review=True)
+    assert money(reviewed, 3.0) == [2.0], "its review costs as much again"
+    assert money(reviewed, 3.0, turns=10) == [2.0] * 3, "a tenth of that, as turns did so far"
+    mended = replace(reviewed, guard=("true",), max_fixes=2)
+    assert money(mended, 3.0, turns=10) == [2.0] * 2, "and its fixes"
     assert money(two, 10.0) == [], "it is spent"
 
 

@@ -178,6 +178,14 @@ def test_no_turn_may_cost_more_than_is_left(lab: Any) -> None:
     assert [row.agent_usd for row in state.by_slug("typo").rows] == [0.75, 0.125]
 
 
+def test_a_guard_is_mended_as_long_as_money_is_left(lab: Any) -> None:
+    lab.propose(lab.idea("typo"), cost={"usd": 0.5})
+    for role in ("edit", "fix"):
+        lab.act(role, replace={"knobs.py": ("GAIN = 1", "GAIN = 11")}, cost={"usd": 0.25})
+    lab.run(count=2, budget_usd=1.0, guard=["false"], max_fixes=2)
+    assert [line["told"].partition(" of ")[0] for line in lab.journal("guard_fixed")] == ["fix 1"]
+
+
 @pytest.mark.real
 def test_a_budget_that_is_spent_can_be_raised(lab: Any) -> None:
     lab.propose(lab.idea("first"), cost={"usd": 2.0})

@@ -74,15 +74,18 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     assert "each idea has one" in judged and "t-test" not in judged and "jitter" in judged
     text = brief(replace(matter, seen=()), 1)
     assert "No metrics of a run could be read" in text
+    waiting = [Hypothesis("queued", "Try q", overrides={"lr": 0.9})]
+    waiting += [Hypothesis(f"wait-{n}", "Weigh the newest half of each group twice", kind="code") for n in range(17)]
     matter = replace(
         matter,
-        waiting=[Hypothesis("queued", "Try q", overrides={"lr": 0.9})],
+        waiting=waiting,
         notes=["look at the reward", "less about lr"],
         vetoes=["no data mixing"],
     )
     text = brief(matter, 2, ("code", "prompt"), Bounds(1800.0, 60, 2.0), with_schema=False)
     people = section(text, "What people say")
     assert people.index("less about lr") < people.index("look at the reward") < people.index("not wanted: no data")
+    assert "- wait-16 waits: Weigh the newest half" in text, "nine are edited and nine will be: none is proposed again"
     assert "- queued waits: lr=0.9" in text and "The form of the answer" not in text
     assert "This turn ends after 30 minutes, 60 steps or 2.00 USD." in text
     assert "Only these kinds: code, prompt." in text and "Only these kinds" not in brief(matter, 2)
