@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from autoresearch.core.agents.agent import BUDGET_TURNS, AgentSpec, Usage
+from autoresearch.core.agents.agent import BUDGET_TURNS, AgentSpec
 from autoresearch.core.agents.turns import AGENT, HYBRID, ProposedIdea
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
@@ -19,7 +19,7 @@ from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import AgentJob
 from autoresearch.core.controller.agent_shares import next_agent
 from autoresearch.core.controller.pace import AHEAD, most_editors, pace_of, untried
-from autoresearch.core.controller.rules import stand_at, too_late
+from autoresearch.core.controller.rules import spent, stand_at, too_late
 
 MOST_FAILED = 3  # turns of an agent for new ideas in a row that came to nothing
 
@@ -228,13 +228,6 @@ def fruitless(state: CampaignState, agent_status: AgentStatus) -> tuple[str, str
             why = next((reason for one, reason in reversed(state.skipped) if one.proposer == AGENT), "none was tried")
             return agent, f"{agent} had no idea that could be tried {len(barren)} times in a row: {why}"
     return None
-
-
-def spent(state: CampaignState, more: Usage = Usage()) -> bool:
-    """Whether the agents' budget is used up; `more`: by turns that the journal does not know yet."""
-    rules, usage = state.spec.rules, state.research.usage + more
-    money = rules.budget_usd is not None and (usage.usd or 0.0) >= rules.budget_usd
-    return money or (rules.budget_tokens is not None and (usage.tokens or 0) >= rules.budget_tokens)
 
 
 def _idea_needed(state: CampaignState, now: float, coming: int) -> bool:

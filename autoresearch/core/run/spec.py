@@ -11,10 +11,9 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import SignalPattern
 from autoresearch.core.run.limits import EVALUATE_S, Limits
 from autoresearch.core.run.swarm import Swarm
-from autoresearch.core.run.trainer import Source
+from autoresearch.core.run.trainer import COPIES, Source
 
 SUBMODULE_EDITS = "uncommitted changes in a submodule; the commit holds its HEAD"  # in `left_out`: code, not data
-COPIES = "recipe"  # a directory in a result directory
 DEADLINE = "deadline"  # `timed_by` of a run whose limit is what its campaign's deadline left
 
 

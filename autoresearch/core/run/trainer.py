@@ -12,6 +12,7 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 
 Recipe = Mapping[str, object]  # the trainer's own YAML, as parsed
+COPIES = "recipe"  # the directory in a result directory where a run's own copy of it is
 
 
 class SourceFormat(StrEnum):

@@ -20,8 +20,7 @@ from autoresearch.core.agents.turns import HYBRID
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.actions import AgentJob
-from autoresearch.core.controller.agent_schedule import spent
-from autoresearch.core.controller.rules import stand_at
+from autoresearch.core.controller.rules import spent, stand_at
 from autoresearch.errors import ConflictError
 from autoresearch.lab.agent_work import agent_turns
 from autoresearch.lab.agent_work.agent_turns import AgentTurns, Line, Tell

@@ -21,9 +21,9 @@ from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.actions import AgentJob, ControllerAction
-from autoresearch.core.controller.agent_schedule import MOST_FAILED, AgentStatus, spent, turn_usd
+from autoresearch.core.controller.agent_schedule import MOST_FAILED, AgentStatus, turn_usd
 from autoresearch.core.controller.next_actions import suspend_agent
-from autoresearch.core.controller.rules import past_deadline
+from autoresearch.core.controller.rules import past_deadline, spent
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace, editors_in

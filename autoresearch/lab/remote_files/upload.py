@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.job_launcher import Declined, Job, Reach, Unreachable, Want
-from autoresearch.core.run.spec import COPIES, RunSpec
-from autoresearch.core.run.trainer import SourceFormat
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import COPIES, SourceFormat
 from autoresearch.lab.launch.runner_session import RUNNER
 from autoresearch.lab.remote_files.code_files import CodeFile, CodeTree, code_of, is_slot, root_of, worktree
 from autoresearch.lab.remote_files.remote_host import RemoteHost, plain_word, search_for

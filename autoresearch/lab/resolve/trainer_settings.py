@@ -15,8 +15,7 @@ from autoresearch.core.blueprint.document import MAX_BYTES
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
-from autoresearch.core.run.spec import COPIES
-from autoresearch.core.run.trainer import Circumstances, Recipe, Recording, Source, Trainer
+from autoresearch.core.run.trainer import COPIES, Circumstances, Recipe, Recording, Source, Trainer
 from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.statistics.seeding import VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
