@@ -123,7 +123,7 @@ def agent_lines(payload: Mapping[str, Any], state: CampaignState) -> list[str]:
     if not payload["agent"]:
         return []
     usd = "" if payload["agent_usd"] is None else f", {payload['agent_usd']:.2f} USD"
-    lines = [f"agent: {payload['agent']}{usd}, {payload['agent_tokens'] or 0:,} tokens"]
+    lines = [f"agent: {state.spec.research.names}{usd}, {payload['agent_tokens'] or 0:,} tokens"]
     if denied := state.research.denied_words:
         lines.append(f"agent: {denied}")
     lines += share_words(state)

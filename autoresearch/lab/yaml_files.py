@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -133,11 +133,14 @@ def edit(text: str, overrides: Mapping[str, object], *, name: str = "recipe", ne
     return dump(wanted)
 
 
-def parse_pairs(pairs: Iterable[str], types: Mapping[str, ValueType], *, option: str = "--set") -> dict[str, Any]:
+def parse_pairs(
+    pairs: Iterable[str], types: Mapping[str, ValueType], *, option: str = "--set", mapped: Container[str] = ()
+) -> dict[str, Any]:
     """The values of KEY=VALUE words, read as a YAML file would have them; None for `null`: the default.
 
     Numbers, truth values, lists and mappings are YAML's; a text needs no quotes. Raises UsageError that names the
-    nearest key for one that is unknown, and for a word that is no pair, says nothing or stands twice.
+    nearest key for one that is unknown, and for a word that is no pair, says nothing or stands twice. Those of
+    `mapped` may also be a mapping, whatever their type.
     """
     found: dict[str, Any] = {}
     start = f"{option} " if option else ""
@@ -153,15 +156,15 @@ def parse_pairs(pairs: Iterable[str], types: Mapping[str, ValueType], *, option:
             raise UsageError(f"{start}{name} stands twice", hint=f"a list is one value: {start}{name}='[A, B]'")
         if not text:
             raise UsageError(f"{start}{name}= has no value", hint=f"{start}{name}=null is its default")
-        found[name] = _pair_value(types[name], text, f"{start}{name}")
+        found[name] = _pair_value(types[name], text, f"{start}{name}", mapped=name in mapped)
     return found
 
 
-def _pair_value(value_type: ValueType, text: str, source: str) -> Any:
+def _pair_value(value_type: ValueType, text: str, source: str, *, mapped: bool) -> Any:
     if text in ("null", "~"):
         return None
     begins = {"[": _LISTS, "{": (*_MAPPINGS, ValueType.ANY)}
-    flow = text[0] in "\"'" or value_type in begins.get(text[0], ())
+    flow = text[0] in "\"'" or value_type in begins.get(text[0], ()) or (mapped and text[0] == "{")
     if value_type in _TEXTS and not flow:
         return text
     try:

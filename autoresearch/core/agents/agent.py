@@ -281,6 +281,11 @@ class AgentSpec:
         """The names of all of them."""
         return tuple(self.agent.split(",")) if self.agent else ()
 
+    @property
+    def names(self) -> str:
+        """The same as people read it: `claude and codex`."""
+        return " and ".join(self.agents)
+
     def of(self, agent: str) -> AgentSpec:
         """The same with this agent alone, and with what is said of it."""
         return from_record(AgentSpec, {**asdict(self), "agent": agent, "own": {}, **self.own.get(agent, {})})

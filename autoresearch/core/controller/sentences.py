@@ -103,7 +103,7 @@ def eta(state: CampaignState) -> str:
     seconds, uncounted = runs * pace.run_s / slots, ""
     if state.spec.proposer.name == AGENT:
         seconds = max(seconds, turns_s(state, left) + pace.run_s)
-        uncounted = "" if pace.edit_s else f", the turns of {state.spec.research.agent} not counted"
+        uncounted = "" if pace.edit_s else f", the turns of {state.spec.research.names} not counted"
     proof = " and a proof" if state.spec.confirm and not state.unseeded else ""
     return f"; about {span(seconds)}{proof} to go{uncounted}" if left else ""
 

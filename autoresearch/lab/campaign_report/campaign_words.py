@@ -114,7 +114,7 @@ def _source(campaign_spec: CampaignSpec) -> str:
     if not campaign_spec.research.agent:
         return campaign_spec.proposer.name
     share = f", {campaign_spec.research.share:.0%} of them the agent's" if campaign_spec.proposer.name == HYBRID else ""
-    return f"{campaign_spec.proposer.name} ({campaign_spec.research.agent}{share})"
+    return f"{campaign_spec.proposer.name} ({campaign_spec.research.names}{share})"
 
 
 def tried(idea_lines: Sequence[IdeaLine]) -> list[str]:
@@ -293,7 +293,7 @@ def cost(state: CampaignState) -> list[list[str]]:
     if spec.gpus_per_run or rules.budget_gpu_hours:
         found.append(["GPU hours", f"{state.gpu_hours:.2f}", f"{rules.budget_gpu_hours or ''}"])
     if spec.research.agent and state.research.turns:
-        found.append(["agent", spec.research.agent, f"{len(state.research.turns)} turns"])
+        found.append(["agent", spec.research.names, f"{len(state.research.turns)} turns"])
         found.append(["agent's time", formatting.minutes(usage.seconds / 60), ""])
         if usage.usd is not None:
             found.append(["agent, USD", f"{usage.usd:.2f}", f"{rules.budget_usd or ''}"])
@@ -311,7 +311,7 @@ def agent_words(state: CampaignState) -> list[str]:
     roles = Counter(note.role for note in research.turns.values())
     asked = ", ".join(f"{count} {role}" for role, count in sorted(roles.items()))
     took = formatting.minutes(research.usage.seconds / 60)
-    found = [f"{state.spec.research.agent}: {asked}; {_spent(research.usage)}, {took} of its time", *share_words(state)]
+    found = [f"{state.spec.research.names}: {asked}; {_spent(research.usage)}, {took} of its time", *share_words(state)]
     faults = Counter(note.fault.value for note in research.turns.values() if note.fault)
     if faults:
         found.append(f"turns that failed: {', '.join(f'{count} {fault}' for fault, count in sorted(faults.items()))}")

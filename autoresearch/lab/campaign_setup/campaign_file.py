@@ -216,7 +216,7 @@ def read_campaign_file(
 def _typed(flags: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, tuple[Any, str]]:
     """Value and source of each key on the command line; None as a value restores the default."""
     flagged = {key: value for key, value in flags.items() if value not in (None, "", (), [])}
-    paired = parse_pairs(pairs, TYPES)
+    paired = parse_pairs(pairs, TYPES, mapped={key.name for key in AGENT_KEYS if key.by_name})
     if twice := next((key for key in paired if key in flagged), None):
         raise UsageError(f"{twice} is given twice: --{twice.replace('_', '-')} and --set {twice}=")
     return {

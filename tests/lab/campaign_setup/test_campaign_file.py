@@ -59,6 +59,8 @@ def test_several_agents_and_what_is_said_of_each(place: Path) -> None:
     claude, codex = (spec.of(name) for name in spec.agents)
     assert (claude.agent, claude.model, claude.extra) == ("claude", "", ("-v",))
     assert (codex.agent, codex.model, codex.extra, codex.turn_usd) == ("codex", "gpt-5", (), 2.0)
+    typed = ["agent_model={codex: gpt-5}", "agent_args={claude: -v}"]
+    assert read_campaign_file("campaign.yaml", {}, start=place, now=NOW, pairs=typed).agent.own == spec.own
     assert declared(place, "agent_model: opus\n", agent="claude, codex,claude").agent.of("codex").model == "opus"
     assert declared(place, "count: 3\n").agent.agents == ()
     with pytest.raises(UsageError, match="agent_model names 'codx', which is no agent of this campaign") as caught:
