@@ -199,7 +199,7 @@ def _run(argv: list[str]) -> int:
 
         sys.stdout.write(f"autoresearch {__version__}\n")
         return 0
-    from autoresearch.commands.output import typed
+    from autoresearch.commands.output import interrupted, typed
 
     typed.begin(argv, command=" ".join(_known(argv)))
     try:
@@ -214,8 +214,8 @@ def _run(argv: list[str]) -> int:
         sys.stdout.flush()
     except AutoresearchError as error:
         return _fail(error)
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as error:
+        return interrupted(error)
     except Exception as error:  # noqa: BLE001 - the front door: nothing else may catch everything
         return _unexpected(argv, error)
     return code if isinstance(code, int) else 0

@@ -111,8 +111,8 @@ def begun(proposed: ProposedCampaign, parts: Parts) -> tuple[CampaignDir, str]:
     try:
         attach = start_campaign.start_and_wait(campaign_dir, parts)
     except KeyboardInterrupt:
-        output.remark(f"interrupted at its start; whether it runs: autoresearch campaign status {proposed.spec.name}")
-        raise
+        message = f"interrupted at its start; whether it runs: autoresearch campaign status {proposed.spec.name}"
+        raise KeyboardInterrupt(message) from None
     warn_of_recipients(Path(proposed.spec.blueprint).parent, parts.environ)
     output.remark(f"{proposed.spec.name} in {output.near(campaign_dir.path)} runs in a session of its own; {attach}")
     return campaign_dir, attach
@@ -159,8 +159,7 @@ def follow(campaign_dir: CampaignDir, more: Mapping[str, Any] | None = None) -> 
     try:
         _follow(campaign_dir)
     except KeyboardInterrupt:
-        output.remark(f"the campaign goes on without this terminal: autoresearch wait {name}")
-        raise
+        raise KeyboardInterrupt(f"the campaign goes on without this terminal: autoresearch wait {name}") from None
     result = stand_result(campaign_dir, state_of(campaign_dir), more=more or {})
     if result.payload["state"] == CampaignPhase.DEAD:
         raise AutoresearchError(

@@ -58,7 +58,7 @@ def _run(root: Path) -> CommandResult:
 
     own = settings.load(root, environ=os.environ, flags={"launcher": "local"})
     experiment = Experiment(root / BLUEPRINT, own, real_parts())
-    with output.interruption_reported(), contextlib.chdir(root):  # it belongs to no project of the user's
+    with contextlib.chdir(root):  # it belongs to no project of the user's
         launched = begin(experiment).launched
     run = launched.spec.run
     more = {"repository": str(root), "next": [f"autoresearch metrics {run}", "autoresearch demo --campaign", _OWN]}
@@ -99,9 +99,8 @@ def _way_to_stop(words: str) -> Iterator[None]:
     """After Ctrl-C, which ends the watching alone, the line that ends the rest."""
     try:
         yield
-    except KeyboardInterrupt:
-        output.remark(f"to end it: autoresearch {words}")
-        raise
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(f"{error}\nto end it: autoresearch {words}".strip()) from None
 
 
 def demo_project(environ: Mapping[str, str]) -> Path:

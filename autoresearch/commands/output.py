@@ -5,7 +5,6 @@ A command returns a `CommandResult`, and the front door prints it. Whatever pass
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import json
@@ -14,7 +13,7 @@ import shlex
 import shutil
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -98,13 +97,16 @@ class CommandResult:
 
 
 def with_json(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command as the front door calls it: with `--json`, and its result is printed."""
+    """A command as the front door calls it: with `--json`, and its result, or its interruption, is printed."""
 
     @functools.wraps(command)
     def run(*, as_json: bool = False, **options: Any) -> int:
         typed.as_json = as_json
-        result = command(**options)
-        return show(result) if isinstance(result, CommandResult) else int(result)
+        try:
+            result = command(**options)
+            return show(result) if isinstance(result, CommandResult) else int(result)
+        except KeyboardInterrupt as error:  # typer would drop what it carries
+            return interrupted(error)
 
     own = inspect.signature(command, eval_str=True)
     option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
@@ -190,15 +192,13 @@ def remark_path() -> None:
         remark(f'`autoresearch` is not on PATH; type: export PATH={shlex.quote(str(program.parent))}:"$PATH"')
 
 
-@contextlib.contextmanager
-def interruption_reported() -> Iterator[None]:
-    """Print the message that a KeyboardInterrupt carries, which typer would drop."""
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        if str(error):
-            remark(str(error))
-        raise
+def interrupted(error: KeyboardInterrupt) -> int:
+    """Say what the interruption leaves behind, in the place of the terminal's `^C`; the exit code."""
+    if at_terminal():
+        sys.stderr.write("\r\x1b[2K")
+    for line in (str(error) or "interrupted").splitlines():
+        remark(line)
+    return 130
 
 
 def for_program(line: str) -> str:

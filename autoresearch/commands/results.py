@@ -225,8 +225,7 @@ def repro(
     assert checkout is not None
     flags = {"launcher": launcher, "tmux_socket": campaign.tmux_socket if campaign else ""}
     settings = project.load(checkout.root, environ=os.environ, flags=flags)
-    with output.interruption_reported():
-        launched = run_again(redone, settings, parts)
+    launched = run_again(redone, settings, parts)
     spec = launched.spec
     payload |= {"run": spec.run, "session": spec.session, "attach": launched.attach, "branch": spec.branch}
     payload |= {"run_dir": spec.run_dir, "ledger": spec.ledger, "state": "running"}

@@ -86,8 +86,7 @@ def run(
         output.show(plan)
         if not output.confirmed("Start it?"):
             return CommandResult({})
-    with output.interruption_reported():
-        started = begin(experiment)
+    started = begin(experiment)
     for line in started.remarks:
         output.remark(line)
     warn_of_recipients(path.absolute().parent, os.environ)
@@ -272,6 +271,6 @@ def follow_to_end(launched: Launched, parts: Parts, *, more: Mapping[str, Any]) 
     try:
         outcome = follow(recorded, parts)
     except KeyboardInterrupt:
-        output.remark(f"the run goes on without this terminal: autoresearch wait {launched.spec.run}")
-        raise
+        message = f"the run goes on without this terminal: autoresearch wait {launched.spec.run}"
+        raise KeyboardInterrupt(message) from None
     return outcome_result(outcome, exit_code=outcome.exit_code, more=more, rings=True)

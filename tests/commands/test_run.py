@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -239,6 +240,16 @@ def test_the_pane_is_readable_after_the_end_until_close(bench: Any) -> None:
     assert bench.ask("stop", payload["run"])["closed"] is True
     assert bench.tmux("has-session", "-t", f"={payload['session']}").returncode != 0
     assert bench.ask("stop", payload["run"])["closed"] is False
+
+
+@pytest.mark.parametrize("by_typer", [False, True])
+def test_ctrl_c_of_any_command_is_one_line(bench: Any, by_typer: bool) -> None:
+    from autoresearch.commands import options, output
+
+    read = mock.patch.object(options, "read", return_value=None) if by_typer else contextlib.nullcontext()
+    with read, mock.patch.object(output, "show", side_effect=KeyboardInterrupt):
+        code, out, err = bench.here("status")
+    assert (code, out, err) == (130, "", "interrupted\n")
 
 
 @pytest.mark.parametrize(
