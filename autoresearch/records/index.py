@@ -21,7 +21,7 @@ from autoresearch.core.run.json_record import from_record
 from autoresearch.core.text.session_and_branch_names import RUN_ID
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records import lines
-from autoresearch.records.appending import append_line, sync_directory
+from autoresearch.records.appending import FULL, append_line, sync_directory
 from autoresearch.records.hostile import lies_in
 from autoresearch.records.rundir import locked, write_atomically
 
@@ -121,9 +121,10 @@ def state_usable(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        room = "free some space, or " if error.errno in FULL else ""
         raise EnvironmentUnusable(
             f"the state directory {directory} cannot be used: {error.strerror}",
-            hint="set XDG_STATE_HOME to a directory that this user (or sandbox) may write",
+            hint=f"{room}set XDG_STATE_HOME to a directory that this user (or sandbox) may write",
             fix='export XDG_STATE_HOME="$PWD/.state"',
             code="state_unusable",
         ) from error

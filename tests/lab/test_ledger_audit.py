@@ -74,6 +74,8 @@ def test_of_a_ledger_of_ours_the_metric_is_known(tmp_path: Path) -> None:
         (",,\n", "results.tsv is empty"),
         ("commit\tloss\tstatus\n", "results.tsv holds no attempts"),
         ("{nope", "is no JSON that can be read"),
+        ("a\tb\r\x00c\rd", "no column that says what was kept"),
+        (f'commit\tstatus\n"{"x" * 200_000}', "is no table that can be read"),
         ("commit\tloss\tstatus\nx1\t0.5\tkeep\n", "one attempt with a verdict"),
         ("commit\tloss\tstatus\nx1\t0.5\tdiscard\nx2\t0.4\tcrash\n", "nothing was kept"),
         ("commit\tstatus\nx1\tkeep\nx2\tdiscard\n", "no column of"),

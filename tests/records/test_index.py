@@ -227,6 +227,10 @@ def test_an_unusable_place_says_what_to_set(tmp_path: Path, monkeypatch: pytest.
             work()
         assert "XDG_STATE_HOME" in caught.value.hint
 
+    with pytest.raises(EnvironmentUnusable, match="No space") as caught, module.state_usable(tmp_path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert caught.value.hint.startswith("free some space, or set XDG_STATE_HOME")
+
     def denied(*_: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 

@@ -74,9 +74,12 @@ class Controller:
                 if not is_trouble(error):
                     self._context.say(f"the controller ends: {error}")
                     raise
-                self._context.say(str(error))
                 if is_full(error):
                     self._notifier.full_disk(self._context.spec, str(error))
+                    if tried < 2:  # it may last for hours
+                        self._context.say(f"a disk is full ({error}): it goes on by itself when there is space")
+                else:
+                    self._context.say(str(error))
                 self._forget()
                 if tried >= MOST_TRIES and not is_full(error):
                     with contextlib.suppress(AutoresearchError, OSError):

@@ -54,6 +54,8 @@ def read_ledger(path: Path, metric: str = "", direction: str = "") -> ForeignLed
         head, *rows = _records(path) if path.is_dir() else _read(path)
     except OSError as error:
         raise NotFoundError(f"{path} cannot be read: {error.strerror}") from error
+    except csv.Error as error:
+        raise UsageError(f"{path} is no table that can be read: {error}") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no JSON that can be read: {error}") from error
     if not rows and path.is_dir():
@@ -145,7 +147,8 @@ def _table(text: str) -> list[list[str]]:
     lines = text.splitlines()
     first = next((line for line in lines if line.strip()), "")
     delimiter = "\t" if "\t" in first else ","
-    rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if any(cell.strip() for cell in row)]
+    table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    rows = [row for row in table if any(cell.strip() for cell in row)]
     if not rows:
         return [[]]
     if any(_number(cell) is not None for cell in rows[0]):  # no header
