@@ -77,16 +77,15 @@ def waiting_out_limits(
 
     The pauses are 30 s, 1, 2, 4, 8, 16 min, or what the agent asks for. It is given up where the next try would
     come after `deadline` (wall time; without one: 24 h for usage limits, 2 h for outages, since the first try), and
-    the last answer is returned; Fault.STOPPED when `stop` is set meanwhile. Usage and steps are those of all tries.
+    the last answer is returned; Fault.STOPPED when `stop` is set meanwhile.
     """
     rest = sleep or stop.wait
 
     def persist(turn: Turn) -> Answer:
-        since, used, steps, tries = clock(), Usage(), 0, 0
+        since, tries = clock(), 0
         while True:
             answer = ask(turn if not tries else anew(turn))
-            used, steps, tries = used + answer.usage, steps + answer.steps, tries + 1
-            answer = replace(answer, usage=used, steps=steps)
+            tries += 1
             if answer.fault not in MOST_S:
                 return answer
             pause = min(max(answer.retry_s or 0.0, nap(tries - 1)), MOST_S[answer.fault])

@@ -280,12 +280,6 @@ def read_result(turn_dir: TurnDir) -> Answer | None:
         return None
 
 
-def spent(turns: Path) -> Usage:
-    """What all turns that are over used up together, whoever has seen their answers."""
-    found = [read_result(TurnDir(entry)) for entry in turns.iterdir()] if turns.is_dir() else []
-    return sum((answer.usage for answer in found if answer is not None), Usage())
-
-
 def in_words(argv: tuple[str, ...]) -> str:
     """A command line for a record: masked, and not longer than anybody reads."""
     return mask_text(shlex.join(argv))[: 16 << 10]

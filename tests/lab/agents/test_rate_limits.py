@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.agents.agent import Answer, Turn, TurnFault, TurnRole, Usage
+from autoresearch.core.agents.agent import Answer, Turn, TurnFault, TurnRole
 from autoresearch.lab.agent_work.agent_turns import Tell, Waiting, Waits, read_waiting, waiting_out_limits
 from autoresearch.lab.agent_work.turn_dir import next_directory
 
 HOUR = 3600.0
-BUSY = Answer(fault=TurnFault.QUOTA, message="429, sk-ant-REDACTED0123456789", usage=Usage(0.1, 10, 1, 2.0), steps=1)
-DOWN = Answer(fault=TurnFault.OUTAGE, message="no network", usage=Usage(seconds=2.0))
-FINE = Answer("three ideas", usage=Usage(0.5, 100, 50, 60.0), steps=4)
+BUSY = Answer(fault=TurnFault.QUOTA, message="429, sk-ant-REDACTED0123456789")
+DOWN = Answer(fault=TurnFault.OUTAGE, message="no network")
+FINE = Answer("three ideas")
 
 
 class Agent:
@@ -65,20 +65,18 @@ PASSING = {
 
 @pytest.mark.parametrize(("answers", "times"), PASSING.values(), ids=PASSING)
 def test_when_it_is_asked_again(tmp_path: Path, answers: list[Answer], times: list[float]) -> None:
-    """Each try in a turn of its own; the usage of all tries is told."""
+    """Each try in a turn of its own."""
     agent = Agent(tmp_path, *answers)
     answer = agent.persist()
     assert agent.times == times and (answer.text, answer.fault) == (answers[-1].text, answers[-1].fault)
     assert [name for _, name in agent.asked] == [f"{n:04}-propose" for n in range(1, len(times) + 1)]
-    assert answer.usage == sum((each.usage for each in answers), Usage())
-    assert answer.steps == sum(each.steps for each in answers)
 
 
 @pytest.mark.parametrize(("answer", "most"), [(DOWN, 2 * HOUR), (BUSY, 24 * HOUR)])
 def test_patience_ends(tmp_path: Path, answer: Answer, most: float) -> None:
     agent = Agent(tmp_path, answer)
     found = agent.persist()
-    assert found.fault is answer.fault and found.usage.seconds == 2.0 * len(agent.asked)
+    assert found.fault is answer.fault
     assert most - 960 < agent.times[-1] <= most
 
 
@@ -96,7 +94,7 @@ def test_it_is_interrupted(tmp_path: Path) -> None:
     agent = Agent(tmp_path, BUSY)
     agent.sleep = lambda seconds: agent.stop.set()  # type: ignore[method-assign]
     answer = agent.persist()
-    assert answer.fault is TurnFault.STOPPED and answer.usage == BUSY.usage
+    assert answer.fault is TurnFault.STOPPED
     assert len(agent.asked) == 1 and agent.told[-1] is None
     stop = threading.Event()  # real time, too, at once
     turn = Turn(TurnRole.EDIT, "go", tmp_path, next_directory(tmp_path, TurnRole.EDIT))
