@@ -53,14 +53,13 @@ def flags_in(source: str) -> dict[str, object]:
         return {}
     used = {match[1] or match[2] for match in _PARSERS.finditer(source)}
     found: dict[str, object] = {}
-    functions = command_functions(tree) if used & _OF_FUNCTIONS else []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             found.update(_of_call(node))
         elif isinstance(node, ast.ClassDef) and used & _OF_FIELDS:
             found.update(_of_fields(node))
-        elif node in functions and isinstance(node, ast.FunctionDef):
-            found.update(_of_function(node, dashes="typer" in used))
+    for function in command_functions(tree) if used & _OF_FUNCTIONS else ():
+        found.update(_of_function(function, dashes="typer" in used))
     return found
 
 

@@ -5,10 +5,12 @@ And what a launch can vary, as those files show it: shell scripts, and the Pytho
 
 from __future__ import annotations
 
+import ast
 import os.path
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.shell.commands import Script, ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import read_shell
+from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.lab.recipes.printed_names import PLAIN_PRINTS, PrintedName, objectives_of
 from autoresearch.lab.recipes.program_flags import ask_help, flags_in, missing_in, other_names, parser_of
 from autoresearch.lab.resolve.files import OURS, Files
@@ -28,10 +31,6 @@ _CONFIG = re.compile(r"(?:--)?(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
 _HYDRA_NAME, _HYDRA_PATH = re.compile(r"--config[-_]name|-cn"), re.compile(r"--config[-_](?:path|dir)|-cp|-cd")
 _EXPERIMENT = re.compile(r"\+?experiment")  # of Hydra's groups, the one that stands for a whole recipe
 _HYDRA = re.compile(r"""(config_path|config_name)\s*=\s*["']([\w./-]{1,200})["']""")
-_IMPORT = re.compile(
-    r"(?m)^[ \t]*(?:import[ \t]+|from[ \t]+(?P<dots>\.*))(?P<module>[\w.]*)"
-    r"(?:[ \t]+import[ \t]+(?:\((?P<names>[^)]{1,2000})\)|(?P<name>\w[\w, \t]*)))?"
-)
 _YAML = re.compile(r"""["']([\w./-]{1,200}\.ya?ml)["']""")
 
 
@@ -162,7 +161,7 @@ def _finding(script: Script, where: str, line: int, *, must: bool) -> Finding:
     return Finding(Severity.WARNING, "not_read", message, "it was not searched for what it kills or hides", where, line)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LaunchTexts:
     """The texts of what a command starts in its codebase."""
 
@@ -217,7 +216,7 @@ class LaunchTexts:
         own = objectives_of({program.where: program.text or "" for program in self.reading.programs}, flags=flags)
         if any(one.file is None for one in own):
             return own
-        return objectives_of(self.sources(), PLAIN_PRINTS, flags) or own  # a library's `print_table` is of anything
+        return objectives_of(self.sources, PLAIN_PRINTS, flags) or own  # a library's `print_table` is of anything
 
     def _known_flags(self) -> dict[str, object]:
         """The flags in these texts, by their names in Python: the word that the command gives one, or its default.
@@ -225,7 +224,7 @@ class LaunchTexts:
         Without those that the command sets to a number, or to what only the run knows.
         """
         found: dict[str, object] = {}
-        for text in self.sources().values():
+        for text in self.sources.values():
             found = {**{key.replace("-", "_"): value for key, value in flags_in(text).items()}, **found}
         words: dict[str, set[str]] = {}
         for one in self.reading.commands:
@@ -236,7 +235,8 @@ class LaunchTexts:
         known = {name: word for name, word in typed.items() if isinstance(found.get(name), str) and "$" not in word}
         return {**{key: value for key, value in found.items() if key not in words}, **known}
 
-    def sources(self) -> dict[str, str]:
+    @cached_property
+    def sources(self) -> Mapping[str, str]:
         """The texts of the Python programs that it starts, and of the modules beside them that they import."""
         found: dict[str, str] = {}
         left = [(self.codebase / program.path, program.text or "") for program in self.reading.programs]
@@ -256,11 +256,12 @@ class LaunchTexts:
 
 def _imported(source: str) -> list[str]:
     """What a program imports, as paths without their suffix: modules, and names of a package that may be modules."""
-    found = list[str]()
-    for match in _IMPORT.finditer(source):
-        above = "../" * (len(match["dots"]) - 1) if match["dots"] else ""
-        module = f"{above}{match['module'].replace('.', '/')}"
-        names = re.findall(r"(\w+)(?:\s+as\s+\w+)?\s*(?:,|\Z)", match["names"] or match["name"] or "")
-        found += [module] if match["module"] else []
-        found += [f"{module}/{one}" if match["module"] else f"{above}{one}" for one in names]
+    found, tree = list[str](), syntax_tree(source)
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Import):
+            found += [alias.name.replace(".", "/") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = "../" * (node.level - 1) + (node.module or "").replace(".", "/")
+            found += [module] if node.module else []
+            found += [str(Path(module, alias.name)) for alias in node.names]
     return list(dict.fromkeys(found))

@@ -156,7 +156,7 @@ class TrainerSettings:
             return note, f"the notes say `- seed: {note}`"
         if self.trainer.named or self.seed is not None:
             return "", ""
-        found, why = randomness_of(self.texts.sources())
+        found, why = randomness_of(self.texts.sources)
         return ("" if found is Randomness.UNKNOWN else found.value), why
 
     @property

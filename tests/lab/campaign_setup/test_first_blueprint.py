@@ -112,7 +112,7 @@ def test_modules_that_a_program_imports_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_branch_that_the_command_does_not_take_prints_nothing(tmp_path: Path, command: str, metric: str) -> None:
-    text = "import fire\nimport lib.agent\ndef main(mode='train'):\n    if mode == 'train':\n        lib.agent.fit()\n"
+    text = "import fire, lib.agent\ndef main(mode='train'):\n    if mode == 'train':\n        lib.agent.fit()\n"
     text += "    elif mode == 'eval':\n        print('Accuracy:', a)\nfire.Fire(main)\n"
     (tmp_path / "train.py").write_text(text)
     (tmp_path / "lib" / "agent").mkdir(parents=True)
