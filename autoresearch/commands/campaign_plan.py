@@ -232,13 +232,14 @@ def _agent_rows(campaign_spec: CampaignSpec) -> list[tuple[str, str, bool]]:
     from autoresearch.core.agents.turns import HYBRID
     from autoresearch.core.campaign.stop_rules import span
 
-    own = campaign_spec.research
+    own, budget = campaign_spec.research, campaign_spec.rules.budget_usd
     if not own.agent:
         return []
     share = f"; {own.share:.0%} of the ideas, the others are tpe's" if campaign_spec.proposer.name == HYBRID else ""
-    bounds = f"each turn at most {span(own.turn_s)}" + (f" and {own.turn_usd:g} USD" if own.turn_usd else "")
-    if own.turn_usd and own.turn_usd * BUDGET_TURNS == campaign_spec.rules.budget_usd:
-        bounds += " (a tenth of the budget)"
+    bounds = f"each turn at most {span(own.turn_s)}"
+    if own.turn_usd or budget:
+        tenth = "" if own.turn_usd else " (a tenth of the budget)"
+        bounds += f" and {own.turn_usd or (budget or 0.0) / BUDGET_TURNS:g} USD{tenth}"
     every = [own.of(agent) for agent in own.agents]
     name = ", ".join(f"{one.agent} {one.model}".strip() for one in every)
     return [

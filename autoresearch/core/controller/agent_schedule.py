@@ -113,9 +113,11 @@ def _request(
     pace = pace_of(state)
     meanwhile = pace.begun_during(pace.propose_s, state.spec.parallel)
     short = round(max(0.0, missing) + meanwhile) - unedited
-    if short <= 0 or not _idea_needed(state, now, _coming(state, agent_status) + unedited):
+    most, there = min(short + round(meanwhile), AHEAD) if short > 0 else 0, _coming(state, agent_status) + unedited
+    needed = sum(_idea_needed(state, now, there + number) for number in range(most))
+    if not needed:
         return None
-    ideas = max(state.spec.research.ideas, min(short + round(meanwhile), AHEAD))
+    ideas = max(state.spec.research.ideas, needed)
     able = agent_status.able(state.spec.research)
     return _given_to(state, agent_status, AgentJob(ideas=ideas), next_agent(state, able))
 
@@ -124,18 +126,18 @@ def _given_to(state: CampaignState, agent_status: AgentStatus, agent_job: AgentJ
     """The job for this agent, or another where it cannot be asked now; None where its cost is promised to others."""
     able = agent_status.able(state.spec.research)
     agent = agent if agent in able else next_agent(state, able)
-    usd = turn_usd(state, agent_status, agent, _turns(state, agent_job))
+    usd = turn_usd(state, agent_status, _turns(state, agent_job))
     crowded = agent_status.jobs and (usd == 0.0 or _tokens_left(state, agent_status) <= 0)
     return None if crowded else replace(agent_job, agent=agent, usd=usd)
 
 
-def turn_usd(state: CampaignState, agent_status: AgentStatus, agent: str, turns: int = 1) -> float | None:
+def turn_usd(state: CampaignState, agent_status: AgentStatus, turns: int = 1) -> float | None:
     """What each of the next job's turns may cost, which is promised to it until it is over; None: there is no limit.
 
     Of a job's later turns, which few jobs need, only what a turn cost so far is promised. 0 where less than usual is
     left beside what is promised to others: what they really cost may leave more.
     """
-    most, budget, usage = state.spec.research.of(agent).turn_usd, state.spec.rules.budget_usd, state.research.usage
+    most, budget, usage = state.spec.research.turn_usd, state.spec.rules.budget_usd, state.research.usage
     if budget is None:
         return most
     told = sum(turn.usage.usd is not None for turn in state.research.turns.values())

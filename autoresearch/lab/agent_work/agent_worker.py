@@ -190,8 +190,7 @@ class AgentWorker:
         if state.stop_mode == "stop" or not state.research.turns or state.research.summarised:
             return
         self._halt()  # a rule was met in the middle of other jobs
-        usd = turn_usd(state, self.status, able[0])
-        self.start(AgentJob(summary=True, agent=able[0], usd=usd))
+        self.start(AgentJob(summary=True, agent=able[0], usd=turn_usd(state, self.status)))
         (thread,) = self._threads
         while thread.is_alive():
             time.sleep(WAIT_S)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.agents.agent import BUDGET_TURNS, AgentSpec
+from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.blueprint.note_keys import DIRECTIONS
 from autoresearch.core.campaign.spec import (
     AT_LEAST,
@@ -169,8 +169,6 @@ class CampaignFile:
                     raise UsageError(message, hint=f"its agents: {known}", code=_BAD)
                 own[name][key.spec_field] = one
         fields |= {"agent": ",".join(own), "own": {name: values for name, values in own.items() if values}}
-        if fields["turn_usd"] is None and self.values["budget_usd"] is not None:
-            fields["turn_usd"] = self.values["budget_usd"] / BUDGET_TURNS
         return from_record(AgentSpec, fields)
 
     def __getitem__(self, name: str) -> Any:

@@ -104,6 +104,8 @@ def test_no_more_ideas_than_the_count_allows(records: Make) -> None:
     assert begun(campaign(records, unedited=5, made=1, rules=Rules(count=3))) == edits(1)
     assert begun(campaign(records, unedited=1, rules=Rules(count=3))) == [*edits(0), "propose claude (3)"]
     assert begun(campaign(records, made=2, rules=Rules(count=3))) == []
+    slow = paced(campaign(records, rules=Rules(count=6)), edit_s=600.0, propose_s=600.0)
+    assert begun(slow) == ["propose claude (5)"], "the baseline is one of them"
 
 
 def test_a_fix_and_a_guard_go_on_beside_edits(records: Make) -> None:

@@ -54,11 +54,11 @@ def test_pairs_are_laid_over_the_file(place: Path) -> None:
 
 
 def test_several_agents_and_what_is_said_of_each(place: Path) -> None:
-    models = "agent_model: {codex: gpt-5}\nagent_args: {claude: -v}\nbudget_usd: 20\n"
+    models = "agent_model: {codex: gpt-5}\nagent_args: {claude: -v}\n"
     spec = declared(place, f"agent: [claude, codex]\n{models}").agent
     claude, codex = (spec.of(name) for name in spec.agents)
     assert (claude.agent, claude.model, claude.extra) == ("claude", "", ("-v",))
-    assert (codex.agent, codex.model, codex.extra, codex.turn_usd) == ("codex", "gpt-5", (), 2.0)
+    assert (codex.agent, codex.model, codex.extra) == ("codex", "gpt-5", ())
     typed = ["agent_model={codex: gpt-5}", "agent_args={claude: -v}"]
     assert read_campaign_file("campaign.yaml", {}, start=place, now=NOW, pairs=typed).agent.own == spec.own
     assert declared(place, "agent_model: opus\n", agent="claude, codex,claude").agent.of("codex").model == "opus"
