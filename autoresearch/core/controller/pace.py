@@ -59,11 +59,12 @@ def most_editors(campaign_spec: CampaignSpec) -> int:
 
 def turns_s(state: CampaignState, ideas: int) -> float:
     """How long the agents' turns for so many ideas take, as far as that is known: edits go on beside each other."""
-    pace, proposed = pace_of(state), state.research.proposed.values()
+    pace, proposed, slots = pace_of(state), state.research.proposed.values(), state.spec.parallel
     unedited = max(0, ideas - len(untried(state)) - sum(one.made for one in proposed))
     edit_s = pace.edit_s or 0.0
-    editors = min(most_editors(state.spec), max(state.spec.parallel, pace.begun_during(edit_s, state.spec.parallel)))
+    editors = min(most_editors(state.spec), max(slots, pace.begun_during(edit_s, slots)))
     unproposed = max(0, unedited - sum(not one.made for one in proposed))
-    proposing_s = math.ceil(unproposed / state.spec.research.ideas) * (pace.propose_s or 0.0)
+    asked = max(state.spec.research.ideas, min(2 * pace.begun_during(pace.propose_s, slots), AHEAD))
+    proposing_s = math.ceil(unproposed / asked) * (pace.propose_s or 0.0)
     editing_s = unedited / editors * edit_s
     return max(editing_s, proposing_s + (edit_s if unproposed else 0.0))

@@ -45,18 +45,18 @@ class JobThread(threading.Thread):
 
     def __init__(self, agent_job: AgentJob, agent_jobs: AgentJobs, editor: int, stop: threading.Event) -> None:
         super().__init__(name=agent_job.name, daemon=True)
-        self.agent_job, self.editor = agent_job, editor
+        self.agent_job, self.agent_jobs, self.editor = agent_job, agent_jobs, editor
         self.result: JobResult | None = None
-        self._agent_jobs, self._stop_it = agent_jobs, stop
+        self._stop_it = stop
 
     def run(self) -> None:
         """Do the job."""
         from autoresearch.lab.agent_work.agent_jobs import JobResult
 
         try:
-            self.result = self._agent_jobs.do(self.agent_job)
+            self.result = self.agent_jobs.do(self.agent_job)
         except (AutoresearchError, OSError) as error:
-            self.result = JobResult(lines=self._agent_jobs.turns.take_lines(), error=error)
+            self.result = JobResult(lines=self.agent_jobs.turns.take_lines(), error=error)
 
     def end(self) -> bool:
         """Tell it to end; False if it was told before."""
@@ -133,11 +133,12 @@ class AgentWorker:
         self._threads.remove(thread)
         done, agent = thread.result, thread.agent_job.agent or self.spec.agents[0]
         if done is None:
-            why = f"an internal error ended the job `{thread.agent_job.name}`; the controller's pane shows where"
-            if thread.agent_job.guard is None:
-                return suspend_agent(self.context.state, self.status, agent, why)
             from autoresearch.lab.agent_work.agent_jobs import JobResult
 
+            why = f"an internal error ended the job `{thread.agent_job.name}`; the controller's pane shows where"
+            if thread.agent_job.guard is None:
+                self._write(JobResult(thread.agent_jobs.turns.take_lines()))
+                return suspend_agent(self.context.state, self.status, agent, why)
             done = JobResult.of_guard(thread.agent_job.guard, why)  # no agent was asked, and it would begin again
         self._write(done)
         failpoint("research.written")

@@ -252,3 +252,5 @@ def test_the_time_to_go_counts_turns(records: Make) -> None:
     assert "about 37m30s" in eta(paced(made, edit_s=1.0, propose_s=1.0).state()), "3 runs an idea, of 5 min, on 4 slots"
     slow = paced(campaign(records, rules=Rules(count=11)), edit_s=7200.0, propose_s=60.0)
     assert "about 2h18m" in eta(slow.state()), "ten edits of two hours each, nine at a time; four turns for ideas"
+    asking = paced(campaign(records, rules=Rules(count=11)), edit_s=600.0, propose_s=1200.0)
+    assert "about 55m00s" in eta(asking.state()), "two turns, nine ideas of each; an edit and a run"

@@ -277,11 +277,14 @@ def test_the_same_code_in_other_words_again_and_again(lab: Any) -> None:
 def test_a_fault_of_ours_ends_the_researcher_s_job_and_not_the_campaign(
     lab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from autoresearch.lab.agent_work.agent_jobs import AgentJobs
+    from autoresearch.lab.agent_work import agent_jobs
 
-    monkeypatch.setattr(AgentJobs, "propose", lambda *_: 1 / 0)
+    real = agent_jobs.propose
+    monkeypatch.setattr(agent_jobs, "propose", lambda *words: real(*words) and 1 / 0)
+    lab.propose(lab.idea("lost"), cost={"usd": 0.5})
     state = lab.run(count=3, proposer="hybrid", agent_share=0.5, space={"lr": {"low": 0.01, "high": 0.2, "log": True}})
     assert state.attempted == 3 and "internal error" in lab.camp.said()
+    assert state.research.usage.usd == 0.5, "what it cost is known"
 
 
 def test_a_run_whose_records_are_gone_is_not_mended(lab: Any) -> None:
