@@ -14,7 +14,7 @@ from autoresearch.core.campaign.claim import TESTED, ClaimEstimate
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.judgement import resolution_of, search_mean, search_values, usual_sd
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
-from autoresearch.core.run.ending import BREACHES
+from autoresearch.core.run.ending import BREACHES, Ending
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import collapsed, mean
 from autoresearch.core.text.numbers import number
@@ -115,7 +115,8 @@ def runs_words(idea: Idea, *, fresh: bool = False, collapses: int = 0) -> str:
     known = sum(measured(row) is not None for row in rows)
     n = known if fresh else known - collapses
     every = "all " if fresh and n > len(idea.values) else ""
-    words = [f"mean of {every}{n}" if n > 1 else "one run"] if n else [_runs(len(rows))] if rows else []
+    ran = sum(row.ending != Ending.LAUNCH_FAILED for row in rows)
+    words = [f"mean of {every}{n}" if n > 1 else "one run"] if n else [_runs(ran)] if ran else []
     if collapses and fresh:
         words.append(f"{collapses} of them collapsed")
     elif collapses:

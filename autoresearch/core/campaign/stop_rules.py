@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -98,8 +99,8 @@ def _remaining(rules: Rules, facts: StopFacts, left_s: float | None) -> str:
 
 
 def span(seconds: float) -> str:
-    """A duration as `6h12m`, `3m20s` or `12s`."""
-    whole = int(seconds)
+    """A duration as `6h12m`, `3m20s` or `12s`; `1s` is the shortest that is not nothing."""
+    whole = int(seconds) or math.ceil(seconds)
     if whole < 60:
         return f"{whole}s"
     minutes, rest = divmod(whole, 60)
