@@ -250,21 +250,27 @@ def _refuse_gone_options(words: Sequence[str], command: str) -> None:
 
 
 def _refuse_meant(argv: Sequence[str]) -> None:
-    """UsageError that names our verb for a word of other programs; in a group, the verb of that group."""
+    """UsageError that names our verb for a word of other programs; in a group, the verb of that group.
+
+    A verb that one group has may be typed without the group: `check` is `blueprint check`.
+    """
     group = [word for word in argv[:1] if verbs_of(word)]
     word, rest = argv[len(group) : len(group) + 1], argv[len(group) + 1 :]
-    now = MEANT.get(word[0]) if word else None
     verbs = verbs_of(" ".join(group))
-    if now is None or os.path.lexists(word[0]) or now not in verbs or word[0] in verbs:
+    if not word or word[0] in verbs or os.path.lexists(word[0]):
         return
+    here = [name for name in COMMANDS if not group and name.split()[1:] == word and name not in CALLED_BY_US]
+    meant = [MEANT[word[0]]] if word[0] in MEANT else here
     if not group and word == ["start"] and any(one.endswith((".yaml", ".yml")) for one in rest):
-        now = "campaign start"
+        meant = here
+    lines = [[*group, *one.split()] for one in meant if one.split()[0] in verbs]
+    if not lines:
+        return
     from autoresearch.errors import UsageError
 
-    words = [*group, *now.split()]
     raise UsageError(
-        f"there is no command `{' '.join([*group, *word])}`. Did you mean `{' '.join(words)}`?",
-        fix=f"autoresearch {shlex.join([*words, *rest])}",
+        f"there is no command `{' '.join([*group, *word])}`. Did you mean `{'` or `'.join(map(' '.join, lines))}`?",
+        fix=f"autoresearch {shlex.join([*lines[0], *rest])}" if len(lines) == 1 else "",
         code="no_such_command",
     )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from autoresearch.commands import Option, Positional
+from autoresearch.errors import UsageError
 
 
 def declared(parameter: Parameter) -> tuple[Any, Option]:
@@ -22,7 +23,10 @@ def declared(parameter: Parameter) -> tuple[Any, Option]:
 
 
 def read(parameters: Iterable[Parameter], words: Sequence[str]) -> dict[str, Any] | None:
-    """The values of a plain command line, as typer would read them; None for any other line."""
+    """The values of a plain command line, as typer would read them; None for any other line.
+
+    Raises UsageError for a word in the place of a number.
+    """
     options: dict[str, Parameter] = {}
     arguments: list[Parameter] = []
     values: dict[str, Any] = {}
@@ -74,6 +78,9 @@ def _put(values: dict[str, Any], parameter: Parameter, text: str) -> bool:
         values[parameter.name] = kind(text)
     elif kind == list[str] | None:
         values[parameter.name] = [*(values.get(parameter.name) or ()), text]
+    elif not text.removeprefix("-").isdecimal():
+        name = next(iter(word.names), f"--{parameter.name}")
+        raise UsageError(f"{name} is a whole number, and {text!r} is none")
     elif "min" not in word.shown and text.isascii() and text.isdigit():
         values[parameter.name] = int(text)
     else:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -678,7 +679,8 @@ def test_the_front_door_is_a_real_process(bench: Any) -> None:
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
 def test_what_may_not_be_written_has_a_remedy(capsys: pytest.CaptureFixture[str], number: int) -> None:
     error = OSError(number, os.strerror(number), "/somewhere")
-    assert cli._unexpected(["run"], error) == 6
+    with mock.patch("autoresearch.commands.output.show", side_effect=error):
+        assert cli.run(["config", "show"]) == 6
     said, hint = capsys.readouterr().err.splitlines()
     assert said == f"autoresearch: /somewhere: {os.strerror(number)}" and "work in a copy" in hint
 

@@ -92,6 +92,7 @@ def test_a_slip_of_a_verb_is_no_file(typed: str, meant: str, capsys: pytest.Capt
         (("start", "a.yaml"), "autoresearch campaign start a.yaml"),
         (("campaign", "kill", "night"), "autoresearch campaign stop night"),
         (("stauts", "last"), "autoresearch status last"),
+        (("resume", "night"), "autoresearch campaign resume night"),
     ],
 )
 def test_a_word_of_other_programs_names_our_verb(
@@ -100,3 +101,8 @@ def test_a_word_of_other_programs_names_our_verb(
     assert cli.run(list(words)) == 2
     told = capsys.readouterr().err
     assert "Did you mean" in told and f"type: {line}\n" in told
+
+
+def test_a_verb_of_several_groups_names_them_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["check", "a.md"]) == 2
+    assert "Did you mean `blueprint check` or `scaffold check`?\n" in capsys.readouterr().err

@@ -70,6 +70,12 @@ def test_what_is_read_without_typer_is_what_typer_reads(name: str) -> None:
     assert read > 1
 
 
+@pytest.mark.parametrize("words", [["logs", "--tail", "x"], ["logs", "--tail=2.5"], ["report", "--port", ""]])
+def test_what_is_no_number_is_refused_in_our_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(words) == 2
+    assert f"{words[1].partition('=')[0]} is a whole number, and" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_help_and_mistakes_are_left_to_typer(name: str) -> None:
     for words in [*LEFT, *([option] for p in parameters(name) for option in _valued(p)), ["x"] * 3]:

@@ -189,7 +189,8 @@ def read_campaign_file(
     typed = _typed(flags, pairs)
     path = (start / name) if name else _find(start)
     if not path.exists():
-        raise NotFoundError(f"there is no campaign file or blueprint {path}", hint=NEW_BLUEPRINT)
+        hint = NEW_BLUEPRINT if path.suffix else "`autoresearch campaign --help` lists what `campaign` may do"
+        raise NotFoundError(f"there is no campaign file or blueprint {path}", hint=hint)
     file = path if path.suffix in (".yaml", ".yml") else None
     content: dict[str, Any] = in_known_words(load_mapping(file), {*DEFAULTS, "blueprint"}) if file else {}
     if unknown := sorted(content.keys() - {*DEFAULTS, "blueprint"}):

@@ -59,6 +59,7 @@ def test_where_nothing_is_to_be_found(camp: Any) -> None:
     error = camp.bench.ask("campaign", "--count", "3", check=2)["error"]
     assert error["message"] == "nothing was started: here is neither a campaign file nor a blueprint"
     assert "no campaign file or blueprint" in camp.bench.ask("campaign", "nowhere.yaml", check=4)["error"]["message"]
+    assert "campaign --help" in camp.bench.ask("campaign", "note", check=4)["error"]["hint"]
     assert camp.bench.ask("campaign", "status", check=4)["error"]["message"] == "there is no campaign yet"
     assert camp.bench.ask("campaign", "status", "other", check=4)["error"]["code"] == "not_found"
 
