@@ -87,6 +87,17 @@ def test_a_worse_command_is_called_worse_wherever_the_proof_is_shown(project: An
     assert found["sentence"] in (Path(found["directory"]) / "report.md").read_text()
 
 
+@pytest.mark.parametrize(("gamed", "run"), [("lr > 0.15", 1), ("lr > 0.15 and seed >= 1000", 2)])
+def test_the_first_run_that_breaks_a_constraint_ends_the_proof(project: Any, gamed: str, run: int) -> None:
+    printed = f"seed = int(os.environ['AUTORESEARCH_SEED'])\nprint('step 3 tox', 0.5 if {gamed} else 0.05)\n"
+    (project.repo / "train.py").write_text(SCRIPT + printed)
+    words = ("--set", "constraints=tox < 0.1", "--", "python train.py", "python train.py --lr 0.2")
+    found, _ = proof(project, *words)
+    why = f"its run {run} broke a constraint: tox is 0.5, and the constraint is tox < 0.1"
+    assert (found["proved"], found["sentence"]) == (False, f"not shown: {why}")
+    assert found["runs"] == (0 if run == 1 else 2), "one fresh run of each side"
+
+
 @pytest.mark.parametrize(
     ("line", "code", "told"),
     [

@@ -224,7 +224,10 @@ def _tests(state: CampaignState, ongoing: Round) -> list[_Test]:
     for idea in state.ideas:
         if idea.index in ongoing.candidates:
             ours = idea.fresh_values(ongoing.number)
-            result = confirm(state.spec.objective, looks, ours, theirs, baseline.past_values, least)
+            if idea.breach is not None:  # one run that breaks a constraint is enough
+                result: Confirmation | None = unfinished(ours, theirs, breach_words(idea.breach))
+            else:
+                result = confirm(state.spec.objective, looks, ours, theirs, baseline.past_values, least)
             found.append(_Test(ongoing, idea, ours, theirs, result))
     return found
 

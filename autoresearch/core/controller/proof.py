@@ -9,7 +9,7 @@ from autoresearch.core.campaign.judgement import resolution_of
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.confirmation_rounds import design_of
-from autoresearch.core.controller.sentences import seed_words, without_metric
+from autoresearch.core.controller.sentences import breach_words, seed_words, without_metric
 from autoresearch.core.statistics.confirmation import power
 from autoresearch.core.statistics.seeding import Randomness
 from autoresearch.core.text.numbers import counted
@@ -43,6 +43,9 @@ def proof_of(state: CampaignState, standing: str = "") -> Proof:
         delta = gain(objective, idea.values, state.baseline.values) if state.baseline and idea.values else None
         if delta is not None:
             return _of_copies(state, delta)
+    if idea is not None and idea.breach is not None:
+        fresh = sum(run.why == "confirm" and run.run in one.done for one in state.ideas for run in one.runs)
+        return Proof(False, f"not shown: {breach_words(idea.breach)}", runs=fresh)
     if idea is None or idea.claim is None:
         why = f"not decided: {_why_open(state, idea) or standing}" if ended else f"not decided yet: {standing}"
         return Proof(None, why)

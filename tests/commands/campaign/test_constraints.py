@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.ending import Verdict
+from tests.commands.campaign.test_tip import PARTS, edit
 
 pytestmark = pytest.mark.system
 
@@ -16,10 +17,10 @@ def toxic(camp: Any) -> Any:
     """The trainer prints a second metric beside the objective, if its recipe says how much."""
     trainer = camp.bench.repo / "train.py"
     text = trainer.read_text().replace(
-        "- mean_reward:{value}\", flush=True)\n",
-        "- mean_reward:{value}\" + (f\" - val/toxicity:{tox}\" if tox else \"\"), flush=True)\n",
+        '- mean_reward:{value}", flush=True)\n',
+        '- mean_reward:{value}" + (f" - val/toxicity:{tox}" if tox else ""), flush=True)\n',
     )
-    text = text.replace("time.sleep(float(recipe", "tox = recipe[\"tox\"]\ntime.sleep(float(recipe")
+    text = text.replace("time.sleep(float(recipe", 'tox = recipe["tox"]\ntime.sleep(float(recipe')
     trainer.write_text(text)
     recipe = camp.bench.repo / "recipe.yaml"
     recipe.write_text(recipe.read_text() + "tox: 0.05\n")
@@ -96,3 +97,71 @@ def test_the_plan_says_them_and_what_no_run_logged(toxic: Any) -> None:
     notes.write_text(notes.read_text().replace("val/toxicty < 0.1", "val/toxicity < 0.1"))
     kept = bench.ask("run", "exp.md")
     assert (kept["verdict"], kept["failure"]) == ("keep", None)
+
+
+def printing(camp: Any, toxicity: str) -> None:
+    """The trainer prints a second metric, by an expression of its own."""
+    trainer = camp.bench.repo / "train.py"
+    metric = f'- mean_reward:{{value}} - val/toxicity:{{{toxicity}}}", flush=True)'
+    trainer.write_text(trainer.read_text().replace('- mean_reward:{value}", flush=True)', metric))
+
+
+def test_a_tip_that_breaks_a_constraint_is_made_anew_after_the_first_idea_on_it(camp: Any) -> None:
+    """Two edits that each keep it; both together do not, and neither would anything that is edited on both."""
+    printing(camp, "parts.A + parts.B")
+    trainer = camp.bench.repo / "train.py"
+    score = trainer.read_text().replace('float(recipe["bonus"])', "parts.A + parts.B")
+    trainer.write_text(f"import parts\n{score}")
+    (camp.bench.repo / "parts.py").write_text(PARTS)
+    camp.bench.git("add", "-A")
+    camp.bench.git("commit", "-qm", "parts")
+    queue = [
+        edit(camp, "a", "A = 0.0", "A = 0.06", parent="baseline"),
+        edit(camp, "b", "B = 0.0", "B = 0.05", parent="baseline"),
+        {"slug": "between", "overrides": {"lr": 0.2}, "parent": "baseline"},  # each is committed a run ahead
+        {"slug": "unlucky", "overrides": {"lr": 0.05}},
+        {"slug": "ahead", "overrides": {"lr": 0.04}},
+        {"slug": "later", "overrides": {"lr": 0.03}},
+    ]
+    limits = ["val/toxicity < 0.1"]
+    state = camp.run(queue=queue, count=7, baseline=4, search="tip", confirm=False, constraints=limits)
+    assert state.by_slug("unlucky").rows[0].failure == "constraint_broken"
+    both = state.by_slug(state.by_slug("unlucky").parent)
+    assert {*both.hypothesis.merges} == {"a", "b"} and [row.failure for row in both.rows] == ["constraint_broken"]
+    assert state.by_slug(state.by_slug("later").parent).hypothesis.merges == ("a",), camp.said()
+    assert {"a", "later"} <= {*state.best.hypothesis.merges} and state.best.status == Verdict.KEEP
+    assert "; what does not fit: #3 " in camp.said()
+
+
+def test_the_first_fresh_run_that_breaks_one_ends_the_confirmation(camp: Any) -> None:
+    printing(camp, "0.5 if seed >= 1000 and lr < 0.05 else 0.05")
+    queue = camp.ideas({"slug": "gamed", "overrides": {"lr": 0.01}})
+    state = camp.run(queue=queue, count=2, baseline=3, constraints=["val/toxicity < 0.1"])
+    gamed = state.by_slug("gamed")
+    assert (gamed.confirmed, gamed.status, state.best.slug) == ("demoted", "crash", "baseline")
+    assert sum(run.why == "confirm" for run in gamed.runs) == 1, camp.said()
+    assert "not claimed: its run 5 broke a constraint: val/toxicity is 0.5, and the constraint is" in camp.said()
+
+
+def test_what_the_evaluation_prints_goes_before_what_the_training_does(camp: Any) -> None:
+    printing(camp, "0.01")
+    measures = (
+        "import os; lr = float(open('lr').read()); print(f'task_pass_rate@1: {lr}'); print(f'val/toxicity: {lr}')"
+    )
+    (camp.bench.repo / "measure.py").write_text(
+        measures.replace("'lr'", "os.environ['AUTORESEARCH_RESULT_DIR'] + '/lr'")
+    )
+    with (camp.bench.repo / "train.py").open("a") as trainer:
+        trainer.write('open(os.environ["AUTORESEARCH_RESULT_DIR"] + "/lr", "w").write(str(lr))\n')
+    blueprint = camp.bench.repo / "exp.md"
+    blueprint.write_text(blueprint.read_text().rstrip() + "\n- evaluate: python measure.py\n")
+    camp.bench.git("add", "-A")
+    camp.bench.git("commit", "-qm", "it is measured")
+    queue = camp.ideas({"slug": "gamed", "overrides": {"lr": 0.4}}, {"slug": "mild", "overrides": {"lr": 0.2}})
+    state = camp.run(queue=queue, count=3, baseline=2, confirm=False, constraints=["val/toxicity < 0.3"])
+    cells = {idea.slug: (idea.rows[0].failure, idea.rows[0].constraints) for idea in state.ideas}
+    assert cells == {
+        "baseline": ("", "val/toxicity=0.1"),
+        "gamed": ("constraint_broken", "val/toxicity=0.4"),
+        "mild": ("", "val/toxicity=0.2"),
+    }
