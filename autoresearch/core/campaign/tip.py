@@ -192,7 +192,7 @@ def proof_due(state: CampaignState, *, last: bool) -> Idea | None:
     proofs = sum(run.why == "proof" for run in tip.runs)
     if tip.slug in state.unwanted or proofs >= MOST_PROOFS or len(tip.judged) >= rule_of(state).most:
         return None
-    if not tip.rows and any(idea.broken and idea.parent == tip.slug for idea in state.ideas):
+    if not tip.runs and any(idea.broken and idea.parent == tip.slug for idea in state.ideas):
         return tip  # it may be the tip that breaks a constraint, and then all that is edited on it would
     if not last and decided_since_proof(state) < EVERY:
         return None
