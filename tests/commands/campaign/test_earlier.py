@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytestmark = pytest.mark.system
+
 
 def first(camp: Any, **more: Any) -> Any:
     """A campaign that keeps one idea and gives up another."""
@@ -45,27 +48,49 @@ def test_its_baseline_is_that_of_the_first(camp: Any) -> None:
     assert not third.spec.earlier and not any(run.reused for run in third.baseline.runs)
 
 
-@pytest.mark.parametrize("change", ["code", "recipe", "seed", "input", "ledger", "records", "objective"])
-def test_what_differs_is_measured_again(camp: Any, change: str) -> None:
-    (camp.bench.repo / "data.txt").write_text("1\n")
-    (camp.bench.repo / ".gitignore").write_text("data.txt\nreports/\n")
-    old, keys = first(camp, include=["data.txt"]), dict[str, Any](include=["data.txt"])
-    if change == "code":
-        trainer = camp.bench.repo / "train.py"
-        trainer.write_text(trainer.read_text() + "\n# another tree\n")
-    elif change == "recipe":
-        camp.recipe(noise=0.02)
-    elif change == "seed":
-        camp.recipe(data__seed=100)
-    elif change == "input":
-        os.utime(camp.bench.repo / "data.txt", (2e9, 2e9))
-    elif change == "ledger":  # half written: the first run's end is gone
-        shutil.rmtree(old.baseline.runs[0].run_dir)
-    elif change == "records":
-        shutil.rmtree(camp.place.path)
-    else:
-        keys["direction"] = "minimize"
-    new = second(camp, baseline=2, **keys)
+def test_what_differs_is_measured_again(camp: Any) -> None:
+    """One thing at a time, and then nothing any more, so that it is this one thing that keeps it from being reused."""
+    repo = camp.bench.repo
+    (repo / "data.txt").write_text("1\n")
+    (repo / ".gitignore").write_text("data.txt\nreports/\n")
+    old = first(camp, include=["data.txt"])
+    run_dir = Path(old.baseline.runs[0].run_dir)
+
+    def reuses(**more: Any) -> bool:
+        keys = {"include": ["data.txt"], "queue": "ideas.yaml", "prefix": "autoresearch/two", **more}
+        file = camp.file(count=1, baseline=2, confirm=False, **keys)
+        return "reused" in camp.bench.ask("campaign", file, "--dry-run")["plan"]
+
+    def with_text(path: Path, before: str, after: str) -> bool:
+        text = path.read_text()
+        assert before in text
+        path.write_text(text.replace(before, after))
+        try:
+            return reuses()
+        finally:
+            path.write_text(text)
+
+    host = json.dumps(os.uname().nodename)
+    assert reuses()
+    assert not with_text(repo / "train.py", "import math", "import math  # another tree\nimport math"), "code"
+    assert not with_text(repo / "recipe.yaml", "noise: 0.01", "noise: 0.02"), "recipe"
+    assert not with_text(repo / "recipe.yaml", "data.seed: 7", "data.seed: 100"), "the first seed"
+    assert not with_text(repo / "exp.md", "train.py", "./train.py"), "command"
+    assert not with_text(run_dir / "runner.json", host, '"elsewhere"'), "host"
+    assert not reuses(direction="minimize"), "objective"
+    assert not reuses(include=[]), "linked inputs"
+    assert not reuses(min_steps=1), "what counts as a run"
+    assert not reuses(constraints=["memory_gb <= 0.0001"]), "a constraint that its runs break"
+    assert not reuses(earlier=False)
+    assert reuses()
+    os.utime(repo / "data.txt", (2e9, 2e9))
+    assert not reuses(), "an input was changed since"
+    os.utime(repo / "data.txt", (1e9, 1e9))
+    assert reuses()
+    (run_dir / "runner.json").unlink()
+    assert not reuses(), "the records of a run are gone"
+    shutil.rmtree(camp.place.path)
+    new = second(camp, baseline=2, include=["data.txt"])
     assert len(new.baseline.rows) == 2 and not any(run.reused for run in new.baseline.runs)
 
 
