@@ -132,6 +132,25 @@ def test_on_the_way_it_is_proved_after_so_many_ideas_if_it_promises_enough(recor
     assert tip.proof_due(made.state(), last=False) is None
 
 
+@pytest.mark.parametrize(
+    ("sign", "target", "early"), [(1, 0.55, True), (1, 0.7, False), (-1, -0.55, True), (-1, -0.7, False)]
+)
+def test_it_is_proved_as_soon_as_it_promises_the_target(records: Make, sign: int, target: float, early: bool) -> None:
+    direction = Direction.MAXIMIZE if sign > 0 else Direction.MINIMIZE
+    rules = Rules(count=40, target=target)
+    made = records(empty=True, search="tip", rules=rules, confirm=False, objective=Objective("x", direction))
+    made.idea("baseline")
+    for value in (0.50, 0.52, 0.48):
+        made.run("baseline", sign * value)
+    made.checked()
+    tried(made, "good", sign * 0.62)
+    merged(made, "good")
+    state = made.state()
+    assert tip.proof_due(state, last=False) is (state.tip if early else None)
+    made.run(state.tip.slug, sign * 0.53, "discard", why="proof")
+    assert tip.proof_due(made.state(), last=False) is None, "once, unless other edits are merged"
+
+
 def test_a_merge_is_guarded_before_anything_is_edited_on_it(records: Make) -> None:
     agent = AgentSpec(agent="claude", guard=("pytest",))
     made = records(search="tip", research=agent, proposer=ProposerSpec("agent"), rules=Rules(count=9))

@@ -194,11 +194,21 @@ def proof_due(state: CampaignState, *, last: bool) -> Idea | None:
         return None
     if not tip.runs and any(idea.broken and idea.parent == tip.slug for idea in state.ideas):
         return tip  # it may be the tip that breaks a constraint, and then all that is edited on it would
-    if not last and decided_since_proof(state) < EVERY:
+    early = not tip.runs and _reaches_target(state, tip)
+    if not (last or early) and decided_since_proof(state) < EVERY:
         return None
     if last and _proofs_since_idea(state) >= MOST_LAST:
         return None
-    return tip if promise(state, tip) >= (LAST_PROMISE if last else PROMISE) else None
+    return tip if promise(state, tip) >= (LAST_PROMISE if last or early else PROMISE) else None
+
+
+def _reaches_target(state: CampaignState, idea: Idea) -> bool:
+    """Whether it is expected to reach the target of the campaign, which only what is kept can."""
+    target, start, sd = state.spec.rules.target, state.baseline.value if state.baseline else None, sd_of_run(state)
+    if target is None or start is None or sd is None:
+        return False
+    expected = start + state.spec.objective.change(_sum(state, edits_of(state, idea)) * sd)
+    return not state.spec.objective.better(target, expected)
 
 
 def most_proofs(ideas: int) -> int:
