@@ -53,6 +53,8 @@ def test_a_command_runs_as_it_stands_and_its_blueprint_says_the_same(bench: Any)
     other, _ = typed(bench, "python train.py --lr 0.3 | cat")
     assert other["metrics"]["val_acc"] == 0.33 and other["blueprint"] != done["blueprint"]
     assert len(list(path.parent.iterdir())) == 3, "one for each line"
+    short = json.loads(bench.here("run", "--dry-run", "--json", "--", "python", "go.py")[1])
+    assert short["session"].startswith("ajet_run_go_")
 
 
 def test_from_a_directory_below_and_outside_of_git(bench: Any, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from autoresearch.core.blueprint.fields import fields_like
 from autoresearch.core.blueprint.lint import RECORDS
 from autoresearch.core.campaign.spec import CONFIRM_RUNS, CampaignPhase
 from autoresearch.core.controller.proof import proof_of
-from autoresearch.core.text.session_and_branch_names import first_free, slugify
+from autoresearch.core.text.session_and_branch_names import SLUG_LEAST, first_free, slugify
 from autoresearch.errors import UsageError
 from autoresearch.git_repo.checkout import Checkout, NoCheckout, locate
 from autoresearch.git_repo.comparison import diff
@@ -47,7 +47,9 @@ def typed_blueprint(command: str, directory: Path, metric: str = "") -> Path:
     """
     root = next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), directory)
     folder = root / TYPED
-    name = first_free(slugify(short_name(command)), lambda one: _other(folder / f"{one}.md", command, directory))
+    slug = slugify(short_name(command))
+    slug = slug if len(slug) >= SLUG_LEAST else f"run-{slug}"  # else its purpose, a sentence, would name the run
+    name = first_free(slug, lambda one: _other(folder / f"{one}.md", command, directory))
     path = folder / f"{name}.md"
     if path.exists():
         return path
