@@ -148,7 +148,7 @@ write("hooks/post-checkout", "#!/bin/sh\\necho " + MARK + " > " + REPO + "/hooke
 os.chmod("hooks/post-checkout", 0o755)
 """
 _OTHERS = """
-until = time.monotonic() + 60
+until = time.monotonic() + 300
 while "longer-steps" not in open(CAMPAIGN + "/results.tsv").read() and time.monotonic() < until:
     time.sleep(0.05)
 replace("knobs.py", "STEP = 0.1", "STEP = 0.15")
