@@ -74,6 +74,6 @@ def test_what_is_left() -> None:
 
 
 def test_spans() -> None:
-    assert [span(s) for s in (0, 0.2, 59.9, 60, 200, 3599, 3600, 22320)] == [
-        *("0s", "1s", "59s", "1m00s", "3m20s", "59m59s", "1h00m", "6h12m")
+    assert [span(s) for s in (0, 0.01, 0.25, 59.9, 60, 200, 3599, 3600, 22320)] == [
+        *("0s", "0.1s", "0.2s", "59s", "1m00s", "3m20s", "59m59s", "1h00m", "6h12m")
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -99,8 +98,10 @@ def _remaining(rules: Rules, facts: StopFacts, left_s: float | None) -> str:
 
 
 def span(seconds: float) -> str:
-    """A duration as `6h12m`, `3m20s` or `12s`; `1s` is the shortest that is not nothing."""
-    whole = int(seconds) or math.ceil(seconds)
+    """A duration as `6h12m`, `3m20s`, `12s` or `0.2s`; `0.1s` is the shortest that is not nothing."""
+    if 0 < seconds < 1:
+        return f"{max(seconds, 0.1):.1f}s"
+    whole = int(seconds)
     if whole < 60:
         return f"{whole}s"
     minutes, rest = divmod(whole, 60)

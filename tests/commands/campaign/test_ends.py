@@ -27,7 +27,7 @@ def test_by_deadline_and_no_run_is_begun_that_could_not_end(camp: Any) -> None:
         return float(deadline - 0.1) if deadline else time.time()
 
     found = camp.run("--deadline", "10h", clock=clock, queue=camp.ideas(*WORSE), retests=0, confirm=False)
-    assert found.reason.startswith("stop condition met: 0s are left, too short for another run of "), found.reason
+    assert found.reason.startswith("stop condition met: 0.1s are left, too short for another run of "), found.reason
     assert found.attempted in (2, 3)  # the third may have been begun before the second's row
     assert all(idea.rows for idea in found.ideas if idea.attempted)
 
