@@ -63,6 +63,7 @@ def run(repeats: int = 5) -> list[Result]:
             ours,
             theirs,
             0.01,
+            reached=0.0072,
         )
     ]
 

@@ -24,7 +24,7 @@ def run(repeats: int = 5) -> list[Result]:
     """The share of the slots' time in which they train; one campaign, whatever the repeats: it takes minutes."""
     edits, runs = f"edits of {EDIT_S:g} s", f"runs of {RUN_S:g} s"
     what = f"slots that train ({edits}, {runs}, {SLOTS} slots, {IDEAS} ideas)"
-    return [Result(what, "", [_busy()], [], GOAL, "of their time", at_least=True)]
+    return [Result(what, "", [_busy()], [], GOAL, "of their time", at_least=True, reached=0.84)]
 
 
 def _busy() -> float:

@@ -78,6 +78,7 @@ def run(repeats: int = 5) -> list[Result]:
             "s",
             absolute=True,
             note="theirs knows no class",
+            reached=1.34,
         ),
         Result(
             f"an engine that dies while booting: {how}",
@@ -87,6 +88,7 @@ def run(repeats: int = 5) -> list[Result]:
             0.5,
             "s",
             note=f"theirs still waits when it is ended after {BOUND_S:.0f} s",
+            reached=0.214,
         ),
         *logs,
     ]
@@ -190,8 +192,8 @@ def _logs(place: Path, repeats: int) -> list[Result]:
             grown.append(_peak_mb() - before)
             assert cause is not None
             assert cause.family == "gpu_memory"
-        goal = 1.0 if log is large else 10.0
-        results.append(Result(what, "", took, [], goal, "s"))
+        goal, reached = (1.0, 0.27) if log is large else (10.0, 2.0)
+        results.append(Result(what, "", took, [], goal, "s", reached=reached))
         results.append(Result(f"{what}: peak memory grows by", "", grown, [], 40, "MB"))
     return results
 

@@ -40,6 +40,15 @@ FILES = {
 BETWEEN = 16_000  # bytes that a healthy run prints between two steps
 STEPS = 200  # of them in the piece that is repeated
 GOAL = 30.0  # MB/s
+REACHED = {
+    "verl": 99.1,
+    "nemo_rl": 73.4,
+    "trl": 35.6,
+    "slime": 36.2,
+    "openrlhf": 120,
+    "tinygrpo": 98.8,
+    "generic": 8.61,
+}
 READ = """
 import json, resource, sys, time
 from pathlib import Path
@@ -84,7 +93,10 @@ def _measured(name: str, log: Path, size: int, repeats: int) -> Result:
     ratios = sorted(our / their for our, their in zip(ours, theirs, strict=True))
     note = f"{ratios[len(ratios) // 2]:.3g} of grep's; peak {max(peaks):.0f} MB"
     what = f"reading {megabytes / 1000:.2g} GB of {name}'s output"
-    return Result(what, "`grep -c step`, LC_ALL=C", ours, theirs, GOAL, "MB/s", at_least=True, absolute=True, note=note)
+    return Result(
+        what, "`grep -c step`, LC_ALL=C", ours, theirs, GOAL, "MB/s", at_least=True, absolute=True, note=note,
+        reached=REACHED[name],
+    )  # fmt: skip
 
 
 def piece(name: str) -> bytes:

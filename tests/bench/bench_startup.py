@@ -76,6 +76,7 @@ def _compare(what: str, ours: list[str], theirs: list[str], repeats: int) -> Res
         a,
         b,
         1.3,
+        reached=1.1,
     )
 
 

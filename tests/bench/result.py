@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+MORE = 0.2  # than what was reached: that much is noise
+
 
 @dataclass(frozen=True)
 class Result:
@@ -13,7 +15,8 @@ class Result:
 
     `theirs` empty: there is nothing to compare with. `absolute`: `theirs` is shown, but the goal is about
     `ours`. `goal` is an upper bound of the median, or a lower bound where `at_least`; with `worst` it is one
-    of the worst sample. `unit` is that of the samples; a ratio has none.
+    of the worst sample. `unit` is that of the samples; a ratio has none. `reached` is what the last published
+    measurement came to, in the goal's unit: being more than a fifth worse fails `make bench`.
     """
 
     what: str
@@ -26,6 +29,7 @@ class Result:
     absolute: bool = False
     worst: bool = False
     note: str = ""
+    reached: float | None = None
 
     @property
     def values(self) -> list[float]:
@@ -35,13 +39,25 @@ class Result:
         return [a / b for a, b in zip(self.ours, self.theirs, strict=True)]
 
     @property
+    def value(self) -> float:
+        """What is compared with the goal."""
+        if self.worst:
+            return min(self.values) if self.at_least else max(self.values)
+        return statistics.median(self.values)
+
+    @property
     def met(self) -> bool:
         """Whether the goal is met."""
-        if self.worst:
-            value = min(self.values) if self.at_least else max(self.values)
-        else:
-            value = statistics.median(self.values)
-        return value >= self.goal if self.at_least else value <= self.goal
+        return self.value >= self.goal if self.at_least else self.value <= self.goal
+
+    @property
+    def fell_back(self) -> bool:
+        """Whether it is worse than what was reached, by more than a fifth."""
+        if self.reached is None:
+            return False
+        if self.at_least:
+            return self.value < self.reached * (1 - MORE)
+        return self.value > self.reached * (1 + MORE)
 
     @property
     def _own_unit(self) -> str:
@@ -57,19 +73,24 @@ class Result:
     def _bound(self) -> str:
         return f"{'>=' if self.at_least else '<='} {self.goal:g}{self._own_unit}"
 
+    def _reached(self) -> str:
+        return "" if self.reached is None else f"{self.reached:g}"
+
     def line(self) -> str:
         """For the terminal."""
         theirs = f"; theirs {self._side(self.theirs)}" if self.theirs else ""
         note = f"  ({self.note})" if self.note else ""
+        state = "BACK" if self.fell_back else "ok  " if self.met else "MISS"
         return (
-            f"{'ok  ' if self.met else 'MISS'} {self.what} / {self.compared or '-'}: {self._spread()}, "
-            f"goal {self._bound()}  [ours {self._side(self.ours)}{theirs}; n={len(self.ours)}]{note}"
+            f"{state} {self.what} / {self.compared or '-'}: {self._spread()}, goal {self._bound()}, "
+            f"reached {self._reached() or '-'}  [ours {self._side(self.ours)}{theirs}; n={len(self.ours)}]{note}"
         )
 
     def row(self) -> str:
         """For the document: a row of a markdown table."""
         what = f"{self.what} ({self.note})" if self.note else self.what
-        return (
-            f"| {what} | {self.compared or '-'} | {self._side(self.ours)} | {self._side(self.theirs)} "
-            f"| {self._spread()} | {len(self.ours)} | {self._bound()} | {'yes' if self.met else '**no**'} |\n"
+        cells = (
+            *(what, self.compared or "-", self._side(self.ours), self._side(self.theirs), self._spread()),
+            *(str(len(self.ours)), self._bound(), self._reached(), "yes" if self.met else "**no**"),
         )
+        return f"| {' | '.join(cells)} |\n"
