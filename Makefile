@@ -7,7 +7,7 @@ NEW    := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
             $$p -c "$(NEW)" >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-.PHONY: demo wheel test test-all test-real test-gpu check style house bench docs screenshots setup tmux tools trl ray aider skills-ref mcp notebook agents clean always
+.PHONY: demo wheel test test-all test-real test-gpu check style house bench bench-counts docs screenshots setup tmux tools trl ray aider skills-ref mcp notebook agents clean always
 
 setup: $(STAMP) tmux
 
@@ -89,8 +89,14 @@ screenshots: setup
 	@sh tests/install_tools.sh chromium
 	@$(BIN)/python -m tests.screenshots "$(OUT)"
 
+# fails where a value is worse than what was reached before by more than a fifth
 bench: setup
 	@$(BIN)/python -m tests.bench
+
+# the part of it that has no clock: what commands import, open, start and ask of the kernel, and CPU by ratios
+bench-counts: setup
+	@sh tests/install_tools.sh strace
+	@$(BIN)/python -m tests.bench counts
 
 clean:
 	rm -rf $(VENV) .venv-trl .venv-ray .venv-aider .venv-skills-ref .venv-mcp .venv-notebook .agents build dist site .mypy_cache .ruff_cache .pytest_cache

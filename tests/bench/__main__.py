@@ -48,11 +48,14 @@ def main() -> int:
                 results.append(result)
                 print(result.line(), flush=True)
     took = time.monotonic() - began
-    missed = sum(not result.met for result in results)
+    goals = [result for result in results if result.goal is not None]
     back = [result for result in results if result.fell_back]
-    print(f"{len(results) - missed} of {len(results)} goals met, {took:.0f} s", flush=True)
-    for result in back:
-        print(f"worse than reached before by more than {MORE:.0%}: {result.line()}", flush=True)
+    print(f"{sum(result.met for result in goals)} of {len(goals)} goals met, {took:.0f} s", flush=True)
+    for what, some in (
+        ("missed", [result for result in goals if not result.met]),
+        (f"worse than reached before by more than {MORE:.0%}", back),
+    ):
+        print("".join(f"{what}: {result.short()}\n" for result in some), end="", flush=True)
     if given.write:
         given.write.write_text(_document(results, took, load), encoding="utf-8")
     return 1 if back else 0

@@ -24,6 +24,16 @@ while time.time() < end:
 sys.exit(0)
 """
 
+# The least that a command of options and a JSON answer takes in Python.
+SMALL_PROGRAM = """
+import argparse, json
+parser = argparse.ArgumentParser()
+parser.add_argument("--name", default="x")
+parser.add_argument("--json", action="store_true")
+given = parser.parse_args()
+print(json.dumps({"name": given.name}) if given.json else given.name)
+"""
+
 
 def wait_argv(socket: str, session: str, seconds: float) -> list[str]:
     """The command line of the polling wait script."""

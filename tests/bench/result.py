@@ -16,14 +16,15 @@ class Result:
     `theirs` empty: there is nothing to compare with. `absolute`: `theirs` is shown, but the goal is about
     `ours`. `goal` is an upper bound of the median, or a lower bound where `at_least`; with `worst` it is one
     of the worst sample. `unit` is that of the samples; a ratio has none. `reached` is what the last published
-    measurement came to, in the goal's unit: being more than a fifth worse fails `make bench`.
+    measurement came to, in the goal's unit: being more than a fifth worse fails `make bench`, and is all that
+    a row without a goal is for.
     """
 
     what: str
     compared: str
     ours: Sequence[float]
     theirs: Sequence[float]
-    goal: float
+    goal: float | None
     unit: str = "ms"
     at_least: bool = False
     absolute: bool = False
@@ -47,7 +48,9 @@ class Result:
 
     @property
     def met(self) -> bool:
-        """Whether the goal is met."""
+        """Whether the goal is met, if there is one."""
+        if self.goal is None:
+            return True
         return self.value >= self.goal if self.at_least else self.value <= self.goal
 
     @property
@@ -65,16 +68,25 @@ class Result:
 
     def _spread(self) -> str:
         v = self.values
-        return f"{statistics.median(v):.3g}{self._own_unit} ({min(v):.3g} to {max(v):.3g})"
+        spread = f" ({_shown(min(v))} to {_shown(max(v))})" if len(v) > 1 else ""
+        return f"{_shown(statistics.median(v))}{self._own_unit}{spread}"
 
     def _side(self, values: Sequence[float]) -> str:
-        return f"{statistics.median(values):.4g} {self.unit}".rstrip() if values else ""
+        return f"{_shown(statistics.median(values))} {self.unit}".rstrip() if values else ""
 
     def _bound(self) -> str:
-        return f"{'>=' if self.at_least else '<='} {self.goal:g}{self._own_unit}"
+        if self.goal is None:
+            return ""
+        return f"{'>=' if self.at_least else '<='} {_shown(self.goal)}{self._own_unit}"
 
     def _reached(self) -> str:
-        return "" if self.reached is None else f"{self.reached:g}"
+        return "" if self.reached is None else _shown(self.reached)
+
+    def short(self) -> str:
+        """What it is, what it came to, and what that is measured by."""
+        return f"{self.what} / {self.compared or '-'}: {_shown(self.value)}, goal {self._bound() or '-'}, " + (
+            f"reached {self._reached() or '-'}"
+        )
 
     def line(self) -> str:
         """For the terminal."""
@@ -82,15 +94,22 @@ class Result:
         note = f"  ({self.note})" if self.note else ""
         state = "BACK" if self.fell_back else "ok  " if self.met else "MISS"
         return (
-            f"{state} {self.what} / {self.compared or '-'}: {self._spread()}, goal {self._bound()}, "
+            f"{state} {self.what} / {self.compared or '-'}: {self._spread()}, goal {self._bound() or '-'}, "
             f"reached {self._reached() or '-'}  [ours {self._side(self.ours)}{theirs}; n={len(self.ours)}]{note}"
         )
+
+    def _is_met(self) -> str:
+        return "" if self.goal is None else "yes" if self.met else "**no**"
 
     def row(self) -> str:
         """For the document: a row of a markdown table."""
         what = f"{self.what} ({self.note})" if self.note else self.what
         cells = (
             *(what, self.compared or "-", self._side(self.ours), self._side(self.theirs), self._spread()),
-            *(str(len(self.ours)), self._bound(), self._reached(), "yes" if self.met else "**no**"),
+            *(str(len(self.ours)), self._bound(), self._reached(), self._is_met()),
         )
         return f"| {' | '.join(cells)} |\n"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

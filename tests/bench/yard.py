@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -131,6 +131,17 @@ def cpu_ms(pid: int, *, children: bool = False) -> float:
         return own + (int(fields[13]) + int(fields[14])) * 1000 / TICKS
     except OSError:
         return 0.0
+
+
+def spent_ms(argv: Sequence[str]) -> float:
+    """CPU time of a whole process and of all that it waited for; it must succeed."""
+    with tempfile.TemporaryFile() as told:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=told, stderr=subprocess.STDOUT)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        told.seek(0)
+        assert process.returncode == 0, (argv, told.read().decode(errors="replace"))
+    return 1000 * (used.ru_utime + used.ru_stime)
 
 
 def memory_mb(pid: int, key: str = "Pss") -> float:

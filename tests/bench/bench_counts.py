@@ -1,0 +1,143 @@
+"""What commands that people type cost without a clock: modules, files, programs, system calls, and CPU.
+
+Each is started as the installed console script is, on a repository with one living run, and nothing here depends on
+how fast the machine is, or what else it does. CPU is that of the whole process with all that it waited for, over that
+of a Python program with argparse and json, in turn. Modules are counted by `-X importtime`, the rest by `strace -f`:
+files that were opened, programs that were started, and system calls, which include those of these programs. `collect`
+is what the Runner calls at the end of a run; here it records runs that ended without it. Two rows are about a Runner
+whose trainer is silent. CI runs this: `make bench-counts`.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from autoresearch.lab.launch import runner_session
+from autoresearch.records.rundir import RunDir
+from tests.bench import published
+from tests.bench.result import Result
+from tests.bench.yard import World, cpu_ms, end_run, runner_pid, spent_ms, until
+
+COMMAND = Path(sys.executable).with_name("autoresearch")
+SETTLE_S, WINDOW_S = 15.0, 30.0  # the Runner's own intervals: it looks more often at first, and its pulse is 15 s
+OPENED = re.compile(r"(?:open(?:at2?)?|creat)(?:\(| resumed>).*= \d+")
+STARTED = re.compile(r"execve(?:\(| resumed>).*= 0$")
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A command line, and what its CPU should be over the small program's.
+
+    `reached`: that ratio as last published, and the modules, files, programs and system calls.
+    """
+
+    name: str
+    argv: Callable[[], list[str]]  # of one more process
+    goal: float | None
+    reached: tuple[float, int, int, int, int]
+
+
+def run(repeats: int = 5) -> Iterator[Result]:
+    """Ratios of CPU, and counts."""
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch)
+        world = World.make(place)
+        idle = world.run("idle", "sleep 900")
+        began = time.monotonic()
+        small = place / "small.py"
+        small.write_text(published.SMALL_PROGRAM)
+        for typed in _typed(world, idle):
+            yield from _counted(typed, [sys.executable, str(small), "--name", "a", "--json"], place / "trace", repeats)
+        time.sleep(max(0.0, began + SETTLE_S - time.monotonic()))
+        yield from _idle(idle)
+        end_run(idle)
+
+
+def _typed(world: World, idle: RunDir) -> list[Typed]:
+    short, queue = world.blueprint("short", "true"), world.place / "ideas.yaml"
+    queue.write_text("".join(f"- {{slug: idea-{n}, overrides: {{level: {n}}}}}\n" for n in range(20)))
+    searched = world.blueprint("searched", "bash train.sh recipe.yaml")
+    searched.write_text(searched.read_text().replace("- path: NA", f"- path: {world.repo}/recipe.yaml"))
+    (world.repo / "recipe.yaml").write_text("level: 0\n")
+    (world.repo / "train.sh").write_text("cat $1\n")
+    for words in (["add", "-A"], ["commit", "-qm", "recipe"]):
+        subprocess.run(["git", *words], cwd=world.repo, check=True, capture_output=True)
+    name, ended = idle.path.name, iter(range(1_000_000))
+    campaign = ["campaign", str(searched), "--queue", str(queue), "--count", "20", "--dry-run", "--json"]
+
+    def over() -> list[str]:
+        with mock.patch.object(runner_session, "keys_of_runner", _without_collector):
+            rundir = world.run(f"over{next(ended)}", "true")
+        until(rundir.exit_record.exists)
+        return ["collect", str(rundir.path)]
+
+    return [
+        Typed("status --json", lambda: ["status", "--json"], 2, (4.28, 188, 230, 1, 3061)),
+        Typed(
+            "wait RUN --for 0s --json", lambda: ["wait", name, "--for", "0s", "--json"], 2, (5.72, 225, 288, 1, 3682)
+        ),
+        Typed("run FILE --dry-run", lambda: ["run", str(short), "--dry-run"], 2.5, (11.5, 360, 467, 4, 6535)),
+        Typed("campaign FILE --dry-run", lambda: campaign, 4, (16.3, 421, 599, 7, 8201)),
+        Typed(
+            "run FILE --detach", lambda: ["run", str(short), "--detach", "--json"], 2.5, (17.8, 383, 1045, 34, 17500)
+        ),
+        Typed("collect RUN", over, None, (14.6, 374, 457, 0, 5570)),
+    ]
+
+
+_keys = runner_session.keys_of_runner
+
+
+def _without_collector(*given: object, **named: object) -> dict[str, object]:
+    return {**_keys(*given, **named), "collector": []}  # type: ignore[arg-type]
+
+
+def _counted(typed: Typed, small: list[str], trace: Path, repeats: int) -> Iterator[Result]:
+    ours: list[float] = []
+    theirs: list[float] = []
+    for turn in range(-1, repeats):  # the first turn compiles
+        argv = [str(COMMAND), *typed.argv()]
+        for side in (0, 1) if turn % 2 else (1, 0):
+            spent = spent_ms(small if side else argv)
+            if turn >= 0:
+                (theirs if side else ours).append(spent)
+    name, (cpu, *reached) = f"`{typed.name}`", typed.reached
+    yield Result(f"{name}: CPU", "argparse and json", ours, theirs, typed.goal, reached=cpu)
+    listed = [sys.executable, "-X", "importtime", str(COMMAND), *typed.argv()]
+    told = subprocess.run(listed, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stderr
+    modules = sum(line.startswith("import time:") for line in told.splitlines()) - 1
+    counts = {"modules imported": modules}
+    if shutil.which("strace"):
+        argv = ["strace", "-f", "-qq", "-o", str(trace), str(COMMAND), *typed.argv()]
+        subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+        lines = trace.read_text(errors="replace").splitlines()
+        counts["files opened"] = sum(bool(OPENED.search(line)) for line in lines)
+        counts["programs started"] = sum(bool(STARTED.search(line)) for line in lines) - 1
+        counts["system calls"] = sum("(" in line and " resumed>" not in line and " --- " not in line for line in lines)
+    else:
+        print("   strace is missing, so that files, programs and system calls are not counted", flush=True)
+    for (what, count), before in zip(counts.items(), reached, strict=False):
+        yield Result(f"{name}: {what}", "", [count], [], None, "", reached=before)
+
+
+def _idle(idle: RunDir) -> Iterator[Result]:
+    pid = runner_pid(idle)
+
+    def now() -> tuple[float, int]:
+        status = Path(f"/proc/{pid}/status").read_text()
+        return cpu_ms(pid), int(status.partition("voluntary_ctxt_switches:")[2].split()[0])
+
+    before = now()
+    time.sleep(WINDOW_S)
+    spent, woken = (60 / WINDOW_S * (b - a) for a, b in zip(before, now(), strict=True))
+    yield Result("a silent run: its Runner wakes up", "", [woken], [], None, "times a minute", reached=12)
+    yield Result("a silent run: CPU of its Runner", "", [spent], [], None, "ms a minute", reached=3.7)
