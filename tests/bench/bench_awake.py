@@ -1,12 +1,16 @@
-"""From the trainer's last instruction to a watcher that knows the exit code: ours, and the script that polls.
+"""From the trainer's last instruction to somebody who knows that it is over: ours, and what is there without us.
 
-Both trainers take the time and exit with 3. Ours counts until a process that was blocked in a Watcher has
-returned from it, and then finds the `ended` event with the code; theirs until the wait script has exited.
-The phase of the polls is spread evenly.
+Every trainer takes the time and exits with 3. `autoresearch wait`, as it is typed, counts until that process has
+exited: with ending, exit code, metric and verdict. Beside it `tmux wait-for`, which a line behind the trainer's
+command wakes and which knows nothing else; the published script, which polls every 2 s (its phase is spread evenly);
+and a bare start of Python, because a process that must first be started is what an answer could cost anew. Below
+`wait` is the Watcher: until a process that was blocked in it has returned; beside it a program that waits at the
+trainer's pidfd, whose exit code only a parent learns.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,7 +20,7 @@ from pathlib import Path
 
 from tests.bench import published
 from tests.bench.result import Result
-from tests.bench.yard import Tmux, World, end_run, line_of, private_tmux, python, until
+from tests.bench.yard import COMMAND, Tmux, World, end_run, line_of, private_tmux, python, until
 
 TRAINER = """
 import os, sys, time
@@ -44,27 +48,40 @@ with Watcher([rundir]) as watcher:
 print(repr(awake), ended[0]["returncode"])
 """
 
+PIDFD = """
+import os, select, sys, time
+pidfd = os.pidfd_open(int(sys.argv[1]))
+print("blocked", flush=True)
+select.select([pidfd], [], [])
+print(repr(time.monotonic()), 3)
+"""
+
 
 def run(repeats: int = 5) -> list[Result]:
-    """Milliseconds from the trainer's exit to awake."""
-    ours: list[float] = []
-    theirs: list[float] = []
+    """Milliseconds from the trainer's exit."""
+    found: dict[str, list[float]] = {way: [] for way in ("wait", "watcher", "pidfd", "wait-for", "poll", "python")}
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
         world = World.make(place)
         with private_tmux(place) as tmux:
             for turn in range(repeats):
-                ours.append(1000 * _ours(world, turn))
-                theirs.append(1000 * _theirs(place, tmux, turn, (turn + 0.5) / repeats * published.POLL_S))
+                found["wait"].append(1000 * _typed(world, turn))
+                found["watcher"].append(1000 * _watched(world, turn))
+                found["pidfd"].append(1000 * _pidfd(place, turn))
+                found["wait-for"].append(1000 * _wait_for(place, tmux, turn))
+                found["poll"].append(1000 * _polled(place, tmux, turn, (turn + 0.5) / repeats * published.POLL_S))
+                began = time.monotonic()
+                subprocess.run([sys.executable, "-c", "pass"], check=True)
+                found["python"].append(1000 * (time.monotonic() - began))
+    poll = "published script polling every 2 s"
+    typed = "trainer exits: `wait RUN --json` has answered, with ending, metric and verdict"
+    awake = "trainer exits: a process in a Watcher is awake, and finds the exit code"
     return [
-        Result(
-            "trainer exits: `ended` event with the exit code, and a watching process awake",
-            "published script polling every 2 s",
-            ours,
-            theirs,
-            0.01,
-            reached=0.0072,
-        )
+        Result(typed, "a bare start of Python", found["wait"], found["python"], 2, reached=10.7),
+        Result(typed, "`tmux wait-for`", found["wait"], found["wait-for"], 5),
+        Result(typed, poll, found["wait"], found["poll"], 0.25),
+        Result(awake, "a program that waits at its pidfd", found["watcher"], found["pidfd"], 10),
+        Result(awake, poll, found["watcher"], found["poll"], 0.01, reached=0.0072),
     ]
 
 
@@ -82,21 +99,59 @@ def _open(gate: Path) -> None:
         pipe.write("go")
 
 
-def _ours(world: World, turn: int) -> float:
+def _typed(world: World, turn: int) -> float:
+    command, gate, stamp = _trainer(world.place, f"typed{turn}")
+    rundir = world.run(f"typed{turn}", command)
+    argv = [str(COMMAND), "wait", str(rundir.path), "--for", "60s", "--json"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as wait:
+        time.sleep(1.5)  # until it is blocked, whatever else the machine does
+        _open(gate)
+        assert wait.stdout
+        answer = json.loads(wait.stdout.read())
+        wait.wait()
+        awake = time.monotonic()
+    assert answer["state"] == "ended", answer
+    assert answer["returncode"] == 3, answer
+    end_run(rundir)
+    return awake - float(stamp.read_text())
+
+
+def _watched(world: World, turn: int) -> float:
     command, gate, stamp = _trainer(world.place, f"ours{turn}")
     rundir = world.run(f"awake{turn}", command)
-    watch = python(WATCH, str(rundir.path))
-    assert line_of(watch) == "blocked"
-    time.sleep(0.3)
-    _open(gate)
-    awake, code = line_of(watch).split()
-    assert code == "3", code
-    watch.wait()
+    seconds = _awake(python(WATCH, str(rundir.path)), gate, stamp)
     end_run(rundir)
+    return seconds
+
+
+def _pidfd(place: Path, turn: int) -> float:
+    command, gate, stamp = _trainer(place, f"pidfd{turn}")
+    with subprocess.Popen(command.split()) as trainer:
+        return _awake(python(PIDFD, str(trainer.pid)), gate, stamp)
+
+
+def _awake(blocked: subprocess.Popen[str], gate: Path, stamp: Path) -> float:
+    """Let the trainer end beside a program that says when it was blocked, when it woke up, and the exit code."""
+    with blocked:
+        assert line_of(blocked) == "blocked"
+        time.sleep(0.3)
+        _open(gate)
+        awake, code = line_of(blocked).split()
+    assert code == "3", code
     return float(awake) - float(stamp.read_text())
 
 
-def _theirs(place: Path, tmux: Tmux, turn: int, phase: float) -> float:
+def _wait_for(place: Path, tmux: Tmux, turn: int) -> float:
+    command, gate, stamp = _trainer(place, f"channel{turn}")
+    tmux("new-session", "-d", "-s", f"channel{turn}", f"{command}; tmux -S {tmux.socket} wait-for -S over{turn}")
+    with subprocess.Popen(["tmux", "-S", tmux.socket, "wait-for", f"over{turn}"]) as waits:
+        time.sleep(0.5)
+        _open(gate)
+        waits.wait()
+        return time.monotonic() - float(stamp.read_text())
+
+
+def _polled(place: Path, tmux: Tmux, turn: int, phase: float) -> float:
     command, gate, stamp = _trainer(place, f"theirs{turn}")
     session = f"theirs{turn}"
     published.start(tmux.socket, session, command)

@@ -25,9 +25,8 @@ from autoresearch.lab.launch import runner_session
 from autoresearch.records.rundir import RunDir
 from tests.bench import published
 from tests.bench.result import Result
-from tests.bench.yard import World, cpu_ms, end_run, runner_pid, spent_ms, until
+from tests.bench.yard import COMMAND, World, cpu_ms, end_run, runner_pid, spent_ms, until
 
-COMMAND = Path(sys.executable).with_name("autoresearch")
 SETTLE_S, WINDOW_S = 15.0, 30.0  # the Runner's own intervals: it looks more often at first, and its pulse is 15 s
 OPENED = re.compile(r"(?:open(?:at2?)?|creat)(?:\(| resumed>).*= \d+")
 STARTED = re.compile(r"execve(?:\(| resumed>).*= 0$")

@@ -29,6 +29,7 @@ from autoresearch.lab.launch.prepared_run import PreparedRun
 from autoresearch.records.rundir import RunDir
 
 ROOT = Path(__file__).parents[2]
+COMMAND = Path(sys.executable).with_name("autoresearch")  # what a user types, as it was installed
 MARK = "AUTORESEARCH_BENCH"
 TICKS = os.sysconf("SC_CLK_TCK")
 _UNWANTED = (
