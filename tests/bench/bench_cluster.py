@@ -3,8 +3,8 @@
 A node takes one job at a time. Ours: the campaign as it is typed, one job for each run, with as many runs in flight as
 there are nodes, and with two more, which wait in Slurm's queue. Theirs: the same 64 commands as bare `sbatch` jobs, all
 submitted at once, with no code, metric, verdict or row: what Slurm alone makes of its slots. What ours loses is the
-beginning: the baseline is judged before the first idea is begun, and runs are begun one after the other. Needs root and slurm-wlm;
-without them there is nothing to measure, and it says so.
+beginning: the baseline is judged before the first idea is begun, and runs are begun one after the other. Needs root and
+slurm-wlm; without them there is nothing to measure, and it says so.
 """
 
 from __future__ import annotations
