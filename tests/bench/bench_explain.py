@@ -1,6 +1,6 @@
 """From a failure to `explain`'s answer: the run has ended, this is its class, that is the line.
 
-A traceback: from the moment before it is raised to the answer of `autoresearch wait RUN` and `autoresearch explain RUN`,
+A traceback: from just before it is raised to the answers of `autoresearch wait RUN`, `autoresearch explain RUN`,
 both as new processes, beside the published way (a wait script that polls the pane every 2 s), whose answer is only
 that the pane is idle. An engine that dies while booting: the same for a run in AgentJet's swarm mode with a server
 without a model, from the traceback in the server's log on, against the published client, which asks for the engine's
