@@ -1,16 +1,13 @@
-"""What watching 200 runs costs: the screen's looks, and `status --json` for each of them in a loop.
+"""What watching 200 runs costs: the looks of the screen of `queue`.
 
 Half of the runs are of this machine, with a Runner's lock held and a log that grows by a step between looks; half
-are at a place that is followed. Both sides are CPU time; theirs is that of five commands, forty times.
+are at a place that is followed. CPU time.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -29,28 +26,23 @@ from tests.specs import run_spec
 
 RUNS = 200
 LOOKS = 30  # in a minute, at the screen's pace
-ASKED = 5
 EVERY_S = 2.0  # the screen's pace
 STEP = "step:{n} - actor/kl_loss:0.001 - actor/pg_loss:0.1 - critic/rewards/mean:0.5" + " - perf/some_key:1.25" * 60
 VALIDATION = "step:0 - global_steps:0 - pass_n:2 - task_pass_rate@1:0.5 - mean_reward:0.5\n"
 
 
 def run(repeats: int = 5) -> list[Result]:
-    """CPU milliseconds of one look at all runs, and the share of a core that the screen takes."""
+    """The share of a core."""
     ours: list[float] = []
-    theirs: list[float] = []
     with tempfile.TemporaryDirectory() as scratch:
         rundirs, held = _runs(Path(scratch))
         for _ in range(repeats):
             ours.append(_looks(rundirs))
-            theirs.append(_asked(rundirs))
         for fd in held:
             os.close(fd)
     share = [milliseconds / (EVERY_S * 1000) * 100 for milliseconds in ours]
-    return [
-        Result(f"one look at {RUNS} runs", "`status --json` of each", ours, theirs, 0.01, reached=0.0008),
-        Result("the screen's share of a core, 2 s between looks", "", share, (), 10.0, unit="%", reached=4.1),
-    ]
+    what = f"the screen of {RUNS} runs, 2 s between looks: its share of a core"
+    return [Result(what, "", share, (), 10.0, unit="%", reached=2.3)]
 
 
 def _looks(rundirs: list[RunDir]) -> float:
@@ -68,17 +60,6 @@ def _looks(rundirs: list[RunDir]) -> float:
         assert len(found.runs) == RUNS, len(found.runs)
         assert sum(line.step == n for line in found.runs) == RUNS // 2
     return spent * 1000 / LOOKS
-
-
-def _asked(rundirs: list[RunDir]) -> float:
-    before = os.times()
-    for rundir in rundirs[:: RUNS // ASKED]:
-        words = [sys.executable, "-m", "autoresearch", "status", rundir.path.name, "--json"]
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
-        assert json.loads(done.stdout)["run"] == rundir.path.name
-    after = os.times()
-    spent = after.children_user - before.children_user + after.children_system - before.children_system
-    return spent * 1000 * RUNS / ASKED
 
 
 def _runs(root: Path) -> tuple[list[RunDir], list[int]]:
