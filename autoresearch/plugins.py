@@ -12,11 +12,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from autoresearch.errors import EnvironmentUnusable
+from autoresearch.values import dataclass
 
 T = TypeVar("T")
 GROUPS = ("trainers", "launchers", "proposers", "agents", "readers", "notifiers")

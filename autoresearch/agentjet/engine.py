@@ -11,7 +11,8 @@ interchange_utils.py (at c0ef49bb). All of this is pure: callers pass the time, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+
+from autoresearch.values import dataclass, field, replace
 
 OFFLINE = "ENGINE.OFFLINE"
 BOOTING = "ENGINE.BOOTING"

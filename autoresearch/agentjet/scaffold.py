@@ -8,12 +8,10 @@ names of the files are those of AgentJet's train-complex-blackbox skill (modelsc
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path, PurePath
 
@@ -25,6 +23,7 @@ from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.records.rundir import write_atomically
+from autoresearch.values import dataclass, fields, replace
 
 COLLECTOR = "get_training_dataset_item_list.py"
 EPISODE = "run_episode_once.py"
@@ -202,7 +201,7 @@ def rendered(box: Blackbox, templates: Templates) -> dict[str, str]:
     """File name -> text of everything but the blueprint."""
     options, reward, model = box.options, box.reward, box.options.model or MODEL
     values = {
-        **{field.name: getattr(options, field.name) for field in dataclasses.fields(options)},
+        **{field.name: getattr(options, field.name) for field in fields(options)},
         **_DEFAULTS,
         **_WRITERS,
         "agent": box.agent,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.agentjet.child import program
@@ -17,6 +16,7 @@ from autoresearch.core.run.swarm import Swarm, is_url
 from autoresearch.core.run.targets import Target
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.errors import ConflictError, UsageError
+from autoresearch.values import replace
 
 PROGRAMS = ("up", "serve", "client")
 

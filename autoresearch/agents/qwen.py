@@ -7,13 +7,13 @@ resumed session are counted from its beginning (see `charge`).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from autoresearch.agents.adapter import Adapter, AgentOutput, charge, own_name, so_far
 from autoresearch.agents.events import count, events, inside, listed, wish, words
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
+from autoresearch.values import replace
 
 _UNHEEDED = "structured_output"  # the tool that the model did not call: its words may hold the JSON all the same
 _NO_ANSWER = 408  # HTTP's request timeout
@@ -53,7 +53,7 @@ class Qwen(Adapter):
                     _result(event, heard)
                     ended = True
         if _UNHEEDED in heard.error and heard.text:
-            heard.error, spoken = "", dataclasses.replace(spoken, returncode=0)
+            heard.error, spoken = "", replace(spoken, returncode=0)
         if heard.session and not heard.steps and not heard.error:  # it retries quotas and errors without a word
             heard.trouble, heard.status = "its model did not answer, or only with errors", _NO_ANSWER
         if spoken.returncode:

@@ -10,7 +10,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +22,7 @@ from autoresearch.git_repo.git import Git
 from autoresearch.lab.render import data_dir
 from autoresearch.launchers.program import install_line
 from autoresearch.records.index import state_home
+from autoresearch.values import replace
 
 BLUEPRINT = "blueprints/quickstart.md"
 CAMPAIGN = "blueprints/quickstart-campaign.yaml"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +14,7 @@ from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.blueprint.finding import Severity
 from autoresearch.errors import EnvironmentUnusable
+from autoresearch.values import asdict
 
 if TYPE_CHECKING:
     from autoresearch.lab.remote.inspect import Inspected

@@ -10,9 +10,10 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from autoresearch.values import dataclass
 
 GAP = 2  # cells between columns
 LEAST = 12  # cells below which no column is squeezed

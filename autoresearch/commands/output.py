@@ -14,7 +14,6 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -33,6 +32,7 @@ from autoresearch.commands.layout import (
 from autoresearch.core.text import numbers
 from autoresearch.errors import AutoresearchError, InputMissing
 from autoresearch.runner.masking import clean_text, mask_values
+from autoresearch.values import dataclass
 
 SCHEMA = 1
 T = TypeVar("T")

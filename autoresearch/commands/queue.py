@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +21,7 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.lab.overview.look import Looker
 from autoresearch.records.rundir import RunDir
+from autoresearch.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

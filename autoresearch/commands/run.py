@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +23,7 @@ from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.records import order_file
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
+from autoresearch.values import asdict
 
 
 def run(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.commands.layout import cut
@@ -14,6 +13,7 @@ from autoresearch.commands.terminal import Line
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.run.overview import SORTS, Overview, OverviewFilter, RunLine, mentions
 from autoresearch.core.run.spec import RunState
+from autoresearch.values import dataclass, replace
 
 FEET = (  # the first that fits
     "Enter log  a attach  s stop  f filter  / find  o sort  e ended  ? help  q quit",

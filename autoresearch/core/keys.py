@@ -14,13 +14,13 @@ import difflib
 import shlex
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import UsageError
+from autoresearch.values import dataclass, field
 
 Schema = dict[str, Any]
 

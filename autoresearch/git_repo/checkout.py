@@ -9,11 +9,11 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.git import LIST, Git, GitFailed
+from autoresearch.values import dataclass
 
 INIT = "`git init` there and commit"
 ABANDONED_S = 3600.0  # an older private index is abandoned

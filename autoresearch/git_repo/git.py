@@ -14,11 +14,11 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from autoresearch.errors import EnvironmentUnusable, UsageError
+from autoresearch.values import dataclass, field
 
 TIMEOUT_S = 600.0  # a cold 1M-file tree on a network file system takes minutes
 

@@ -12,7 +12,6 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from autoresearch.git_repo.commits import commit_tree
 from autoresearch.git_repo.git import LIST, Git, GitFailed, directory_locked, path_in_tree, text
 from autoresearch.records.rundir import write_atomically
 from autoresearch.runner.basics import failpoint
+from autoresearch.values import dataclass
 
 # What differs from HEAD in a checkout, and which of it a snapshot takes or leaves out. Writes nothing.
 #

@@ -15,7 +15,6 @@ import os
 import shutil
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.errors import ConflictError
@@ -26,6 +25,7 @@ from autoresearch.git_repo.includes import link_includes
 from autoresearch.git_repo.remove_tree import discard, empty, wipe
 from autoresearch.records.rundir import write_atomically
 from autoresearch.runner.basics import failpoint
+from autoresearch.values import dataclass
 
 RETIRED = ".removing"  # the end of the name of a worktree's directory that is being removed
 REASON = "autoresearch"  # prefix of the reason of every lock made by autoresearch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import BlueprintError, UsageError
 from autoresearch.notifiers.notice import VARIABLE, split_variable
 from autoresearch.plugins import PluginNames
+from autoresearch.values import dataclass, field
 
 FILE = "autoresearch.yaml"
 PLUGINS = PluginNames("launchers")

@@ -10,7 +10,6 @@ import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -18,6 +17,7 @@ from autoresearch.errors import UsageError
 from autoresearch.launchers import gpus, host_sandbox_check, program
 from autoresearch.launchers.tmux import TmuxLauncher
 from autoresearch.runner.remote_files import BIG_VOLUME, CACHES, caches
+from autoresearch.values import dataclass, field
 
 # The machine's big volume: the target of caches, so that models do not fill the disk of the home directory.
 #

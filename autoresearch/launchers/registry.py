@@ -7,7 +7,6 @@ import importlib
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +16,7 @@ from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.plugins import PluginGroup, why_unlike
 from autoresearch.runner.masking import mask_text
+from autoresearch.values import replace
 
 COMMON = {
     "python": "the interpreter of the Runner there; default: the trainer's",

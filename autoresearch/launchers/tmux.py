@@ -19,7 +19,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -37,6 +36,7 @@ from autoresearch.launchers.tmux_session import (
     release_server,
     socket_flags,
 )
+from autoresearch.values import dataclass
 
 __all__ = ["SessionInfo", "TmuxLauncher", "require_tmux"]
 

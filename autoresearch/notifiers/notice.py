@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 from urllib.parse import unquote
 
 from autoresearch.runner.masking import MASK, clean_text
+from autoresearch.values import dataclass
 
 VARIABLE = "AUTORESEARCH_NOTIFY"
 OFF = "none"

@@ -7,7 +7,6 @@ It is read anew at each ask, so that appending is all that it takes. Before the 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from autoresearch.core.campaign.overrides import canonical, unused
 from autoresearch.core.campaign.proposer import Attempt, Proposer
 from autoresearch.errors import AutoresearchError
 from autoresearch.proposers.queue_entry import QUEUE, Broken, from_blueprint, from_entry, token_of
+from autoresearch.values import dataclass, replace
 
 ReadYaml = Callable[[bytes, str], object]
 """Bytes and the file's name to plain data; raises AutoresearchError where it is no YAML."""

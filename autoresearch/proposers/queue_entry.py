@@ -23,7 +23,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -37,6 +36,7 @@ from autoresearch.core.campaign.space import on_one_line
 from autoresearch.core.keys import in_known_words, nearest
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.runner.masking import mask_text
+from autoresearch.values import dataclass
 
 QUEUE = "queue"
 FROM = "from"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.campaign.proposer import Proposer
@@ -14,6 +13,7 @@ from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.plugins import PluginGroup, why_unlike
 from autoresearch.proposers.queue import Lines, Queue, ReadYaml
 from autoresearch.proposers.tpe import GridSweep, RandomSweep, Tpe, need_optuna
+from autoresearch.values import dataclass, field
 
 NAMES = ("queue", "grid", "random", "tpe")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.metrics.expression import near_miss
@@ -28,6 +27,7 @@ from autoresearch.readers.trainer_state import read_trainer_state, state_file
 from autoresearch.readers.wandb_run import read_wandb
 from autoresearch.records.hostile import bounds, is_readable, open_readable
 from autoresearch.runner.text import plain
+from autoresearch.values import dataclass, replace
 
 # Sniff: detect the format of a metrics file or directory from its content, and from its name only as a last resort.
 

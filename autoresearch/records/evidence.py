@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.run.ending import TAMPERED
@@ -22,6 +21,7 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.records.index import state_home
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import write_atomically
+from autoresearch.values import replace
 
 
 def path_of(ledger: Path) -> Path:

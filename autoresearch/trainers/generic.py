@@ -7,8 +7,6 @@ default one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from autoresearch.core.metrics import metric_keys, step_line
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
@@ -16,6 +14,7 @@ from autoresearch.core.run.trainer import LogReader, Recipe, Trainer
 from autoresearch.runner import metric_lines
 from autoresearch.trainers.declared import DeclaredLine, declared
 from autoresearch.trainers.framework import FATAL
+from autoresearch.values import dataclass, field
 
 LOOSE = SignalPattern(
     SignalKind.STEP,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoresearch.core.agents.agent import TurnFault, TurnRole, Usage
 from autoresearch.core.agents.findings import IdeaFinding
 from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.values import dataclass, field, replace
 
 AGENT = "agent"  # the proposer's name
 HYBRID = "hybrid"  # that of the one that mixes the agent's ideas with an optimiser's

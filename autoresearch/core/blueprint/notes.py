@@ -12,7 +12,6 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from autoresearch.core.blueprint.document import (
@@ -34,6 +33,7 @@ from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, n
 from autoresearch.core.run.swarm import Swarm, is_url
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
 from autoresearch.core.text.durations import spoken
+from autoresearch.values import dataclass, replace
 
 _DECLARED_FIRST = -100  # sources named in a blueprint take precedence over those known for the trainer
 _FORMATS = {source_format.value: source_format for source_format in SourceFormat}

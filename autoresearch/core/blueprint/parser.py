@@ -9,7 +9,6 @@ import bisect
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from autoresearch.core.blueprint.document import NOTES, Document, LabelRole, Section, SectionItem, read_document
 from autoresearch.core.blueprint.finding import Finding, error, errors, warning
@@ -21,6 +20,7 @@ from autoresearch.core.run.limits import FIRST_STEP_S, MAX_TIME_S
 from autoresearch.core.text.durations import DurationMatch, find_durations, normalise, problem, spoken
 from autoresearch.core.text.session_and_branch_names import SLUG_LEAST, slugify
 from autoresearch.errors import BlueprintError
+from autoresearch.values import dataclass, replace
 
 # `[exp_max_time]`: limits of a run, and of its whole campaign, distinguished by their labels, never by their order.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from autoresearch.core.campaign.decision import (
@@ -34,6 +33,7 @@ from autoresearch.core.statistics.noise import (
 )
 from autoresearch.core.statistics.seeding import last_digit
 from autoresearch.core.statistics.student_t import t_quantile
+from autoresearch.values import replace
 
 DEFAULT = DecisionRule()
 UNSELECTED = 30  # runs: the baseline's and the first of each idea, which together are a group of their own

@@ -11,10 +11,10 @@ import difflib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from autoresearch.errors import BlueprintError
+from autoresearch.values import dataclass
 
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _NOTHING = frozenset({"null", "none", "~", ""})

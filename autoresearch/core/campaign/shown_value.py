@@ -6,7 +6,6 @@ was put to the proof is shown at the estimate from its fresh runs; without a pro
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -18,6 +17,7 @@ from autoresearch.core.run.ending import BREACHES, Ending
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import collapsed, mean
 from autoresearch.core.text.numbers import number
+from autoresearch.values import asdict, dataclass
 
 DETERMINISTIC = "deterministic: not confirmed on other data or seeds"
 PICKED = "search mean, by which it was picked"  # of an idea that may have been kept for being simpler

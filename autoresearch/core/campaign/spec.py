@@ -6,7 +6,6 @@ import math
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any
@@ -16,6 +15,7 @@ from autoresearch.core.metrics.objective import Direction, Objective, same_metri
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.errors import UsageError
+from autoresearch.values import asdict, dataclass, field, replace
 
 AT_LEAST = re.compile(r"\s*(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*%?\s*\Z")
 TARGET = re.compile(r"\s*(?:(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*)?(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
@@ -26,6 +25,7 @@ from autoresearch.core.campaign.judgement import noise_without, rule_of, search_
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.statistics.noise import mean
+from autoresearch.values import dataclass
 
 PRIOR = 0.4  # scale of an edit's effect before any run of it, squared, in variances of a run
 TAIL = 4  # degrees of freedom of that

@@ -9,7 +9,6 @@ Runs that the machine ends and that are tried again are not in any number.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -22,6 +21,7 @@ from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS, plan_r
 from autoresearch.core.controller.scheduler import CHECKED, MOST_REPEATS, REFRESH
 from autoresearch.core.statistics.confirmation import design, expected_size
 from autoresearch.core.statistics.noise import noise_of
+from autoresearch.values import dataclass, replace
 
 EFFECT = 2.0  # of an idea that works, in sd of a single run
 RETESTED = 0.73  # re-tests of the first idea, if any number is allowed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.judgement import resolution_of, rule_of
@@ -20,6 +19,7 @@ from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.seeding import DECLARE, Randomness
 from autoresearch.core.statistics.student_t import t_cdf
 from autoresearch.core.text.numbers import counted, number
+from autoresearch.values import dataclass
 
 LEVEL = 0.05
 FEWEST = 6  # runs

@@ -6,12 +6,12 @@ import math
 import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from autoresearch.core.metrics.expression import ExpressionError, parse
 from autoresearch.core.metrics.nearest_lines import nearest_lines
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
+from autoresearch.values import dataclass
 
 MEMORY = "memory_gb"
 """What the Runner measures of any run (10**9 bytes): the peak of its GPUs, or of its processes where it has none."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from autoresearch.core.metrics import expression
 from autoresearch.core.metrics.expression import Combined, Expression, ExpressionError, MetricKey, Point, parse
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.text.regex import later
+from autoresearch.values import dataclass
 
 _FALLS = later(
     r"(?i)loss|error|perplexity|cross[-_ ]?entropy|regret"

@@ -8,12 +8,12 @@ submitting, polling and stopping are done by the Follower (`lab.remote.follower`
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.run.ending import Ending
+from autoresearch.values import dataclass, field
 
 
 class Unreachable(Exception):  # noqa: N818 - it names a state, not an accident

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from autoresearch.values import MISSING, fields, is_dataclass
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import Kind
+from autoresearch.values import dataclass, fields, replace
 
 _RANK = {state: rank for rank, state in enumerate((  # states that may need attention come first
     RunState.UNREACHABLE, RunState.DEAD, RunState.PENDING, RunState.STARTING, RunState.RUNNING,

@@ -10,9 +10,10 @@ import hashlib
 import json
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
+
+from autoresearch.values import dataclass, field, replace
 
 
 class Kind(StrEnum):

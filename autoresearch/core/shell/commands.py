@@ -8,9 +8,9 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from autoresearch.core.shell.programs import ELSEWHERE, base, may_train
+from autoresearch.values import dataclass, field
 
 _SWAP = re.compile(
     r"s([#|/,])([\w./()|^$-]{1,100})\1([\w./-]*)\1(g?)"

@@ -11,7 +11,6 @@ import functools
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +21,7 @@ from autoresearch.core.shell.commands import OpenText, Script, ShellReading, Sim
 from autoresearch.core.shell.programs import SHELLS
 from autoresearch.core.shell.shell import Input, Shell, number, shown, unknown
 from autoresearch.core.shell.words import DEEPEST, WORDS, WordExpander, between, decoded, offsets_of, parsed, text_of
+from autoresearch.values import dataclass, field, replace
 
 _MOST_SCRIPTS = 50  # that start each other
 _JOB = re.compile(r"\S+\.(?:sh|bash|sub|slurm|sbatch|job)\Z")

@@ -11,12 +11,12 @@ import fnmatch
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from autoresearch.core.shell.shell import UNKNOWN, Shell, Value, number, unknown
+from autoresearch.values import dataclass
 
 # The syntax tree of a shell text, by tree-sitter: its nodes, their sources and their offsets.
 

@@ -7,7 +7,6 @@ change reaches nobody. A review that cannot be understood refuses nothing: the e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from autoresearch.core.agents.agent import Ask, Edit, NotMade, TurnRole
@@ -17,6 +16,7 @@ from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.agent_work.question import UNTRUSTED, TurnContext, UnansweredError, UnusableError, fenced
 from autoresearch.lab.render import render
 from autoresearch.runner.masking import mask_text
+from autoresearch.values import replace
 
 ACCEPT, REFUSE = "accept", "refuse"
 MOST_REASONS = 5

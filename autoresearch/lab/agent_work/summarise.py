@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from autoresearch.lab.campaign_report.summary import IdeaStatus
 from autoresearch.lab.render import render
 from autoresearch.records.rundir import write_page
 from autoresearch.runner.masking import mask_text
+from autoresearch.values import dataclass
 
 NAME = "agent_summary.md"
 LISTS = {

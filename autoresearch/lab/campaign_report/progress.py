@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign.shown_value import shown_value
@@ -17,6 +16,7 @@ from autoresearch.lab.campaign_report.memory import update_memory
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.records import evidence, finish_flag
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.values import replace
 
 
 def write_documents(campaign_dir: CampaignDir, state: CampaignState, stand: Stand) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -24,6 +23,7 @@ from autoresearch.records import exit_record
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.values import dataclass, replace
 
 _WHOLE = (Ending.FINISHED, Ending.MAX_TIME)  # endings of runs that show how long a run takes
 

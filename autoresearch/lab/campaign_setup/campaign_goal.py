@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign.spec import CampaignSpec, Rules, parse_target
@@ -19,6 +18,7 @@ from autoresearch.records.index import Index
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import ask
+from autoresearch.values import replace
 
 UNRULED_IDEAS = 4  # no stop rule given: the baseline and three ideas, then a question
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.fields import BlueprintFields
@@ -14,6 +13,7 @@ from autoresearch.lab.resolve.resolve_blueprint import BlueprintFile, base_of, r
 from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
 from autoresearch.trainers import registry
+from autoresearch.values import replace
 
 
 def first_blueprint(

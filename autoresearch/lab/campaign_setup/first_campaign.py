@@ -11,7 +11,6 @@ import json
 import os.path
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.campaign.space import on_one_line, usual_space
@@ -23,6 +22,7 @@ from autoresearch.lab.json_schemas import first_line
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
+from autoresearch.values import dataclass, field
 
 COUNT = 8
 IDEAS = "ideas"  # the directory of the patches

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
@@ -23,6 +22,7 @@ from autoresearch.lab.campaigns.slots import slots_of
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.shell_settings import plain_key
 from autoresearch.records import campaign_records
+from autoresearch.values import replace
 
 _WRITES_TO = frozenset(
     ["out", "outdir", "out_dir", "out_path", "output", "output_dir", "output_path", "save", "save_dir", "savedir",

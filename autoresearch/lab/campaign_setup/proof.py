@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint
 from autoresearch.lab.yaml_files import dump
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.values import dataclass, replace
 
 # The blueprint of a command that somebody typed: what it leaves open is found as `init` finds it.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -25,6 +24,7 @@ from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_train
 from autoresearch.lab.settings import Settings, targets_of
 from autoresearch.lab.settings import load as load_settings
 from autoresearch.trainers import ask, ray_job, registry
+from autoresearch.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

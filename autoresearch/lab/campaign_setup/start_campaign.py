@@ -10,7 +10,6 @@ import os
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import locked, read_json, write_json
 from autoresearch.runner.basics import failpoint
+from autoresearch.values import asdict, replace
 
 
 def start(source: Path, pairs: Sequence[str], parts: Parts) -> CampaignDir:

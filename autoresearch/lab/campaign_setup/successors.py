@@ -8,10 +8,10 @@ names a commit, and with a deadline that counts from then.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from autoresearch.records import campaign_records
+from autoresearch.values import asdict, dataclass
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign.spec import CampaignSpec
@@ -16,6 +15,7 @@ from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.ideas.reused_baseline import ReusableBaseline, reusable_at_start
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.values import replace
 
 
 def with_earlier(campaign_spec: CampaignSpec, setup: CampaignSetup) -> CampaignSpec:

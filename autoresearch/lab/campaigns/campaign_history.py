@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.records import campaign_records, evidence, lines
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.ledger import Ledger
+from autoresearch.values import dataclass
 
 UNREAD, ALL_AGAIN = (0, 0, 0), (0, 0, -1)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.order_file import request_stop
 from autoresearch.records.rundir import RunDir
 from autoresearch.runner.basics import failpoint
+from autoresearch.values import dataclass
 
 # Faults of the machine, such as a full disk, that stop a campaign and are not the fault of an idea.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
@@ -20,6 +19,7 @@ from autoresearch.lab.ideas.idea_sources import IdeaSources
 from autoresearch.lab.notices.campaign_notices import CampaignNotifier
 from autoresearch.records import campaign_records, evidence
 from autoresearch.runner.basics import failpoint
+from autoresearch.values import replace
 
 
 def finish(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from autoresearch.lab.disk.usage import GB, MOST_OF_A_RUN, DiskUsage, disk_usage
 from autoresearch.lab.parts import Parts
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.values import dataclass
 
 MOST_ENTRIES = 10_000  # looked at in the worktrees for `campaign status`, which is asked often
 

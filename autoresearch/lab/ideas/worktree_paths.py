@@ -12,7 +12,6 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, errors
@@ -31,6 +30,7 @@ from autoresearch.lab.resolve.path_mapping import Mapped, PathMap, map_launch
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.yaml_files import edit
 from autoresearch.runner.spawn import FOR_EVALUATION
+from autoresearch.values import replace
 
 
 def environment_in(campaign_spec: CampaignSpec, slot: Slot, environ: Mapping[str, str]) -> dict[str, str]:

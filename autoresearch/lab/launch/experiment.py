@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
@@ -26,6 +25,7 @@ from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.settings import Settings
 from autoresearch.records import journal, recorded_run
 from autoresearch.records.rundir import RunDir
+from autoresearch.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

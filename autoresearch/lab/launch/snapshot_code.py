@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
@@ -16,6 +15,7 @@ from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.records import journal
 from autoresearch.records.rundir import masked_file
 from autoresearch.runner.masking import mask_text
+from autoresearch.values import replace
 
 
 def keep_code(resolved_run: ResolvedRun) -> ResolvedRun:

@@ -10,7 +10,6 @@ import ast
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from types import MappingProxyType
 
@@ -22,6 +21,7 @@ from autoresearch.lab.recipes.dead_branches import not_done
 from autoresearch.lab.recipes.written_files import written_names
 from autoresearch.runner.metric_lines import body, is_count, parse, step_rank
 from autoresearch.trainers.trl import Trl
+from autoresearch.values import dataclass, replace
 
 _TRACKERS = {"wandb": Source(SourceFormat.WANDB, "wandb/"), "swanlab": Source(SourceFormat.SWANLAB, "swanlog/")}
 PLAIN_PRINTS = later(r"print|write|info|warning|log")

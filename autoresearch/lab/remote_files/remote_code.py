@@ -10,7 +10,6 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.model import Blueprint
@@ -25,6 +24,7 @@ from autoresearch.lab.remote_files.remote_host import RemoteHost
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.lab.settings import Settings
 from autoresearch.records import journal
+from autoresearch.values import replace
 
 SLASH = "/"  # a directory that every host has
 

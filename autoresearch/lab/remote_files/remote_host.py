@@ -6,13 +6,13 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.job_launcher import Declined, Reach, Unreachable, Want
 from autoresearch.core.run.targets import Target
 from autoresearch.lab.remote_files.code_files import root_of
+from autoresearch.values import dataclass
 
 # The interpreter of a run on a host without shared files: where to search for it, and the error if there is none.
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from autoresearch.core.text.command_words import AFTER, BEFORE, HOMES, escaped
+from autoresearch.values import dataclass, field
 
 PLAIN = re.compile(r"/[\w@%+=:,./-]*\Z", re.ASCII)  # allowed form of a remote path
 _PATH = re.compile(BEFORE + r"(?P<path>/[^\s\"'`:,;|&<>()\[\]{}#\\*?$]+)")

@@ -10,11 +10,11 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.text.command_words import AFTER, BEFORE, HOMES, REST, escaped
+from autoresearch.values import dataclass, field
 
 _OPEN_ENDED = re.compile(r"[*?$\[{~%]")  # a pattern or a variable: only the part before it is known
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
@@ -24,6 +23,7 @@ from autoresearch.lab.settings import Settings
 from autoresearch.launchers.gpus import GpuChoice
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import ask
+from autoresearch.values import dataclass, field, fields, replace
 
 ROUTINE = frozenset({"no_explanation", "relative_path"})
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.values import dataclass, replace
 
 if TYPE_CHECKING:
     from autoresearch.core.run.spec import RunSpec

@@ -9,7 +9,6 @@ import ast
 import os.path
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +22,7 @@ from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.lab.recipes.printed_names import PLAIN_PRINTS, PrintedName, objectives_of
 from autoresearch.lab.recipes.program_flags import ask_help, flags_in, missing_in, other_names, parser_of
 from autoresearch.lab.resolve.files import OURS, Files
+from autoresearch.values import dataclass, replace
 
 _BYTES = 1 << 18  # a longer file is data; only its beginning is read
 MOST_SOURCES = 40  # modules of one program that are read

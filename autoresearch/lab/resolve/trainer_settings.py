@@ -8,7 +8,6 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.document import MAX_BYTES
@@ -30,6 +29,7 @@ from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
 from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers import ask, nrl_k8s, ray_job
+from autoresearch.values import dataclass, replace
 
 # The chat template of a model's directory, and what it does to the thinking of earlier turns.
 

@@ -10,7 +10,6 @@ repaired by running it again.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from autoresearch.records.ledger import Ledger
 from autoresearch.records.recorded_run import FinishedRun, Outcome
 from autoresearch.records.rundir import RunDir, locked, write_page
 from autoresearch.runner.basics import failpoint
+from autoresearch.values import replace
 
 VERDICT = "; verdict: "
 

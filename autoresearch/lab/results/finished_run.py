@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.diagnosis.failure import Failure
@@ -21,6 +20,7 @@ from autoresearch.records.hostile import read_own, write_atomically
 from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.rundir import masked_file
 from autoresearch.trainers import registry
+from autoresearch.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.statistics.ratchet import LoopRow
 from autoresearch.errors import NotFoundError, UsageError
+from autoresearch.values import dataclass
 
 MOST_BYTES = 64 << 20
 MOSTLY = 0.8  # of the kept rows have a number where the metric is

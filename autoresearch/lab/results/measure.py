@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.metrics.objective import Objective
@@ -25,6 +24,7 @@ from autoresearch.readers.tracker_dirs import is_several, newest
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.runner.metric_lines import Tables, as_declared, bars, body, by_same_name, parse
 from autoresearch.trainers import registry
+from autoresearch.values import dataclass, replace
 
 
 class EvaluationLog:

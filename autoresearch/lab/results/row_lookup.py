@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import stdev
 from typing import Any
@@ -25,6 +24,7 @@ from autoresearch.records import campaign_records, recorded_run
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.values import dataclass
 
 _ROW = re.compile(r"(?P<campaign>.+):(?P<index>\d{1,9})(?:\.(?P<replicate>\d{1,9}))?\Z")
 
