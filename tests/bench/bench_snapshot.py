@@ -31,12 +31,12 @@ def run(repeats: int = 5) -> list[Result]:
     ]
 
 
-def measure(repeats: int) -> tuple[list[float], list[float], list[float]]:
+def measure(repeats: int, files: int = FILES) -> tuple[list[float], list[float], list[float]]:
     """Milliseconds of the three ways, in turn on one repository; which comes first alternates."""
     times: tuple[list[float], list[float], list[float]] = ([], [], [])
     with tempfile.TemporaryDirectory(prefix="bench-snapshot-") as scratch:
         root = Path(scratch) / "repo"
-        _make(root)
+        _make(root, files)
         ways: list[Callable[[Path, str], None]] = [_ours, _stash, _gitpython]
         for turn in range(-1, repeats):  # the first turn warms the caches
             for number in ((0, 1, 2), (1, 0, 2))[turn % 2]:  # GitPython last: it leaves a clean checkout
@@ -45,7 +45,7 @@ def measure(repeats: int) -> tuple[list[float], list[float], list[float]]:
                 ways[number](root, f"try/{number}/{turn + 1}")
                 if turn >= 0:
                     times[number].append((time.perf_counter() - began) * 1000)
-            _dirty(root, turn + 1)
+            _dirty(root, turn + 1, files)
     return times
 
 
@@ -71,30 +71,30 @@ def _gitpython(root: Path, name: str) -> None:
         before.checkout()
 
 
-def fill(root: Path) -> None:
-    """Put 10,000 small files there."""
-    for number in range(FILES):
-        path = root / f"package{number // 100}/{'deep/' if number % 2 else ''}module{number}.py"
+def fill(root: Path, files: int = FILES) -> None:
+    """Put so many small files there."""
+    for number in range(files):
+        path = root / f"package{number // (files // 100)}/{'deep/' if number % 2 else ''}module{number}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"value = {number}\n" * 20)
 
 
-def _make(root: Path) -> None:
-    fill(root)
+def _make(root: Path, files: int) -> None:
+    fill(root, files)
     _git(root, "init", "-q", "-b", "main")
     _git(root, "config", "user.name", "Bench")
     _git(root, "config", "user.email", "bench@example.invalid")
     _git(root, "config", "gc.auto", "0")
     _git(root, "add", "-A")
     _git(root, "commit", "-q", "-m", "start")
-    _dirty(root, 0)
+    _dirty(root, 0, files)
 
 
-def _dirty(root: Path, turn: int) -> None:
+def _dirty(root: Path, turn: int, files: int) -> None:
     """Change and add other content each time; time stamps in the past, as in a tree at rest."""
     past = time.time() - 100
     for number in range(MODIFIED):
-        path = root / f"package{number}/module{number * 100}.py"
+        path = root / f"package{number}/module{number * (files // 100)}.py"
         path.write_text(f"turn = {turn}\n" * 21)
         os.utime(path, (past, past))
     for number in range(UNTRACKED):

@@ -1,0 +1,110 @@
+"""Whether cost grows with size, or faster: a campaign of 1,000 ideas, and repositories of up to 100,000 files.
+
+The campaign is started as it is typed, one run at a time, with a trainer of a tenth of a second and a queue that
+changes one number of the recipe. CPU is that of its controller and of all that it waited for; Runners, which are of
+the tmux server, are not in it. A row compares the last tenth of the ideas with the second (the first holds the start),
+or the largest repository with the smallest, each divided by its size: 1 is linear. SCALE_IDEAS: another number. What
+else grows is measured beside its own subject: rows (`campaign`), living runs (`idle`, `queue`), a long log (`follow`,
+`explain`), runs at one target (`slurm`, `follower`). docs/scale.md draws the conclusions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from autoresearch.records.campaign_records import CampaignDir
+from tests.bench import bench_snapshot
+from tests.bench.result import Result
+from tests.bench.yard import COMMAND, World, cpu_ms, memory_mb, processes_with, spent_ms, until
+
+IDEAS = int(os.environ.get("SCALE_IDEAS", "1000"))
+TENTH = IDEAS // 10
+FILES = (1_000, 10_000, 100_000)
+TRAINER = """echo "step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.2"
+sleep 0.1
+echo "step:1 - task_pass_rate@1:0.$((RANDOM % 900 + 100)) - pass_n:2"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The campaign when so many ideas have a row."""
+
+    rows: int
+    wall_s: float
+    cpu_ms: float
+    memory: float
+
+
+def run(repeats: int = 5) -> Iterator[Result]:
+    """Milliseconds for each idea; one campaign, whatever the repeats: it takes minutes."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+        yield from _campaign(World.make(Path(scratch)), repeats)
+    yield from _files(repeats)
+
+
+def _campaign(world: World, repeats: int) -> Iterator[Result]:
+    (world.repo / "train.sh").write_text(TRAINER)
+    (world.repo / "recipe.yaml").write_text("level: 0\n")
+    for words in (["add", "-A"], ["commit", "-qm", "recipe"]):
+        subprocess.run(["git", *words], cwd=world.repo, check=True, capture_output=True)
+    queue, blueprint = world.place / "ideas.yaml", world.blueprint("scale", "bash train.sh recipe.yaml")
+    blueprint.write_text(blueprint.read_text().replace("- path: NA", f"- path: {world.repo}/recipe.yaml"))
+    queue.write_text("".join(f"- {{slug: idea-{n}, overrides: {{level: {n}}}}}\n" for n in range(1, IDEAS)))
+    words = ["campaign", str(blueprint), "--queue", str(queue), "--count", str(IDEAS), "--set", "confirm=false"]
+    argv = [str(COMMAND), *words, "--set", "baseline=1", "--yes", "--detach", "--json"]
+    told = subprocess.run(argv, cwd=world.place, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    directory = CampaignDir(Path(json.loads(told.stdout)["directory"]))
+    moments = _followed(directory)
+    for moment, after in pairwise(moments):
+        wall, cpu = after.wall_s - moment.wall_s, after.cpu_ms - moment.cpu_ms
+        count = after.rows - moment.rows
+        print(
+            f"   ideas {moment.rows + 1} to {after.rows}: {wall / count:.3f} s and {cpu / count:.0f} ms of CPU each, "
+            f"controller {after.memory:.0f} MB",
+            flush=True,
+        )
+    costs = [(b.cpu_ms - a.cpu_ms) / (b.rows - a.rows) for a, b in pairwise(moments)]
+    what = f"campaign of {IDEAS} ideas"
+    yield Result(f"{what}: CPU of an idea in the last tenth", "in the second", [costs[-1]], [costs[1]], 1.1)
+    yield Result(f"{what}: CPU of an idea", "", [statistics.fmean(costs)], [], 120)
+    yield Result(f"{what}: memory of its controller at the end", "", [moments[-1].memory], [], 25, "MB PSS")
+    for name, goal in (("report", 1500.0), ("campaign status", None)):
+        argv = [str(COMMAND), *name.split(), str(directory.path), "--json"]
+        yield Result(f"{what}: CPU of `{name}`", "", [spent_ms(argv) for _ in range(repeats)], [], goal)
+
+
+def _followed(directory: CampaignDir) -> list[Moment]:
+    """A moment at each tenth of the ideas."""
+    pids: list[int] = []
+    until(lambda: pids.extend(processes_with("control\0" + str(directory.path), "cmdline")) or pids)
+    pid, began, moments = pids[0], time.monotonic(), [Moment(0, 0.0, 0.0, 0.0)]
+    while moments[-1].rows < IDEAS:
+        wanted = moments[-1].rows // TENTH * TENTH + TENTH
+        until(lambda wanted=wanted: _rows(directory) >= min(wanted, IDEAS), 900, 0.05)  # type: ignore[misc]
+        moments.append(Moment(_rows(directory), time.monotonic() - began, cpu_ms(pid, children=True), memory_mb(pid)))
+    until(directory.flag.exists, 120)
+    return moments
+
+
+def _rows(directory: CampaignDir) -> int:
+    return max(0, directory.ledger.read_bytes().count(b"\n") - 1) if directory.ledger.exists() else 0
+
+
+def _files(repeats: int) -> Iterator[Result]:
+    """A snapshot of a dirty tree: milliseconds for 1,000 files."""
+    costs = {files: [took / files * 1000 for took in bench_snapshot.measure(repeats, files)[0]] for files in FILES}
+    for files, cost in costs.items():
+        print(f"   snapshot of {files} files: {statistics.median(cost):.1f} ms for each 1,000", flush=True)
+    what = f"snapshot of a tree of {FILES[-1]} files, for each file"
+    yield Result(what, f"of {FILES[0]} files", costs[FILES[-1]], costs[FILES[0]], 1.1)
