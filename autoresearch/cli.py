@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import errno
 import importlib
-import inspect
 import os
 import re
 import shlex
 import sys
 import time
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -301,7 +300,7 @@ def _plain(argv: Sequence[str]) -> int | None:
     from autoresearch.commands import options
 
     command = _load(COMMANDS[name].function)
-    values = options.read(inspect.signature(command).parameters.values(), argv[len(words) :])
+    values = options.read(command.parameters, argv[len(words) :])
     return None if values is None else int(command(**values))
 
 
@@ -357,7 +356,7 @@ def _nothing() -> None:
     pass
 
 
-def _load(function: str) -> Callable[..., Any]:
+def _load(function: str) -> Any:
     from autoresearch.commands.output import with_json
 
     module, _, name = function.partition(":")

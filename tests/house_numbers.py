@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import importlib
-import inspect
 from collections import Counter
 
 from autoresearch.cli import COMMANDS
 from autoresearch.commands import Option
-from autoresearch.commands.output import with_json
+from autoresearch.commands.options import parameters_of
 from tests.test_house import (
     PACKAGE,
     Source,
@@ -30,8 +29,8 @@ def commands_and_options() -> tuple[int, int]:
     options = 0
     for where in shown:
         module, _, function = where.partition(":")
-        command = with_json(getattr(importlib.import_module(f"{PACKAGE}.commands.{module}"), function))
-        for parameter in inspect.signature(command).parameters.values():
+        command = getattr(importlib.import_module(f"{PACKAGE}.commands.{module}"), function)
+        for parameter in parameters_of(command):
             given = [*getattr(parameter.annotation, "__metadata__", ()), parameter.default]
             options += any(type(one) is Option and not one.shown.get("hidden") for one in given)
     return len(shown), options

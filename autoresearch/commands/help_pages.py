@@ -11,7 +11,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from autoresearch.commands import Option, Positional
-from autoresearch.commands.options import declared
+from autoresearch.commands.options import Parameter, declared
+from autoresearch.values import MISSING
 
 
 def grouped(sections: Mapping[str, str]) -> type[TyperGroup]:
@@ -45,16 +46,20 @@ class PlainCommand(TyperCommand):
                 parameter.show_default = False
 
 
-def for_typer(command: Callable[..., Any]) -> Callable[..., Any]:
+def for_typer(command: Any) -> Any:
     """A command whose options and arguments are typer's own."""
-    signature = inspect.signature(command)
-    own = [one.replace(annotation=_annotation(one)) for one in signature.parameters.values()]
-    command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in own}
+    empty, own = inspect.Parameter.empty, {one.name: _annotation(one) for one in command.parameters}
+    parameters = []
+    for one in command.parameters:
+        default = empty if one.default is MISSING else one.default
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(one.name, keyword, default=default, annotation=own[one.name]))
+    command.__signature__ = inspect.Signature(parameters)
+    command.__annotations__ = own
     return command
 
 
-def _annotation(parameter: inspect.Parameter) -> Any:
+def _annotation(parameter: Parameter) -> Any:
     kind, word = declared(parameter)
     if isinstance(word, Positional):
         return Annotated[kind, typer.Argument(**word.shown)]

@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass
 
 GAP = 2  # cells between columns
@@ -28,14 +28,14 @@ COLOURS = {
     "33": ("warning", "pending", "stopped", "paused", "unreachable"),
 }
 _COLOUR = {word: colour for colour, words in COLOURS.items() for word in words}
-_FIELD = re.compile(  # a word that is all of a field, or the first of it: between two spaces, colons, commas, brackets
+_FIELD = later(  # a word that is all of a field, or the first of it: between two spaces, colons, commas, brackets
     rf"(?:(?<=^)|(?<=[:,;] )|(?<=  )|(?<=\())({'|'.join(sorted(_COLOUR, key=len, reverse=True))})"
     r"(?=$|[:,;)]|  | \d| \()",
     re.MULTILINE,
 )
-_WHOLE = re.compile(r"`[^`]+`|(?:^\w+: )?\b(?:autoresearch [a-z]|tmux (?:-|attach)).*$")
-_HEAD = re.compile(r"\s*(?:\| )?")
-_LIST = re.compile(r"\s*\S+(?: \S+){0,3} {2,}(?=\S)")
+_WHOLE = later(r"`[^`]+`|(?:^\w+: )?\b(?:autoresearch [a-z]|tmux (?:-|attach)).*$")
+_HEAD = later(r"\s*(?:\| )?")
+_LIST = later(r"\s*\S+(?: \S+){0,3} {2,}(?=\S)")
 _KEPT = "\ue000"  # stands for a space where a line may not end; for private use, and as wide as one
 
 
@@ -47,6 +47,8 @@ class Whole(str):
 
 def columns() -> int:
     """Cells of a line."""
+    import shutil
+
     return max(NARROWEST, shutil.get_terminal_size().columns)
 
 

@@ -7,13 +7,31 @@ front door hands it to typer (`help_pages`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from inspect import Parameter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from autoresearch.commands import Option, Positional
 from autoresearch.errors import UsageError
+from autoresearch.values import MISSING
+
+
+class Parameter(NamedTuple):
+    """A parameter of a command."""
+
+    name: str
+    annotation: Any
+    default: Any = MISSING
+
+
+def parameters_of(command: Callable[..., Any]) -> list[Parameter]:
+    """Its parameters, as `inspect.signature(command, eval_str=True)` knows them, which takes 8 ms to import."""
+    code, defaults = command.__code__, command.__defaults__ or ()
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    given = dict(zip(names[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=True))
+    given |= command.__kwdefaults__ or {}
+    kinds = {name: eval(command.__annotations__[name], command.__globals__) for name in names}
+    return [Parameter(name, kinds[name], given.get(name, MISSING)) for name in names]
 
 
 def declared(parameter: Parameter) -> tuple[Any, Option]:
@@ -55,7 +73,7 @@ def read(parameters: Iterable[Parameter], words: Sequence[str]) -> dict[str, Any
         if not all(_put(values, parameter, text) for text in texts):
             return None
         values.setdefault(parameter.name, parameter.default)
-    return None if loose or Parameter.empty in values.values() else values
+    return None if loose or any(value is MISSING for value in values.values()) else values
 
 
 def _take(values: dict[str, Any], parameter: Parameter, value: str | None, rest: Iterable[str]) -> bool:

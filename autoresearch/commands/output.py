@@ -6,13 +6,10 @@ A command returns a `CommandResult`, and the front door prints it. Whatever pass
 from __future__ import annotations
 
 import functools
-import inspect
 import json
 import os
 import shlex
-import shutil
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -29,6 +26,7 @@ from autoresearch.commands.layout import (
     table_lines,
     wrapped,
 )
+from autoresearch.commands.options import Parameter, parameters_of
 from autoresearch.core.text import numbers
 from autoresearch.errors import AutoresearchError, InputMissing
 from autoresearch.runner.masking import clean_text, mask_values
@@ -108,10 +106,7 @@ def with_json(command: Callable[..., Any]) -> Callable[..., Any]:
         except KeyboardInterrupt as error:  # typer would drop what it carries
             return interrupted(error)
 
-    own = inspect.signature(command, eval_str=True)
-    option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
-    parameters = [*own.parameters.values(), option]
-    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.parameters = [*parameters_of(command), Parameter("as_json", Json, False)]  # type: ignore[attr-defined]
     return run
 
 
@@ -185,6 +180,8 @@ def remark(text: str) -> None:
 
 def remark_path() -> None:
     """Say how the lines that begin with `autoresearch` can be typed, where the shell would not find it."""
+    import shutil
+
     program = Path(sys.argv[0]).absolute()
     # uvx puts an environment in its cache on the PATH of this process, and not on that of the shell
     cached = any((parent / "CACHEDIR.TAG").exists() for parent in program.parents)
@@ -273,6 +270,8 @@ def print_error(error: AutoresearchError) -> None:
 
 def save_traceback(error: Exception) -> str:
     """Keep the traceback of an internal error where a report can quote it; says where."""
+    import traceback
+
     text = clean_text("".join(traceback.format_exception(error)))
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "autoresearch"
     try:

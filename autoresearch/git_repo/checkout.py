@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import shlex
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,6 +165,7 @@ def private_index(checkout: Checkout) -> Iterator[Git]:
     The copy keeps the mtime: git rereads only files that are not older than the index ("racy" entries), so with a
     younger copy, a file changed within the same second would be taken for clean.
     """
+    import shutil
     import tempfile  # for a snapshot only, and takes milliseconds to import
 
     oldest = time.time() - ABANDONED_S

@@ -11,7 +11,6 @@ that does not know of the second ledger.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,6 +25,8 @@ from autoresearch.values import replace
 
 def path_of(ledger: Path) -> Path:
     """Path of the second ledger that belongs to a ledger."""
+    import hashlib  # takes milliseconds to import
+
     name = hashlib.sha256(os.path.realpath(ledger).encode()).hexdigest()[:24]
     return state_home() / "evidence" / f"{name}.tsv"
 

@@ -10,7 +10,6 @@ It lies in `$XDG_STATE_HOME/autoresearch`. It is only a hint: the run directorie
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -247,6 +246,8 @@ class Index:
 
         There are 4096 of them; should two blueprints ever share one, the second waits for the launch of the first.
         """
+        import hashlib  # takes milliseconds to import
+
         path = self.directory / "locks" / hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:3]
         with self._usable():
             self._made("locks")

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError
 from autoresearch.records import finish_flag, hostile, index
 from autoresearch.records.appending import append_line, hold_lock, make_directory, unwritable
@@ -31,7 +32,7 @@ FILES = (NAME, RESULTS, OWNER, finish_flag.NAME, finish_flag.RESERVE)
 NAMES = (*FILES, index.DIRECTORY)
 SENTENCE_MAX = 4000
 _TITLE = re.compile(rb"# Experiment log: (\S{1,80})\n")
-_UNSHOWN = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+_UNSHOWN = later(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def claim(result_dir: Path, run: str, alive: Callable[[str], bool | None]) -> None:

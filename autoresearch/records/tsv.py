@@ -12,8 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_ESCAPED = re.compile(r"[\\\t\n\r\0\ud800-\udfff]")
-_ESCAPE = re.compile(r"\\(?:u(d[89a-f][0-9a-f]{2})|(.))", re.DOTALL)
+from autoresearch.core.text.regex import later
+
+_ESCAPED = later(r"[\\\t\n\r\0\ud800-\udfff]")
+_ESCAPE = later(r"\\(?:u(d[89a-f][0-9a-f]{2})|(.))", re.DOTALL)
 _LETTERS = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\0": "\\0"}
 _MEANING = {"\\": "\\", "t": "\t", "n": "\n", "r": "\r", "0": "\0"}
 

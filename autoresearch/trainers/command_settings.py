@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from autoresearch.core.run.trainer import Recipe
-from autoresearch.core.shell.reading import simple_commands
 from autoresearch.core.text.regex import later
 
 _HYDRA = later(r"\+{0,2}(?P<key>[A-Za-z_][\w-]*(?:\.[\w-]+)+)=(?P<value>.*)", re.DOTALL)
@@ -80,6 +79,8 @@ def value_of(text: str) -> object:
 
 
 def _words(command: str) -> Iterator[str]:
+    from autoresearch.core.shell.reading import simple_commands  # costs tree_sitter
+
     for simple in simple_commands(command):
         yield from simple.words
 

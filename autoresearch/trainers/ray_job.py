@@ -12,7 +12,6 @@ from itertools import pairwise
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.shell.commands import SimpleCommand
-from autoresearch.core.shell.reading import simple_commands
 from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass
 
@@ -40,6 +39,8 @@ class RayJob:
 
 def find(command: str) -> RayJob | None:
     """The first job that the command submits; None if it submits none."""
+    from autoresearch.core.shell.reading import simple_commands
+
     for simple in simple_commands(command):
         argv = simple.argv
         if argv[1:3] == ["job", "submit"] and simple.name == "ray":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,13 +9,15 @@ import pytest
 
 from autoresearch import cli
 from autoresearch.commands import Positional, options
+from autoresearch.values import MISSING
 
 NAMES = [name for name, command in cli.COMMANDS.items() if command.function]
 LEFT = [["--help"], ["-h"], ["--no-such-option"], ["--no-such=1"], ["--json=yes"], ["--js"], ["-x"], ["-"]]
 
 
-def parameters(name: str) -> list[inspect.Parameter]:
-    return [*inspect.signature(cli._load(cli.COMMANDS[name].function)).parameters.values()]
+def parameters(name: str) -> list[options.Parameter]:
+    known: list[options.Parameter] = cli._load(cli.COMMANDS[name].function).parameters
+    return known
 
 
 def by_typer(name: str, words: list[str]) -> dict[str, Any]:
@@ -48,17 +49,17 @@ def lines(name: str) -> Iterator[list[str]]:
     yield [*every, *loose]
 
 
-def _argument(parameter: inspect.Parameter) -> bool:
+def _argument(parameter: options.Parameter) -> bool:
     return isinstance(options.declared(parameter)[1], Positional)
 
 
-def _many(parameter: inspect.Parameter) -> bool:
+def _many(parameter: options.Parameter) -> bool:
     return options.declared(parameter)[0] == list[str] | None
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_read_without_typer_is_what_typer_reads(name: str) -> None:
-    required = [one for one in parameters(name) if one.default is one.empty and not _argument(one)]
+    required = [one for one in parameters(name) if one.default is MISSING and not _argument(one)]
     more = [word for one in required for word in (f"--{one.name.replace('_', '-')}", "x")]
     read = 0
     for line in lines(name):
@@ -83,7 +84,7 @@ def test_help_and_mistakes_are_left_to_typer(name: str) -> None:
             assert options.read(parameters(name), words) is None, words
 
 
-def _valued(parameter: inspect.Parameter) -> list[str]:
+def _valued(parameter: options.Parameter) -> list[str]:
     """The names of an option that takes a value."""
     kind, option = options.declared(parameter)
     return [] if kind is bool or isinstance(option, Positional) else [*option.names]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from autoresearch.core.metrics.expression import ExpressionError, parse
 from autoresearch.core.metrics.nearest_lines import nearest_lines
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
+from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass
 
 MEMORY = "memory_gb"
@@ -21,7 +21,7 @@ _SIGNS: Mapping[str, Callable[[float, float], bool]] = {
 }  # fmt: skip
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _METRIC = r"""(?=\S)(?:"[^"]*"|[^<>"])+?"""
-_TEXT = re.compile(rf"\s*(?P<metric>{_METRIC})\s*(?P<sign><=|>=|<|>)\s*(?P<bound>{_NUMBER})\s*\Z")
+_TEXT = later(rf"\s*(?P<metric>{_METRIC})\s*(?P<sign><=|>=|<|>)\s*(?P<bound>{_NUMBER})\s*\Z")
 
 
 @dataclass(frozen=True, slots=True)

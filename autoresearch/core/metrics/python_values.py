@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import warnings
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from autoresearch.core.text.regex import later
+
+if TYPE_CHECKING:
+    import ast
 
 NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?)"
 """A number in a trainer's output; `[\\d.]+` would read 1.5e-05 as 1.5."""
@@ -64,6 +67,8 @@ def python_dict(text: str) -> dict[str, object] | None:
             return value if isinstance(value, dict) else None
     try:
         with warnings.catch_warnings():
+            import ast  # takes milliseconds to import, as in the functions below
+
             warnings.simplefilter("ignore")  # such as one for an invalid escape in a string
             value = _value(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -99,6 +104,8 @@ def _as_float(value: int | float) -> float:
 
 
 def _value(node: ast.expr) -> object:
+    import ast
+
     match node:
         case ast.Constant(value=value):
             return value
@@ -116,6 +123,8 @@ def _value(node: ast.expr) -> object:
 
 
 def _signed(sign: ast.unaryop, value: object) -> float:
+    import ast
+
     if not isinstance(value, int | float):
         raise ValueError("a sign before something that is no number")
     return -value if isinstance(sign, ast.USub) else value
@@ -123,6 +132,8 @@ def _signed(sign: ast.unaryop, value: object) -> float:
 
 def _wraps(function: ast.expr) -> bool:
     """Whether this is a numpy or torch type around a number: `np.float64`, `tensor`, `array`."""
+    import ast
+
     match function:
         case ast.Name(id="tensor" | "array"):
             return True

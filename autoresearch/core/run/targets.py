@@ -6,13 +6,12 @@ local:2, ssh:gpu1:4, slurm:8        KIND[:NAME][:SLOTS], or the NAME of a declar
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Container, Mapping
 from enum import StrEnum
 from typing import Any
 
+from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass, field, replace
 
 
@@ -27,7 +26,7 @@ class Kind(StrEnum):
 
 
 _OTHER_NAMES = {"tmux": Kind.LOCAL, "k8s": Kind.KUBERNETES}
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z")
+_NAME = later(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z")
 MOST_SLOTS = 10_000  # more is treated as a typo: a campaign has one worktree per slot
 _HINT = "write places like `local:2, ssh:gpu1:4, slurm:8`"
 
@@ -50,6 +49,8 @@ class Target:
     def key(self) -> str:
         """Name of its directory, with a hash of kind and options: projects may use one name for different targets."""
         text = json.dumps([self.kind, self.options], sort_keys=True)
+        import hashlib  # takes milliseconds to import
+
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
     @property

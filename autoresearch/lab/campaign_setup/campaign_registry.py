@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.errors import NotFoundError
-from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
@@ -70,6 +69,8 @@ def find(name: str, parts: Parts) -> CampaignDir:
     direct = CampaignDir(Path(os.path.abspath(name or ".")))  # noqa: PTH100
     if direct.spec.is_file():
         return direct
+    from autoresearch.git_repo.checkout import current_project
+
     here, every = current_project(), known(parts)
     own = [one for one in every if one.is_of(here)] or _moved(here)
     matching = [one for one in own if one.answers_to(name)] if name else own
@@ -105,9 +106,12 @@ def _moved(project: Path) -> list[KnownCampaign]:
 
 def unfinished(parts: Parts) -> list[KnownCampaign]:
     """The campaigns of the current project that have not ended, newest first; their controllers may be gone."""
+    if not (every := known(parts)):
+        return every
+    from autoresearch.git_repo.checkout import current_project
+
     here = current_project()
-    own = [one for one in known(parts) if one.is_of(here)]
-    if not own:
+    if not (own := [one for one in every if one.is_of(here)]):
         return own
     from autoresearch.lab.campaigns.campaign_status import has_ended
 
@@ -116,6 +120,8 @@ def unfinished(parts: Parts) -> list[KnownCampaign]:
 
 def register(campaign_spec: CampaignSpec, parts: Parts) -> CampaignSpec:
     """Make a campaign known to commands in any directory; returns its spec, with a result directory of its own."""
+    from autoresearch.git_repo.checkout import current_project
+
     folder = _folder(parts)
     with state_usable(folder), locked(folder / ".lock"):
         campaign_spec = with_own_results(campaign_spec, parts)

@@ -5,7 +5,6 @@ Cheap where it simply lives: `wait` and `status` are called hundreds of times a 
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Container, Iterator
 from pathlib import Path
@@ -197,5 +196,7 @@ def erase(rundir: RunDir, run: str, parts: Parts) -> None:
     if rundir.path.is_dir():
         with locked(rundir.lock):
             close_session(rundir, parts)
+            import shutil
+
             shutil.rmtree(rundir.path, ignore_errors=True)
     parts.index.discard_live(run)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import NotFoundError
-from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
 from autoresearch.records import events, journal, recorded_run
 from autoresearch.records.index import IndexEntry
@@ -34,6 +33,8 @@ def find(name: str, parts: Parts) -> RunDir:
         return RunDir(Path(entry.run_dir))
     if Path(name).is_absolute() and (found := _at(name, parts)):
         return found
+    from autoresearch.git_repo.checkout import current_project
+
     project = str(current_project())
     own = _named(name, project, parts)
     if own:
