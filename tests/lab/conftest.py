@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -50,6 +51,7 @@ class Made:
     clock: float = START
     heads: dict[str, str] = field(default_factory=dict)  # slug -> commit
     indexes: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)  # runs, by slug: a ledger is not read again for each row
 
     def git(self, *args: str) -> str:
         done = subprocess.run(["git", *args], cwd=self.root, env=os.environ, capture_output=True, text=True, check=True)
@@ -80,7 +82,8 @@ class Made:
     def run(self, slug: str, value: float | None, status: str = "keep", **more: Any) -> LedgerRow:
         """One run of an idea from its preparation to its row, a run directory with a curve included."""
         index = self.indexes[slug]
-        replicate = sum(row.index == index for row in Ledger(self.place.ledger).rows()) + 1
+        self.counts[slug] += 1
+        replicate = self.counts[slug]
         run = f"{slug}-{replicate:06d}"
         why = more.pop("why", "baseline" if slug == "baseline" else "first" if replicate == 1 else "retest")
         run_dir = self.place.path / f"{slug}-{replicate}"

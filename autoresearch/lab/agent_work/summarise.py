@@ -14,13 +14,13 @@ from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import facts, schema_section
 from autoresearch.lab.agent_work.question import UNTRUSTED, TurnContext, UnusableError
 from autoresearch.lab.campaign_report import formatting, summary
+from autoresearch.lab.campaign_report.memory import OPINION
 from autoresearch.lab.campaign_report.summary import IdeaStatus
 from autoresearch.lab.render import render
 from autoresearch.records.rundir import write_page
 from autoresearch.runner.masking import mask_text
 from autoresearch.values import dataclass
 
-NAME = "agent_summary.md"
 LISTS = {
     "what_helped": "What helped",
     "what_did_not": "What did not",
@@ -74,7 +74,7 @@ def read(data: object, _: str = "") -> Opinion:
 
 def write(propose_context: ProposeContext, opinion: Opinion, directory: Path) -> Path:
     """Write `agent_summary.md`, atomically; returns its path. OSError where it cannot be written."""
-    path = directory / NAME
+    path = directory / OPINION
     write_page(path, document(propose_context, opinion), durable=False)
     return path
 

@@ -36,7 +36,7 @@ from autoresearch.records.campaign_records import CampaignDir, entries
 from autoresearch.records.rundir import write_page
 
 NAMES = ("session_state.md", "timeline.md", "files.md", "handoff.md")
-FINDINGS = "findings.md"
+FINDINGS, OPINION = "findings.md", "agent_summary.md"  # the second is an agent's (`lab.agent_work.summarise`)
 BRIEF_LINES = 60
 LONGEST = 900  # characters of a line of the brief: what the seed does takes most of it
 FIRST, LAST = 10, 500  # lines of the timeline that are kept

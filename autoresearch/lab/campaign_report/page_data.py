@@ -30,7 +30,6 @@ from autoresearch.core.campaign.state import CampaignState, measured
 from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.metrics.constraint import parsed
 from autoresearch.core.run.ledger_row import shown_statuses
-from autoresearch.lab.agent_work import summarise
 from autoresearch.lab.campaign_report import curves_and_diffs, formatting, memory, plot_data, run_outputs, summary
 from autoresearch.lab.campaign_report.campaign_words import agent_words, campaign_words, cost, outcome
 from autoresearch.lab.campaign_report.curves_and_diffs import CurveReader
@@ -84,7 +83,7 @@ def page_data(
         "rows": [row for line in lines for row in _rows(state, line)][:MOST_ROWS],
         "outputs": [plain(words, 1200) for words in run_outputs.words(state)],
         "findings": memory.FINDINGS if state.research.findings else "",
-        "opinion": summarise.NAME if (campaign_dir.path / summarise.NAME).exists() else "",
+        "opinion": memory.OPINION if (campaign_dir.path / memory.OPINION).exists() else "",
         "places": {"campaign": str(campaign_dir.path), "branches": f"{spec.prefix}/*", "repository": spec.repository},
         "remarks": [f"{curves.missing} runs have no curve: their directories cannot be read, or hold no metric"]
         if curves.missing

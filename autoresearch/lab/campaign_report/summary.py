@@ -447,11 +447,11 @@ def tally(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> str:
 
 def worth_of_changes(state: CampaignState) -> list[tuple[str, str, str, str]]:
     """Of a campaign whose ideas run once: each change, what it is worth, the interval, and where it stands."""
-    effects = tip.effects(state)
-    known = sorted((idea for idea in state.ideas if idea.index in effects), key=lambda one: -effects[one.index].mean)
+    once = [idea for idea in state.ideas if state.runs_once(idea)]
+    effects = tip.effects(state) if once else {}  # their time grows with the cube of the ideas
     rows = []
-    for idea in known:
-        if state.runs_once(idea) and (worth := tip.change_by(state, idea)):
+    for idea in sorted((one for one in once if one.index in effects), key=lambda one: -effects[one.index].mean):
+        if worth := tip.change_by(state, idea):
             middle, low, high = worth
             interval = f"{low:+.3g} to {high:+.3g}"
             rows.append((idea.name, f"{middle:+.3g}", interval, str(tip.place_of(state, idea))))
