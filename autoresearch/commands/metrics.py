@@ -50,12 +50,9 @@ def metrics(
     if out and any(Path(out).resolve() == Path(read.source.path).resolve() for read in found.reads):
         raise UsageError(f"--out {out} is where the metrics are read from", hint="name another file", code="bad_out")
     written = frames.write(found.shown, Path(out)) if out else None
-    payload = _payload(found, last)
-    if out:  # which is where to read them
-        left = len(payload["steps"]) + len(payload["validations"])
-        payload |= {"steps": [], "validations": [], "left_off": payload["left_off"] + left}
-    elif output.typed.as_json:
-        _cap(payload)
+    payload = _payload(found)
+    if output.typed.as_json and not out:  # in which they are read
+        _add_newest(payload, found, last)
     what = shlex.quote(name)
     payload["next"] = [] if out else [f"autoresearch metrics {what} --out metrics.csv"]
     if not found.best.readings:
@@ -93,14 +90,11 @@ def _read(run: str, log: str, trainer: str, source: str, metric: str) -> tuple[s
     return str(path), readout.of_log(path, trainer=trainer, source=source, metric=metric)
 
 
-def _payload(readout: Readout, last: int) -> dict[str, Any]:
-    from autoresearch.core.metrics.signal import SignalKind
-
-    steps, validations = readout.of(SignalKind.STEP), readout.of(SignalKind.VALIDATION)
+def _payload(readout: Readout) -> dict[str, Any]:
+    """What is said of the readings, without any of them."""
     objective, believed = readout.objective, readout.source
     value = objective.value(readout.best.readings) if objective else None
     best = objective.best(objective.series(readout.best.readings)) if objective else None
-    shown = [readings[-last:] if last > 0 else readings for readings in (steps, validations)]
     return {
         "trainer": readout.trainer,
         "source": believed.path if believed else None,
@@ -114,21 +108,24 @@ def _payload(readout: Readout, last: int) -> dict[str, Any]:
         "step": value[0] if value else None,
         "best": best[1] if best else None,
         "read": readout.best.summary or None,
-        "steps": list(map(_reading, shown[0])),
-        "validations": list(map(_reading, shown[1])),
-        "left_off": len(steps) + len(validations) - sum(map(len, shown)),
+        "steps": [],
+        "validations": [],
+        "left_off": len(readout.shown),
         "failure": {"class": readout.failure[0], "line": readout.failure[1]} if readout.failure else None,
         "warnings": list(readout.warnings),
     }
 
 
-def _cap(payload: dict[str, Any]) -> None:
-    """Leave off the oldest readings of what is longer than an agent should read; `next` has a file with all of them."""
-    room = output.ROOM - len(json.dumps({**payload, "steps": [], "validations": []}, default=str))
-    validations = output.newest(payload["validations"], room // 2)
-    steps = output.newest(payload["steps"], room - len(json.dumps(validations)))
-    payload["left_off"] += len(payload["steps"]) + len(payload["validations"]) - len(steps) - len(validations)
-    payload |= {"steps": steps, "validations": validations}
+def _add_newest(payload: dict[str, Any], readout: Readout, last: int) -> None:
+    """Add the newest readings, as many as an agent should read; `next` has a file with all of them."""
+    from autoresearch.core.metrics.signal import SignalKind
+
+    kinds = (readout.of(SignalKind.STEP), readout.of(SignalKind.VALIDATION))
+    steps, validations = (readings[-last:] if last > 0 else readings for readings in kinds)
+    room = output.ROOM - len(json.dumps(payload, default=str))
+    payload["validations"] = output.newest(validations, room // 2, _reading)
+    payload["steps"] = output.newest(steps, room - len(json.dumps(payload["validations"])), _reading)
+    payload["left_off"] -= len(payload["validations"]) + len(payload["steps"])
 
 
 def _reading(reading: Reading) -> dict[str, Any]:

@@ -220,15 +220,16 @@ def _starts(words: Sequence[str]) -> bool:
     return words[:1] == ["run"] or (words[:1] == ["campaign"] and campaign)
 
 
-def newest(items: Sequence[T], room: int) -> list[T]:
-    """The last items whose JSON fits in so many characters; of what does not fit at all, the last one."""
-    count = 0
+def newest(items: Sequence[T], room: int, record: Callable[[T], Any] = lambda item: item) -> list[Any]:
+    """The last items, as `record` has them, whose JSON fits in so many characters; at least the last one."""
+    found: list[Any] = []
     for item in reversed(items):
-        room -= len(json.dumps(clean(item), ensure_ascii=False)) + 2
-        if room < 0 and count:
+        told = record(item)
+        room -= len(json.dumps(clean(told), ensure_ascii=False)) + 2
+        if room < 0 and found:
             break
-        count += 1
-    return list(items[len(items) - count :])
+        found.append(told)
+    return found[::-1]
 
 
 def clean(value: Any) -> Any:

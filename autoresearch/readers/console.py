@@ -40,7 +40,7 @@ class MatchedLines(LogReader):
 
     def line(self, text: str) -> Reading | None:
         raw = text.encode("utf-8", "replace")
-        return self._read_line(text) if any(pattern.read(raw) for pattern in self._patterns) else None
+        return self._read_line(text) if any(any(pattern.heads(raw)) for pattern in self._patterns) else None
 
 
 def read_whole_log(path: Path, reader: LogReader, offset: int = 0, *, ended: bool = False) -> Iterator[Reading]:

@@ -142,7 +142,7 @@ class SourceReadings:
 
     @property
     def keys(self) -> set[str]:
-        return {key for reading in self.readings for key in reading.metrics}
+        return set().union(*(reading.metrics for reading in self.readings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,18 +320,14 @@ def _united(lists: Sequence[Sequence[Reading]], kept: int = 0) -> tuple[Reading,
     counted = next((any(one.ordinal for one in readings) for readings in lists if readings), False)
     alike = [readings for readings in lists[kept:] if any(one.ordinal for one in readings) == counted]
     lists = [*lists[:kept], *alike]
-    found: dict[tuple[SignalKind, int], dict[str, float]] = {}
-    ordinal: set[tuple[SignalKind, int]] = set()
+    found: dict[tuple[int, bool], Reading] = {}
     for readings in lists:
         for reading in readings:
-            key = reading.kind, reading.step
-            if reading.ordinal and key not in found:
-                ordinal.add(key)
-            known = found.setdefault(key, {})
-            for name, value in reading.metrics.items():
-                known.setdefault(name, value)
-    order = sorted(found, key=lambda key: (key[1], key[0] is SignalKind.VALIDATION))
-    return tuple(Reading(*key, found[key], key in ordinal) for key in order if found[key])
+            key = reading.step, reading.kind is SignalKind.VALIDATION
+            known = found.setdefault(key, reading)
+            if known is not reading:
+                found[key] = replace(known, metrics={**known.metrics, **reading.metrics, **known.metrics})
+    return tuple(found[key] for key in sorted(found) if found[key].metrics)
 
 
 def _of(source_readings: SourceReadings, reading: Reading, holders: Mapping[str, SourceReadings]) -> Reading:

@@ -56,7 +56,7 @@ class LineSignal:
         self.hold_s = hold_s
         self.step: int | None = None
         self.kl: float | None = None
-        self.metrics: Mapping[str, Any] = {}
+        self.metrics: Mapping[str, float] = {}
         self.text = self.error_kind = b""
 
 
@@ -86,28 +86,29 @@ class LinePattern:
         """The pattern of a `SignalPattern`."""
         return cls(str(signal.kind), signal.pattern, signal.hold_s, signal.needles, signal.metrics)
 
-    def read(self, line: bytes, *, texts: bool = False) -> list[LineSignal]:
-        """What a cleaned line tells, in order; a metric that is not a number is a signal of its own.
-
-        `texts`: numbers of metrics that are surely finite may stay as they are printed, but for the KL.
-        """
+    def heads(self, line: bytes) -> Iterator[tuple[re.Match[bytes], Mapping[str, float]]]:
+        """Where it matches a cleaned line, with the pairs behind each match."""
         if self.needles and not any(needle in line for needle in self.needles):
-            return []
-        found: list[LineSignal] = []
+            return
         matches = list(self.regex.finditer(line))[-_MOST_HEADS:]
         for n, match in enumerate(matches):
-            pairs: Mapping[str, Any] = {}
-            if self.metrics is not None and not _quoted(line, match.end()):
-                part = line[match.end() : matches[n + 1].start() if n + 1 < len(matches) else len(line)]
-                pairs = _pairs(part, texts=texts)
-            if self.metrics is not None and not self.metrics.search("\n".join(["", *pairs])):
-                continue
+            pairs: Mapping[str, float] = {}
+            if self.metrics is not None:
+                if not _quoted(line, match.end()):
+                    pairs = _pairs(line[match.end() : matches[n + 1].start() if n + 1 < len(matches) else len(line)])
+                if not self.metrics.search("\n".join(["", *pairs])):
+                    continue
+            yield match, pairs
+
+    def read(self, line: bytes) -> list[LineSignal]:
+        """What a cleaned line tells, in order; a metric that is not a number is a signal of its own."""
+        found: list[LineSignal] = []
+        for match, pairs in self.heads(line):
             signal = LineSignal(self.kind, match.start(), self.hold_s)
-            signal.step = _step(match)
+            signal.step = step_of(match)
             signal.text, signal.error_kind = _group(match, "text"), _group(match, "kind")
             signal.metrics = pairs
-            kl = number(_group(match, "kl")) if self.metrics is None else kl_of(pairs)
-            signal.kl = None if kl is None else float(kl)
+            signal.kl = number(_group(match, "kl")) if self.metrics is None else kl_of(pairs)
             found.append(signal)
             if b"nan" in line and diverged(signal.metrics or (_pairs(line) if self.kind == "step" else {})):
                 found.append(LineSignal("nan", match.start()))
@@ -123,15 +124,15 @@ def _quoted(line: bytes, at: int) -> bool:
 
 
 @lru_cache(maxsize=8)  # of one line, a step and a validation ask for the same
-def _pairs(part: bytes, *, texts: bool = False) -> Mapping[str, Any]:
+def _pairs(part: bytes) -> Mapping[str, float]:
     """The pairs of a part of a line. Their reader is loaded only when there is one: a Runner is kept small."""
-    from .metric_lines import metrics_of, texts_of
+    from .metric_lines import metrics_of
 
-    text = part.decode("utf-8", "replace")
-    return (texts_of(text) if texts else {}) or metrics_of(text)
+    return metrics_of(part.decode("utf-8", "replace"))
 
 
-def _step(match: re.Match[bytes]) -> int | None:
+def step_of(match: re.Match[bytes]) -> int | None:
+    """The step that a match names; None if it names none."""
     step = whole(number(_group(match, "step")))
     if step is None or not match.re.groupindex.keys() >= {"epoch", "of"}:
         return step
@@ -195,7 +196,7 @@ class Scanner:
             for low, high in lines_with(flat, needles):
                 line, place = clean(flat[low:high]), (generation, start + low)
                 for pattern in patterns:
-                    found = pattern.read(line, texts=True) if pattern.quiet_until <= now else ()
+                    found = pattern.read(line) if pattern.quiet_until <= now else ()
                     for signal in [one for one in found if (*place, one.at) > pattern.seen]:
                         pattern.seen = (*place, signal.at)
                         yield signal, flat[low:high]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.text.regex import later
 
 TRAINING_PREFIXES = ("actor/", "critic/", "train/")
 """Prefixes of metrics that only a training step has, in a verl line that may also be a validation."""
@@ -41,6 +43,7 @@ _VALIDATION_PREFIXES = (
     *("val-", "val/", "val_", "eval/", "eval_", "validation/", "validation-"),
     *("task_pass_rate@", "TGC@"),
 )
+_ANY_VALIDATION = later("\n(?:" + "|".join(map(re.escape, _VALIDATION_PREFIXES)) + ")")
 _BESIDE_VALIDATION = (
     "global_steps",
     "pass_n",
@@ -90,9 +93,9 @@ def readings(step: int, metrics: Mapping[str, float]) -> tuple[Reading, ...]:
     """One line's metrics as readings: verl adds validation to the training line, so one line can be two."""
     if not metrics:
         return ()
-    validation = {k: v for k, v in metrics.items() if is_validation(k)}
-    if not validation:
+    if not _ANY_VALIDATION.search("\n".join(["", *metrics])):
         return (Reading(SignalKind.STEP, step, metrics),)
+    validation = {k: v for k, v in metrics.items() if is_validation(k)}
     beside = {k: v for k, v in metrics.items() if k in _BESIDE_VALIDATION or k.startswith("num_pass_n_tasks")}
     rest = {k: v for k, v in metrics.items() if k not in validation and k not in beside}
     if not any(is_training(key) for key in rest):

@@ -13,7 +13,7 @@ from functools import cache
 from autoresearch.core.metrics.metric_keys import NO_STEP, renamed
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.trainer import LogReader
-from autoresearch.runner.line_patterns import LinePattern
+from autoresearch.runner.line_patterns import LinePattern, step_of
 
 # Reads lines whose heads are known, as the Runner reads them: `runner.line_patterns`.
 
@@ -34,17 +34,15 @@ class KnownLines(LogReader):
         Metrics beside the steps, such as a rollout's, are progress for the Runner, and of training here.
         """
         raw = text.encode("utf-8", "replace")
-        told = [signal for pattern in self._patterns for signal in pattern.read(raw) if signal.metrics]
+        told = [(head, pairs, one.kind) for one in self._patterns for head, pairs in one.heads(raw) if pairs]
         if not told:
             return None
-        last = max(signal.at for signal in told)
-        signal = next(one for one in told if one.at == last)
-        metrics = dict(signal.metrics)
-        metrics.pop("train/step", None)  # slime's, once more
-        kind = SignalKind.VALIDATION if signal.kind == SignalKind.VALIDATION else SignalKind.STEP
-        if not metrics:
-            return None
-        return Reading(kind, NO_STEP if signal.step is None else signal.step, renamed(metrics))
+        head, metrics, kind = max(told, key=lambda one: one[0].start())
+        if "train/step" in metrics:  # slime's, once more
+            metrics = {name: value for name, value in metrics.items() if name != "train/step"}
+        kind = SignalKind.VALIDATION if kind == SignalKind.VALIDATION else SignalKind.STEP
+        step = step_of(head)
+        return Reading(kind, NO_STEP if step is None else step, renamed(metrics)) if metrics else None
 
 
 # Allowed right before `step:`: nothing, white space, or the closing bracket of a progress bar or a prefix; not the

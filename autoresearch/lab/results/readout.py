@@ -139,7 +139,7 @@ def _keys(reads: Sequence[SourceReadings]) -> list[str]:
     """Metrics that several sources hold."""
     seen: set[str] = set()
     shared: dict[str, None] = {}
-    for read in reads:
+    for read in reads if len(reads) > 1 else ():
         shared.update(dict.fromkeys(sorted(read.keys & seen)))
         seen |= read.keys
     return list(shared)
