@@ -88,8 +88,12 @@ class LinePattern:
 
     def heads(self, line: bytes) -> Iterator[tuple[re.Match[bytes], Mapping[str, float]]]:
         """Where it matches a cleaned line, with the pairs behind each match."""
-        if self.needles and not any(needle in line for needle in self.needles):
-            return
+        for needle in self.needles:
+            if needle in line:
+                break
+        else:
+            if self.needles:
+                return
         matches = list(self.regex.finditer(line))[-_MOST_HEADS:]
         for n, match in enumerate(matches):
             pairs: Mapping[str, float] = {}

@@ -118,7 +118,7 @@ _VALUE = (
 _DASHED = re.compile(  # names may hold colons and blanks
     rf" - ([^\s:]+(?:(?: (?!- )|:(?!{_VALUE.replace('([', '(?:[', 1)}))[^\s:]*){{0,40}}):{_VALUE}"
 )
-_NUMBERS = re.compile(r"(?:-?[0-9]+\.[0-9]+(?::|\Z)|-?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?(?::|\Z))+\Z")
+_NUMBERS = re.compile(r"(?:[-+]?[0-9]+(?:\.[0-9]+|)(?:[eE][-+]?[0-9]+|)(?::|\Z))+\Z")  # each in one way only
 _LITERALS = frozenset(["true", "false", "none", "null"])
 _MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6}
 

@@ -29,6 +29,7 @@ def found(patterns: list[LinePattern], text: bytes) -> list[tuple[str, int | Non
         ("actor/lr:nan - actor/kl_loss:2.5e-1", 0.25),
         ("actor/lr:1e-06", None),
         ("actor/kl_loss:none - x/y:1", None),
+        (f"actor/kl_loss:0.25 - {' - '.join(f'n/{n}:1024' for n in range(40))} - x/y:nan", 0.25),  # took years
     ],
 )
 def test_numbers_that_stay_texts_change_nothing(pairs: str, kl: float | None) -> None:
