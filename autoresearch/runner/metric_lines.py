@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 
+from .dashed_pairs import dashed_pairs
 from .text import LABEL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import ItemsView, Iterable, Iterator, KeysView, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 LONGEST = 20_000  # characters; a longer line carries no metrics
 _MOST_WORDS = 5  # of one name before a colon or an equals sign: `elapsed time per iteration (ms)`
@@ -111,14 +111,6 @@ _TOKEN = re.compile(
 )
 _NUMBER = re.compile(r"(?<![\w.@/#%*$+-])([-+]?\d(?:[\d.,:eE+-]*\d)?)")  # that may differ between lines of one kind
 _QUOTED_NAME = re.compile(r"[^\W\d][\w.@%#*+/ ()-]{0,80}\Z")
-_VALUE = (
-    r"(?:(?:np\.\w{1,12}|tensor)\()?([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?))"
-    r"(?![a-z0-9_.:])"
-)
-_DASHED = re.compile(  # names may hold colons and blanks
-    rf" - ([^\s:]+(?:(?: (?!- )|:(?!{_VALUE.replace('([', '(?:[', 1)}))[^\s:]*){{0,40}}):{_VALUE}"
-)
-_NUMBERS = re.compile(r"(?:[-+]?[0-9]+(?:\.[0-9]+|)(?:[eE][-+]?[0-9]+|)(?::|\Z))+\Z")  # each in one way only
 _LITERALS = frozenset(["true", "false", "none", "null"])
 _MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6}
 
@@ -238,85 +230,16 @@ def parse(text: str) -> ParsedLine | None:
     return line if line.steps or line.metrics or prose else None
 
 
-class PrintedPairs(Mapping[str, float]):
-    """Pairs whose numbers, all of them finite, stay as they are printed until they are asked for.
-
-    Of a hundred numbers on a line one or two are needed, and to make floats of them takes half of the reader's time.
-    """
-
-    __slots__ = ("_numbers", "_places")
-
-    def __init__(self, places: Mapping[str, int], numbers: str) -> None:
-        self._places = places
-        self._numbers = numbers  # joined by colons
-
-    def __getitem__(self, name: str) -> float:
-        return float(_texts(self._numbers)[self._places[name]])
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def keys(self) -> KeysView[str]:
-        return self._places.keys()
-
-    def items(self) -> ItemsView[str, float]:
-        numbers = list(map(float, _texts(self._numbers)))
-        return {name: numbers[place] for name, place in self._places.items()}.items()
-
-
-@lru_cache(maxsize=4)
-def _texts(numbers: str) -> list[str]:
-    return numbers.split(":")
-
-
-@lru_cache(maxsize=64)
-def _places(names: tuple[str, ...]) -> dict[str, int]:
-    """Where each name's number is, of two the last; the lines of a log share these, and so its strings."""
-    return {name: place for place, name in enumerate(names)}
-
-
 def metrics_of(text: str) -> Mapping[str, float]:
     """All pairs of a text that is known to hold some, with those that name a step; NaN where a quoted name has None.
-
-    verl's hundred pairs, ` - key:value - key:value ...`, are split at once: that is ten times as fast as tokens. Where
-    more than that is on the line, a regex finds them: names may hold anything, and other output may follow a value.
     """
     if text.startswith(" - "):
-        names, values = _dashed(text)
-        numbers = ":".join(values)
-        if names and _NUMBERS.match(numbers):
-            return PrintedPairs(_places(tuple(names)), numbers)
-        if names and "_" not in numbers:  # Python reads 1_000 as a number
-            try:
-                return dict(zip(names, map(float, values)))  # noqa: B905
-            except ValueError:
-                pass
-        return {name: float(number) for name, number in _DASHED.findall(text)}
+        return dashed_pairs(text)
     line = parse(text)
     if line is None:
         return {}
     steps = {name: float(value) for name, (value, total) in line.steps.items() if name != BAR and not total}
     return {**dict.fromkeys(line.empty, math.nan), **line.metrics, **steps}
-
-
-def _dashed(text: str) -> tuple[list[str], list[str]]:
-    """Names and values of ` - key:value - key:value ...`, or of numpy 2; none if anything else is there."""
-    if "np.float64(" in text:
-        text = text.replace("np.float64(", "")
-        if "(" in text:
-            return [], []
-        text = text.replace(")", "")
-    parts = text[3:].replace(" - ", ":").split(":")
-    names, values = parts[::2], parts[1::2]
-    if text.count(" ") != 2 * len(values) or len(names) != len(values) or "" in parts:
-        return [], []
-    return names, values
 
 
 class _PairReader:
