@@ -17,6 +17,7 @@ a tip can be kept.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
@@ -102,19 +103,25 @@ def _posterior(groups: Sequence[tuple[frozenset[int], float, int]], spread: Mapp
     """The effects by the means of groups of runs, each of its edits and so many runs; `spread`: variances before them.
 
     Group by group: with the covariance P and the mean m of all effects, a mean y of k runs of the edits x changes them
-    by `P x (y - x m) / (x P x + 1/k)` and `-P x x P / (x P x + 1/k)`.
+    by `P x (y - x m) / (x P x + 1/k)` and `-P x x P / (x P x + 1/k)`. Most edits are in one group only; those are
+    scatter of its mean to all others, and get what these leave of it: the time grows with the square of the others.
     """
     level = groups[0][1] if groups else 0.0  # near all values: squares of what is left lose no digits
-    place = {edit: n for n, edit in enumerate(sorted({edit for edits, _, _ in groups for edit in edits}), 1)}
+    uses = Counter(edit for edits, _, _ in groups for edit in edits)
+    variance = {edit: spread.get(edit, PRIOR) for edit in uses}
+    place = {edit: n for n, edit in enumerate(sorted(edit for edit, count in uses.items() if count > 1), 1)}
     effect = [0.0] * (len(place) + 1)
     covariance = [[0.0] * len(effect) for _ in effect]
     covariance[0][0] = WIDE
     for edit, n in place.items():
-        covariance[n][n] = spread.get(edit, PRIOR)
+        covariance[n][n] = variance[edit]
+    split = []
     for edits, value, runs in groups:
-        trained = [0, *(place[edit] for edit in edits)]
+        trained, own = [0, *(place[edit] for edit in edits if edit in place)], sorted(edits - place.keys())
+        scatter = sum(variance[edit] for edit in own) + 1 / runs
+        split.append((trained, own, value, scatter))
         column = [sum(row[n] for n in trained) for row in covariance]
-        total = sum(column[n] for n in trained) + 1 / runs
+        total = sum(column[n] for n in trained) + scatter
         surprise = (value - level - sum(effect[n] for n in trained)) / total
         moved = [(n, size) for n, size in enumerate(column) if size]
         for n, size in moved:
@@ -122,7 +129,14 @@ def _posterior(groups: Sequence[tuple[frozenset[int], float, int]], spread: Mapp
             row, share = covariance[n], size / total
             for other, size_other in moved:
                 row[other] -= share * size_other
-    return {edit: Worth(effect[n], math.sqrt(max(0.0, covariance[n][n]))) for edit, n in place.items()}
+    found = {edit: Worth(effect[n], math.sqrt(max(0.0, covariance[n][n]))) for edit, n in place.items()}
+    for trained, own, value, scatter in split:
+        left = value - level - sum(effect[n] for n in trained)
+        unsure = sum(covariance[n][other] for n in trained for other in trained) if own else 0.0
+        for edit in own:
+            share = variance[edit] / scatter
+            found[edit] = Worth(share * left, math.sqrt(max(0.0, variance[edit] * (1 - share) + share**2 * unsure)))
+    return found
 
 
 def good_edits(state: CampaignState) -> tuple[int, ...]:
