@@ -79,10 +79,18 @@ def from_here(text: str) -> str:
     return re.sub(rf"(?<![\w./~:=-]){re.escape(here)}/(?=[\w.<])", "", text) if len(here) > 1 else text
 
 
+def cell_len(text: str) -> int:
+    """How many cells a text takes at a terminal."""
+    text = text.replace(_KEPT, " ")
+    if text.isascii() and text.isprintable():
+        return len(text)
+    from rich import cells
+
+    return cells.cell_len(text)
+
+
 def wrapped(text: str, width: int) -> str:
     """Lines that end between two words; those after the first begin below the first one's text."""
-    from rich.cells import cell_len
-
     if cell_len(text) <= width:
         return text
     head, after = _HEAD.match(text), _LIST.match(text)
@@ -92,8 +100,6 @@ def wrapped(text: str, width: int) -> str:
 
 
 def _lines(text: str, width: int, indent: str) -> list[str]:
-    from rich.cells import cell_len
-
     text = _WHOLE.sub(lambda match: match[0].replace(" ", _KEPT), text)
     lines, line, begun = list[str](), "", False
     for word in re.findall(r"\s*\S+", text):
@@ -109,8 +115,6 @@ def _lines(text: str, width: int, indent: str) -> list[str]:
 
 def table_lines(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     """Rows in columns of at most so many cells together, each cell folded between words where it is too long."""
-    from rich.cells import cell_len
-
     count = max(map(len, rows))
     cells = [[*row, *[""] * (count - len(row))] for row in rows]
     sizes = [max(cell_len(line) for row in cells for line in row[n].split("\n")) for n in range(count)]
@@ -165,8 +169,6 @@ class Grid:
 
 def grid(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Grid:
     """Rows as lines of at most so many cells: columns go in an order, what is too long is cut, nothing is folded."""
-    from rich.cells import cell_len
-
     natural: dict[Column, int] = {}
     for n, column in enumerate(columns):
         widest = max((cell_len(row[n]) for row in rows), default=0)
@@ -191,8 +193,6 @@ def grid(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -
 
 
 def _cell(text: str, column: Column, size: int) -> str:
-    from rich.cells import cell_len
-
     while column.words and cell_len(text) > size and " " in text:
         text = text.rpartition(" ")[0]
     text = cut(text, size, middle=column.middle)
@@ -202,11 +202,11 @@ def _cell(text: str, column: Column, size: int) -> str:
 
 def cut(text: str, width: int, *, middle: bool = False) -> str:
     """At most so many cells of a text, with a mark where some of it is left out."""
-    from rich.cells import cell_len, set_cell_size
-
     if cell_len(text) <= width:
         return text
     if width < 2:
         return text[:width] if width > 0 and text.isascii() else ""
     tail = text[-min(7, width // 2) :] if middle and text.isascii() else ""
+    from rich.cells import set_cell_size
+
     return set_cell_size(text, width - 1 - len(tail)).rstrip() + "…" + tail

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.name_lookup import target_named
-from autoresearch.commands.notice_checks import warn_of_recipients
 from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.commands.run_view import REPAIRED, follow, living_payload, outcome_result
 from autoresearch.commands.wiring import parts as real_parts
@@ -89,6 +88,8 @@ def run(
     started = begin(experiment)
     for line in started.remarks:
         output.remark(line)
+    from autoresearch.commands.notice_checks import warn_of_recipients
+
     warn_of_recipients(path.absolute().parent, os.environ)
     more: dict[str, Any] = {"remarks": list(started.remarks)}
     if typed:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import Checkout, private_index
-from autoresearch.git_repo.comparison import Diffstat, diffstat
 from autoresearch.git_repo.git import Git, GitFailed, path_in_tree, text
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import clean_text
 from autoresearch.values import dataclass
+
+if TYPE_CHECKING:
+    from autoresearch.git_repo.comparison import Diffstat
 
 NAME, EMAIL = "autoresearch", "autoresearch@localhost"  # for machines without a configured identity
 FULL = ("-c", "core.sparseCheckout=false", "-c", "index.sparse=false")  # a sparse index omits parts of a tree
@@ -91,6 +94,8 @@ def commit_hypothesis(
         tree = git.line(*FULL, "write-tree")
     made = commit_tree(checkout.git, tree, commit, message, when=when)
     failpoint("repository.hypothesis_committed")
+    from autoresearch.git_repo.comparison import diffstat
+
     return Committed(made, tree, commit, diffstat(checkout, commit, made, ignoring=uncounted))
 
 

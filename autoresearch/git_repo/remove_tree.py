@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import secrets
 import shutil
 import stat
 from pathlib import Path
@@ -40,6 +39,8 @@ def discard(path: Path) -> None:
 
 def _remove_any(top: Path) -> None:
     """Remove a directory of any depth and any modes: each directory is moved to the top before it is emptied."""
+    import secrets  # takes milliseconds to import
+
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     top.chmod(stat.S_IRWXU)
     above = os.open(top, flags)

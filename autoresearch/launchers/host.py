@@ -7,7 +7,6 @@ behind.
 from __future__ import annotations
 
 import os
-import platform
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -118,6 +117,8 @@ def look(
     environ: Mapping[str, str] = os.environ,
 ) -> Surroundings:
     """Gather the facts; `directories` are those that a run would write to, `git_directory` is `.git`."""
+    import platform  # takes milliseconds to import
+
     found = gpus.find()
     return Surroundings(
         system=f"{platform.system()} {platform.release()} {platform.machine()}",

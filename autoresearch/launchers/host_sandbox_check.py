@@ -10,8 +10,6 @@ import errno
 import os
 import re
 import shlex
-import socket
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -142,6 +140,8 @@ def git_is_read_only(directory: Path | None = None) -> Finding:
 
 def forbids_writing(directory: Path) -> bool:
     """Whether creating a file fails as read-only or not permitted. A full disk does not count."""
+    import tempfile  # takes milliseconds to import
+
     try:
         with tempfile.TemporaryFile(dir=directory):
             return False
@@ -151,6 +151,8 @@ def forbids_writing(directory: Path) -> bool:
 
 def can_write(directory: Path) -> bool:
     """Whether a file can be created; tries it, as access(2) ignores Landlock and full disks."""
+    import tempfile
+
     try:
         with tempfile.TemporaryFile(dir=directory) as probe:
             probe.write(b"\0")
@@ -172,6 +174,8 @@ def _contained(environ: Mapping[str, str], proc: Path) -> bool:
 
 def _can_use_sockets(proc: Path) -> bool:
     """Codex allows to create a socket, but not to bind or connect it; neither of these two reaches any process."""
+    import socket  # takes milliseconds to import
+
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one:
             one.bind("")  # a name that the kernel chooses, in no directory

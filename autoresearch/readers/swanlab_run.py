@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import sqlite3
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -127,6 +126,8 @@ def _names(directory: Path) -> dict[str, str]:
     path = directory.parent / "runs.swanlab"
     if not is_readable(path):
         return {}
+    import sqlite3  # takes milliseconds to import
+
     asked = (
         "SELECT tag.folder, tag.name FROM tag JOIN experiment ON tag.experiment_id = experiment.id "
         "WHERE experiment.run_id = ?"

@@ -15,7 +15,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from fnmatch import fnmatchcase
 
@@ -297,6 +296,8 @@ def fresh(request: dict[str, Any]) -> dict[str, Any]:
 
 def _extract(archive: str, directory: str) -> None:
     """Files and links of an archive of ours; what stands in their way goes."""
+    import tarfile  # takes milliseconds to import
+
     with tarfile.open(archive) as tar:
         for member in tar:
             _make_way(directory, member.name)

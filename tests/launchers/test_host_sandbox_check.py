@@ -239,7 +239,7 @@ def test_a_full_disk_forbids_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not host_sandbox_check.forbids_writing(tmp_path) and not host_sandbox_check.forbids_writing(
         tmp_path / "gone"
     )
-    monkeypatch.setattr(host_sandbox_check.tempfile, "TemporaryFile", full)
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
     assert not host_sandbox_check.forbids_writing(tmp_path)
     monkeypatch.setattr(host_sandbox_check.tempfile, "TemporaryFile", read_only)
     assert host_sandbox_check.forbids_writing(tmp_path)

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
 from enum import StrEnum
 from itertools import combinations
 
@@ -354,4 +353,6 @@ def _mean_log(pairs: _Values, unit: float) -> float:
 
 def last_digit(values: Iterable[float]) -> float:
     """The smallest unit of the last digit among finite values: 0.51 is known to 0.01 only; infinity without any."""
+    from decimal import Decimal  # takes milliseconds to import
+
     return min((10.0 ** int(Decimal(repr(value)).as_tuple().exponent) for value in values), default=math.inf)

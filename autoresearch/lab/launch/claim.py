@@ -8,12 +8,10 @@ from pathlib import Path
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
 from autoresearch.git_repo import checkout as repository
-from autoresearch.git_repo.snapshot import exclude, pattern_for
 from autoresearch.lab.launch.runner_session import write_spec
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.resolve.trainer_settings import there
-from autoresearch.readers.read import mark_of, size_of
 from autoresearch.records import journal, ledger, recorded_run
 from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_records import CampaignDir
@@ -85,6 +83,8 @@ def _projects(resolved_run: ResolvedRun) -> tuple[str, str]:
 
 def hide_records(resolved_run: ResolvedRun) -> list[str]:
     """Exclude our files inside the repository from `git status`; returns the reasons where that fails."""
+    from autoresearch.git_repo.snapshot import exclude, pattern_for
+
     checkout, resolved = resolved_run.options.checkout, resolved_run.resolved
     if not resolved.files.here:  # the code is remote, the records are beside the blueprint
         checkout = repository.find(resolved.path.parent)
@@ -115,6 +115,10 @@ def prepare_result_dir(resolved_run: ResolvedRun) -> None:
 
 def with_what_is_there(spec: RunSpec) -> RunSpec:
     """The run with the present sizes of its metrics files, whose content is not its own."""
+    if not spec.sources:
+        return spec
+    from autoresearch.readers.read import mark_of, size_of
+
     held = tuple(size_of(source) for source in spec.sources)
     marks = tuple(mark_of(source, size) for source, size in zip(spec.sources, held, strict=True))
     return replace(spec, source_offsets=held, source_marks=marks)

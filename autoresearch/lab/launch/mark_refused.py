@@ -9,7 +9,6 @@ from pathlib import Path
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.errors import AutoresearchError, BlueprintError
 from autoresearch.git_repo import checkout as repository
-from autoresearch.git_repo.snapshot import exclude, pattern_for
 from autoresearch.lab.remote_files.remote_code import files_of
 from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.resolved_run import RunOptions
@@ -27,6 +26,8 @@ def refusals_marked(path: Path, run_options: RunOptions) -> Iterator[None]:
             result_dir = _result_dir(path, run_options)
             known = result_dir is None or run_options.parts.index.by_directory(str(result_dir))
             if result_dir and not known and not journal.has_run(result_dir):
+                from autoresearch.git_repo.snapshot import exclude, pattern_for
+
                 checkout = repository.find(path.absolute().parent)
                 if checkout and (pattern := pattern_for(checkout, result_dir)):
                     exclude(checkout, pattern)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.git_repo import branches
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.snapshot import Snapshot, snapshot
-from autoresearch.lab.remote_files.remote_code import HostFiles, keep_code_there
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.records import journal
 from autoresearch.records.rundir import masked_file
 from autoresearch.runner.masking import mask_text
 from autoresearch.values import replace
+
+if TYPE_CHECKING:
+    from autoresearch.git_repo.snapshot import Snapshot
 
 
 def keep_code(resolved_run: ResolvedRun) -> ResolvedRun:
@@ -55,7 +57,10 @@ def _refuse_if_required(resolved_run: ResolvedRun, message: str) -> None:
 def _keep(resolved_run: ResolvedRun) -> RunSpec:
     spec, checkout = resolved_run.spec, resolved_run.options.checkout
     result_dir = Path(spec.result_dir)
-    if isinstance(resolved_run.resolved.files, HostFiles):
+    if not resolved_run.resolved.files.here:
+        from autoresearch.lab.remote_files.remote_code import HostFiles, keep_code_there
+
+        assert isinstance(resolved_run.resolved.files, HostFiles)
         path = resolved_run.resolved.path
         extra = {f".autoresearch/blueprint/{path.name}": masked_file(path.read_bytes())}
         return keep_code_there(spec, resolved_run.resolved.files, extra, mask_text(_message(spec)))
@@ -77,6 +82,8 @@ def _keep(resolved_run: ResolvedRun) -> RunSpec:
 
 
 def _snapshot(resolved_run: ResolvedRun, checkout: Checkout, parent: str | None) -> Snapshot:
+    from autoresearch.git_repo.snapshot import snapshot
+
     apart = [resolved_run.campaign_dir.parent, Path(resolved_run.spec.result_dir)]
     apart += [checkout.root / path for path in resolved_run.resolved.blueprint.notes.hide]
     extra = _outside_files(resolved_run, checkout)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import tarfile
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from hashlib import sha256
@@ -52,6 +51,8 @@ class CodeTree:
     def packed(self, code_files: Collection[CodeFile]) -> bytes:
         """These entries as a tar archive; equal entries give equal bytes."""
         buffer = io.BytesIO()
+        import tarfile  # takes milliseconds to import
+
         with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for entry in code_files:
                 info = tarfile.TarInfo(entry.path)

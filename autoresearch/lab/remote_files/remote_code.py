@@ -11,6 +11,7 @@ import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.run.job_launcher import Declined, Unreachable
@@ -18,13 +19,14 @@ from autoresearch.core.run.spec import SUBMODULE_EDITS, RunSpec
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.git_repo import checkout as repository
-from autoresearch.git_repo.snapshot import MAX_BYTES
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.remote_files.remote_host import RemoteHost
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.lab.settings import Settings
 from autoresearch.records import journal
 from autoresearch.values import replace
+
+if TYPE_CHECKING:
+    from autoresearch.lab.remote_files.remote_host import RemoteHost
 
 SLASH = "/"  # a directory that every host has
 
@@ -65,6 +67,8 @@ class HostFiles(Files):
     def there(self) -> RemoteHost:
         """The connection. Raises EnvironmentUnusable if the host does not answer or cannot be queried."""
         if self._there is None:
+            from autoresearch.lab.remote_files.remote_host import RemoteHost
+
             with _unusable():
                 self._there = RemoteHost(self._reach, self.target)
         return self._there
@@ -152,6 +156,8 @@ def at_home(spec: RunSpec) -> RunSpec:
 
 def keep_code_there(spec: RunSpec, host_files: HostFiles, extra: Mapping[str, bytes], message: str) -> RunSpec:
     """Commit the code to the run's branch in the host's own repository; without a repository, record why not."""
+    from autoresearch.git_repo.snapshot import MAX_BYTES
+
     place, theirs = Path(spec.result_dir), spec.far_paths.get(spec.result_dir, "")
     try:
         with _unusable():
