@@ -15,7 +15,7 @@ from .text import clean, number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
 # Cool-down per kind of signal, in seconds, during which it is not searched again.
@@ -86,8 +86,13 @@ class LinePattern:
         """The pattern of a `SignalPattern`."""
         return cls(str(signal.kind), signal.pattern, signal.hold_s, signal.needles, signal.metrics)
 
-    def heads(self, line: bytes) -> Iterator[tuple[re.Match[bytes], Mapping[str, float]]]:
-        """Where it matches a cleaned line, with the pairs behind each match."""
+    def heads(
+        self, line: bytes, pairs_of: Callable[[bytes], Mapping[str, float]] | None = None
+    ) -> Iterator[tuple[re.Match[bytes], Mapping[str, float]]]:
+        """Where it matches a cleaned line, with the pairs behind each match.
+
+        `pairs_of`: what reads the pairs of a part of the line, if a reader of a whole log has learnt to do it faster.
+        """
         for needle in self.needles:
             if needle in line:
                 break
@@ -99,7 +104,8 @@ class LinePattern:
             pairs: Mapping[str, float] = {}
             if self.metrics is not None:
                 if not _quoted(line, match.end()):
-                    pairs = _pairs(line[match.end() : matches[n + 1].start() if n + 1 < len(matches) else len(line)])
+                    part = line[match.end() : matches[n + 1].start() if n + 1 < len(matches) else len(line)]
+                    pairs = (pairs_of or pairs_of_part)(part)
                 if not self.metrics.search("\n".join(["", *pairs])):
                     continue
             yield match, pairs
@@ -114,7 +120,7 @@ class LinePattern:
             signal.metrics = pairs
             signal.kl = number(_group(match, "kl")) if self.metrics is None else kl_of(pairs)
             found.append(signal)
-            if b"nan" in line and diverged(signal.metrics or (_pairs(line) if self.kind == "step" else {})):
+            if b"nan" in line and diverged(signal.metrics or (pairs_of_part(line) if self.kind == "step" else {})):
                 found.append(LineSignal("nan", match.start()))
         return found
 
@@ -128,7 +134,7 @@ def _quoted(line: bytes, at: int) -> bool:
 
 
 @lru_cache(maxsize=8)  # of one line, a step and a validation ask for the same
-def _pairs(part: bytes) -> Mapping[str, float]:
+def pairs_of_part(part: bytes) -> Mapping[str, float]:
     """The pairs of a part of a line. Their reader is loaded only when there is one: a Runner is kept small."""
     from .metric_lines import metrics_of
 

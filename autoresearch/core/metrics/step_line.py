@@ -7,13 +7,14 @@ training line may also hold a validation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from autoresearch.core.metrics.metric_keys import NO_STEP, renamed
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.trainer import LogReader
-from autoresearch.runner.line_patterns import LinePattern, step_of
+from autoresearch.runner.dashed_pairs import UsualLines
+from autoresearch.runner.line_patterns import LinePattern, pairs_of_part, step_of
 
 # Reads lines whose heads are known, as the Runner reads them: `runner.line_patterns`.
 
@@ -26,6 +27,8 @@ class KnownLines(LogReader):
     def __init__(self, signals: Iterable[SignalPattern]) -> None:
         signals = [signal for signal in signals if signal.metrics]
         self._patterns = [LinePattern.of(signal) for signal in signals]
+        self._usual = UsualLines()
+        self._last: tuple[bytes, Mapping[str, float]] = (b"", {})  # which a step and a validation ask for
         self.needles = tuple(dict.fromkeys(needle for signal in signals for needle in signal.needles))
 
     def line(self, text: str) -> Reading | None:
@@ -34,7 +37,8 @@ class KnownLines(LogReader):
         Metrics beside the steps, such as a rollout's, are progress for the Runner, and of training here.
         """
         raw = text.encode("utf-8", "replace")
-        told = [(head, pairs, one.kind) for one in self._patterns for head, pairs in one.heads(raw) if pairs]
+        heads = ((head, pairs, one.kind) for one in self._patterns for head, pairs in one.heads(raw, self._pairs_of))
+        told = [found for found in heads if found[1]]
         if not told:
             return None
         head, metrics, kind = max(told, key=lambda one: one[0].start())
@@ -43,6 +47,13 @@ class KnownLines(LogReader):
         kind = SignalKind.VALIDATION if kind == SignalKind.VALIDATION else SignalKind.STEP
         step = step_of(head)
         return Reading(kind, NO_STEP if step is None else step, renamed(metrics)) if metrics else None
+
+    def _pairs_of(self, part: bytes) -> Mapping[str, float]:
+        if not part.startswith(b" - "):
+            return pairs_of_part(part)
+        if part != self._last[0]:
+            self._last = part, self._usual.pairs_of(part.decode("utf-8", "replace"))
+        return self._last[1]
 
 
 # Allowed right before `step:`: nothing, white space, or the closing bracket of a progress bar or a prefix; not the
