@@ -255,8 +255,9 @@ def _now(propose_context: ProposeContext, want: int, kinds: Sequence[str], bound
         words.append(f"This turn ends after {limits(bounds)}.")
     if propose_context.newly_decided:
         names = ", ".join(propose_context.newly_decided)
+        which = "one for each of" if len(propose_context.newly_decided) > 1 else "one, on"
         words.append(
-            f"Findings: one for each of {names}. Two or three sentences: what its runs showed, why that is likely so, "
+            f"Findings: {which} {names}. Two or three sentences: what its runs showed, why that is likely so, "
             "what follows for later ideas. Numbers only as they stand above; a sentence with any other is left out."
         )
     else:

@@ -161,8 +161,8 @@ def _group(idea_line: IdeaLine) -> str:
             return "smoke runs, which judge nothing"
         case IdeaStatus.CRASHED if any(row.failure in BREACHES for row in idea_line.rows):
             return "broke a constraint, or does not show that it kept it"
-        case IdeaStatus.CRASHED:
-            return idea_line.why if idea_line.why.startswith(("crashed", "not tried")) else f"crashed, {idea_line.why}"
+        case IdeaStatus.CRASHED | IdeaStatus.NOT_TRIED as status:
+            return idea_line.why if idea_line.why.startswith(status) else f"{status}, {idea_line.why}"
         case IdeaStatus.PENDING:
             return "pending: more runs are needed to tell"
         case IdeaStatus.DISCARDED:

@@ -23,6 +23,7 @@ STYLES: dict[IdeaStatus, tuple[str, float, str, str, str]] = {
     IdeaStatus.IN_TIP: ("o", 40, "#c9cdd2", GREEN, "in the tip: one run"),
     IdeaStatus.PENDING: ("o", 40, "none", BLUE, "pending"),
     IdeaStatus.DEMOTED: ("v", 60, "none", ORANGE, "demoted"),
+    IdeaStatus.NOT_TRIED: ("x", 30, SOFT, "face", "not tried, at the edge"),
     IdeaStatus.CRASHED: ("x", 30, RED, "face", "crashed, at the edge"),
     IdeaStatus.BASELINE: ("s", 56, BASE, BASE, "baseline ± sd of one run"),
     IdeaStatus.KEPT: ("o", 70, BLUE, "white", "kept: search mean"),
@@ -96,7 +97,7 @@ def _points(axes: Any, progress: Progress) -> None:
         look = {"s": 50, "facecolors": "none", "edgecolors": SOFT, "linewidths": 1.1, "label": "search mean (selected)"}
         axes.scatter(*zip(*chosen, strict=True), **look, zorder=3)
     for standing, (marker, size, face, line, words) in STYLES.items():
-        own = [p for p in progress.points if (IdeaStatus.CRASHED if p.y is None else p.standing) is standing]
+        own = [p for p in progress.points if _drawn_as(p) is standing]
         if own:
             ys = [edge if p.y is None else min(max(p.y, low), high) for p in own]
             look = {"s": size, "marker": marker, "facecolors": face, "edgecolors": line, "label": words}
@@ -105,6 +106,11 @@ def _points(axes: Any, progress: Progress) -> None:
             if p.low is not None and p.high is not None:
                 colour = face if face != "none" else line
                 axes.vlines(p.x, max(p.low, low), min(p.high, high), color=colour, linewidth=2, zorder=3)
+
+
+def _drawn_as(point: Point) -> IdeaStatus:
+    """Whatever has no number is at the edge, as what crashed is."""
+    return IdeaStatus.CRASHED if point.y is None and point.standing is not IdeaStatus.NOT_TRIED else point.standing
 
 
 def _labels(axes: Any, progress: Progress) -> None:

@@ -45,6 +45,7 @@ class IdeaStatus(StrEnum):
     DISCARDED = "discarded"
     SMOKE = "smoke"  # plumbing only
     CRASHED = "crashed"
+    NOT_TRIED = "not tried"  # none of its runs began
     RUNNING = "running"
     PREPARED = "prepared"
 
@@ -258,8 +259,11 @@ def _standing(state: CampaignState, idea: Idea) -> IdeaStatus:
         return IdeaStatus.KEPT
     if retest_owed(state, idea):
         return IdeaStatus.PENDING
-    if idea.status == Verdict.CRASH or not state.runs_once(idea):
-        return IdeaStatus.CRASHED if idea.status == Verdict.CRASH else IdeaStatus.DISCARDED
+    if idea.status == Verdict.CRASH:
+        never = all(row.ending == Ending.LAUNCH_FAILED for row in idea.rows)
+        return IdeaStatus.NOT_TRIED if never else IdeaStatus.CRASHED
+    if not state.runs_once(idea):
+        return IdeaStatus.DISCARDED
     return IdeaStatus(tip.place_of(state, idea))
 
 
@@ -289,7 +293,7 @@ def _why(
     rows = idea.judged or idea.rows
     if standing in (IdeaStatus.RUNNING, IdeaStatus.PREPARED) or not rows:
         return "its first run goes on" if idea.live else "not begun"
-    if standing is IdeaStatus.CRASHED:
+    if standing in (IdeaStatus.CRASHED, IdeaStatus.NOT_TRIED):
         return ended_badly(idea.breach or rows[-1])
     if rows[-1].failure == PRUNED:
         return _decision(rows[-1]) or "ended early by its curve"

@@ -229,10 +229,13 @@ def test_minimised_metrics_have_their_edge_above(campaign: Callable[..., Any]) -
     made.run("down", 0.3)
     made.idea("gone")
     made.run("gone", None, "crash")
+    made.idea("never")
+    made.run("never", None, "crash", ending="launch_failed", failure="guard_failed")
     state = made.state()
     data = plot_data.progress_of(state, summary.idea_lines(state))
-    assert [v for _, v in data.path] == [pytest.approx(0.5), 0.3, 0.3]
+    assert [v for _, v in data.path] == [pytest.approx(0.5), 0.3, 0.3, 0.3]
     assert (data.maximize, data.better, data.points[-1].y) == (False, "lower is better", None)
+    assert [point.standing for point in data.points[2:]] == ["crashed", "not tried"]
 
 
 @pytest.mark.system

@@ -282,7 +282,7 @@ def test_a_finding_outlives_a_controller_that_is_killed_while_it_is_told(
 
     def answer(asked: Asked) -> list[Step]:
         prompts.append(asked.text)
-        due = re.search(r"Findings: one for each of (.+)\. Two or three", asked.text)
+        due = re.search(r"Findings: one(?: for each of|, on) (.+)\. Two or three", asked.text)
         slugs = due[1].split(", ") if due else []
         if slugs:
             asked_for.append(slugs)

@@ -67,6 +67,8 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     assert not {"now", "plumbing"} & set(
         matter.newly_decided
     ) and "Findings: one for each of lr-up, lr-down" in section(text, "Now")
+    (one, *_) = matter.newly_decided.items()
+    assert "Findings: one, on lr-up. Two" in section(brief(replace(matter, newly_decided=dict([one])), 3), "Now")
     assert "Give 3 hypotheses" in section(text, "Now") and "10/12 attempted" in section(text, "Now")
     check = SeedCheck(False, "equal", "", 3, 0, True, 0.001)
     alike = replace(matter, state=replace(matter.state, seed_check=check))
