@@ -241,5 +241,5 @@ def test_a_full_disk_forbids_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
     monkeypatch.setattr("tempfile.TemporaryFile", full)
     assert not host_sandbox_check.forbids_writing(tmp_path)
-    monkeypatch.setattr(host_sandbox_check.tempfile, "TemporaryFile", read_only)
+    monkeypatch.setattr("tempfile.TemporaryFile", read_only)
     assert host_sandbox_check.forbids_writing(tmp_path)
