@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -59,10 +60,10 @@ def run(
     if typed := typed_command([blueprint, *(command or ())]):
         from autoresearch.lab.campaign_setup.proof import typed_blueprint
 
-        path = typed_blueprint(typed, Path.cwd())
+        path, is_new = typed_blueprint(typed, Path.cwd())
         blueprint = output.near(path)
     else:
-        path = Path(blueprint) if blueprint else _offer()
+        path, is_new = Path(blueprint) if blueprint else _offer(), False
     flags = {
         "first_step_timeout": first_step_timeout,
         "max_time": max_time,
@@ -76,10 +77,14 @@ def run(
     }
     asking = not (dry_run or yes or output.typed.as_json or output.agent_or_pipe())
     wrote = _first_blueprint(path, asking=asking, yes=yes and not dry_run)
-    settings = project.load(path.absolute().parent, environ=os.environ, flags=flags)
-    experiment = Experiment(path, settings, real_parts(), fix_of=fix_of, note=note)
-    if dry_run or (wrote and asking):
-        plan = _plan(*planned(experiment), blueprint)
+    try:
+        settings = project.load(path.absolute().parent, environ=os.environ, flags=flags)
+        experiment = Experiment(path, settings, real_parts(), fix_of=fix_of, note=note)
+        plan = _plan(*planned(experiment), blueprint) if dry_run or (wrote and asking) else None
+    finally:
+        if dry_run and is_new:  # "nothing was changed"
+            _remove(path)
+    if plan:
         if dry_run or plan.exit_code:
             return plan
         output.show(plan)
@@ -98,6 +103,14 @@ def run(
     if detach:
         return _detached(started.launched, more)
     return follow_to_end(started.launched, experiment.parts, more=more)
+
+
+def _remove(path: Path) -> None:
+    """Remove a blueprint, and the directories above it that hold nothing else."""
+    path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        for folder in list(path.parents)[:3]:  # reports/auto_research/typed
+            folder.rmdir()
 
 
 def typed_command(words: Sequence[str]) -> str:

@@ -40,8 +40,10 @@ _STARTERS = re.compile(r"\A(?:(?:uv run|python3?(?:\.\d+)?|bash|sh)\s+(?:-\w+\s+
 _SUFFIX = re.compile(r"\.(?:py|sh)\b")
 
 
-def typed_blueprint(command: str, directory: Path, metric: str = "") -> Path:
+def typed_blueprint(command: str, directory: Path, metric: str = "") -> tuple[Path, bool]:
     """Write the blueprint that runs a command in this directory as it stands; the one of an earlier time is kept.
+
+    Also returns whether it was written now.
 
     metric: the objective; "" leaves it to what the trainer or the program's text shows, as in any blueprint.
     """
@@ -52,11 +54,11 @@ def typed_blueprint(command: str, directory: Path, metric: str = "") -> Path:
     name = first_free(slug, lambda one: _other(folder / f"{one}.md", command, directory))
     path = folder / f"{name}.md"
     if path.exists():
-        return path
+        return path, False
     folder.mkdir(parents=True, exist_ok=True)
     fields = first_blueprint(directory, command, metric, "", path)
     path.write_text(render_blueprint(fields), encoding="utf-8")
-    return path
+    return path, True
 
 
 def short_name(command: str) -> str:
