@@ -1,17 +1,15 @@
-"""Commands that are typed hundreds of times a night, against the smallest typer program: whole processes.
+"""What a command costs that people and agents type all night, as they type it: CPU of whole processes.
 
-`status` and `wait` answer about a living run, beside 10,000 rows in its ledger and 10,000 runs in the index.
-The typer program has one command with two options and no extras; both are started as an installed console
-script is. Each pair is taken three times as often as asked for: they are quick.
+Beside it a program with argparse, two options and one line of JSON, started by the same Python as a console script is.
+`status` and `wait` answer about a living run, beside 10,000 rows in its ledger and 10,000 runs in the index; the
+dry runs resolve a blueprint, and a campaign of two. Sides take turns.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,71 +19,58 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.records import tsv
 from autoresearch.records.rundir import RunDir
 from tests.bench.result import Result
-from tests.bench.yard import World, ask_to_stop, until
+from tests.bench.yard import COMMAND, World, ask_to_stop, spent_ms, until
 
 ROWS = 10_000
-OFTEN = 3
-TYPER = """
-from typing import Annotated
-import typer
-app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-@app.command()
-def main(name: Annotated[str, typer.Option()] = "x", count: Annotated[int, typer.Option()] = 1) -> None:
-    print(name * count)
-app()
+BARE = """
+import argparse
+import json
+parser = argparse.ArgumentParser()
+parser.add_argument("--name", default="x")
+parser.add_argument("--count", type=int, default=1)
+print(json.dumps(vars(parser.parse_args())))
 """
-OURS = "import sys\nfrom autoresearch.cli import main\nsys.exit(main())\n"
+REACHED = (3.4, 3.1, 3.0, 6.8, 10.6, 3.1)  # in the order of the rows
 
 
 def run(repeats: int = 5) -> list[Result]:
-    """Milliseconds of whole processes."""
+    """Milliseconds of CPU."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
         world = World.make(place)
         spec = world.begin(world.blueprint("living", "sleep 600"))
         _crowd(spec)
-        theirs, ours = place / "typer_program.py", place / "autoresearch"
-        theirs.write_text(TYPER)
-        ours.write_text(OURS)
-        run_it = [sys.executable, str(theirs), "--name", "a", "--count", "2"]
-        help_it = [sys.executable, str(theirs), "--help"]
-        command = [sys.executable, str(ours)]
-        wait = ["wait", spec.run, "--for", "0s", "--json"]
-        results = [
-            _compare("`status --json`", [*command, "status", "--json"], run_it, repeats),
-            _compare("`status RUN --json`", [*command, "status", spec.run, "--json"], run_it, repeats),
-            _compare("`wait RUN --for 0s --json`", [*command, *wait], run_it, repeats),
-            _compare("`--help`", [*command, "--help"], help_it, repeats),
+        base = world.blueprint("base", "python train.py")
+        queue = place / "queue"
+        queue.mkdir()
+        world.blueprint("idea", "python train.py --lr 1").rename(queue / "idea.md")
+        campaign = place / "bench.yaml"
+        campaign.write_text(f"blueprint: {base}\ncount: 2\nqueue: {queue}/\n")
+        bare = place / "bare.py"
+        bare.write_text(BARE)
+        living = f"{ROWS} ledger rows, {ROWS} runs in the index"
+        rows = [
+            (f"`status --json`, {living}", ["status", "--json"], 2.0, REACHED[0]),
+            (f"`status RUN --json`, {living}", ["status", spec.run, "--json"], 2.0, REACHED[1]),
+            (f"`wait RUN --for 0s --json`, {living}", ["wait", spec.run, "--for", "0s", "--json"], 2.0, REACHED[2]),
+            ("`run --dry-run`", ["run", str(base), "--dry-run"], 2.5, REACHED[3]),
+            ("`campaign FILE --dry-run`", ["campaign", str(campaign), "--dry-run"], 4.0, REACHED[4]),
+            ("`--help`", ["--help"], None, REACHED[5]),
         ]
+        theirs = [sys.executable, str(bare), "--name", "a", "--count", "2"]
+        results = []
+        for what, words, goal, reached in rows:
+            a: list[float] = []
+            b: list[float] = []
+            for turn in range(-1, 2 * repeats):  # the first turn warms the caches and compiles
+                sides = [(a, [str(COMMAND), *words]), (b, theirs)]
+                for samples, argv in sides if turn % 2 else sides[::-1]:
+                    took = spent_ms(argv)
+                    if turn >= 0:
+                        samples.append(took)
+            results.append(Result(f"{what}: CPU", "argparse and json, bare", a, b, goal, reached=reached))
         _end(spec)
     return results
-
-
-def _compare(what: str, ours: list[str], theirs: list[str], repeats: int) -> Result:
-    a: list[float] = []
-    b: list[float] = []
-    for turn in range(-1, OFTEN * repeats):  # the first turn warms the caches and compiles
-        sides = [(a, ours), (b, theirs)]
-        for samples, argv in sides if turn % 2 else sides[::-1]:
-            took = _time(argv)
-            if turn >= 0:
-                samples.append(took)
-    return Result(
-        f"{what}, {ROWS} ledger rows, {ROWS} runs in the index" if "help" not in what else what,
-        "typer program, one command, two options" + (": its `--help`" if "help" in what else ""),
-        a,
-        b,
-        1.3,
-        reached=1.1,
-    )
-
-
-def _time(argv: list[str]) -> float:
-    began = time.perf_counter()
-    done = subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL)
-    took = 1000 * (time.perf_counter() - began)
-    assert done.returncode == 0, done.stderr.decode()
-    return took
 
 
 def _crowd(spec: RunSpec) -> None:
