@@ -8,6 +8,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -207,49 +208,50 @@ class Made:
         return stand(self.spec.rules, facts, self.spec.objective)
 
 
+def made_campaign(folder: Path, name: str = "20261121-sort", **changes: Any) -> Made:
+    """A campaign with a baseline of three runs."""
+    root = folder / "code"
+    root.mkdir()
+    (root / "train.py").write_text("print('train')\n")
+    (root / "recipe.yaml").write_text(RECIPE.format(lr=0.1, seed=0, out="out"))
+    place = CampaignDir(folder / "reports" / name)
+    place.path.mkdir(parents=True)
+    spec = CampaignSpec(
+        name=name,
+        slug="sort",
+        directory=str(place.path),
+        repository=str(root),
+        codebase="",
+        trees=str(folder / "trees"),
+        blueprint=str(root / "exp.md"),
+        blueprint_text="# Sort",
+        prefix=f"autoresearch/{name}",
+        base_commit="",
+        base="a snapshot of the working tree",
+        recipe="recipe.yaml",
+        interpreter="/v/python",
+        result_dir=str(folder / "results"),
+        objective=changes.pop("objective", Objective(METRIC, Direction.MAXIMIZE)),
+        proposer=ProposerSpec("tpe"),
+        rules=changes.pop("rules", Rules(count=12, deadline=START + 7200)),
+        created=START,
+    )
+    made = Made(place, replace(spec, **changes), root)
+    made.git("init", "-q", "-b", "main")
+    made.git("add", "-A")
+    made.git("commit", "-qm", "start")
+    made.spec = replace(made.spec, base_commit=made.git("rev-parse", "HEAD"))
+    write_spec(place, made.spec)
+    made.idea("baseline", "Change nothing")
+    for value in (0.50, 0.52, 0.48):
+        made.run("baseline", value)
+    return made
+
+
 @pytest.fixture
 def campaign(tmp_path: Path) -> Callable[..., Made]:
     """A campaign with a baseline of three runs; more of it is up to the test."""
-
-    def make(name: str = "20261121-sort", **changes: Any) -> Made:
-        root = tmp_path / "code"
-        root.mkdir()
-        (root / "train.py").write_text("print('train')\n")
-        (root / "recipe.yaml").write_text(RECIPE.format(lr=0.1, seed=0, out="out"))
-        place = CampaignDir(tmp_path / "reports" / name)
-        place.path.mkdir(parents=True)
-        spec = CampaignSpec(
-            name=name,
-            slug="sort",
-            directory=str(place.path),
-            repository=str(root),
-            codebase="",
-            trees=str(tmp_path / "trees"),
-            blueprint=str(root / "exp.md"),
-            blueprint_text="# Sort",
-            prefix=f"autoresearch/{name}",
-            base_commit="",
-            base="a snapshot of the working tree",
-            recipe="recipe.yaml",
-            interpreter="/v/python",
-            result_dir=str(tmp_path / "results"),
-            objective=changes.pop("objective", Objective(METRIC, Direction.MAXIMIZE)),
-            proposer=ProposerSpec("tpe"),
-            rules=changes.pop("rules", Rules(count=12, deadline=START + 7200)),
-            created=START,
-        )
-        made = Made(place, replace(spec, **changes), root)
-        made.git("init", "-q", "-b", "main")
-        made.git("add", "-A")
-        made.git("commit", "-qm", "start")
-        made.spec = replace(made.spec, base_commit=made.git("rev-parse", "HEAD"))
-        write_spec(place, made.spec)
-        made.idea("baseline", "Change nothing")
-        for value in (0.50, 0.52, 0.48):
-            made.run("baseline", value)
-        return made
-
-    return make
+    return partial(made_campaign, tmp_path)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from autoresearch.core.campaign.idea_name import idea_name
@@ -50,12 +50,14 @@ def page_data(
     stand: Stand,
     now: float,
     curve_reader: CurveReader | None = None,
+    lines: Sequence[IdeaLine] | None = None,
 ) -> dict[str, Any]:
     """The report at this moment; `now` in seconds since the epoch. What cannot be read becomes a remark.
 
     `curve_reader`: one that has read some runs already, and may leave others to the next call (`unread`).
+    `lines`: the lines of all ideas, where they are known.
     """
-    spec, lines = state.spec, summary.idea_lines(state)
+    spec, lines = state.spec, summary.idea_lines(state) if lines is None else lines
     curves = (curve_reader or CurveReader()).read(state, lines)
     progress = plot_data.progress_of(state, lines)
     parallel, importance = plots.figures(spec.objective, *plot_data.settings_of(state, lines))

@@ -56,10 +56,11 @@ def write_report(
     """
     from autoresearch.lab.render import render
 
-    data = page_data(campaign_dir, state, stand, time.time() if now is None else now)
+    lines = summary.idea_lines(state)
+    data = page_data(campaign_dir, state, stand, time.time() if now is None else now, lines=lines)
     markdown, page, picture = (campaign_dir.path / name for name in (MARKDOWN, PAGE, PICTURE))
     if png:
-        write_png(picture, plot_data.progress_of(state, summary.idea_lines(state)))
+        write_png(picture, plot_data.progress_of(state, lines))
     text = render(f"{MARKDOWN}.j2", **data, picture=PICTURE if png else "", cell=formatting.cell, code=formatting.code)
     write_page(markdown, text, durable=False)
     # the data are masked already, and base64 must not be
