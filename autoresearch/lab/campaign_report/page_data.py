@@ -50,14 +50,14 @@ def page_data(
     stand: Stand,
     now: float,
     curve_reader: CurveReader | None = None,
-    lines: Sequence[IdeaLine] | None = None,
+    idea_lines: Sequence[IdeaLine] | None = None,
 ) -> dict[str, Any]:
     """The report at this moment; `now` in seconds since the epoch. What cannot be read becomes a remark.
 
     `curve_reader`: one that has read some runs already, and may leave others to the next call (`unread`).
-    `lines`: the lines of all ideas, where they are known.
+    `idea_lines`: where they are known.
     """
-    spec, lines = state.spec, summary.idea_lines(state) if lines is None else lines
+    spec, lines = state.spec, summary.idea_lines(state) if idea_lines is None else idea_lines
     curves = (curve_reader or CurveReader()).read(state, lines)
     progress = plot_data.progress_of(state, lines)
     parallel, importance = plots.figures(spec.objective, *plot_data.settings_of(state, lines))
