@@ -84,16 +84,16 @@ class TmuxLauncher:
     def preflight(self) -> list[Finding]:
         """Problems that would prevent a session from living here; empty without any."""
         found = host_sandbox_check.findings(host_sandbox_check.look(os.environ))
+        answer = self._ask("list-sessions", "-F", "#{session_id}")
+        if answer.ok or answer.absent:  # an older tmux does not know `-N`, which `_ask` says
+            return found
         try:
             require_tmux()
         except EnvironmentUnusable as problem:
             hint = f"{problem.hint}: {problem.fix}" if problem.fix else problem.hint
             return [*found, Finding(Severity.ERROR, problem.code, problem.message, hint)]
-        answer = self._ask("list-sessions", "-F", "#{session_id}")
-        if not answer.ok and not answer.absent:
-            message = f"the tmux server cannot be reached: {answer.error}"
-            found.append(Finding(Severity.ERROR, "tmux_unreachable", message, host_sandbox_check.REMEDY))
-        return found
+        message = f"the tmux server cannot be reached: {answer.error}"
+        return [*found, Finding(Severity.ERROR, "tmux_unreachable", message, host_sandbox_check.REMEDY)]
 
     def start(self, session: str, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> SessionInfo:
         """Start `argv` (without a shell) in a new detached session and return where it is.
