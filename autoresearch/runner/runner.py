@@ -15,6 +15,7 @@ from .basics import (
     SEAL,
     clock,
     failpoint,
+    is_locked,
     open_append,
     parse_object,
     read_file,
@@ -373,10 +374,15 @@ class Runner:
             self.gpus.wait_for_return(self.loop.tick)
 
     def hand_over(self, cause: str) -> None:
-        """Replace this process by the collector, if the spec names one; exec closes the lock."""
+        """Replace this process by the collector, if the spec names one; exec closes the lock.
+
+        A controller that lives collects, and needs no second interpreter; if it dies first, its successor does.
+        """
         no_more_wakeups()
         if cause == "session_killed":
             release_tmux_server()
+        if is_locked(self.spec.controller):
+            return
         if not self.spec.collector:
             self.clear_spec()
             return

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from autoresearch.records.rundir import locked
 from autoresearch.runner import processes, runner
 from autoresearch.runner.basics import RUN_ID
 
@@ -240,6 +241,12 @@ def test_the_collector_is_the_last_act(yard: Any, until: Any) -> None:
     (live.dir / "spec.json").write_text(json.dumps(spec))
     yard.launch(live, env={RUN_ID: live.run}).record()
     assert (live.dir / "collect.log").read_text() == f"collected {live.process.pid}\n"
+
+
+def test_a_controller_that_lives_collects(yard: Any) -> None:
+    with locked(yard.root / "controller.lock"):
+        live, _ = yard.ended("true", collector=["touch", "collected"], controller=str(yard.root / "controller.lock"))
+    assert not (live.dir / "collect.log").exists()
 
 
 def test_a_collector_that_cannot_start_is_an_event(yard: Any) -> None:

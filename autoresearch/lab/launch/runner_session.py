@@ -40,6 +40,7 @@ def keys_of_runner(resolved_run: ResolvedRun, *, ahead: bool) -> dict[str, objec
     return {
         "journal": str(Path(spec.result_dir) / journal.NAME),
         "collector": [sys.executable, "-P", "-m", "autoresearch", "collect", spec.run_dir],
+        "controller": str(CampaignDir(Path(spec.ledger).parent).lock) if spec.why else "",
         "leases": [str(p) for p in gpus.make_leases(spec.gpus, resolved_run.options.environment)],
         "await_launch": "ahead" if ahead else "now",
         "first_step": resolved_run.resolved.blueprint.notes.first_step,
