@@ -17,6 +17,7 @@ from autoresearch.values import dataclass
 INIT = "`git init` there and commit"
 ABANDONED_S = 3600.0  # an older private index is abandoned
 _INDEX = "autoresearch-index-"
+WHOLE_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)

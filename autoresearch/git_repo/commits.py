@@ -1,16 +1,18 @@
-"""Commits by plumbing: a hypothesis is its parent plus patches and whole files, made in a private index.
+"""Commits by plumbing: a hypothesis is its parent plus patches, made in a private index, and whole files.
 
 No checkout is touched, no hook runs and nothing is signed; nothing refers to a commit until a branch is claimed.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoresearch.errors import ConflictError
-from autoresearch.git_repo.checkout import Checkout, private_index
+from autoresearch.git_repo.checkout import WHOLE_ID, Checkout, private_index
 from autoresearch.git_repo.git import Git, GitFailed, path_in_tree, text
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import clean_text
@@ -61,12 +63,16 @@ class Committed:
     commit: str
     tree: str
     parent: str
-    stat: Diffstat  # against the parent, without the uncounted paths
+    changes_nothing: bool  # but for the uncounted paths, it is the parent's tree
+    checkout: Checkout
+    uncounted: tuple[str, ...]
 
     @property
-    def changes_nothing(self) -> bool:
-        """Whether the code equals the parent's."""
-        return self.stat.files == 0
+    def stat(self) -> Diffstat:
+        """How much differs from the parent, without the uncounted paths: a git process for each call."""
+        from autoresearch.git_repo.comparison import diffstat
+
+        return diffstat(self.checkout, self.parent, self.commit, ignoring=self.uncounted)
 
 
 def commit_hypothesis(
@@ -81,22 +87,35 @@ def commit_hypothesis(
     """Commit a change on `parent`. The same arguments give the same tree, and with `when` the same commit.
 
     `uncounted`: paths (files or directories) that are not code, such as the blueprint: they are committed, but not
-    counted in `stat`. `when`: see `commit_tree`. Raises PatchError, UsageError for an impossible path, ConflictError
+    counted as changes. `when`: see `commit_tree`. Raises PatchError, UsageError for an impossible path, ConflictError
     for a file in a directory's place, GitFailed if the repository cannot be used.
     """
-    commit = checkout.commit(parent)
+    from autoresearch.git_repo.comparison import below
+    from autoresearch.git_repo.trees import entries_of, written_tree
+
+    commit = parent if WHOLE_ID.fullmatch(parent) else checkout.commit(parent)
+    tree = _patched(checkout, commit, change) if change.patches else commit
+    before, after = entries_of(checkout, commit), entries_of(checkout, tree)
+    if change.files:
+        after = _put(checkout.git, change.files, after)
+    if change.files or not change.patches:
+        tree = written_tree(checkout, tree, after)
+    failpoint("repository.hypothesis_filled")
+    made = commit_tree(checkout.git, tree, commit, message, when=when)
+    failpoint("repository.hypothesis_committed")
+    apart = [path_in_tree(path.rstrip("/")) for path in uncounted]
+    differ = (path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+    same = all(below(path, apart) for path in differ)
+    return Committed(made, tree, commit, same, checkout, tuple(uncounted))
+
+
+def _patched(checkout: Checkout, commit: str, change: Change) -> str:
+    """The tree of a commit with the patches applied."""
     with private_index(checkout) as git:
         git.run(*FULL, "read-tree", commit)
         for number, patch in enumerate(change.patches, 1):
             _apply(git, number, commit, patch, ("--3way",) if change.merge else ())
-        _put(git, change.files or {}, "0" * len(commit))
-        failpoint("repository.hypothesis_filled")
-        tree = git.line(*FULL, "write-tree")
-    made = commit_tree(checkout.git, tree, commit, message, when=when)
-    failpoint("repository.hypothesis_committed")
-    from autoresearch.git_repo.comparison import diffstat
-
-    return Committed(made, tree, commit, diffstat(checkout, commit, made, ignoring=uncounted))
+        return git.line(*FULL, "write-tree")
 
 
 def commit_tree(git: Git, tree: str, parent: str, message: str, *, when: int | None = None) -> str:
@@ -129,23 +148,30 @@ def _apply(git: Git, number: int, parent: str, patch: str | bytes, how: Sequence
         raise PatchError(number, parent, failure.stderr) from failure
 
 
-def _put(git: Git, files: Mapping[str, bytes | None], zero: str) -> None:
-    """Put whole files into the index byte for byte, bypassing filters."""
-    if not files:
-        return
+def _put(git: Git, files: Mapping[str, bytes | None], entries: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """The entries with these files, which are stored byte for byte, without filters."""
     contents = {path_in_tree(path): content for path, content in sorted(files.items())}
-    entries = (record.partition(b"\t") for record in git.run(*FULL, "ls-files", "-s", "-z").split(b"\0") if record)
-    modes = {path: head[:6] for head, _, path in entries}
+    modes = {path: head[:6] for path, head in entries.items()}
     gone = [path for path, content in contents.items() if content is None]
     put = {path: content for path, content in contents.items() if content is not None}
     _check(gone, put, modes)
-    lines = [b"0 %s\t%s" % (zero.encode(), path) for path in gone]  # removals first: a directory may replace a file
-    for path, content in put.items():
+    after = {path: head for path, head in entries.items() if path not in gone}
+    for (path, content), blob in zip(put.items(), _blobs(git, list(put.values())), strict=True):
         mode = modes.get(path) or (b"100755" if content.startswith(b"#!") else b"100644")
-        mode = mode if mode in (b"100644", b"100755") else b"100644"
-        oid = git.line("hash-object", "-w", "--no-filters", "--stdin", feed=content)
-        lines.append(b"%s %s\t%s" % (mode, oid.encode(), path))
-    git.run(*FULL, "update-index", "-z", "--index-info", feed=b"\0".join(lines) + b"\0")
+        after[path] = b"%s blob %s" % (mode if mode in (b"100644", b"100755") else b"100644", blob)
+    return after
+
+
+def _blobs(git: Git, contents: Sequence[bytes]) -> list[bytes]:
+    """Store contents; their ids."""
+    import tempfile  # takes milliseconds to import
+
+    with tempfile.TemporaryDirectory(prefix="autoresearch-blobs-") as made:
+        paths = [Path(made, str(number)) for number in range(len(contents))]
+        for path, content in zip(paths, contents, strict=True):
+            path.write_bytes(content)
+        feed = b"".join(os.fsencode(path) + b"\n" for path in paths)
+        return git.run("hash-object", "-w", "--no-filters", "--stdin-paths", feed=feed).split() if paths else []
 
 
 def _check(gone: Sequence[bytes], put: Collection[bytes], modes: Mapping[bytes, bytes]) -> None:

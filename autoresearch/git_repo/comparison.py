@@ -15,6 +15,7 @@ from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.fresh_files import write_files
 from autoresearch.git_repo.git import LIST, Git, GitFailed, path_in_tree
+from autoresearch.git_repo.trees import entries_of
 from autoresearch.values import dataclass
 
 MAX_DIFF_BYTES = 200_000
@@ -57,7 +58,7 @@ def diffstat(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = 
     files = insertions = deletions = binary = 0
     for record in filter(None, checkout.git.run(*_DIFF, "--numstat", "-z", a, b).split(b"\0")):
         added, removed, path = record.split(b"\t", 2)  # `-\t-\tpath` is a binary file
-        if _below(path, skipped):
+        if below(path, skipped):
             continue
         files += 1
         if added == b"-":
@@ -93,7 +94,7 @@ def intact(
     """
     own = [os.fsencode(path.rstrip("/")) for path in ours]
     changed = (one.path for one in differences(checkout.git, base, commit))
-    return protection.touched(path for path in changed if not _below(os.fsencode(path), own))
+    return protection.touched(path for path in changed if not below(os.fsencode(path), own))
 
 
 def diff(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = (), max_bytes: int = MAX_DIFF_BYTES) -> str:
@@ -126,9 +127,9 @@ def code_fingerprint(checkout: Checkout, commit: str, ignoring: Collection[str] 
     the paths in `ignoring`. Raises GitFailed."""
     skipped = [path_in_tree(path.rstrip("/")) for path in ignoring]
     digest = hashlib.sha256()
-    for record in filter(None, checkout.git.run("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")):
-        if not _below(record.partition(b"\t")[2], skipped):
-            digest.update(record + b"\0")
+    for path, head in entries_of(checkout, commit).items():
+        if not below(path, skipped):
+            digest.update(head + b"\t" + path + b"\0")
     return digest.hexdigest()
 
 
@@ -151,6 +152,6 @@ def files_of(checkout: Checkout, directory: Path) -> list[bytes]:
     return sorted({name for name in listed.split(b"\0") if name})
 
 
-def _below(path: bytes, roots: Collection[bytes]) -> bool:
+def below(path: bytes, roots: Collection[bytes]) -> bool:
     """Whether a path is one of these files or directories, or in one of them."""
     return any(path == root or path.startswith(root + b"/") for root in roots)

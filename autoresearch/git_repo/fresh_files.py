@@ -65,7 +65,7 @@ def write_files(checkout: Checkout, index: Path, directory: Path, commit: str, *
         if not anew:
             with contextlib.suppress(GitFailed):  # it exits with an error if a file differs, but has then done its work
                 run("update-index", "-q", "--refresh")
-            anew = bool(run("diff-files", "--name-only", "--", _RULES) + run("ls-files", "--others", "--", _RULES))
+            anew = bool(run("ls-files", "--modified", "--others", "--", _RULES))
         if anew:
             index.unlink(missing_ok=True)
             for entry in directory.iterdir():

@@ -123,18 +123,14 @@ class Git:
             hint = "install git" if absent else ""
             raise GitFailed(["git", *arguments], 127 if absent else 126, said, hint=hint) from error
         running = Running(process, ("git", *arguments), feed, self.timeout_s)
-        timer = threading.Timer(self.timeout_s, running.expire)
-        timer.daemon = True
         with process:
-            timer.start()
             try:
                 yield running
             finally:
-                timer.cancel()
                 running.kill()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Running:
     """A started git process."""
 
@@ -142,18 +138,27 @@ class Running:
     command: tuple[str, ...]
     feed: bytes | None
     timeout_s: float
-    expired: threading.Event = field(default_factory=threading.Event)
+    expired: bool = False
+    timer: threading.Timer | None = None  # of a pipe, whose reader may wait for ever
 
     @property
     def pipe(self) -> IO[bytes]:
-        """Its stdout, for what is to be read piece by piece."""
+        """Its stdout, for what is to be read piece by piece, within the time limit from now on."""
+        if self.timer is None:
+            self.timer = threading.Timer(self.timeout_s, self.expire)
+            self.timer.daemon = True
+            self.timer.start()
         assert self.process.stdout is not None
         return self.process.stdout
 
     def finish(self) -> tuple[int, bytes, str]:
         """Wait for the process; returns exit status, stdout, stderr. Raises GitFailed on timeout."""
-        out, err = self.process.communicate(self.feed)
-        if self.expired.is_set():
+        try:
+            out, err = self.process.communicate(self.feed, timeout=self.timeout_s)
+        except subprocess.TimeoutExpired:
+            self.expire()
+            out, err = self.process.communicate()
+        if self.expired:
             raise GitFailed(self.command, -signal.SIGKILL, f"no answer within {self.timeout_s:.0f} s")
         return self.process.returncode, out, err.decode("utf-8", "backslashreplace")
 
@@ -166,11 +171,16 @@ class Running:
 
     def expire(self) -> None:
         """Its time is over."""
-        self.expired.set()
-        self.kill()
+        self.expired = True
+        self._end()
 
     def kill(self) -> None:
         """Kill it with its children, if it still runs."""
+        if self.timer is not None:
+            self.timer.cancel()
+        self._end()
+
+    def _end(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             if self.process.poll() is None:
                 os.killpg(self.process.pid, signal.SIGKILL)

@@ -20,6 +20,7 @@ from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import read_file
 from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.trees import holds
 from autoresearch.lab.recipes.overrides import LaunchSettings, inherited, rewritten
 from autoresearch.lab.resolve.files import Files
 from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
@@ -103,7 +104,7 @@ class CommitBuilder:
     def arguments(self, commit: str) -> Mapping[str, object]:
         """The settings on the command line of the idea in this commit."""
         with contextlib.suppress(GitFailed):  # reading them then reports the error
-            if not _holds(self.checkout, commit, ARGUMENTS):
+            if not holds(self.checkout, commit, ARGUMENTS):
                 return {}
         try:
             return parse_mapping(_file(self.checkout, commit, ARGUMENTS), ARGUMENTS)
@@ -250,7 +251,7 @@ class CommitFiles(Files):
     def kind(self, path: Path) -> str:
         """See `Files`; directories are not looked for."""
         name = self._name(path)
-        return "file" if name and _holds(self.checkout, self.commit, name) else ""
+        return "file" if name and holds(self.checkout, self.commit, name) else ""
 
     def executable(self, path: Path) -> bool:
         """See `Files`."""
@@ -266,8 +267,3 @@ class CommitFiles(Files):
         """The path in the repository; "" outside of it."""
         whole = Path(os.path.normpath(path))
         return str(whole.relative_to(self.checkout.root)) if self.checkout.root in whole.parents else ""
-
-
-@lru_cache(maxsize=256)
-def _holds(checkout: Checkout, commit: str, path: str) -> bool:
-    return bool(checkout.git.run("ls-tree", "-z", "--name-only", "--full-tree", commit, "--", path))

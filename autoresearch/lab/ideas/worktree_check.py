@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 import sys
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.errors import AutoresearchError, ConflictError
+from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable
 from autoresearch.git_repo import checkout as repository
+from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.worktrees import Slot
 from autoresearch.lab.campaigns.slots import slots_of
 from autoresearch.records import campaign_records
@@ -71,6 +73,17 @@ def command(rundir: RunDir) -> str:
 
 def _slot(spec: RunSpec) -> Slot | None:
     campaign = campaign_records.declared_spec(CampaignDir(Path(spec.ledger).parent))
-    checkout = repository.find(Path(campaign.repository))
-    slots = slots_of(campaign, checkout) if checkout else []
+    try:
+        slots = slots_of(campaign, _checkout(campaign.repository))
+    except EnvironmentUnusable:
+        return None
     return next((one for one in slots if str(one.path) == spec.worktree), None)
+
+
+@functools.lru_cache(maxsize=8)
+def _checkout(root: str) -> Checkout:
+    """Where a repository keeps what is git's: it stays there, and what is checked out there is not asked for here."""
+    found = repository.locate(Path(root))
+    if isinstance(found, Checkout):
+        return found
+    raise EnvironmentUnusable(str(found), code="no_repository")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
@@ -73,12 +74,18 @@ def _projects(resolved_run: ResolvedRun) -> tuple[str, str]:
 
         directory = campaign_run.directory
         started_in = campaign_registry.started_in(CampaignDir(directory), campaign_run.campaign, options.parts)
-        return str(repository.project_of(directory)), started_in
+        return _project_of(directory), started_in
     home = resolved.codebase if resolved.files.here else resolved.path.parent
     started_in = ""
     with contextlib.suppress(NotFoundError):
         started_in = str(repository.current_project())
     return str(options.checkout.project if options.checkout else repository.project_of(home)), started_in
+
+
+@functools.lru_cache(maxsize=8)
+def _project_of(directory: Path) -> str:
+    """The project of a campaign's directory, which lies in it as long as there are runs."""
+    return str(repository.project_of(directory))
 
 
 def hide_records(resolved_run: ResolvedRun) -> list[str]:
