@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.values import dataclass, field
+from autoresearch.values import dataclass
 
 TIMEOUT_S = 600.0  # a cold 1M-file tree on a network file system takes minutes
 

@@ -56,6 +56,7 @@ class Queue(Proposer):
         self._path, self._read_yaml, self._lines = path, read_yaml, lines
         self._asked: dict[str, str] = {}  # in this life: token -> slug
         self._data = b""
+        self._parsed: tuple[object] | None = None  # what it says
         self._faults: dict[str, list[Finding]] = {}  # by token; "" for the file itself
 
     def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
@@ -149,8 +150,11 @@ class Queue(Proposer):
     def _listed(self) -> tuple[tuple[str, ...], Sequence[object]]:
         """The list in the file and the key above it; empty, with a fault, where it cannot be read."""
         try:
-            self._data = self._path.read_bytes()
-            data = self._read_yaml(self._data, self._path.name)
+            read = self._path.read_bytes()
+            if self._parsed is None or read != self._data:  # asked for every idea, and seldom changed
+                self._data, self._parsed = read, None
+                self._parsed = (self._read_yaml(read, self._path.name),)
+            (data,) = self._parsed
         except OSError as failure:
             return self._unreadable(f"{self._path}: {failure.strerror or failure}")
         except AutoresearchError as failure:

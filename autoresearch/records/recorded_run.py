@@ -17,7 +17,7 @@ from autoresearch.records.appending import unwritable
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.lines import unreadable
 from autoresearch.records.rundir import RunDir, read_json, write_json
-from autoresearch.runner.masking import learn, mask_values, secrets_in
+from autoresearch.runner.masking import learn, secrets_in
 from autoresearch.values import asdict, dataclass, fields
 
 # spec.json: a RunSpec as one flat JSON object that the Runner reads too.
@@ -26,7 +26,6 @@ from autoresearch.values import asdict, dataclass, fields
 # keys that only the Runner reads (journal, collector, leases, first_step, cleanup_s) are passed as `extra`.
 
 SCHEMA = 1
-_PATTERNS = ("signals", "lines", "sources")  # how logs and metrics are parsed
 
 
 def write(rundir: RunDir, spec: RunSpec, extra: Mapping[str, Any]) -> None:
@@ -45,7 +44,7 @@ def clear(path: Path) -> None:
     record = read_json(path)
     if record is None or path.stat().st_mode & 0o077:
         return
-    write_json(path, {name: record[name] if name in _PATTERNS else mask_values(record[name]) for name in record})
+    write_json(path, record)
 
 
 def read(rundir: RunDir) -> RunSpec:

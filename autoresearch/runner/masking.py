@@ -202,22 +202,32 @@ def mask_text(text: str) -> str:
         text = _PRIVATE_KEY.sub(MASK, text)
     if "password" in text:
         text = _NETRC.sub(_KEPT_GROUP, text)
-    return "".join(map(_mask_line, _LINES.split(text)))
+    lower = text.lower()  # what is nowhere in the text is looked for in none of its lines
+    forms = [form for form in _FORMS if any(word in lower for word in form[0])]
+    named = any(word in lower for word in _NAMES)
+    rules = [rule for rule in _rules() if any(word in lower for word in rule[0])] if _is_mixed(text) else []
+    if not (forms or named or rules):
+        return text
 
-
-def _mask_line(line: str) -> str:
-    lower = line.lower()
-    for words, pattern, replacement in _FORMS:
-        if any(word in lower for word in words):
-            line = pattern.sub(replacement, line)
-    if any(word in lower for word in _NAMES):
-        line = str(_PROSE.sub(_KEPT_GROUP, _mask_assignments(line)))
-    if all(run.isalpha() or run.isdigit() for run in _RUN.findall(line)):
+    def masked(line: str) -> str:
+        lower = line.lower()
+        for words, pattern, replacement in forms:
+            if any(word in lower for word in words):
+                line = pattern.sub(replacement, line)
+        if named and any(word in lower for word in _NAMES):
+            line = str(_PROSE.sub(_KEPT_GROUP, _mask_assignments(line)))
+        if rules and _is_mixed(line):
+            for words, rule in rules:
+                if any(word in lower for word in words):
+                    line = rule(line)
         return line
-    for words, rule in _rules():
-        if any(word in lower for word in words):
-            line = rule(line)
-    return line
+
+    return "".join(map(masked, _LINES.split(text)))
+
+
+def _is_mixed(text: str) -> bool:
+    """Whether a text holds what may be random: neither words nor numbers alone."""
+    return not all(run.isalpha() or run.isdigit() for run in _RUN.findall(text))
 
 
 class _Rule:

@@ -70,7 +70,7 @@ class CommitBuilder:
     @property
     def evaluation(self) -> Notes:
         """The notes that define how every idea is measured: the campaign's own, whatever blueprint an idea brings."""
-        return parse_blueprint(self.spec.blueprint_text.encode(), self.spec.blueprint).notes
+        return _notes_of(self.spec.blueprint_text, self.spec.blueprint)
 
     @property
     def recipe_path(self) -> str:
@@ -223,6 +223,11 @@ class CommitBuilder:
         if hypothesis.patches:
             parts.append(f"{len(hypothesis.patches)} patches")
         return f"Differs from its parent ({hypothesis.parent}) in {'; '.join(parts) or 'its blueprint'}."
+
+
+@lru_cache(maxsize=4)
+def _notes_of(text: str, name: str) -> Notes:
+    return parse_blueprint(text.encode(), name).notes
 
 
 # A commit never changes, and its recipe is read some twenty times per idea: each uncached read is a git process.

@@ -99,7 +99,7 @@ class IdeaSources:
         self._added: Queue | None = None
         self._queue: Queue | None = None
         self._own: Proposer | None = None
-        self._checked: dict[int, tuple[object, dict[str, list[Finding]]]] = {}  # per queue, last findings
+        self._checked: dict[int, tuple[object, int, dict[str, list[Finding]]]] = {}  # per queue, last findings
 
     def _proposers(self) -> list[Proposer]:
         added = self.campaign_dir.queue / ADDED
@@ -168,17 +168,21 @@ class IdeaSources:
         return [one for one in (self._added, self._queue) if one is not None]
 
     def faults(self, state: CampaignState) -> dict[str, list[Finding]]:
-        """Findings on entries waiting in a queue, by token; a queue is checked again only after a change."""
+        """Findings on entries waiting in a queue, by token; a queue is checked again only after a change.
+
+        More ideas can only mend what is wrong with an entry: one without a fault is not looked at for each of them.
+        """
         known = [idea.slug for idea in state.ideas]
         tokens = {idea.hypothesis.token for idea in state.ideas if idea.hypothesis.proposer == QUEUE}
         tokens |= {one.token for one, _ in state.skipped if one.proposer == QUEUE}
         found: dict[str, list[Finding]] = {}
         for n, queue in enumerate(self.queues()):
-            seen = queue.signature(), len(known), len(tokens)
-            if n not in self._checked or self._checked[n][0] != seen:
+            signature, count = queue.signature(), len(known) + len(tokens)
+            before = self._checked.get(n)
+            if before is None or before[0] != signature or (before[2] and before[1] != count):
                 queue.check(known, gone=tokens)
-                self._checked[n] = seen, queue.by_entry()
-            found = {**found, **queue.by_entry(), **self._checked[n][1]}
+                self._checked[n] = signature, count, queue.by_entry()
+            found = {**found, **queue.by_entry(), **self._checked[n][2]}
         return found
 
     def close(self) -> None:
