@@ -19,6 +19,7 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
 from autoresearch.lab.campaigns import pruner, recovery
 from autoresearch.lab.campaigns.context import CampaignContext, is_full, is_trouble
+from autoresearch.lab.campaigns.documents import Documents
 from autoresearch.lab.campaigns.finish import finish
 from autoresearch.lab.campaigns.live_runs import LiveRuns
 from autoresearch.lab.campaigns.pruner import Pruner
@@ -47,6 +48,7 @@ class Controller:
         self._agent = AgentWorker(self._context)
         self._runs = LiveRuns(self._context)
         self._sources = IdeaSources(self._context)
+        self._documents = Documents(self._context)
         self._notifier = CampaignNotifier(campaign_dir, parts)
         self._dry = False  # the proposers had no idea when they were last asked
         self._tried: set[ControllerAction] = set()  # what came to nothing since something last happened
@@ -158,7 +160,7 @@ class Controller:
             case actions.RecordVerdict(do, fields):
                 campaign_records.add(context.campaign_dir.verdicts, do, **fields)
             case Do.WRITE_DOCUMENTS:
-                context.write_documents()
+                self._documents.follow()
             case Do.CHECK_SEEDS:
                 found = pruner.check_baseline_seeds(context.state)
                 self._carry_out((*found, Do.WRITE_DOCUMENTS) if found else ())
@@ -215,6 +217,7 @@ class Controller:
             case Do.SLEEP:
                 runs.pool.attend(runs.live, context.parts)
                 self._healthy = True
+                self._documents.look()
                 self._notifier.look(context.state)
                 self._sleep()
         return True
@@ -228,7 +231,7 @@ class Controller:
             # What came before the watcher was set wakes nobody: look once more.
             self._pruner.look(self._context.history, runs.live)
             awake = runs.any_over() or agent.status.done
-            until = time.monotonic() + PATIENCE_S
+            until = time.monotonic() + self._documents.due_in(PATIENCE_S)
             while not awake and self._requested() == self._requests_read and time.monotonic() < until:
                 working = bool(agent.status.jobs)
                 woken = watcher.wait(BUSY_LOOK_S if working else LOOK_S) or agent.status.done
