@@ -1,11 +1,12 @@
-"""Whether cost grows with size, or faster: a campaign of 1,000 ideas, and repositories of up to 100,000 files.
+"""Whether cost grows with size, or faster: 1,000 ideas, 100,000 rows, 100,000 files.
 
 The campaign is started as it is typed, one run at a time, with a trainer of a tenth of a second and a queue that
 changes one number of the recipe. CPU is that of its controller and of all that it waited for; Runners, which are of
 the tmux server, are not in it. A row compares the last tenth of the ideas with the second (the first holds the start),
-or the largest repository with the smallest, each divided by its size: 1 is linear. SCALE_IDEAS: another number. What
-else grows is measured beside its own subject: rows (`campaign`), living runs (`idle`, `queue`), a long log (`follow`,
-`explain`), runs at one target (`slurm`, `follower`). docs/scale.md draws the conclusions.
+or the largest repository with the smallest, each divided by its size: 1 is linear. Commands at 100,000 rows are
+compared with those at 10. SCALE_IDEAS: another number. What else grows is measured beside its own subject: the gap
+between runs (`campaign`), living runs (`idle`, `queue`), a long log (`follow`, `explain`), runs at one target (`slurm`,
+`follower`). docs/scale.md draws the conclusions.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from unittest import mock
 
 from autoresearch.records.campaign_records import CampaignDir
-from tests.bench import bench_snapshot
+from tests.bench import bench_snapshot, bench_startup
 from tests.bench.result import Result
-from tests.bench.yard import COMMAND, World, cpu_ms, memory_mb, processes_with, spent_ms, until
+from tests.bench.yard import COMMAND, World, cpu_ms, end_run, isolated, memory_mb, processes_with, spent_ms, until
 
 IDEAS = int(os.environ.get("SCALE_IDEAS", "1000"))
 TENTH = IDEAS // 10
+ROWS = (10, 10_000, 100_000)
 FILES = (1_000, 10_000, 100_000)
 TRAINER = """echo "step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.2"
 sleep 0.1
@@ -49,6 +52,7 @@ def run(repeats: int = 5) -> Iterator[Result]:
     """Milliseconds for each idea; one campaign, whatever the repeats: it takes minutes."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         yield from _campaign(World.make(Path(scratch)), repeats)
+    yield from _rows_and_entries(repeats)
     yield from _files(repeats)
 
 
@@ -101,6 +105,23 @@ def _rows(directory: CampaignDir) -> int:
     return max(0, directory.ledger.read_bytes().count(b"\n") - 1) if directory.ledger.exists() else 0
 
 
+def _rows_and_entries(repeats: int) -> Iterator[Result]:
+    """Commands about one living run, beside so many rows in its ledger and as many runs in the index."""
+    for name, reached in (("status --json", 1.32), ("status RUN --json", 1.92), ("ledger show RUN --json", 8.82)):
+        found: dict[int, list[float]] = {}
+        for rows in ROWS:
+            with isolated(), tempfile.TemporaryDirectory() as scratch, mock.patch.object(bench_startup, "ROWS", rows):
+                world = World.make(Path(scratch))
+                rundir = world.run("living", "sleep 600")
+                bench_startup._crowd(world.runs[-1])
+                argv = [str(COMMAND), *(rundir.path.name if word == "RUN" else word for word in name.split())]
+                found[rows] = [spent_ms(argv) for _ in range(repeats)]
+                end_run(rundir)
+            print(f"   `{name}` at {rows} rows: {statistics.median(found[rows]):.0f} ms of CPU", flush=True)
+        what = f"`{name}` at {ROWS[-1]} rows and runs: CPU"
+        yield Result(what, f"at {ROWS[0]}", found[ROWS[-1]], found[ROWS[0]], None, reached=reached)
+
+
 def _files(repeats: int) -> Iterator[Result]:
     """A snapshot of a dirty tree: milliseconds of CPU for 1,000 files."""
     costs = {
@@ -110,4 +131,4 @@ def _files(repeats: int) -> Iterator[Result]:
     for files, cost in costs.items():
         print(f"   snapshot of {files} files: {statistics.median(cost):.1f} ms of CPU for each 1,000", flush=True)
     what = f"snapshot of a dirty tree of {FILES[-1]} files: CPU for each file"
-    yield Result(what, f"of {FILES[0]} files", costs[FILES[-1]], costs[FILES[0]], 1.1)
+    yield Result(what, f"of {FILES[0]} files", costs[FILES[-1]], costs[FILES[0]], 1.1, reached=0.173)
