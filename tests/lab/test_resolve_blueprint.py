@@ -200,6 +200,10 @@ def test_no_script_hides_what_it_kills(project: Path, command: str) -> None:
         ("cd X && bash Y.sh", "", "missing_script"),
         ("bash gone.sh && python x", "", "missing_script"),
         ("python make.py && bash gone.sh", "", "not_read"),
+        ("A=1 uv run python -u gone.py --x", "", "missing_script"),
+        ("cd X && python calls.sh gone.py && cd .. && python make.py", "", ""),  # an operand, as that of `-m` below
+        ("python -m gone.py gone.py; python $WHERE/gone.py; git clone gone && python gone/gone.py", "", ""),
+        ("ssh host python gone.py; bash calls.sh", "", "not_read"),
         ("ssh host 'cd X && bash Y.sh'", "", "not_read"),
         ("bash $WHERE/Y.sh", "", "not_read"),
         ("make -C X", "", "not_read"),
@@ -211,9 +215,12 @@ def test_no_script_hides_what_it_kills(project: Path, command: str) -> None:
 )
 def test_a_script_that_is_not_there_is_said(project: Path, command: str, note: str, code: str) -> None:
     (project / "calls.sh").write_text("bash gone.sh\n")
-    (finding,) = [f for f in launched(project, command, note) if f.code in ("missing_script", "not_read")]
-    assert (finding.code, finding.severity) == (code, "error" if code == "missing_script" else "warning")
-    assert finding.message.startswith("not read: " if code == "not_read" else "the script ")
+    (project / "make.py").touch()
+    found = [f for f in launched(project, command, note) if f.code in ("missing_script", "not_read")]
+    assert [finding.code for finding in found] == ([code] if code else [])
+    for finding in found:
+        assert finding.severity == ("error" if code == "missing_script" else "warning")
+        assert finding.message.startswith("not read: " if code == "not_read" else "the script ")
 
 
 def test_required_variables(project: Path) -> None:

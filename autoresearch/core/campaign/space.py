@@ -100,7 +100,8 @@ def around(key: str, value: float | int) -> dict[str, object] | list[int]:
         return {"low": _rounded(value * 0.6), "high": _rounded(value * 1.4)}
     if name.endswith("dropout") or "clip" in name:
         return {"low": _rounded(value / 2), "high": _rounded(min(value * 2, 0.9) if value < 0.9 else value * 2)}
-    return {"low": _rounded(value / 3), "high": _rounded(value * 3), "log": True}
+    most = 1.0 if value <= 1 and name.endswith(("gamma", "lam", "lambda", "momentum", "tau")) else value * 3
+    return {"low": _rounded(value / 3), "high": _rounded(min(value * 3, most)), "log": True}
 
 
 def _rounded(value: float) -> float:

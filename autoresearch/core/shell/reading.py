@@ -421,7 +421,7 @@ class Reader:
         for text in programs.nested_texts(simple.words, simple.argv):
             self.read(text, child.copy(**inner))
         if not shell.python and (file := programs.python_file(argv) or self._installed(name)):
-            self._script([file], simple, child, kind="python", must=False)
+            self._script([file], simple, child, kind="python", must=file in argv and name.startswith("python"))
         _change(name, argv, shell)
         self.made.append(simple)
 
@@ -517,7 +517,7 @@ class Reader:
         else:
             script = replace(script, why="where it lies is known only when it runs")
         known = self.scripts.get((name, path))
-        if script.text is not None or kind in ("shell", "make"):
+        if script.text is not None or kind in ("shell", "make") or (must and not shell.where):
             self.scripts[name, path] = replace(known or script, must=must or (known is not None and known.must))
         if script.text is None or path in self.active or (kind == "python" and known):
             return

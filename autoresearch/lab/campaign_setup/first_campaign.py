@@ -73,8 +73,8 @@ def first_campaign(blueprint: Path, environ: Mapping[str, str], name: str) -> Fi
         return FirstCampaign(f"{head}# space: {line}  # remove the first #, and what must not vary\n", remark=remark)
     agent = next((one for one in _AGENTS if shutil.which(one, path=environ.get("PATH"))), "")
     remark = (
-        f"`{command}` takes no number that could be varied: a coding agent has to change the code"
-        + ("" if agent else "; none is installed (or write your own ideas: `queue:`)")
+        f"no number that `{command}` takes was found, in its text or by its --help: a coding agent has to change "
+        + ("the code" if agent else "the code; none is installed (or write your own ideas: `queue:`)")
     )
     return FirstCampaign(f"{head}proposer: agent\nagent: {agent or _AGENTS[0]}\n", remark=remark)
 

@@ -19,7 +19,7 @@ _NO_TRAINING = frozenset({
     *("setup", "conftest", "noxfile", "init", "plot", "plots", "eval", "evaluate", "test", "tests", "infer"),
     *("inference", "predict", "demo", "download", "convert", "export", "visualize", "sample", "generate", "preprocess"),
     *("prepare", "dataset", "datasets", "utils", "util", "hubconf", "submitit", "slurm", "evaluation"),
-    *("install", "build", "config", "configs", "args", "arguments", "options", "template"),
+    *("install", "build", "config", "configs", "args", "arguments", "options", "template", "play", "enjoy"),
 })  # fmt: skip
 """Words of a file's name that say what it does, or that it does something else."""
 _SETS_UP = frozenset({"os", "sys", "warnings", "logging", "logger", "torch", "np", "numpy", "random", "tf", "mp"})
@@ -27,7 +27,7 @@ _PYTHON, _GIVEN = later(r"(?m)^[^#\n]*\b(?:python3?|torchrun|accelerate|deepspee
 _DEFINES = later(r"(?m)^(?:def|class) ")
 _TYPED = later(r"(?:[A-Z_]\w*=\S+ +)*(?:python3?|torchrun|accelerate|deepspeed|mpiexec|mpirun|bash|sh|uv)\s")
 _PROMPT = later(r"^(?:[ \t]|[*$>%`-]|\(\w+\) ?\$)+")
-_MOVES = later(r"cd (?:\./)?([\w.-]+)/?")
+_MOVES = later(r"cd (?:\./)?([\w.-]+)/?(?: *&& *(.+))?")
 _NOT_TRAINED = later(r"--?(?:eval|evaluate|test|eval_only|test_only|inference|help)\b(?! +[Ff]alse)")
 MOST_NAMED = 4  # in a sentence
 _README_BYTES = 1 << 18
@@ -119,12 +119,14 @@ def _text(path: Path) -> str:
 def typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
     """The commands that train with a file of the project, in its README and as scripts, and where each of them is."""
     for readme in sorted(directory.glob("[Rr][Ee][Aa][Dd][Mm][Ee]*"))[:1]:
-        lines, below = _text(readme)[:_README_BYTES].split("\n"), ""
+        lines, below, typed_there = _text(readme)[:_README_BYTES].split("\n"), "", False
         for n, line in enumerate(lines):
             words, last = _PROMPT.sub("", line), n
+            below = "" if line.startswith("```") or typed_there else below
+            typed_there = False
             if moved := _MOVES.fullmatch(words):
                 below = moved[1] if (directory / moved[1]).is_dir() else ""
-            below = "" if line.startswith("```") else below
+                words, typed_there = moved[2] or "", bool(moved[2])  # `cd there && python train.py` moves nothing else
             if not _TYPED.match(words):
                 continue
             while words.endswith("\\") and last + 1 < len(lines):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from autoresearch.core.text.python_text import called_name
+from autoresearch.core.text.python_text import called_name, syntax_tree
 from autoresearch.lab.recipes.program_flags import command_functions
 
 
@@ -29,7 +29,28 @@ def not_done(tree: ast.AST, flags: Mapping[str, object]) -> set[ast.AST]:
                 body = branch if isinstance(branch, list) else [branch]
                 if is_left or _fails(body):
                     found.update(inner for one in body for inner in ast.walk(one))
+    found.update(_not_shown(tree, found))
     return found
+
+
+def used_names(text: str, flags: Mapping[str, object]) -> set[str]:
+    """The names of functions, and all others, that a text uses where these flags lead, or imports for others."""
+    tree = syntax_tree(text) or ast.Module([], [])
+    names = {node: called_name(node) for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute)}
+    imports = (alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names)
+    left = not_done(tree, flags)
+    return {name for node, name in names.items() if node not in left} | (set(imports) - set(names.values()))
+
+
+def _not_shown(tree: ast.AST, left: Collection[ast.AST]) -> Iterator[ast.AST]:
+    """`logging.info` where logging is set up in branches alone that are left: it shows warnings only."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    setup = [call for call in calls if called_name(call.func) == "basicConfig"]
+    if setup and all(call in left for call in setup):
+        for call in calls:
+            match call.func:
+                case ast.Attribute(value=ast.Name(id="logging"), attr="info" | "debug"):
+                    yield call
 
 
 def _value(test: ast.expr, known: Mapping[str, object], local_names: Collection[str]) -> bool | None:

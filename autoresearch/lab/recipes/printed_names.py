@@ -17,7 +17,7 @@ from autoresearch.core.metrics.objective import Objective, usual_direction
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.core.text.python_text import called_name, syntax_tree
 from autoresearch.core.text.regex import later
-from autoresearch.lab.recipes.dead_branches import not_done
+from autoresearch.lab.recipes.dead_branches import not_done, used_names
 from autoresearch.lab.recipes.written_files import written_names
 from autoresearch.runner.metric_lines import body, is_count, parse, step_rank
 from autoresearch.trainers.trl import Trl
@@ -118,10 +118,10 @@ def objectives_of(
     texts: of Python files, by path. calls: the functions that print. flags: as the command sets them.
     """
     names: dict[str, PrintedName] = {}
-    whole = "\n".join(texts.values())
+    used = set().union(*(used_names(text, flags) for text in texts.values()))
     for path, text in texts.items():
         shown = printed_names(text, path, calls, flags)
-        names |= {one.name: one for one in shown if not one.inside or _is_called(one.inside, whole)}
+        names |= {one.name: one for one in shown if not one.inside or one.inside in used}
     found = candidates(names.values())
     for path, text in texts.items():
         if not Trl().trains(text) or [one.name for one in found] not in ([], ["eval_loss"]):
@@ -159,14 +159,15 @@ def printed_names(
             pairs = None if _ASIDE.match(line) else parse(body(line))
             for name, value in pairs.metrics.items() if pairs else ():
                 if step_rank(name) is None and not is_count(value):
-                    before = names.pop(name, None)
-                    file = _TRACKERS.get(_tracker(call)) if before is None or before.file else None
+                    before, file = names.pop(name, None), _TRACKERS.get(_tracker(call))
                     found = _at(name, where, _line_of(name, call, text), text)
                     found = replace(found, file=file, sure=value == _SURE, final=call in final)
-                    names[name] = replace(found, inside=functions.get(call, ""))
+                    shown = before if before and file and not before.file else None  # on the console, too
+                    names[name] = shown or replace(found, inside=functions.get(call, ""))
     for one in written_names(tree, flags):
         if one.call not in off and step_rank(one.name) is None:
-            names.setdefault(one.name, replace(_at(one.name, where, one.call.lineno, text), file=one.file))
+            found = replace(_at(one.name, where, one.call.lineno, text), file=one.file)
+            names.setdefault(one.name, replace(found, inside=functions.get(one.call, "")))
     return list(names.values())
 
 
@@ -206,11 +207,6 @@ def _before_training(tree: ast.AST) -> Iterator[ast.AST]:
             if isinstance(one, ast.For | ast.While) and any(map(_TRAINS.search, names)):
                 yield from (before.value for before in body[:n] if isinstance(before, ast.Expr))
                 break
-
-
-def _is_called(function: str, text: str) -> bool:
-    """Whether a text has a function's name elsewhere than where it is defined."""
-    return bool(re.search(rf"(?<!def )\b{re.escape(function)}\b", text))
 
 
 def _after_loops(tree: ast.AST) -> Iterator[ast.AST]:

@@ -24,7 +24,8 @@ from autoresearch.trainers.command_settings import value_of
 HELP_S = 60.0  # imports of torch and transformers take half of it on a cold disk
 _BYTES = 1 << 20
 _PARSERS = later(
-    r"(?m)^[ \t]*(?:from|import)[ \t]+(argparse|click|typer|tyro|hydra|simple_parsing|jsonargparse|absl|fire)\b"
+    r"(?m)^[ \t]*(?:from|import)[ \t]+(?:[\w, \t]*,[ \t]*)?"
+    r"(argparse|click|typer|tyro|hydra|simple_parsing|jsonargparse|absl|fire)\b"
     r"|\b(HfArgumentParser|TrlParser)\b"
 )
 _OF_CALLS = frozenset({"add_argument", "option", "Option"})
@@ -82,6 +83,18 @@ def other_names(source: str, words: Sequence[str]) -> set[str]:
         used = next((name for name in names if name in typed), names[0] if names else "")
         others.update(name for name in names if name != used)
     return others
+
+
+def short_names(source: str) -> dict[str, list[str]]:
+    """The short name of each flag, without its dash, and its long ones as Python has them: `v` -> `verbose`."""
+    tree = syntax_tree(source) if parser_of(source) else None
+    found: dict[str, list[str]] = {}
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Call) and called_name(node.func) in _OF_CALLS:
+            texts = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+            long = [text[2:].replace("-", "_") for text in texts if text[:2] == "--"]
+            found.update({text[1:]: long for text in texts if text[:1] == "-" != text[1:2]})
+    return found
 
 
 def missing_in(source: str, words: Sequence[str]) -> list[str]:

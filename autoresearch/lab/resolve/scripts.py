@@ -20,7 +20,7 @@ from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import read_shell
 from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.lab.recipes.printed_names import PLAIN_PRINTS, PrintedName, objectives_of
-from autoresearch.lab.recipes.program_flags import ask_help, flags_in, missing_in, other_names, parser_of
+from autoresearch.lab.recipes.program_flags import ask_help, flags_in, missing_in, other_names, parser_of, short_names
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.values import dataclass, replace
 
@@ -210,11 +210,11 @@ class LaunchTexts:
     def objectives(self) -> list[PrintedName]:
         """The numbers that its programs print or write and of which any may be the objective, as their texts show them.
 
-        Where these print none, the modules beside them that they import.
+        Where these print none, the modules beside them that they import, if all of these were read.
         """
         flags = self._known_flags()
         own = objectives_of({program.where: program.text or "" for program in self.reading.programs}, flags=flags)
-        if any(one.file is None for one in own):
+        if any(one.file is None for one in own) or len(self.sources) == MOST_SOURCES:  # others may print what counts
             return own
         return objectives_of(self.sources, PLAIN_PRINTS, flags) or own  # a library's `print_table` is of anything
 
@@ -223,14 +223,16 @@ class LaunchTexts:
 
         Without those that the command sets to a number, or to what only the run knows.
         """
-        found: dict[str, object] = {}
+        found, short = dict[str, object](), dict[str, list[str]]()
         for text in self.sources.values():
+            short |= short_names(text)
             found = {**{key.replace("-", "_"): value for key, value in flags_in(text).items()}, **found}
         words: dict[str, set[str]] = {}
         for one in self.reading.commands:
             for word, following in pairwise([*one.argv, ""]):
                 name, *value = re.split(r"[=:]", word, maxsplit=1)
-                words.setdefault(name.lstrip("-+").replace("-", "_"), set()).add(value[0] if value else following)
+                for key in (name.lstrip("-+").replace("-", "_"), *short.get(name[1:], ())):
+                    words.setdefault(key, set()).add(value[0] if value else following)
         typed = {name: next(iter(values)) for name, values in words.items() if len(values) == 1}
         known = {name: word for name, word in typed.items() if isinstance(found.get(name), str) and "$" not in word}
         return {**{key: value for key, value in found.items() if key not in words}, **known}

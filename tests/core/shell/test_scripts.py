@@ -41,7 +41,7 @@ def test_names_lines_and_what_starts_nothing() -> None:
     assert [(one.name, one.line) for one in found] == [
         *(("run.sh", 5), ("env.sh", 5), ("./go.sh", 5), ("sub/x.bash", 6), ("./d.sh", 6)),
     ]
-    assert named_scripts("echo 'bash x.sh'; python train.py --script run.sh # bash y.sh\ncat <<E\nbash z.sh\nE") == ()
+    assert named_scripts("echo 'bash x.sh'; python -m train --script run.sh # bash y.sh\ncat <<E\nbash z.sh\nE") == ()
 
 
 def test_a_subshell_and_a_text_leave_the_directory_as_it_was() -> None:

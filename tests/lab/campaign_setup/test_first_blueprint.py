@@ -19,6 +19,7 @@ from autoresearch.lab.campaign_setup.training_programs import (
 )
 from autoresearch.lab.recipes.printed_names import PrintedName, candidates, printed_names
 from autoresearch.lab.render import render_blueprint
+from autoresearch.lab.resolve.scripts import MOST_SOURCES
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.readers.console import find_metrics
 
@@ -46,6 +47,7 @@ MODULE = "import os\nos.environ['A'] = '1'\n\n\ndef train(rank):\n    print('los
         ({"ppo.py": MAIN, "sac.py": MAIN}, "", ["python ppo.py", "python sac.py"]),
         ({"run.sh": "docker run -t image ${@:2}", "src/main.py": MAIN}, "python src/main.py", None),  # pymarl
         ({"gae/train.py": MAIN, "README.md": "```\npython train.py\n```"}, "cd gae && python train.py", None),
+        ({"gae/train.py": MAIN, "README.md": "cd gae && python train.py"}, "cd gae && python train.py", None),
         ({"config.py": MODULE, "train/train.py": MAIN}, "python train/train.py", None),  # light_mappo
         ({"text/train_lm.py": MAIN, "vision/tools/run.py": MAIN}, "", ["python text/train_lm.py"]),  # deq
         ({"scripts/a_train.py": MAIN, "scripts/b_train.py": MAIN}, "",
@@ -85,11 +87,17 @@ def test_no_program_is_too_odd_to_be_read(text: str, names: list[str]) -> None:
 def test_what_the_readme_types(tmp_path: Path) -> None:
     (tmp_path / "train.py").touch()
     lines = ["(env) $ CUDA_VISIBLE_DEVICES=0 python train.py \\", "  --env hopper  # hours", "python train.py --eval"]
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "play.py").touch()
+    (tmp_path / "a" / "train.py").touch()
+    lines += ["python a/play.py", "cd a && python train.py --x 2", "python a/train.py --x 3"]
     lines += ["python other.py", "python -m torch.distributed.launch --use_env train.py --x 1", "python is slow"]
     (tmp_path / "README.md").write_text("\n".join(lines))
     assert [*typed_commands(tmp_path)] == [
         ("CUDA_VISIBLE_DEVICES=0 python train.py --env hopper", "README.md:1"),
-        ("python -m torch.distributed.launch --use_env train.py --x 1", "README.md:5"),
+        ("cd a && python train.py --x 2", "README.md:5"),
+        ("python a/train.py --x 3", "README.md:6"),
+        ("python -m torch.distributed.launch --use_env train.py --x 1", "README.md:8"),
     ]
 
 
@@ -100,6 +108,12 @@ def test_modules_that_a_program_imports_are_read(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("from tables import table\n\n\ndef train(rank):\n    table(0.5)\n")
     (tmp_path / "tables.py").write_text("def table(f1):\n    print_res_table('f1', f1)\n")
     assert printed_metric("python main.py", tmp_path) == ""  # whatever its print_table may show
+    (tmp_path / "tables.py").write_text("def table(f1):\n    print('f1', f1)\n")
+    assert printed_metric("python main.py", tmp_path) == "f1"
+    for n in range(MOST_SOURCES):
+        (tmp_path / f"m{n}.py").touch()
+    (tmp_path / "main.py").write_text("\n".join(["import train", *(f"import m{n}" for n in range(MOST_SOURCES)), MAIN]))
+    assert printed_metric("python main.py", tmp_path) == ""  # not all is read: SLM-Lab
 
 
 @pytest.mark.parametrize(
@@ -109,6 +123,8 @@ def test_modules_that_a_program_imports_are_read(tmp_path: Path) -> None:
         ("python train.py --mode train", "Average_Loss"),
         ("python train.py --mode=eval", "Accuracy"),
         ("python train.py --mode $MODE", "Accuracy"),  # nobody knows; the program itself prints no other
+        ("python flags.py", "loss"),
+        ("python flags.py -v", "acc"),
     ],
 )
 def test_a_branch_that_the_command_does_not_take_prints_nothing(tmp_path: Path, command: str, metric: str) -> None:
@@ -118,6 +134,8 @@ def test_a_branch_that_the_command_does_not_take_prints_nothing(tmp_path: Path, 
     (tmp_path / "lib" / "agent").mkdir(parents=True)
     (tmp_path / "lib" / "agent" / "__init__.py").write_text("from . import (\n    base,\n)\nfrom .base import fit\n")
     (tmp_path / "lib" / "agent" / "base.py").write_text("from lib.shown import show\ndef fit():\n    show()\n")
+    text = "import os, argparse\np.add_argument('--verbose', '-v', action='store_true')\nprint('loss', l)\n"
+    (tmp_path / "flags.py").write_text(f"{text}if args.verbose:\n    print('acc', a)\n")
     (tmp_path / "lib" / "shown.py").write_text("def show():\n    print('Average Loss %.3f' % x)\n")
     assert printed_metric(command, tmp_path) == metric
 
@@ -206,7 +224,7 @@ def test_trl_in_a_script_of_ones_own(tmp_path: Path) -> None:
     metric, campaign = made(root)
     notes = parse_blueprint((root / "experiment.md").read_bytes(), "b.md").notes
     assert (metric, notes.direction) == ("reward", "maximize")
-    assert campaign.remark and not campaign.varies, "TRL is not installed here: its --help fails"
+    assert "in its text or by its --help" in campaign.remark and not campaign.varies, "TRL is not installed here"
 
 
 def test_a_script_with_nothing_to_vary_is_for_an_agent(tmp_path: Path) -> None:

@@ -53,6 +53,9 @@ def test_what_is_written_and_where(text: str, found: str) -> None:
     assert ", ".join(shown) == found
 
 
+LOGS_WITH_V = "if args.v:\n    logging.basicConfig(level=logging.INFO)\n"
+
+
 @pytest.mark.parametrize(
     ("text", "flags", "names"),
     [
@@ -67,6 +70,10 @@ def test_what_is_written_and_where(text: str, found: str) -> None:
         ("print(f'Loading best model from {p} (score: {s:.3f})')", {}, []),  # SimCSE
         ("def show(r):\n    print(f'Reward: {r:.2f}')", {}, []),  # pymarl: nobody calls it
         ("def show(r):\n    print(f'Reward: {r:.2f}')\nshow(1)", {}, ["Reward"]),
+        ("def show(r):\n    print(f'Reward: {r:.2f}')\nif args.test:\n    show(1)", {"test": False}, []),  # ddpm
+        (f"{LOGS_WITH_V}logging.info('return: %.2f', r)", {"v": False}, []),  # MinAtar
+        (f"{LOGS_WITH_V}logging.info('return: %.2f', r)", {"v": True}, ["return"]),
+        (f"{LOGS_WITH_V}logging.warning('return: %.2f', r)", {"v": False}, ["return"]),
     ],
 )  # fmt: skip
 def test_what_is_not_printed_by_default(text: str, flags: dict[str, object], names: list[str]) -> None:
