@@ -12,7 +12,6 @@ import contextlib
 import functools
 import os
 import re
-import secrets
 import shutil
 import signal
 import subprocess
@@ -239,6 +238,8 @@ class TmuxLauncher:
         session (a server without one exits) that ends as soon as the real one exists. The server's environment is
         inherited by every later pane, so the markers of the run, the pane or the agent that starts it are removed.
         """
+        import secrets  # takes milliseconds to import
+
         keeper = f"keeper-{secrets.token_hex(3)}"
         unwanted = {MARKER, "TMUX", "TMUX_PANE", *host_sandbox_check.AGENT_MARKERS}
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # the caller's next call reports why
