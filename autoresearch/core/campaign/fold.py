@@ -31,6 +31,7 @@ class Fold:
     def __init__(self, campaign_spec: CampaignSpec) -> None:
         self.state = CampaignState(campaign_spec)
         self._ideas: dict[int, Idea] = {}
+        self._by_slug: dict[str, Idea] = {}  # the first of each
         self._owners: dict[str, tuple[Idea, IdeaRun]] = {}  # by run ID
         self._loose: list[LedgerRow] = []  # rows of ideas that the journal does not contain (yet)
         self._early: list[Mapping[str, Any]] = []  # verdicts on such ideas
@@ -100,12 +101,14 @@ class Fold:
                 state.draft = from_record(Idea, line)
             case "idea":
                 state.draft, idea = None, from_record(Idea, line)
-                parent = next((other for other in state.ideas if other.slug == idea.parent), None)
+                parent = self._by_slug.get(idea.parent)
                 idea.parent_index = parent.index if parent else 0
-                below = [other for other in state.ideas if other is parent or other.slug in idea.hypothesis.merges]
-                idea.edited = idea.hypothesis.kind not in ("", "config") or any(other.edited for other in below)
+                below = [parent, *map(self._by_slug.get, idea.hypothesis.merges)]
+                edited = any(other.edited for other in below if other)
+                idea.edited = idea.hypothesis.kind not in ("", "config") or edited
                 if idea.index not in self._ideas:
                     self._ideas[idea.index] = idea
+                    self._by_slug.setdefault(idea.slug, idea)
                     state.ideas.append(idea)
             case "skipped":
                 state.draft = None
