@@ -1,7 +1,7 @@
-"""`metrics`: 100,000 steps of five metrics from each sink into a pandas frame, against the reference reader.
+"""`metrics FILE --source KIND`, as it is typed: 100,000 steps of five metrics, against a program with another reader.
 
-Both sides are processes of their own that time the reading alone, in seconds of CPU, imports left out. The
-references are pandas for JSON lines, `ast.literal_eval` and pandas for AgentJet's dicts, TensorBoard's own
+Both print a table, and are measured in seconds of CPU of whole processes. The references are pandas for JSON lines,
+`ast.literal_eval` and pandas for AgentJet's dicts, TensorBoard's own
 EventAccumulator, and the protobuf classes of wandb and swanlab with a plain loop over their blocks. Those three are
 no dependencies of ours: they are looked for in the interpreter that BENCH_REFERENCE_PYTHON names, else in this one;
 where one is missing the row says so, and shows our side alone. Console: the verl line by one plain expression.
@@ -20,23 +20,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.bench.result import Result
+from tests.bench.yard import COMMAND, spent_ms
 
 STEPS = 100_000
 KEYS = ("actor/kl_loss", "actor/pg_loss", "actor/entropy", "critic/rewards/mean", "timing_s/step")
-ROOT = Path(__file__).parents[2]
-OURS = """
-import sys, time
-from pathlib import Path
-from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.lab.results.frames import of_readings
-from autoresearch.readers.read import read_source
-from autoresearch.trainers import registry
-import pandas
-verl = registry.by_name("verl")
-began = time.process_time()
-table = of_readings(read_source(Source(SourceFormat(sys.argv[1]), sys.argv[2]), Path(), 0, verl).readings)
-print(time.process_time() - began, len(table), table.iloc[:, 2:].sum().sum())
-"""
 BLOCKS = """
 def records(path):
     at, parts = 7, b""
@@ -85,19 +72,17 @@ NAMES = {
     "swanlab": "swanlab's protobuf classes, pandas.DataFrame",
 }
 GOALS = {"jsonl": 2.0, "dict_lines": 0.5, "console": 3.0, "tensorboard": 1.0, "wandb": 5.0, "swanlab": 5.0}
-REACHED = {"jsonl": 4.87, "dict_lines": 0.705, "console": 3.02, "tensorboard": 0.314, "wandb": 2.76, "swanlab": 2.88}
+REACHED = {"jsonl": 1.7, "dict_lines": 0.47, "console": 2.9}
 
 
-def run(repeats: int = 5) -> list[Result]:
+def run(repeats: int = 5) -> Iterator[Result]:
     """Seconds of CPU."""
-    results = []
     with tempfile.TemporaryDirectory() as scratch:
         for kind, write in WRITERS.items():
             path = Path(scratch) / f"{kind}.{NAMES_OF_FILES.get(kind, kind)}"
             write(path)
-            results.append(_compare(kind, path, repeats))
+            yield _compare(kind, path, repeats)
             path.unlink()
-    return results
 
 
 def _compare(kind: str, path: Path, repeats: int) -> Result:
@@ -105,35 +90,18 @@ def _compare(kind: str, path: Path, repeats: int) -> Result:
     ours: list[float] = []
     other = os.environ.get("BENCH_REFERENCE_PYTHON", sys.executable)
     place = str(path.parent if kind == "tensorboard" else path)
-    program = f"{THEIRS[kind]}{TENSORBOARD if kind == 'tensorboard' else ''}\nimport sys, time\npath = sys.argv[1]\n"
-    program += f"began = time.process_time()\ntable = {READ[kind]}\nprint(time.process_time() - began, len(table), 0)\n"
-    missing = ""
-    for turn in range(repeats):
-        for side in (0, 1) if turn % 2 else (1, 0):
-            if side:
-                took, rows, _ = _timed([sys.executable, "-c", OURS, kind, place]) or (0.0, 0, 0.0)
-                assert rows == STEPS, (kind, rows)
-                ours.append(took)
-            elif not missing:
-                if answer := _timed([other, "-c", program, place]):
-                    theirs.append(answer[0])
-                else:
-                    missing = "the reference is not installed: BENCH_REFERENCE_PYTHON names no Python that has it"
+    program = f"{THEIRS[kind]}{TENSORBOARD if kind == 'tensorboard' else ''}\nimport sys\npath = sys.argv[1]\n"
+    program += f"table = {READ[kind]}\nprint(table[-5:])\n"
+    there = subprocess.run([other, "-c", THEIRS[kind]], capture_output=True).returncode == 0
+    missing = "" if there else "the reference is not installed: BENCH_REFERENCE_PYTHON names no Python that has it"
+    for _ in range(repeats):
+        ours.append(spent_ms([str(COMMAND), "metrics", place, "--source", kind]) / 1000)
+        if there:
+            theirs.append(spent_ms([other, "-c", program, place]) / 1000)
     what = f"`metrics` of {STEPS} steps of {len(KEYS)} metrics from {kind}"
     if missing:
         return Result(what, NAMES[kind], ours, [], 60.0, "s", note=missing)
-    return Result(what, NAMES[kind], ours, theirs, GOALS[kind], "s", reached=REACHED[kind])
-
-
-def _timed(argv: list[str]) -> tuple[float, int, float] | None:
-    """Seconds, rows and a sum that a program prints; None where it has no such module."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        assert "ModuleNotFoundError" in done.stderr or "ImportError" in done.stderr, done.stderr
-        return None
-    took, rows, total = done.stdout.split()[-3:]
-    return float(took), int(rows), float(total)
+    return Result(what, NAMES[kind], ours, theirs, GOALS[kind], "s", reached=REACHED.get(kind))
 
 
 def _rows() -> Iterator[tuple[int, dict[str, float]]]:

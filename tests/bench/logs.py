@@ -60,6 +60,14 @@ def write_steps(path: Path, size: int, piece: bytes) -> None:
             file.write(text)
 
 
+def write_distinct(path: Path, steps: int, *, alone: bool) -> None:
+    """A verl log of which no two lines of steps are the same. `alone`: with nothing between them."""
+    dice = random.Random(7)
+    with path.open("w") as file:
+        for step in range(1, steps + 1):
+            file.write(f"{_RAY}step:{step} - {_pairs(dice, step)}\n" if alone else _verl(dice, step))
+
+
 def _verl(dice: random.Random, step: int) -> str:
     lines = [f"{_RAY}{_bar('Training Progress', step, 300)}\n"]
     for number in range(1, 21):

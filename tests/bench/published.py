@@ -34,7 +34,22 @@ given = parser.parse_args()
 print(json.dumps({"name": given.name}) if given.json else given.name)
 """
 
-# A verl log as a table, in twelve lines for the Python that `make bench-tools` makes; ripgrep counts its steps.
+# A verl log as a table, as a user would write it for the Python that has pandas.
+PANDAS_READER = r"""
+import re, sys
+import pandas
+head = re.compile(r"step:(\d+) - (.*)")
+pair = re.compile(r"([^\s:]+):(?:np\.float64\()?([-+.\deE]+|nan|inf)\)?")
+steps = {}
+with open(sys.argv[1], errors="replace") as log:
+    for line in log:
+        if found := head.search(line):
+            steps.setdefault(int(found[1]), {}).update((k, float(v)) for k, v in pair.findall(found[2]))
+table = pandas.DataFrame.from_dict(steps, orient="index")
+print(table.iloc[:, :5].tail())
+"""
+
+# The same, in twelve lines for the Python that `make bench-tools` makes; ripgrep counts its steps.
 POLARS_READER = r"""
 import sys
 import polars as pl

@@ -137,13 +137,18 @@ def cpu_ms(pid: int, *, children: bool = False) -> float:
 
 def spent_ms(argv: Sequence[str]) -> float:
     """CPU time of a whole process and of all that it waited for; it must succeed."""
+    return spent(argv)[0]
+
+
+def spent(argv: Sequence[str]) -> tuple[float, float]:
+    """The same, and its peak of memory in MB."""
     with tempfile.TemporaryFile() as told:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=told, stderr=subprocess.STDOUT)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         told.seek(0)
         assert process.returncode == 0, (argv, told.read().decode(errors="replace"))
-    return 1000 * (used.ru_utime + used.ru_stime)
+    return 1000 * (used.ru_utime + used.ru_stime), used.ru_maxrss / 1024
 
 
 def memory_mb(pid: int, key: str = "Pss") -> float:

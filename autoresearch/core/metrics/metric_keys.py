@@ -80,13 +80,10 @@ def is_training(key: str) -> bool:
 
 def step_of(metrics: Mapping[str, float]) -> int | None:
     """The step that these metrics name; None if they name none that is finite and at least 0."""
-    key = _step_key(metrics)
-    return int(metrics[key]) if key else None
-
-
-def _step_key(metrics: Mapping[str, float]) -> str:
-    known = (key for key in STEP_KEYS if key in metrics)
-    return next((key for key in known if math.isfinite(value := metrics[key]) and value >= 0), "")
+    for key in STEP_KEYS:
+        if key in metrics and math.isfinite(value := metrics[key]) and value >= 0:
+            return int(value)
+    return None
 
 
 def readings(step: int, metrics: Mapping[str, float]) -> tuple[Reading, ...]:

@@ -24,7 +24,7 @@ _YES, _NO = frozenset({"true", "yes", "on", "y", "1"}), frozenset({"false", "no"
 _SCALAR = later(rf"(?:(?:np|numpy|torch)\.\w{{1,12}}\(|tensor\()?({NUMBER})(?:, [^()]{{0,60}})?\)?")
 _GROUPED = later(GROUPED)
 _WRAPPED = later(r"(?<=: )np\.float(?:32|64)\(([-+.\de]{1,32})\)(?=[,}])")
-_NO_JSON = later(r"[\"\\]|true|false|null")  # double quotes, escapes, and JSON literals that Python does not have
+_NO_JSON = ('"', "\\", "true", "false", "null")  # double quotes, escapes, and JSON literals that Python does not have
 _MAX_CHARS = 1 << 20  # a longer line is not a line of metrics
 
 
@@ -58,9 +58,10 @@ def python_dict(text: str) -> dict[str, object] | None:
     text = text.strip()
     if not (text.startswith("{") and text.endswith("}")) or len(text) > _MAX_CHARS:
         return None
-    if not _NO_JSON.search(text):
+    if not any(mark in text for mark in _NO_JSON):
         try:  # most are JSON except for the quotes, and json is fifty times as fast
-            value = json.loads(_WRAPPED.sub(r"\1", text).replace("'", '"'))
+            plain = _WRAPPED.sub(r"\1", text) if "np.float" in text else text
+            value = json.loads(plain.replace("'", '"'))
         except (ValueError, RecursionError):
             pass
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 import pytest
 
@@ -101,7 +100,7 @@ def test_numbers() -> None:
 )
 def test_the_quick_way_reads_what_the_slow_one_does(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = repr(python_values.python_dict(text))
-    monkeypatch.setattr(python_values, "_NO_JSON", re.compile("{"))
+    monkeypatch.setattr(python_values, "_NO_JSON", ("{",))
     assert quick == repr(python_values.python_dict(text))
 
 
