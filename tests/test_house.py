@@ -50,6 +50,7 @@ ALONE: dict[str, frozenset[str]] = {"runner": frozenset(), "tinygrpo": frozenset
 # One file owns each outside library: that file, or any single one below that folder.
 OWNERS = {
     "dataclasses": "autoresearch/values.py",  # has its own, which cost a command less
+    "libtmux": "autoresearch/launchers/tmux.py",
     "git": "autoresearch/git_repo/",
     "jinja2": "autoresearch/lab/render.py",
     "yaml": "autoresearch/lab/yaml_files.py",
@@ -67,7 +68,7 @@ PACKAGED_DATA = frozenset({("autoresearch/core/diagnosis/families.py", "yaml")})
 # A parser: it computes, and touches nothing.
 PARSERS = ("autoresearch/core/shell", frozenset({"tree_sitter", "tree_sitter_bash"}))
 # They cost 50 to 400 ms to import.
-HEAVY = frozenset({"git", "pandas", "optuna", "jinja2", "numpy", "matplotlib", "plotly", "apprise"})
+HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib", "plotly", "apprise"})
 
 _FILES = {"fcntl", "glob", "io", "logging", "mmap", "os", "shutil", "sys", "tempfile"}
 _PROCESSES = {"asyncio", "multiprocessing", "signal", "subprocess", "threading"}
@@ -637,10 +638,10 @@ BAD: dict[Rule, list[tuple[dict[str, str], str]]] = {
         ({HERE: "import numpy"}, "an outside library"),
     ],
     one_owner_each: [
-        ({LAB: lazily("import jinja2")}, "jinja2 belongs to"),
+        ({LAB: lazily("import libtmux")}, "libtmux belongs to"),
         ({LAB: lazily("from git import Repo")}, "git belongs to"),
         ({LAB: lazily("import yaml")}, "yaml belongs to"),
-        ({"autoresearch/lab/render.py": "import jinja2"}, "heavy"),
+        ({TMUX: "import libtmux"}, "heavy"),
         (
             {f"autoresearch/git_repo/{name}.py": lazily("import git") for name in "ab"},
             "git has several owners: autoresearch/git_repo/a.py, autoresearch/git_repo/b.py",
@@ -725,7 +726,7 @@ FINE: dict[Rule, list[dict[str, str]]] = {
         {HERE: "from autoresearch.core.metrics.signal import Reading"},
         {"autoresearch/records/a.py": "import os, time\nopen('x')"},
     ],
-    one_owner_each: [{"autoresearch/lab/render.py": lazily("import jinja2"), TINY: "import yaml, numpy"}],
+    one_owner_each: [{TMUX: lazily("import libtmux"), TINY: "import yaml, numpy"}],
     few_broad_excepts: [
         {HERE: "try: x\nexcept BaseException:\n    tidy()\n    raise\n" * 3 + caught("OSError") * 3},
         {HERE: caught("Exception", "Exception")},

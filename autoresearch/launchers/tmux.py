@@ -15,8 +15,9 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -259,27 +260,43 @@ class TmuxLauncher:
 
     def _ask(self, *arguments: str) -> _TmuxReply:
         """One tmux call that never starts a server; an error or a timeout is returned as an answer too."""
-        answer = _call(self.socket, arguments)
-        return _call(self.socket, arguments) if _EXITING.search(answer.error) else answer
+        answer = _within(ANSWER_S, lambda: _call(self.socket, arguments))
+        if _EXITING.search(answer.error):
+            answer = _within(ANSWER_S, lambda: _call(self.socket, arguments))
+        return answer
+
+
+def _within(seconds: float, reply: Callable[[], _TmuxReply]) -> _TmuxReply:
+    """The answer of a call, or a timeout: libtmux itself waits for ever."""
+    said: list[_TmuxReply] = []
+    thread = threading.Thread(target=lambda: said.append(reply()), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        _end_child_of(thread)
+    return said[0] if said else _TmuxReply(124, error=f"no answer within {seconds:.0f} s")
 
 
 def _call(socket: str, arguments: Sequence[str]) -> _TmuxReply:
-    line = ["tmux", *socket_flags(socket), "-N", *arguments]
+    import libtmux  # 118 ms: not for every command of ours
+    from libtmux.exc import LibTmuxException
+
+    path, name = (socket, None) if "/" in socket else (None, socket or "default")
     try:
-        done = subprocess.run(
-            line,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="backslashreplace",
-            timeout=ANSWER_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return _TmuxReply(124, error=f"no answer within {ANSWER_S:.0f} s")
-    except (OSError, ValueError) as error:
+        done = libtmux.Server(socket_name=name, socket_path=path).cmd("-N", *arguments)
+    except (LibTmuxException, OSError, ValueError) as error:
         return _TmuxReply(127, error=str(error) or type(error).__name__)
-    return _TmuxReply(done.returncode, tuple(done.stdout.splitlines()), " ".join(done.stderr.splitlines()))
+    return _TmuxReply(done.returncode or 0, tuple(done.stdout), " ".join(done.stderr))
+
+
+def _end_child_of(thread: threading.Thread) -> None:
+    """End the tmux client that this thread waits for, so that no stuck client stays behind.
+
+    The thread itself goes on until the server closes the pipe that the client handed to it.
+    """
+    with contextlib.suppress(OSError):
+        for pid in Path(f"/proc/self/task/{thread.native_id}/children").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
 
 
 def _mend_socket(server_pid: int) -> bool:
