@@ -85,7 +85,7 @@ def _typed(world: World, idle: RunDir) -> list[Typed]:
         Typed("run FILE --dry-run", lambda: ["run", str(short), "--dry-run"], 2.5, (6.9, 299, 401, 4, 5694)),
         Typed("campaign FILE --dry-run", lambda: campaign, 4, (10.5, 415, 592, 7, 8092)),
         Typed(
-            "run FILE --detach", lambda: ["run", str(short), "--detach", "--json"], 2.5, (12.1, 354, 1164, 34, 18726)
+            "run FILE --detach", lambda: ["run", str(short), "--detach", "--json"], 2.5, (10, 375, 956, 32, 14971)
         ),
         Typed("collect RUN", over, None, (9.8, 355, 430, 0, 5240)),
     ]
