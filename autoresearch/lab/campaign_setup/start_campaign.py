@@ -11,14 +11,13 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.campaign.spec import CONTINUED, CampaignPhase
 from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.snapshot import exclude, pattern_for
 from autoresearch.lab.campaign_setup import campaign_registry
-from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign, resolve_campaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.campaign_status import fault_of
 from autoresearch.lab.parts import Parts
@@ -33,6 +32,9 @@ from autoresearch.records.rundir import locked, read_json, write_json
 from autoresearch.runner.basics import failpoint
 from autoresearch.values import asdict, replace
 
+if TYPE_CHECKING:
+    from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
+
 
 def start(source: Path, pairs: Sequence[str], parts: Parts) -> CampaignDir:
     """Start the campaign of a file or a blueprint without asking. pairs: KEY=VALUE, laid over the file.
@@ -41,6 +43,7 @@ def start(source: Path, pairs: Sequence[str], parts: Parts) -> CampaignDir:
     """
     from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
     from autoresearch.lab.campaign_setup.preflight import is_running, preflight
+    from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 
     campaign_file = read_campaign_file(str(source), {}, start=source.parent, now=parts.clock(), pairs=pairs)
     proposed = preflight(resolve_campaign(campaign_file, parts))
