@@ -7,7 +7,6 @@ of some megabytes is made once, with seeded numbers, and repeated: scanning cost
 
 from __future__ import annotations
 
-import itertools
 import random
 import re
 from pathlib import Path
@@ -47,17 +46,6 @@ def write(path: Path, size: int, piece: bytes) -> None:
     with path.open("wb") as file:
         for _ in range(max(1, round(size / len(piece)))):
             file.write(piece)
-
-
-def write_steps(path: Path, size: int, piece: bytes) -> None:
-    """The same, but verl's steps go on from piece to piece: as many rows as a log of this size has."""
-    done = 0
-    with path.open("wb") as file:
-        while file.tell() < size:
-            count = itertools.count(done + 1)
-            text = STEP.sub(lambda _, count=count: b"step:%d - " % next(count), piece)  # type: ignore[misc]
-            done = next(count) - 1
-            file.write(text)
 
 
 def write_distinct(path: Path, steps: int, *, alone: bool) -> None:
