@@ -38,8 +38,9 @@ def used_names(text: str, flags: Mapping[str, object]) -> set[str]:
     tree = syntax_tree(text) or ast.Module([], [])
     names = {node: called_name(node) for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute)}
     imports = (alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names)
-    left = not_done(tree, flags)
-    return {name for node, name in names.items() if node not in left} | (set(imports) - set(names.values()))
+    left, plain = not_done(tree, flags), {node.id for node in names if isinstance(node, ast.Name)}
+    used = (node for node in names if isinstance(node, ast.Name) or node.attr not in plain)  # not `model.eval()`
+    return {names[node] for node in used if node not in left} | (set(imports) - set(names.values()))
 
 
 def _not_shown(tree: ast.AST, left: Collection[ast.AST]) -> Iterator[ast.AST]:

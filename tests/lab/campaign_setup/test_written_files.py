@@ -70,7 +70,7 @@ LOGS_WITH_V = "if args.v:\n    logging.basicConfig(level=logging.INFO)\n"
         ("print(f'Loading best model from {p} (score: {s:.3f})')", {}, []),  # SimCSE
         ("def show(r):\n    print(f'Reward: {r:.2f}')", {}, []),  # pymarl: nobody calls it
         ("def show(r):\n    print(f'Reward: {r:.2f}')\nshow(1)", {}, ["Reward"]),
-        ("def show(r):\n    print(f'Reward: {r:.2f}')\nif args.test:\n    show(1)", {"test": False}, []),  # ddpm
+        ("def show(r):\n    print(f'reward {r}')\nm.show()\nif args.test:\n    show(1)", {"test": False}, []),  # ddpm
         (f"{LOGS_WITH_V}logging.info('return: %.2f', r)", {"v": False}, []),  # MinAtar
         (f"{LOGS_WITH_V}logging.info('return: %.2f', r)", {"v": True}, ["return"]),
         (f"{LOGS_WITH_V}logging.warning('return: %.2f', r)", {"v": False}, ["return"]),
