@@ -43,6 +43,7 @@ OLDEST = (3, 2)
 ANSWER_S = 10.0  # a tmux server that takes longer is unreachable; usual answers take 2 ms
 KEEPER_S = 20  # the session that holds a new server open ends by itself after so many seconds
 
+_SILENT = f"no answer within {ANSWER_S:.0f} s"
 _NO_SERVER = re.compile(
     r"no server running on|error connecting to .*\((No such file or directory|Connection refused)\)"
 )
@@ -84,7 +85,7 @@ class TmuxLauncher:
     def preflight(self) -> list[Finding]:
         """Problems that would prevent a session from living here; empty without any."""
         found = host_sandbox_check.findings(host_sandbox_check.look(os.environ))
-        answer = self._ask("list-sessions", "-F", "#{session_id}")
+        answer = self._launching("list-sessions", "-F", "#{session_id}")
         if answer.ok or answer.absent:  # an older tmux does not know `-N`, which `_ask` says
             return found
         try:
@@ -105,12 +106,12 @@ class TmuxLauncher:
         """
         _check(session, argv, cwd, environment)
         command = new_session(session, argv, cwd, environment)
-        answer = self._ask(*command)
+        answer = self._launching(*command)
         if not answer.ok:
             require_tmux()  # only now: the check costs as much as half a session
         if answer.absent:
             with self._server():
-                answer = self._ask(*command)
+                answer = self._launching(*command)
         return self._created(session, answer)
 
     def alive(self, sessions: Iterable[SessionInfo]) -> dict[str, bool | None]:
@@ -142,10 +143,10 @@ class TmuxLauncher:
 
         Raises EnvironmentUnusable if the server cannot be queried.
         """
-        if not self.exists(info):
+        there = TmuxLauncher(info.socket)
+        if not any(pane.is_of(info) for pane in there._known_panes({info.server_pid}, launching=True)):
             return False
-        kill = ("kill-session", "-t", info.session_id)
-        return TmuxLauncher(info.socket)._ask(*kill, ";", *release_server()).ok
+        return there._launching("kill-session", "-t", info.session_id, ";", *release_server()).ok
 
     def attach_line(self, info: SessionInfo) -> str:
         """The command that shows the session; valid in any shell."""
@@ -163,16 +164,20 @@ class TmuxLauncher:
 
         Raises EnvironmentUnusable if tmux is unusable or the server does not answer.
         """
-        first: dict[str, Pane] = {}
-        for pane in sorted(self._known_panes(), key=lambda p: int(p.pane_id[1:])):
-            if naming.SESSION.match(pane.session):
-                first.setdefault(pane.session, pane)  # the Runner's was the session's first
-        return [self._info(pane) for pane in first.values()]
+        return self._ours(self._known_panes())
 
     def list_ended(self) -> list[SessionInfo]:
         """Those of `list_ours` in which nothing runs any more, not even a shell that a person opened beside the run."""
-        alive = {pane.session_id for pane in self._known_panes() if not pane.dead}
-        return [info for info in self.list_ours() if info.session_id not in alive]
+        panes = self._known_panes(launching=True)
+        alive = {pane.session_id for pane in panes if not pane.dead}
+        return [info for info in self._ours(panes) if info.session_id not in alive]
+
+    def _ours(self, panes: Iterable[Pane]) -> list[SessionInfo]:
+        first: dict[str, Pane] = {}
+        for pane in sorted(panes, key=lambda p: int(p.pane_id[1:])):
+            if naming.SESSION.match(pane.session):
+                first.setdefault(pane.session, pane)  # the Runner's was the session's first
+        return [self._info(pane) for pane in first.values()]
 
     def _info(self, pane: Pane) -> SessionInfo:
         return SessionInfo(
@@ -199,35 +204,36 @@ class TmuxLauncher:
             message = f"tmux could not start session {session}: {reply.error or 'it gave no reason'}"
             raise EnvironmentUnusable(message, code="tmux_failed", hint="see `autoresearch doctor`")
         info = self._info(announced[0])
-        if not self._ask("has-session", "-t", info.session_id).ok:
+        if not self._launching("has-session", "-t", info.session_id).ok:
             message = f"tmux said that session {session} was started, but it is gone"
             raise EnvironmentUnusable(message, code="session_lost", hint=host_sandbox_check.REMEDY)
         return info
 
-    def _known_panes(self, server_pids: Iterable[int] = ()) -> list[Pane]:
-        panes = self._panes(server_pids)
+    def _known_panes(self, server_pids: Iterable[int] = (), *, launching: bool = False) -> list[Pane]:
+        panes = self._panes(server_pids, launching=launching)
         if panes is None:
             require_tmux()
             message = "the tmux server cannot be reached"
             raise EnvironmentUnusable(message, code="tmux_unreachable", hint="see `autoresearch doctor`")
         return panes
 
-    def _panes(self, server_pids: Iterable[int] = ()) -> list[Pane] | None:
+    def _panes(self, server_pids: Iterable[int] = (), *, launching: bool = False) -> list[Pane] | None:
         """All panes of the server; [] without a server, None if unknown.
 
         `server_pids`: servers that existed before; one that lives without its socket is repaired.
         """
+        ask = self._launching if launching else self._ask
         query = ("list-panes", "-a", "-F", FIELDS)
-        answer = self._ask(*query)
+        answer = ask(*query)
         if answer.absent and [pid for pid in server_pids if _mend_socket(pid)]:
-            answer = self._ask(*query)
+            answer = ask(*query)
             if answer.absent:
                 return None
         if not answer.ok and not answer.absent and not _NO_PANE.search(answer.error):
             return None
         panes = Pane.read(answer.lines)
         if not answer.absent and not any(naming.SESSION.match(pane.session) for pane in panes):
-            self._ask(*release_server())  # a person killed the last of our sessions
+            ask(*release_server())  # a person killed the last of our sessions
         return panes
 
     @contextlib.contextmanager
@@ -256,14 +262,39 @@ class TmuxLauncher:
         try:
             yield
         finally:
-            self._ask("kill-session", "-t", f"={keeper}")
+            self._launching("kill-session", "-t", f"={keeper}")
 
     def _ask(self, *arguments: str) -> _TmuxReply:
         """One tmux call that never starts a server; an error or a timeout is returned as an answer too."""
-        answer = _within(ANSWER_S, lambda: _call(self.socket, arguments))
-        if _EXITING.search(answer.error):
-            answer = _within(ANSWER_S, lambda: _call(self.socket, arguments))
-        return answer
+        return _again(lambda: _within(ANSWER_S, lambda: _call(self.socket, arguments)))
+
+    def _launching(self, *arguments: str) -> _TmuxReply:
+        """The same without libtmux, for what a launch asks and closes: a quarter of its CPU time went into it."""
+        return _again(lambda: _run(self.socket, arguments))
+
+
+def _again(reply: Callable[[], _TmuxReply]) -> _TmuxReply:
+    """The answer of a call, which is made once more if the server exited meanwhile."""
+    answer = reply()
+    return reply() if _EXITING.search(answer.error) else answer
+
+
+def _run(socket: str, arguments: Sequence[str]) -> _TmuxReply:
+    try:
+        done = subprocess.run(
+            ["tmux", *socket_flags(socket), "-N", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="backslashreplace",
+            timeout=ANSWER_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return _TmuxReply(124, error=_SILENT)
+    except (OSError, ValueError) as error:
+        return _TmuxReply(127, error=str(error) or type(error).__name__)
+    return _TmuxReply(done.returncode, tuple(done.stdout.splitlines()), " ".join(done.stderr.splitlines()))
 
 
 def _within(seconds: float, reply: Callable[[], _TmuxReply]) -> _TmuxReply:
@@ -274,7 +305,7 @@ def _within(seconds: float, reply: Callable[[], _TmuxReply]) -> _TmuxReply:
     thread.join(seconds)
     if thread.is_alive():
         _end_child_of(thread)
-    return said[0] if said else _TmuxReply(124, error=f"no answer within {seconds:.0f} s")
+    return said[0] if said else _TmuxReply(124, error=_SILENT)
 
 
 def _call(socket: str, arguments: Sequence[str]) -> _TmuxReply:
