@@ -22,6 +22,7 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.text import session_and_branch_names as naming
+from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import host_sandbox_check, program
 from autoresearch.launchers.tmux_session import (
@@ -44,12 +45,12 @@ ANSWER_S = 10.0  # a tmux server that takes longer is unreachable; usual answers
 KEEPER_S = 20  # the session that holds a new server open ends by itself after so many seconds
 
 _SILENT = f"no answer within {ANSWER_S:.0f} s"
-_NO_SERVER = re.compile(
+_NO_SERVER = later(
     r"no server running on|error connecting to .*\((No such file or directory|Connection refused)\)"
 )
-_EXITING = re.compile("server exited|lost server")  # it exited during the call, which was not done
-_NO_PANE = re.compile("no current target|no sessions")  # the message of a server without a session
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_EXITING = later("server exited|lost server")  # it exited during the call, which was not done
+_NO_PANE = later("no current target|no sessions")  # the message of a server without a session
+_VARIABLE = later(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 @dataclass(frozen=True, slots=True)

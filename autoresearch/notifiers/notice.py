@@ -17,17 +17,18 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import unquote
 
+from autoresearch.core.text.regex import later
 from autoresearch.runner.masking import MASK, clean_text
 from autoresearch.values import dataclass
 
 VARIABLE = "AUTORESEARCH_NOTIFY"
 OFF = "none"
-_REFERENCE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
-_SHELL_REFERENCE = re.compile(r"\$\{?([A-Za-z_]\w*)")
-_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,30})://(?P<rest>.+)\Z", re.DOTALL)
+_REFERENCE = later(r"\$\{([A-Za-z_]\w*)\}")
+_SHELL_REFERENCE = later(r"\$\{?([A-Za-z_]\w*)")
+_URL = later(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,30})://(?P<rest>.+)\Z", re.DOTALL)
 # A host's name or address, with its port. Where a token stands instead (slack://TOKEN), it has no dot, or capitals.
-_HOST = re.compile(r"(?:[^/?#@]*@)?((?:[a-z0-9-]{1,40}\.)+[a-z0-9-]{1,24}(?::\d{1,5})?)(?:[/?#]|\Z)")
-_PARTS = re.compile(r"[/:@?&=#,]+")
+_HOST = later(r"(?:[^/?#@]*@)?((?:[a-z0-9-]{1,40}\.)+[a-z0-9-]{1,24}(?::\d{1,5})?)(?:[/?#]|\Z)")
+_PARTS = later(r"[/:@?&=#,]+")
 SECRET_FROM = 4  # characters; what is shorter is no token, and a word of every message
 LINE_MAX = 400  # characters: a line of a traceback must not fill a telephone
 

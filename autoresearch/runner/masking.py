@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MASK = "***"
 
 
-class _LazyPattern:
+class LazyPattern:
     """A regular expression that is compiled on first use, because few commands and Runners mask anything."""
 
     def __init__(self, text: str, flags: int = 0) -> None:
@@ -37,7 +37,7 @@ class _LazyPattern:
         return value
 
 
-_WORDS = _LazyPattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # of snake_case, kebab-case and camelCase
+_WORDS = LazyPattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # of snake_case, kebab-case and camelCase
 _SECRET_ENDINGS = ("password", "passwd", "passphrase", "secret", "apikey", "credential", "credentials")
 _SECRET_WORDS = frozenset({*_SECRET_ENDINGS, "pwd", "secrets", "passwords"})
 
@@ -60,19 +60,19 @@ _HARMLESS = _set_of(
 )
 # with one of these words, a key is a hash or a sort key
 _HASHES = _set_of("cache commit hash sha md5 digest content dedup sort")
-_NOTHING = _LazyPattern(r"(?:true|false|none|null|value|\.\.\.|)\Z", re.IGNORECASE)
-_NUMBER = _LazyPattern(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?\Z", re.IGNORECASE)
-_RANDOM = _LazyPattern(r"(?=\D*\d).{16}", re.DOTALL)
-_KEY_LIKE = _LazyPattern(
+_NOTHING = LazyPattern(r"(?:true|false|none|null|value|\.\.\.|)\Z", re.IGNORECASE)
+_NUMBER = LazyPattern(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?\Z", re.IGNORECASE)
+_RANDOM = LazyPattern(r"(?=\D*\d).{16}", re.DOTALL)
+_KEY_LIKE = LazyPattern(
     r"(?:[0-9a-f]{32,}|[0-9A-F]{32,}|(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])(?=\D*\d)[A-Za-z0-9+/_=-]{20,})\Z"
 )
 # a program's expression, as in tracebacks: `api_key = os.environ[...]`, `token=args.token`
-_CODE = _LazyPattern(
+_CODE = LazyPattern(
     r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*[(\[]|(?:self|args|cfg|config|os|opts?|options|settings|kwargs)\.[\w.]+\Z"
 )
-_REFERENCE = _LazyPattern(r"\$\{?[A-Za-z_]\w*\}?\Z|\$\(|`")
+_REFERENCE = LazyPattern(r"\$\{?[A-Za-z_]\w*\}?\Z|\$\(|`")
 
-_PRIVATE_KEY = _LazyPattern(
+_PRIVATE_KEY = LazyPattern(
     r"""
     -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----.*?(?:-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|\Z)
   | (?:^[ ]*[A-Za-z0-9+/=]{4,76}[ ]*\n)*[ ]*-----END[ ][A-Z ]*PRIVATE[ ]KEY-----  # of one that is seen from its middle
@@ -80,7 +80,7 @@ _PRIVATE_KEY = _LazyPattern(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 # shapes that gitleaks' rules do not have, or have in a stricter form
-_SHAPES = _LazyPattern(
+_SHAPES = LazyPattern(
     r"""
     (?<![A-Za-z0-9_])(?:
         sk-(?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{16,}          # OpenAI, Anthropic and their kin
@@ -101,62 +101,62 @@ _SHAPE_WORDS = tuple(
     "sk- hf_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat glpat akia asia aiza ya29 xox hvs. hvb. sg. gsk nvapi r8 npm pypi "
     "wandb_v1 tgp_v1 xai dckr_pat k_live k_test k_prod eyj".split()
 )
-_LINES = _LazyPattern(r"(\n|\\[nrt])")  # also of a text that was quoted, where no word boundary is left
-_TURNING = _LazyPattern(r"[\u202a-\u202e\u2066-\u2069]")
+_LINES = LazyPattern(r"(\n|\\[nrt])")  # also of a text that was quoted, where no word boundary is left
+_TURNING = LazyPattern(r"[\u202a-\u202e\u2066-\u2069]")
 # a single line of a private key, as a search in a log returns it
-_KEY_LINE = _LazyPattern(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9+/]+\Z")
+_KEY_LINE = LazyPattern(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9+/]+\Z")
 # the password of a URL, which may hold anything but white space; `host:8080/path@v1` has a port and no password
-_URL = _LazyPattern(
+_URL = LazyPattern(
     r"(?<=://)([^\s/:@'\"]{0,100}):(?!\d{1,5}/)([^\s'\"]{1,200}?)(?=@[\w.\[\]-]+(?::\d+)?(?:[/?#,;)\s'\"]|\Z))"
 )
 # ... or a token in the place of a user's name
-_URL_TOKEN = _LazyPattern(r"(?<=://)(?=[^\s/:@'\"]{0,200}\d)[^\s/:@'\"]{16,200}(?=@[\w.\[-])")
+_URL_TOKEN = LazyPattern(r"(?<=://)(?=[^\s/:@'\"]{0,200}\d)[^\s/:@'\"]{16,200}(?=@[\w.\[-])")
 # addresses that are themselves the permission to post: hooks.slack.com/..., discord.com/api/webhooks/..., a bot's
-_HOOK = _LazyPattern(
+_HOOK = LazyPattern(
     r"(//[^\s/'\"]{0,100}(?:/[\w.-]{1,40}){0,4}?(?:\.?hooks?\b[^\s/'\"]{0,60}|webhook\w*|/bot(?=\d+:))/?)"
     r"(?=[^\s'\"]{0,200}\d)([^\s'\"?]{16,300})"
 )
-_SIGNED = _LazyPattern(
+_SIGNED = LazyPattern(
     r"(?<=[?&])((?:[\w-]{0,20}[_-])?(?:sig|signature|key|token|auth|password)=)([^\s&'\"#]{8,2000})", re.I
 )
-_AUTHORIZATION = _LazyPattern(
+_AUTHORIZATION = LazyPattern(
     r"(\b(?:proxy-)?authorization\\?[\"']?[ \t]*[:=][ \t]*\\?[\"']?(?:(?!Bearer\b|Basic\b)[A-Za-z][\w-]{1,30}[ \t]+)?)"
     r"(?![A-Za-z][\w-]*[ \t]+\*\*\*)(?=[^\n\"'`]{0,400}\d)([^\s\"'`][^\n\"'`]{7,2000})",
     re.IGNORECASE,
 )
-_BEARER = _LazyPattern(r"\b(Bearer|Basic)(\s+)(?=\S{0,200}[0-9=])([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
-_NETRC = _LazyPattern(
+_BEARER = LazyPattern(r"\b(Bearer|Basic)(\s+)(?=\S{0,200}[0-9=])([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
+_NETRC = LazyPattern(
     r"(\blogin[ \t\n]+\S{1,100}[ \t\n]+(?:account[ \t\n]+\S{1,100}[ \t\n]+)?password[ \t\n]+"
     r"|^[ \t]*password[ \t]+(?=\S*\d\S*[ \t]*$))(\S{1,300})",
     re.MULTILINE,
 )
-_LOGIN = _LazyPattern(
+_LOGIN = LazyPattern(
     r"\b((?:wandb|swanlab|weave)[ \t]+login[ \t](?:[^\n;&|]{0,80}[ \t])?)([A-Za-z0-9_-]{20,})(?![\w/-]|\.\w)"
 )
-_USER = _LazyPattern(r"(\bcurl\b[^\n;&|]{0,400}?[ \t](?:-u|--user)[ \t=]['\"]?[^\s:'\"]{1,80}:)([^\s'\"]{1,200})")
-_PASSED = _LazyPattern(r"(\bsshpass[ \t]+-p[ \t]?)(\S{1,200})")
-_PROSE = _LazyPattern(
+_USER = LazyPattern(r"(\bcurl\b[^\n;&|]{0,400}?[ \t](?:-u|--user)[ \t=]['\"]?[^\s:'\"]{1,80}:)([^\s'\"]{1,200})")
+_PASSED = LazyPattern(r"(\bsshpass[ \t]+-p[ \t]?)(\S{1,200})")
+_PROSE = LazyPattern(
     r"(\b(?:(?:API|access|secret|auth|private|bearer)[ _-](?:key|token)|(?:with|invalid|bad|wrong|expired|rejected)[ ]"
     r"(?:token|key|password|credentials?))(?:[ ](?:provided|is|was|given|used|for|in|use))*[ \t]?[:=]?[ \t]*"
     r"['\"`(]{0,2})(?<![\w/.-])(?=[^\s'\"`,;)]{0,40}\d)([A-Za-z0-9_.+=-]{8,200})(?!/)",
     re.IGNORECASE,
 )
-_NAMED = _LazyPattern(
+_NAMED = LazyPattern(
     r"""(?<![\w.-])(?P<flag>--?)?(?P<name>[A-Za-z_][\w.-]{0,79})(?P<quote>\\?["']|)
         (?P<sign>[ \t]?=[ \t]?|:[ \t]{0,40}|(?(flag)[ \t]+(?=[^-\s])|(?!)))""",
     re.VERBOSE,
 )
-_VALUE = _LazyPattern(
+_VALUE = LazyPattern(
     r"""(?P<escaped>\\")[^"\\\n]{0,16384}\\" | (?P<double>")(?:[^"\\\n]|\\.){0,16384}"
       | (?P<single>')[^'\n]{0,16384}' | [^\s"'&|;,)}\]]{1,512}""",
     re.VERBOSE,
 )
 # what may be a secret in none of our own forms: it has a run of letters and digits, as names and numbers have not
-_RUN = _LazyPattern(r"[A-Za-z0-9]{11,}")
+_RUN = LazyPattern(r"[A-Za-z0-9]{11,}")
 _KEPT_GROUP = rf"\1{MASK}"
 _NAMES = ("pass", "pwd", "token", "secret", "key", "credential", "auth")
 # (a line without any of these words, in lower case, has no such secret; the pattern; what replaces it)
-_FORMS: tuple[tuple[tuple[str, ...], _LazyPattern, str], ...] = (
+_FORMS: tuple[tuple[tuple[str, ...], LazyPattern, str], ...] = (
     (_SHAPE_WORDS, _SHAPES, MASK),
     (("://",), _URL, rf"\1:{MASK}"),
     (("://",), _URL_TOKEN, MASK),
@@ -234,7 +234,7 @@ class _Rule:
     """One of gitleaks' rules: masks the group that holds the secret, if it is as random as the rule asks for."""
 
     def __init__(self, rule: Mapping[str, Any]) -> None:
-        self._pattern = _LazyPattern(rule["regex"])
+        self._pattern = LazyPattern(rule["regex"])
         self._entropy: float = rule["entropy"]
         self._group: int = rule["group"]
 
@@ -284,7 +284,7 @@ def secrets_in(text: str) -> list[str]:
 
 _learnt: set[str] = set()
 # a value that is neither an ordinary word nor a number or path
-_TELLING = _LazyPattern(r"(?=[^A-Za-z]*[A-Za-z])(?=\D*\d)[^\s/]{8,512}\Z")
+_TELLING = LazyPattern(r"(?=[^A-Za-z]*[A-Za-z])(?=\D*\d)[^\s/]{8,512}\Z")
 
 
 @functools.cache

@@ -12,6 +12,7 @@ import re
 from functools import lru_cache
 
 from .dashed_pairs import dashed_pairs
+from .masking import LazyPattern
 from .text import LABEL
 
 TYPE_CHECKING = False
@@ -47,22 +48,22 @@ _NO_STEPS = (
 )  # settings, and a rate
 _UNITS = frozenset("s sec secs seconds ms us mins minutes h hr hrs hours percent".split())  # `min` is a minimum, too
 
-_KNOWN = re.compile(
+_KNOWN = LazyPattern(
     r"loss|reward|return|acc(?:uracy)?(?![a-z])|score|kl(?![a-z])|^cost|entropy|grad|norm|perplexity|ppl|bpb|bpc|error|"
     r"(?<![a-z])(?:val|eval|valid|test|mse|mae|rmse|f1|auc|bleu|elo|iou|err|r2|nll|ce)(?![a-z])|success|pass|win|"
     r"fitness|objective|advantage|regret|ep_len|len_mean|(?<![a-z])map(?![a-z])|psnr|ssim|lpips|fid(?![a-z])|"
     r"(?<![a-z])(?:wer|cer|dice|mrr|ndcg|rouge|recall|[pr]@)",
     re.I,
 )
-_VALIDATION = re.compile(r"(?:val|eval|valid|validation|test)(?:[-_/. ]|$)", re.I)
-_SETTING = re.compile(
+_VALIDATION = LazyPattern(r"(?:val|eval|valid|validation|test)(?:[-_/. ]|$)", re.I)
+_SETTING = LazyPattern(
     r"(?:interval|iters?|steps?|every|size|freq|frequency|seed|episodes?|workers|split|only|first)$", re.I
 )
-_ARITHMETIC = re.compile(r"\d\s*[+*\u00d7\u00f7^]\s*[\d(]")
-_REPR = re.compile(r"[A-Za-z_]\w*\([A-Za-z_]\w*=")  # Namespace(step=10, ...): settings, or a result printed above
-_TRACE = re.compile(r"\s*\++ |wandb: ")  # set -x, diffs, and W&B's summary, which rounds what was logged before
+_ARITHMETIC = LazyPattern(r"\d\s*[+*\u00d7\u00f7^]\s*[\d(]")
+_REPR = LazyPattern(r"[A-Za-z_]\w*\([A-Za-z_]\w*=")  # Namespace(step=10, ...): settings, or a result printed above
+_TRACE = LazyPattern(r"\s*\++ |wandb: ")  # set -x, diffs, and W&B's summary, which rounds what was logged before
 
-_PREFIXES = re.compile(
+_PREFIXES = LazyPattern(
     r"\s*(?:"
     rf"{LABEL}"
     r"|\[?\d{4}[-/]\d\d[-/]\d\d(?:[T ,]+\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?\]?"
@@ -78,21 +79,21 @@ _PREFIXES = re.compile(
 )
 _MOST_PREFIXES = 10
 
-_LEADING = re.compile(r"\[(?P<n>\d{1,9})\]\s+|(?P<m>\d{1,9})(?::\s+|\s*(?:->|=>)\s*)")
-_WINDOW = re.compile(  # of a mean: `reward over the last 9 episodes: 3`, `score (last 10): 3`, `loss of 7 batches: 3`
+_LEADING = LazyPattern(r"\[(?P<n>\d{1,9})\]\s+|(?P<m>\d{1,9})(?::\s+|\s*(?:->|=>)\s*)")
+_WINDOW = LazyPattern(  # of a mean: `reward over the last 9 episodes: 3`, `score (last 10): 3`, `loss of 7 batches: 3`
     r"\s*\(?\b(?:(?:(?:over|of|in|for) )?(?:the )?(?:last|past|previous) \d+(?: [a-z]+)?|(?:over|of) \d+ [a-z]+)"
     r"(?:\)|(?=\s*[:=]|\s+(?:is|was)\b))",
     re.I,
 )
-_WRAPPED = re.compile(r"\b(?:(?:np|numpy|torch)\.\w{1,12}|tensor|array)\(\[?([-+.\w]{1,32})\]?(?:,[^()]{0,60})?\)")
-_BAR = re.compile(
+_WRAPPED = LazyPattern(r"\b(?:(?:np|numpy|torch)\.\w{1,12}|tensor|array)\(\[?([-+.\w]{1,32})\]?(?:,[^()]{0,60})?\)")
+_BAR = LazyPattern(
     r"(?P<title>[^|\r\n]{0,200}?):?\s*(?:\d{1,3}%)?\|[^|\n]{0,640}\|\s*(?P<n>\d{1,15})/(?P<total>\d{1,15})\s*"
     r"\[(?P<rest>[^\n]*?)\]?\s*$"
 )
-_SHARE = re.compile(r"(\d{1,12})/(\d{1,12})\Z")  # ms-swift: 'global_step/max_steps': '5/60'
-_SPACED = re.compile(r"(, [a-z]+) (?=[a-z_]+=)")  # OpenRLHF: [00:10<00:00, eval gpt_loss=1.05]
-_BAR_TIME = re.compile(r"[\d:?]+<[^,\]]*,[^,\]]*,?\s*")
-_TOKEN = re.compile(
+_SHARE = LazyPattern(r"(\d{1,12})/(\d{1,12})\Z")  # ms-swift: 'global_step/max_steps': '5/60'
+_SPACED = LazyPattern(r"(, [a-z]+) (?=[a-z_]+=)")  # OpenRLHF: [00:10<00:00, eval gpt_loss=1.05]
+_BAR_TIME = LazyPattern(r"[\d:?]+<[^,\]]*,[^,\]]*,?\s*")
+_TOKEN = LazyPattern(
     r"""
     (?P<text>"(?:[^"\\]|\\.)*"|(?<!\w)'(?:[^'\\]|\\.)*')
   | (?P<junk>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d[\d.,:+Z-]*)?
@@ -109,8 +110,8 @@ _TOKEN = re.compile(
 """,
     re.X,
 )
-_NUMBER = re.compile(r"(?<![\w.@/#%*$+-])([-+]?\d(?:[\d.,:eE+-]*\d)?)")  # that may differ between lines of one kind
-_QUOTED_NAME = re.compile(r"[^\W\d][\w.@%#*+/ ()-]{0,80}\Z")
+_NUMBER = LazyPattern(r"(?<![\w.@/#%*$+-])([-+]?\d(?:[\d.,:eE+-]*\d)?)")  # that may differ between lines of one kind
+_QUOTED_NAME = LazyPattern(r"[^\W\d][\w.@%#*+/ ()-]{0,80}\Z")
 _LITERALS = frozenset(["true", "false", "none", "null"])
 _MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6}
 
@@ -613,14 +614,14 @@ def plausible(metrics: Mapping[str, float], names: Mapping[str, str]) -> int:
 
 
 _FRAMED = "|\u2502\u2503"
-_ALIGNED, _BLANKS = re.compile(r"\s{2,}"), re.compile(r"\s+")
-_ARROWS = re.compile(r"\s*(?:->|=>|\u2192)\s*")
-_SIGNS = tuple((sign, re.compile(re.escape(sign))) for sign in (",", "\t", ";", "|"))
-_COLUMN = re.compile(r"(?:#|[^\W\d][\w ./@%#-]{0,60})\Z")
-_WIDE_COLUMN = re.compile(r"(?:#|[^\W\d](?:[\w ./@%#()-]|:(?=\S)){0,60})?\Z")  # `Box(P`, `mAP@.5:.95`; or none
-_ROW_BAR = re.compile(r":?\s+\d{1,3}%\|.*")
-_STEP_WORD = re.compile(r"step|iter|epoch|episode|update|gen|round|batch|frame|#", re.I)
-_RULE = re.compile(r"[-+=:\s|\u2500-\u257f]*\Z")
+_ALIGNED, _BLANKS = LazyPattern(r"\s{2,}"), LazyPattern(r"\s+")
+_ARROWS = LazyPattern(r"\s*(?:->|=>|\u2192)\s*")
+_SIGNS = tuple((sign, LazyPattern(re.escape(sign))) for sign in (",", "\t", ";", "|"))
+_COLUMN = LazyPattern(r"(?:#|[^\W\d][\w ./@%#-]{0,60})\Z")
+_WIDE_COLUMN = LazyPattern(r"(?:#|[^\W\d](?:[\w ./@%#()-]|:(?=\S)){0,60})?\Z")  # `Box(P`, `mAP@.5:.95`; or none
+_ROW_BAR = LazyPattern(r":?\s+\d{1,3}%\|.*")
+_STEP_WORD = LazyPattern(r"step|iter|epoch|episode|update|gen|round|batch|frame|#", re.I)
+_RULE = LazyPattern(r"[-+=:\s|\u2500-\u257f]*\Z")
 _WHOLE = frozenset(("all", "overall", "total"))  # names of a row that holds what the table is about
 
 
@@ -643,7 +644,7 @@ def header(text: str) -> Table | None:
     return None
 
 
-def _split(text: str, *, aligned: bool = False) -> Iterator[tuple[re.Pattern[str] | None, list[str]]]:
+def _split(text: str, *, aligned: bool = False) -> Iterator[tuple[LazyPattern | None, list[str]]]:
     """The cells of a line, for each separator that it has; None for bars around all of them. `aligned`: only these."""
     if bars(text) > 3:  # a logger's prefix may stand before the first
         framed = re.split(rf"[{_FRAMED}]", text)[1:-1]

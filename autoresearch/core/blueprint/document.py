@@ -17,6 +17,7 @@ from itertools import dropwhile
 from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.model import SECTIONS
 from autoresearch.core.blueprint.note_keys import LIST_KEYS, TEXT_KEYS
+from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass, replace
 
 MAX_BYTES = 1 << 20
@@ -24,23 +25,23 @@ _NEW = "`autoresearch blueprint new FILE.md --purpose WHY --command COMMAND` mak
 NOTES = "notes"
 OTHER = "other"  # an unknown heading: kept as prose
 
-_FENCE = re.compile(r"^(?P<indent>\s*)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
-_HEADING = re.compile(r"^ {0,3}(?P<hash>#{1,6})(?P<text>(?:\s.*|\[.*|【.*|exp[_-].*|))$", re.IGNORECASE)
-_RULE = re.compile(r"^ {0,3}(?:(?:- *){3,}|(?:\* *){3,}|(?:_ *){3,}|={3,})\s*$")
-_TAG = re.compile(
+_FENCE = later(r"^(?P<indent>\s*)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
+_HEADING = later(r"^ {0,3}(?P<hash>#{1,6})(?P<text>(?:\s.*|\[.*|【.*|exp[_-].*|))$", re.IGNORECASE)
+_RULE = later(r"^ {0,3}(?:(?:- *){3,}|(?:\* *){3,}|(?:_ *){3,}|={3,})\s*$")
+_TAG = later(
     r"^(?P<bullet>[-*+]\s+)?(?P<bold>(?:\*\*|__|`){0,3})(?P<number>\d{1,2}\s*[.)、．]\s*)?(?P<bold2>(?:\*\*|__|`){0,3})"
     r"(?:(?P<open>[\[【［])\s*`?(?P<inside>exp(?:[ _-]+[a-z]+)+)`?\s*[\]】］]|(?P<bare>exp(?:[_-][a-z]+)+))"
     r"(?P<rest>.*)$",
     re.IGNORECASE,
 )
-_NOTES_TITLE = re.compile(
+_NOTES_TITLE = later(
     r"^(?:\d{1,2}\s*[.)、．]\s*)?\[?(?:exp_)?"
     r"(?:(?:(?:other|additional|further|extra)[ _])?notes?\b|(?:additional|other) (?:information|remarks)\b"
     r"|(?:其他|其它|附加|补充|额外)(?:说明|备注|信息|事项)|备注|注意事项)\]?\s*(?P<rest>.*)$",
     re.IGNORECASE,
 )
 # `- trainer: verl`, with its bullet and emphasis or without
-NOTE_LINE = re.compile(
+NOTE_LINE = later(
     r"^(?P<indent>\s*)(?P<bullet>[-*+•]\s+)?(?:\*\*|`)?(?P<key>[A-Za-z][A-Za-z_ -]{1,20}?)(?:\*\*|`)?\s?"
     r"(?:：|:(?:\*\*)?(?=\s|$))\s*(?P<rest>.*)$"
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from autoresearch.core.blueprint.document import NOTES, Document, LabelRole, Section, SectionItem, SourceLine
 from autoresearch.core.blueprint.model import SECTION_KINDS, SECTIONS
 from autoresearch.core.blueprint.note_keys import note_key
+from autoresearch.core.text.regex import later
 from autoresearch.values import replace
 
 _TEXT_WORDS = {
@@ -21,8 +22,8 @@ _TEXT_WORDS = {
 _CONTENT_WORDS = {"content", "contents", "内容"}
 _DEFAULT_WORDS = {"default", "默认", "默认值", "缺省"}
 _VALUE_WORDS = {kind.name: frozenset(kind.words.split()) for kind in SECTION_KINDS}
-_BULLET = re.compile(r"^(?P<indent>\s*)(?:[-*+•]|\d{1,2}[.)、])(?:\s+|$)(?P<rest>.*)$")
-_LABEL = re.compile(
+_BULLET = later(r"^(?P<indent>\s*)(?:[-*+•]|\d{1,2}[.)、])(?:\s+|$)(?P<rest>.*)$")
+_LABEL = later(
     r"^(?P<mark>\*\*|__|`)?(?P<label>[^\W\d][\w ./-]{0,59}?)(?: ?\d{1,2})? {0,3}"
     r"(?:[(（][^()（）]{0,80}[)）] {0,3})?(?:\*\*|__|`)? {0,3}[:：](?!//)"
     r"(?(mark)(?:\*\*|__)?)\s*(?P<rest>.*)$"

@@ -19,23 +19,24 @@ from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.shell.commands import ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import FAR, nested_argv, python_file
 from autoresearch.core.shell.reading import read_shell
+from autoresearch.core.text.regex import later
 from autoresearch.values import replace
 
-_DETACHED = re.compile(r"\s(?:-[a-z]*d[a-z]*|--detach(?:=true)?)(?:\s|\Z)")
-_LOOPBACK = re.compile(r"(?:-p|--publish)(?:=|\s*)[\"']?(?:127\.\d+\.\d+\.\d+|\[::1\]):")
+_DETACHED = later(r"\s(?:-[a-z]*d[a-z]*|--detach(?:=true)?)(?:\s|\Z)")
+_LOOPBACK = later(r"(?:-p|--publish)(?:=|\s*)[\"']?(?:127\.\d+\.\d+\.\d+|\[::1\]):")
 DEADLY = frozenset({"autokill", "kills_by_name", "kills_tmux", "stops_ray", "kills_all"})
 WIPES = "wipes_records"
 RECORDS = "reports/auto_research"  # in the repository of the code
 _SPARE = "the harness ends the whole process tree of a run itself; take it out"
 _BLIND = frozenset({"tee", "grep", "egrep", "tail", "head", "cat", "sed", "awk", "ts", "less", "more", "logger"})
-_STOPS_ON_ERROR = re.compile(r"(?m)^\s*set\s+(?:-\w*e|-o\s+errexit)|^#!.*\s-\w*e\b|\bexit\s+\"?\$|\$\?")
-_AUTOKILL = re.compile(r"(?:\w+\+?=(?:.*\s)?)?--autokill(?:=|\s|\Z)", re.DOTALL)  # or in a variable that is passed on
-_AUTOKILL_CUT = re.compile(r"--a(?:u(?:t(?:o(?:k(?:i(?:l)?)?)?)?)?)?\Z")  # argparse accepts any prefix of a flag
-_KILL = re.compile(r"--k(?:i(?:l(?:l)?)?)?(?:=|\Z)")
-_OWN = re.compile(r"-[Pgs]\b|-[Pgs]\d|--(?:parent|pgroup|session)\b")  # of pkill: what the caller itself started
+_STOPS_ON_ERROR = later(r"(?m)^\s*set\s+(?:-\w*e|-o\s+errexit)|^#!.*\s-\w*e\b|\bexit\s+\"?\$|\$\?")
+_AUTOKILL = later(r"(?:\w+\+?=(?:.*\s)?)?--autokill(?:=|\s|\Z)", re.DOTALL)  # or in a variable that is passed on
+_AUTOKILL_CUT = later(r"--a(?:u(?:t(?:o(?:k(?:i(?:l)?)?)?)?)?)?\Z")  # argparse accepts any prefix of a flag
+_KILL = later(r"--k(?:i(?:l(?:l)?)?)?(?:=|\Z)")
+_OWN = later(r"-[Pgs]\b|-[Pgs]\d|--(?:parent|pgroup|session)\b")  # of pkill: what the caller itself started
 _BY_NAME = frozenset({"pkill", "killall", "killall5", "skill", "slay"})
-_SEARCH = re.compile(r"\b(?:pgrep|pidof|grep)\b")
-_RAY_STOP = re.compile(r"(?:ray|python[\d.]* (?:.* )?-m ray(?:\.scripts){0,2}) stop(?: |\Z)")
+_SEARCH = later(r"\b(?:pgrep|pidof|grep)\b")
+_RAY_STOP = later(r"(?:ray|python[\d.]* (?:.* )?-m ray(?:\.scripts){0,2}) stop(?: |\Z)")
 _PATH_KEYS = ("val_print_to_markdown_file_path", "train_print_to_markdown_file_path")
 
 
@@ -242,7 +243,7 @@ def _not_last(commands: list[SimpleCommand], where: str) -> Iterator[Finding]:
 _UNSEEN = "starts the trainer where this run cannot see how it ends"
 _FINISHED = "returns while the job waits or runs, and the run would look finished at once"
 _SEVERAL = "starts several trainings, and all of them would be one row"
-_STAGE = re.compile(r"(?i)eval|test|infer|pretrain|finetun|stage|phase|resum|prepar|download|convert|preproc")
+_STAGE = later(r"(?i)eval|test|infer|pretrain|finetun|stage|phase|resum|prepar|download|convert|preproc")
 _ONE = "start one training, and let a campaign choose the values"
 _FOREGROUND = "start it in the foreground: the run survives the terminal anyway"
 _NOT_WAITED_FOR = (  # how a command begins that returns before the training ends, or starts more than one; what helps

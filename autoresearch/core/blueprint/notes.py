@@ -33,15 +33,16 @@ from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, n
 from autoresearch.core.run.swarm import Swarm, is_url
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
 from autoresearch.core.text.durations import spoken
+from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass, replace
 
 _DECLARED_FIRST = -100  # sources named in a blueprint take precedence over those known for the trainer
 _FORMATS = {source_format.value: source_format for source_format in SourceFormat}
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_SEED = re.compile(r"\d{1,9}|--?[A-Za-z][\w.-]*|\$[A-Za-z_]\w*|[A-Za-z_][\w-]*(?:\.[\w-]+)*|")
-_RETRIES = re.compile(r"([1-9]\d{0,5})\s*(?:times\s*)?(?:in|within|/)\s*(.+)\Z")
-_YAML_KEY = re.compile(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<rest>.*)|)$")
-_BULLET = re.compile(r"\s*[-*+]\s+(.*\S.*)$")
+_NAME = later(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_SEED = later(r"\d{1,9}|--?[A-Za-z][\w.-]*|\$[A-Za-z_]\w*|[A-Za-z_][\w-]*(?:\.[\w-]+)*|")
+_RETRIES = later(r"([1-9]\d{0,5})\s*(?:times\s*)?(?:in|within|/)\s*(.+)\Z")
+_YAML_KEY = later(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<rest>.*)|)$")
+_BULLET = later(r"\s*[-*+]\s+(.*\S.*)$")
 _PROSE = ("resume", "record_metrics", "seed")  # these keys are words of prose, too
 _ONE_A_LINE = ("include", "hide", "writable")
 _HINTS = {

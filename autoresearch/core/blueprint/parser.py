@@ -18,36 +18,37 @@ from autoresearch.core.blueprint.notes import read_notes
 from autoresearch.core.blueprint.values import SectionValue, read_values
 from autoresearch.core.run.limits import FIRST_STEP_S, MAX_TIME_S
 from autoresearch.core.text.durations import DurationMatch, find_durations, normalise, problem, spoken
+from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_LEAST, slugify
 from autoresearch.errors import BlueprintError
 from autoresearch.values import dataclass, replace
 
 # `[exp_max_time]`: limits of a run, and of its whole campaign, distinguished by their labels, never by their order.
 
-_FIRST = re.compile(
+_FIRST = later(
     r"first[\s_-]*(?:\w+[\s_-]+){0,3}?(?:steps?|updates?|kl|loss|metrics?|iterations?|optimi[sz]er)\b"
     r"|first[_-]?step|\bstep (?:1|one)\b|\bkl\b|kl[_ ]loss|首步|首个|首次|第一步|第一个|第1步|第 1 步"
 )
-_TOTAL = re.compile(
+_TOTAL = later(
     r"\bmax(?:imum)?\b|max[_ ]?time|\btotal\b|\bin all\b|\boverall\b|\baltogether\b|\bwhole\b|\bentire\b"
     r"|\bforce\w*|\bforcib\w+|\bbudget\b|\brun[- ]?time\b|\bwall\b|\bdeadline\b|\ball\b"
     r"|整体|总|最大|最长|强制|一共|共计|运行时间|全部"
 )
-_EACH = re.compile(  # of one run, where the total is that of the campaign: `10h total, 1h each`
+_EACH = later(  # of one run, where the total is that of the campaign: `10h total, 1h each`
     r"\beach\W*$|\beach\W{0,3}\d|(?:\b(?:each|per) (?:single )?|/ ?)(?:run|experiment|idea|trial|hypothesis|job)\b"
     r"|\bapiece\b"
     r"|每个(?:实验|运行)|每次(?:实验|运行)|单次"
 )
-_BOUND = re.compile(  # words for any limit: the one last mentioned, else the total time
+_BOUND = later(  # words for any limit: the one last mentioned, else the total time
     r"\bterminat\w+|\bkill\w*|\bcut\b|\bstop\w*|\blimit\w*|\btimeout\b|\bat most\b|\bwithin\b"
     r"|\b(?:no|not) (?:more|longer) than\b|\bexceed\w*|\bends?\b|最多|不超过|上限|终止|超时|以内|之内"
 )
-_NOISE = re.compile(r"\b(?:every|each|per|takes?|took|usually|typical\w*|about|around|roughly)\b|通常|大约|左右|一般")
-_ASIDE = re.compile(  # before a duration they show that it is not one of the limits
+_NOISE = later(r"\b(?:every|each|per|takes?|took|usually|typical\w*|about|around|roughly)\b|通常|大约|左右|一般")
+_ASIDE = later(  # before a duration they show that it is not one of the limits
     r"\b(?:every|checkpoint\w*|validation|warm\w*|sav(?:e|ed|ing)|interval|poll\w*|sleep)\b|每隔|每步|验证|保存"
 )
-_CLAUSES = re.compile(r"[,;，；。、()\[\]]|\.(?=\s|$)|\n|\s[-–—]\s|\b(?:and|with|but|while|whereas)\b")
-_DEFAULTED = re.compile(r"\b(?:default\w*|n/?a|none|standard)\b|默认|缺省|无", re.IGNORECASE)
+_CLAUSES = later(r"[,;，；。、()\[\]]|\.(?=\s|$)|\n|\s[-–—]\s|\b(?:and|with|but|while|whereas)\b")
+_DEFAULTED = later(r"\b(?:default\w*|n/?a|none|standard)\b|默认|缺省|无", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +235,8 @@ _EVERY_SHELL = frozenset({
     "UID", "EUID", "PPID", "RANDOM", "SECONDS", "LINENO", "BASH_SOURCE", "PIPESTATUS",
     "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES", "AUTORESEARCH_RUN_ID",
 })  # fmt: skip
-_PLACEHOLDER = re.compile(r"(?<!\\)\$\{\s*([A-Za-z_][\w .-]*?)\s*\}")
-_DEFINED = re.compile(r"\$\{\s*([A-Za-z_][\w .-]*?)\s*\}\s*(?:=|:=|＝|是|为)\s*\S")
+_PLACEHOLDER = later(r"(?<!\\)\$\{\s*([A-Za-z_][\w .-]*?)\s*\}")
+_DEFINED = later(r"\$\{\s*([A-Za-z_][\w .-]*?)\s*\}\s*(?:=|:=|＝|是|为)\s*\S")
 
 
 def unreplaced(
@@ -290,7 +291,7 @@ def _assigned(command: str) -> list[str]:
     )
 
 
-_GENERIC_TITLE = re.compile(
+_GENERIC_TITLE = later(
     r"^(?:experiment(?:al)?\s+)?blueprint\b[\s#\d]*(?:[-:：—–_|]+\s*)?|^实验蓝图\s*(?:[-:：—–_|]+\s*)?",
     re.IGNORECASE,
 )

@@ -13,25 +13,26 @@ from autoresearch.core.blueprint.document import Document, LabelRole, Section, S
 from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.items import label_of, with_role
 from autoresearch.core.blueprint.model import SECTION_KINDS
+from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass, replace
 
 _PATHS = tuple(kind.name for kind in SECTION_KINDS if kind.is_path)
 _MAX_COMMAND_BYTES = 131072  # Linux: the longest single argument of a program (MAX_ARG_STRLEN)
-_NOTHING = re.compile(
+_NOTHING = later(
     r"^(?:n/?a|none|null|nil|nothing|not (?:needed|applicable)|tbd|todo|无|没有|不需要|未定|-+)"
     r"(?=$|[\s,，。;；:(（]|\.(?:\s|$))",
     re.IGNORECASE,
 )
-_EXAMPLE = re.compile(r"(?:\be\.?g\b|\bfor example\b|\bsuch as\b|例如|比如|示例).*", re.IGNORECASE)
-_CODE_SPAN = re.compile(r"(?<!`)(`{1,3})(?!`)([^`\n]+)(?<!`)\1(?!`)")
-_START = re.compile(r"^(?:~|\.{1,2})?/|^\.{1,2}$")
-_WHOLE = re.compile(r"[\w.+@%=,-]+(?:/[\w.+@%=,-]*)+|[\w.-]+\.(?:ya?ml|json|toml)|python[\d.]*|auto")
-_TOKEN = re.compile(
+_EXAMPLE = later(r"(?:\be\.?g\b|\bfor example\b|\bsuch as\b|例如|比如|示例).*", re.IGNORECASE)
+_CODE_SPAN = later(r"(?<!`)(`{1,3})(?!`)([^`\n]+)(?<!`)\1(?!`)")
+_START = later(r"^(?:~|\.{1,2})?/|^\.{1,2}$")
+_WHOLE = later(r"[\w.+@%=,-]+(?:/[\w.+@%=,-]*)+|[\w.-]+\.(?:ya?ml|json|toml)|python[\d.]*|auto")
+_TOKEN = later(
     r"(?<![A-Za-z0-9_/.:~-])"
     r"((?:~|\.{1,2})?/(?!/)[A-Za-z0-9_.+@%=,:/~${}-]*[A-Za-z0-9_/}]|[\w.-]+(?:/[\w.-]+)*\.ya?ml)"
 )
-_BARE = re.compile(r"[\"'*]{0,2}(?:~[\w.-]*|\.{1,2})?/(?!/)")
-_SENTENCE = re.compile(  # words and punctuation of a sentence after a path; file names with spaces do not contain them
+_BARE = later(r"[\"'*]{0,2}(?:~[\w.-]*|\.{1,2})?/(?!/)")
+_SENTENCE = later(  # words and punctuation of a sentence after a path; file names with spaces do not contain them
     r"[,;:!?，。；：！？.](?:\s|$)|\s[-–—]{1,2}\s|\s/|[(（](?!\d+[)）])|\s(?:是|为|在|用于|存放|其中)"
     r"|\s(?:is|are|was|were|will|has|have|holds?|contains?|lies|which|that|where|with|on|in|at|for|from|and|or"
     r"|the|an?|as|to|by|of|its?|this|see|not|but|if|then)(?=\s|$)",
@@ -56,9 +57,9 @@ _STOPWORDS = frozenset({
     "and", "with", "in", "it", "note", "default", "of", "by", "as", "or", "on", "is", "train", "training",
     "launch", "first", "then", "just", "our", "your", "when", "each", "all", "any", "command",
 })  # fmt: skip
-_WORD = re.compile(r"[\w./~$@{}+-]+")
-_ASSIGN = re.compile(r"^[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;&|]*)(?=\s|$|;)\s*;?\s*")
-_STRUCTURE = re.compile(r"\s&&\s|\s--?\w|\s\|\s|\s\\$|;\s|\$\w|\w/\w|\s>\s?")
+_WORD = later(r"[\w./~$@{}+-]+")
+_ASSIGN = later(r"^[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;&|]*)(?=\s|$|;)\s*;?\s*")
+_STRUCTURE = later(r"\s&&\s|\s--?\w|\s\|\s|\s\\$|;\s|\$\w|\w/\w|\s>\s?")
 _CONSOLE = frozenset({"console", "shell-session", "shellsession", "terminal"})
 _RUNNABLE = (frozenset({"bash", "sh", "shell", "zsh"}) | _CONSOLE, frozenset({""}), frozenset({"text"}))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import posixpath
-import re
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -14,11 +13,12 @@ from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.metrics.objective import Direction, Objective, same_metric
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.targets import LOCAL, Target
+from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
 from autoresearch.values import asdict, dataclass, field, replace
 
-AT_LEAST = re.compile(r"\s*(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*%?\s*\Z")
-TARGET = re.compile(r"\s*(?:(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*)?(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
+AT_LEAST = later(r"\s*(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*%?\s*\Z")
+TARGET = later(r"\s*(?:(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*)?(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
 
 BASELINE_RUNS = 5  # usually; fewer where they would be more than a fifth of all (`core/controller/cost.py`)
 CONFIRM_RUNS = 16

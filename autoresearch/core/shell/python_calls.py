@@ -7,16 +7,16 @@ from __future__ import annotations
 import ast
 import contextlib
 import posixpath
-import re
 import shlex
 from collections.abc import Iterator
 
 from autoresearch.core.shell.commands import OpenText
 from autoresearch.core.text.python_text import called_name, syntax_tree
+from autoresearch.core.text.regex import later
 
 _PACKAGED = ("pyproject.toml", "setup.cfg", "setup.py")  # they name the programs of a package
-_ENTRY = re.compile(r"""(?<![\w.-])([A-Za-z][\w.-]*)["']?\s*=\s*["']?([\w.]+):\w+""")
-_STARTS = re.compile(r"(?i).*(?:exec|run|system|shell|cmd|command|popen|spawn|output).*|call|check_call")
+_ENTRY = later(r"""(?<![\w.-])([A-Za-z][\w.-]*)["']?\s*=\s*["']?([\w.]+):\w+""")
+_STARTS = later(r"(?i).*(?:exec|run|system|shell|cmd|command|popen|spawn|output).*|call|check_call")
 
 
 def commands(text: str) -> Iterator[tuple[int, str]]:

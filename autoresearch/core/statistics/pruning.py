@@ -12,7 +12,6 @@ arXiv:1810.05934.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 
 from autoresearch.core.metrics.objective import Direction, Objective
@@ -50,7 +49,9 @@ class MedianRule:
         bars = [value for other in others if (value := value_at(other, step)) is not None]
         if len(bars) < max(1, self.least):
             return None
-        return _behind(curve, statistics.median(bars), len(bars), objective)
+        from statistics import median  # brings fractions and decimal, which few commands need
+
+        return _behind(curve, median(bars), len(bars), objective)
 
 
 @dataclass(frozen=True, slots=True)

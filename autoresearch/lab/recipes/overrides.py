@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os.path
-import re
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
@@ -16,6 +15,7 @@ from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import simple_commands
 from autoresearch.core.text.command_words import with_words
+from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.shell_settings import (
     plain_key,
@@ -72,9 +72,9 @@ def _merged(under: Mapping[str, object], over: Mapping[str, object]) -> dict[str
     return found
 
 
-_VARIABLE = re.compile(r"\$[A-Za-z_]\w{0,200}\Z")  # a key that is a variable, for scripts that read one
-_USED = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?[-=][^{}$`]*)?\})")
-_OF_MACHINE = re.compile(r"(?:CUDA|NCCL|PYTHON|HF_|WANDB|RAY_|OMP_|TORCH|MASTER_|TOKENIZERS|VLLM|HYDRA|PATH|LD_|HOME)")
+_VARIABLE = later(r"\$[A-Za-z_]\w{0,200}\Z")  # a key that is a variable, for scripts that read one
+_USED = later(r"\$(?:(\w+)|\{(\w+)(?::?[-=][^{}$`]*)?\})")
+_OF_MACHINE = later(r"(?:CUDA|NCCL|PYTHON|HF_|WANDB|RAY_|OMP_|TORCH|MASTER_|TOKENIZERS|VLLM|HYDRA|PATH|LD_|HOME)")
 """Variables that say where a run runs, and not how it trains."""
 
 

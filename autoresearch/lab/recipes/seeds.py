@@ -13,6 +13,7 @@ from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.statistics.seeding import VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.core.text.python_text import called_name, syntax_tree
+from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.shell_settings import plain_key, settings_in
@@ -120,12 +121,12 @@ def _number(value: object) -> int | None:
 
 # ------------------------------------------------------------------ what the text of a program tells
 
-_SEEDS = re.compile(
+_SEEDS = later(
     r"(?:manual_seed(?:_all)?|(?:\w+_)?seed(?:_\w+)?|default_rng|RandomState|Random|SeedSequence|PRNGKey|"
     r"enable_full_determinism)\Z"
 )
 """Calls that make or seed a generator; without an argument, or with None, from fresh randomness."""
-_DRAWS = re.compile(r"(?:random|rand|randn|randint|uniform|normal|gauss|choices?|shuffle|sample|permutation)\Z")
+_DRAWS = later(r"(?:random|rand|randn|randint|uniform|normal|gauss|choices?|shuffle|sample|permutation)\Z")
 _CLOCKS = frozenset({"time", "time_ns", "urandom", "getpid", "token_bytes", "randbits", "uuid4", "perf_counter_ns"})
 _LOOKED_UP = frozenset({"get", "getenv"})
 _PLAIN = {*sys.stdlib_module_names, "numpy", "torch", "scipy", "sklearn", "pandas", "tqdm", "yaml", "matplotlib"}

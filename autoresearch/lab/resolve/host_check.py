@@ -6,7 +6,6 @@ directory cannot be written. Such a command is refused, with the command to use 
 
 from __future__ import annotations
 
-import re
 import shutil
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +19,7 @@ from autoresearch.core.run.targets import Kind, Target, kind_of
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.shell.programs import ELSEWHERE
+from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.parts import Parts
@@ -43,7 +43,7 @@ _PROCESSES: Mapping[str, str] = {  # of programs that start a process for each G
     "accelerate": "--num-processes",
     "deepspeed": "--num-gpus",
 }
-_OWN = re.compile(r"(?!max_)(?:\w+_)?(?:n_?|num_)?gpus(?:_per_node)?|nproc(?:_per_node)?|(?:num_)?devices")
+_OWN = later(r"(?!max_)(?:\w+_)?(?:n_?|num_)?gpus(?:_per_node)?|nproc(?:_per_node)?|(?:num_)?devices")
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ANYWAY = "--no-gpu-check (of a campaign: `--set gpu_check=false`) starts it all the same"
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import Blueprint
@@ -19,19 +20,22 @@ from autoresearch.core.shell.commands import Script, ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import read_shell
 from autoresearch.core.text.python_text import syntax_tree
-from autoresearch.lab.recipes.printed_names import PLAIN_PRINTS, PrintedName, objectives_of
+from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.program_flags import ask_help, flags_in, missing_in, other_names, parser_of, short_names
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.values import dataclass, replace
 
+if TYPE_CHECKING:
+    from autoresearch.lab.recipes.printed_names import PrintedName
+
 _BYTES = 1 << 18  # a longer file is data; only its beginning is read
 MOST_SOURCES = 40  # modules of one program that are read
 _SUFFIXES = (".yaml", ".yml", ".toml", ".json")
-_CONFIG = re.compile(r"(?:--)?(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
+_CONFIG = later(r"(?:--)?(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
 _HYDRA_NAME, _HYDRA_PATH = re.compile(r"--config[-_]name|-cn"), re.compile(r"--config[-_](?:path|dir)|-cp|-cd")
-_EXPERIMENT = re.compile(r"\+?experiment")  # of Hydra's groups, the one that stands for a whole recipe
-_HYDRA = re.compile(r"""(config_path|config_name)\s*=\s*["']([\w./-]{1,200})["']""")
-_YAML = re.compile(r"""["']([\w./-]{1,200}\.ya?ml)["']""")
+_EXPERIMENT = later(r"\+?experiment")  # of Hydra's groups, the one that stands for a whole recipe
+_HYDRA = later(r"""(config_path|config_name)\s*=\s*["']([\w./-]{1,200})["']""")
+_YAML = later(r"""["']([\w./-]{1,200}\.ya?ml)["']""")
 
 
 def shell_reader(
@@ -212,6 +216,8 @@ class LaunchTexts:
 
         Where these print none, the modules beside them that they import, if all of these were read.
         """
+        from autoresearch.lab.recipes.printed_names import PLAIN_PRINTS, objectives_of  # what reads lines comes with it
+
         flags = self._known_flags()
         own = objectives_of({program.where: program.text or "" for program in self.reading.programs}, flags=flags)
         if any(one.file is None for one in own) or len(self.sources) == MOST_SOURCES:  # others may print what counts

@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.document import MAX_BYTES
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -21,7 +22,6 @@ from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError, UsageError
 from autoresearch.lab.recipes import seeds
 from autoresearch.lab.recipes.overrides import LaunchSettings
-from autoresearch.lab.recipes.printed_names import PrintedName
 from autoresearch.lab.recipes.seeds import randomness_of
 from autoresearch.lab.render import render_chat
 from autoresearch.lab.resolve import host_check
@@ -30,6 +30,9 @@ from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
 from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers import ask, nrl_k8s, ray_job
 from autoresearch.values import dataclass, replace
+
+if TYPE_CHECKING:
+    from autoresearch.lab.recipes.printed_names import PrintedName
 
 # The chat template of a model's directory, and what it does to the thinking of earlier turns.
 
