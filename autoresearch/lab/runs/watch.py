@@ -15,6 +15,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.errors import AutoresearchError
 from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events
 from autoresearch.records.rundir import RunDir, read_json
@@ -52,6 +54,7 @@ class Inotify:
 
 POLL_S = 30.0  # with inotify; only catches what a network file system hides
 BLIND_POLL_S = 1.0  # without it
+SHORT_S = 2.0  # of sleep, in which nothing is made ready
 WAKING = frozenset(
     {
         "first_step",
@@ -181,10 +184,26 @@ class Watcher:
         self.close()
 
 
-def wait_for_news(rundir: RunDir, *, since: int, seconds: float) -> tuple[list[Event], int]:
+def be_ready(spec: RunSpec) -> None:
+    """Import, compile and read what the end of this run will need, while somebody sleeps who waits for that end."""
+    import autoresearch.lab.results.collect  # noqa: F401 - the import is what it is for
+    from autoresearch.core.diagnosis.families import table
+    from autoresearch.lab.render import compile_ahead
+    from autoresearch.trainers import registry
+
+    compile_ahead("results.md.j2")
+    table()
+    with contextlib.suppress(AutoresearchError):  # a plug-in that cannot be used here: the end tells of it
+        registry.by_name(spec.trainer)
+
+
+def wait_for_news(
+    rundir: RunDir, *, since: int, seconds: float, spec: RunSpec | None = None
+) -> tuple[list[Event], int]:
     """New events that should wake a waiter, or none after `seconds`; and the next sequence number.
 
-    An end counts only when the exit record exists, so that the woken waiter finds complete records.
+    An end counts only when the exit record exists, so that the woken waiter finds complete records. With its spec, a
+    waiter that is to sleep for longer than SHORT_S makes ready for the end.
     """
     deadline = time.monotonic() + seconds
     if seconds <= 0:
@@ -199,4 +218,7 @@ def wait_for_news(rundir: RunDir, *, since: int, seconds: float) -> tuple[list[E
             if over or news or left <= 0:
                 return news, upto
             since = upto
-            watcher.wait(left)
+            if spec and left > SHORT_S:
+                be_ready(spec)
+                spec = None
+            watcher.wait(max(0.0, deadline - time.monotonic()))
