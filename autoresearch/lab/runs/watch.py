@@ -191,9 +191,9 @@ def be_ready(spec: RunSpec) -> None:
     from autoresearch.lab.render import compile_ahead
     from autoresearch.trainers import registry
 
-    compile_ahead("results.md.j2")
     table()
-    with contextlib.suppress(AutoresearchError):  # a plug-in that cannot be used here: the end tells of it
+    with contextlib.suppress(AutoresearchError):  # what is missing here, a plug-in or a template: the end tells of it
+        compile_ahead("results.md.j2")
         registry.by_name(spec.trainer)
 
 
