@@ -164,8 +164,10 @@ def wait(
     start = read_events(named.events)[1] if since < 0 else since
     news, upto = _news_until(recorded, parts, start, until)
     state, outcome = adopt(named, parts)
+    pause = RECORD_S / 16
     while outcome is None and any(each.event == "ended" for each in news) and time.monotonic() < until:
-        time.sleep(RECORD_S)  # the record comes after the event
+        time.sleep(pause)  # the record comes after the event
+        pause = min(2 * pause, RECORD_S)
         state, outcome = adopt(named, parts)
     if outcome is not None:
         return outcome_result(outcome, exit_code=1 if as_exit_code else 0, rings=True)
