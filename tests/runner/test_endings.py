@@ -14,7 +14,7 @@ import pytest
 
 from autoresearch.records.rundir import locked
 from autoresearch.runner import processes, runner
-from autoresearch.runner.basics import RUN_ID
+from autoresearch.runner.basics import RUN_ID, is_locked
 
 pytestmark = pytest.mark.system
 
@@ -243,10 +243,23 @@ def test_the_collector_is_the_last_act(yard: Any, until: Any) -> None:
     assert (live.dir / "collect.log").read_text() == f"collected {live.process.pid}\n"
 
 
-def test_a_controller_that_lives_collects(yard: Any) -> None:
-    with locked(yard.root / "controller.lock"):
-        live, _ = yard.ended("true", collector=["touch", "collected"], controller=str(yard.root / "controller.lock"))
-    assert not (live.dir / "collect.log").exists()
+@pytest.mark.parametrize("controller", ["collects", "dies", "was stopped"])
+def test_a_controller_collects_or_else_the_collector(controller: str, yard: Any, until: Any) -> None:
+    lock = yard.root / "controller.lock"
+    with locked(lock):
+        live = yard.start(
+            "true",
+            patch="runner.CONTROLLER_S = 0.2" if controller == "was stopped" else "",
+            collector=["/bin/echo", "collected"],
+            controller=str(lock),
+        )
+        until(lambda: (live.dir / "exit.json").exists() and not is_locked(live.dir / "lock"))
+        if controller == "collects":
+            (live.dir / "collected.json").touch()
+        if controller != "dies":
+            live.record()
+    live.record()
+    assert (live.dir / "collect.log").exists() is (controller != "collects")
 
 
 def test_a_collector_that_cannot_start_is_an_event(yard: Any) -> None:
