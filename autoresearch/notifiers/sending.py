@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pickle
 import subprocess
 import sys
 import time
@@ -64,6 +63,8 @@ def hand_over(
     to = recipients.of(notice.kind)
     if not to:
         return None
+    import pickle  # a process that has nothing to send needs none
+
     _started[:] = [process for process in _started if process.poll() is None]
     try:
         process = subprocess.Popen(
@@ -101,6 +102,8 @@ def attempt(recipient: Recipient, notice: Notice) -> tuple[str, bool]:
 
     ("", False) if the notice was delivered.
     """
+    import pickle
+
     data = pickle.dumps(Outgoing(Path(), notice, (recipient,)))
     try:
         done = subprocess.run([*PROGRAM, "attempt"], input=data, capture_output=True, timeout=ATTEMPT_S)
@@ -142,6 +145,8 @@ def problems_of(recipients: Recipients) -> tuple[str, ...]:
     urls = tuple(one for one in recipients.each if one.url)
     if not urls:
         return recipients.problems
+    import pickle
+
     data = pickle.dumps(Outgoing(Path(), Notice(NoticeKind.RUN_END, "check", "", ()), urls))
     try:
         done = subprocess.run([*PROGRAM, "check"], input=data, capture_output=True, timeout=CHECK_S)

@@ -173,15 +173,16 @@ class AgentWorker:
 
     def recover(self) -> None:
         """Write down what turns cost that a killed controller had begun or not written down; end what lives of them."""
+        if not self.spec.agent:
+            return
         from autoresearch.lab.agent_work.agent_turns import unwritten
         from autoresearch.lab.agent_work.guard import end_leftover
 
-        if self.spec.agent:
-            for workspace in self._workspaces():
-                end_leftover(workspace)
-            agents = {agent: self._jobs_of(agent).researcher for agent in self.spec.agents}
-            for name, fields in unwritten(self.context.campaign_dir.turns, agents, self.context.state.research.turns):
-                self.context.note("turn", name=name, **fields)
+        for workspace in self._workspaces():
+            end_leftover(workspace)
+        agents = {agent: self._jobs_of(agent).researcher for agent in self.spec.agents}
+        for name, fields in unwritten(self.context.campaign_dir.turns, agents, self.context.state.research.turns):
+            self.context.note("turn", name=name, **fields)
 
     def summarise(self, state: CampaignState) -> None:
         """At the end: let an agent say what was found; a request to stop ends that, and a deadline is a deadline."""
