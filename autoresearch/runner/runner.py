@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import time
 
 from . import debug_log
 from .basics import (
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 LAUNCH_LOOK_S = 0.25  # poll interval while waiting for the launch, in case the wake-up signal is lost
 LOOKED_AT_S = 0.5  # a lock held longer than this is held by a Runner, not by `is_locked`
 SCHEDULER_S = 0.2  # a scheduler signals trainer and Runner together: the Runner's signal may arrive this much later
+CONTROLLER_S = 60.0  # a controller that has not collected a run by then hangs, or was stopped
 FULL_BYTES = 1 << 16  # a disk with less free space counts as full
 LEFTOVER_LOOK_S = 1.0  # within which what trains on prints something
 LEFTOVER_STEPS_S = 10.0  # ... and then another step
@@ -374,14 +376,12 @@ class Runner:
             self.gpus.wait_for_return(self.loop.tick)
 
     def hand_over(self, cause: str) -> None:
-        """Replace this process by the collector, if the spec names one; exec closes the lock.
-
-        A controller that lives collects, and needs no second interpreter; if it dies first, its successor does.
-        """
+        """Close the lock; replace this process by the collector, if the spec names one and no controller collects."""
         no_more_wakeups()
         if cause == "session_killed":
             release_tmux_server()
-        if is_locked(self.spec.controller):
+        os.close(self.loop.lock)
+        if self.controller_collects():
             return
         if not self.spec.collector:
             self.clear_spec()
@@ -396,6 +396,16 @@ class Runner:
             os.execve(self.spec.collector[0], self.spec.collector, env)
         except OSError as error:
             self.event_log.emit("warning", f"the collector could not be started: {error}")
+
+    def controller_collects(self) -> bool:
+        """Whether a campaign's controller collects the run, which needs no second interpreter; waits until it has.
+
+        False if it dies before that, or takes too long: it may have been stopped.
+        """
+        collected, until = f"{self.dir}/collected.json", clock() + CONTROLLER_S
+        while not (done := os.path.exists(collected)) and is_locked(self.spec.controller) and clock() < until:
+            time.sleep(0.05)
+        return done
 
     def clear_spec(self) -> None:
         """Mask the secrets in spec.json, which is not executed again; if there is a collector, that does it."""

@@ -42,7 +42,8 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
         if outcome is None or not _has_row(finished):
             with judging(spec) as state:
                 outcome = _collect(finished, state)
-        clear_secrets(finished)
+        else:
+            clear_secrets(finished)
         failpoint("collect.collected")
         index.discard_live(spec.run)
         evidence.forget_key(spec.run)
@@ -75,6 +76,7 @@ def _collect(finished: FinishedRun, state: CampaignState | None) -> Outcome:
     if state is None:  # before the last record: after a kill between the two, it is handed over again
         run_notices.announce_end(outcome)
         failpoint("collect.announced")
+    clear_secrets(finished)
     outcome.write()
     return outcome
 
