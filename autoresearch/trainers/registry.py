@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 
@@ -28,6 +27,18 @@ _REFERENCES = {
     "generic": "autoresearch.trainers.generic:Generic",
 }
 """Name -> `module:class`, as in an entry point, so that a trainer may live in a room, or a package, of its own."""
+
+_WORDS = {
+    "tinygrpo": ("tinygrpo",),
+    "agentjet_swarm": ("ajet", "AJET", "agent_roll", "auto_train"),
+    "agentjet": ("ajet",),
+    "nemo_rl": ("nemo_rl", "nrl-k8s", "examples/"),
+    "openrlhf": ("openrlhf",),
+    "slime": ("slime", "train.py", "train_async.py"),
+    "trl": ("trl", "transformers", "examples/scripts/", ".log_metrics("),
+    "verl": ("verl", "main_ppo", "recipe"),
+}
+"""What a command or a program must hold for this trainer to know it; without any of it, the trainer is not imported."""
 
 NAMES = tuple(_REFERENCES)
 """Every trainer of ours, the most specific first; the last recognises no command and is what remains."""
@@ -101,27 +112,35 @@ def choose(
         return by_name(NAMES[-1], lines)
     if name.strip():
         return by_name(name)
-    trainers = every()
+    names = (*NAMES[:-1], *PLUGINS.usable())
     if shell_reading is not None:
-        started = next((one for one in trainers if shell_reading.trainer(_recognises(one))), None)
+        started = next((name for name in names if shell_reading.trainer(partial(_recognises, name))), None)
         if started is not None:
-            return started
+            return by_name(started)
         texts = [program.text or "" for program in shell_reading.programs]
-        imported = (one for one in trainers if isinstance(one, Framework) and any(map(one.trains, texts)))
-        if (found := next(imported, None)) is not None:
-            return found
-    return next((one for one in trainers if _recognises(one)(command)), by_name(NAMES[-1]))
+        found = next((name for name in names if any(_trains(name, text) for text in texts)), None)
+        if found is not None:
+            return by_name(found)
+    return by_name(next((name for name in names if _recognises(name, command)), NAMES[-1]))
 
 
-def _recognises(trainer: Trainer) -> Callable[[str], bool]:
+def _recognises(name: str, command: str) -> bool:
     """Whether a command starts this trainer; a plug-in that fails at it starts none."""
-    if trainer.name in NAMES:
-        return trainer.recognises
+    if name in _WORDS:
+        return _may_know(name, command) and by_name(name).recognises(command)
+    return bool(PLUGINS.answer(name, lambda: by_name(name).recognises(command), False))
 
-    def recognises(command: str) -> bool:
-        return bool(PLUGINS.answer(trainer.name, partial(trainer.recognises, command), False))
 
-    return recognises
+def _trains(name: str, program: str) -> bool:
+    """Whether the text of a Python program trains with this framework."""
+    if name in _WORDS and not _may_know(name, program):
+        return False
+    trainer = by_name(name)
+    return isinstance(trainer, Framework) and trainer.trains(program)
+
+
+def _may_know(name: str, text: str) -> bool:
+    return any(word in text for word in _WORDS[name])
 
 
 def for_blueprint(blueprint: Blueprint, name: str = "", *, shell_reading: ShellReading | None = None) -> Trainer:
@@ -130,5 +149,8 @@ def for_blueprint(blueprint: Blueprint, name: str = "", *, shell_reading: ShellR
     shell_reading: the reading of its command, see `choose`.
     """
     notes = blueprint.notes
-    name = name or notes.trainer or next((one.name for one in every() if ask.server(one).declared_by(notes)), "")
+    if not (name := name or notes.trainer):
+        ours = () if notes.swarm is None else (by_name("agentjet_swarm"),)  # the only one of ours with a server
+        with_server = (*ours, *PLUGINS.usable().values())
+        name = next((one.name for one in with_server if ask.server(one).declared_by(notes)), "")
     return choose(name, blueprint.launch_command, notes.lines, shell_reading=shell_reading)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -36,6 +38,18 @@ VERL, TINY, GENERIC = (registry.by_name(name) for name in ("verl", "tinygrpo", "
 )
 def test_choose_by_command(command: str, name: str) -> None:
     assert registry.choose("", command).name == name
+
+
+@pytest.mark.system
+def test_a_command_that_names_no_framework_imports_none() -> None:
+    code = (
+        "import sys\n"
+        "from autoresearch.trainers import registry\n"
+        "assert registry.choose('', 'python main.py --lr 1').name == 'generic'\n"
+        "print(*(name for name in registry.NAMES if f'autoresearch.trainers.{name}' in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["generic"]
 
 
 def test_a_name_wins_over_the_command() -> None:
