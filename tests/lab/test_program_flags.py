@@ -112,3 +112,7 @@ p.add_argument("--local_rank", required=True)
 flags.mark_flags_as_required(["task"])
 """
     assert missing_in(source, words.split()) == missing
+    source = 'import click\n@click.command()\n@click.option("--out", "folder", required=True)\ndef f(folder): ...\n'
+    assert missing_in(source, []) == ["--out"]
+    assert missing_in(source, ["--out=a"]) == []
+    assert missing_in(f'{source}@click.command()\n@click.option("--x", required=True)\ndef g(x): ...\n', []) == []

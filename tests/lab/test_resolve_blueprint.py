@@ -201,26 +201,32 @@ def test_no_script_hides_what_it_kills(project: Path, command: str) -> None:
         ("bash gone.sh && python x", "", "missing_script"),
         ("python make.py && bash gone.sh", "", "not_read"),
         ("A=1 uv run python -u gone.py --x", "", "missing_script"),
-        ("cd X && python calls.sh gone.py && cd .. && python make.py", "", ""),  # an operand, as that of `-m` below
+        ("A=1 uv run python -u gone --x", "", "missing_script"),
+        ("python make --lr 0.1", "", "missing_script"),
+        ("python -m torch.distributed.launch --nproc_per_node=2 gone.py", "", "missing_script"),
+        ("python package --lr 0.1; python -W ignore calls.sh gone.py; python - gone; python -c gone", "", ""),
         ("python -m gone.py gone.py; python $WHERE/gone.py; git clone gone && python gone/gone.py", "", ""),
         ("ssh host python gone.py; bash calls.sh", "", "not_read"),
         ("ssh host 'cd X && bash Y.sh'", "", "not_read"),
         ("bash $WHERE/Y.sh", "", "not_read"),
         ("make -C X", "", "not_read"),
         ("bash y.sh", "- prepare: python make.py", "not_read"),
-        ("python x", "- prepare: bash y.sh", "missing_script"),
-        ("python x", "- evaluate: bash y.sh", "not_read"),
+        ("python make.py", "- prepare: bash y.sh", "missing_script"),
+        ("python make.py", "- evaluate: bash y.sh", "not_read"),
         ("bash calls.sh", "", "not_read"),
     ],
 )
 def test_a_script_that_is_not_there_is_said(project: Path, command: str, note: str, code: str) -> None:
     (project / "calls.sh").write_text("bash gone.sh\n")
     (project / "make.py").touch()
+    (project / "package").mkdir()
+    (project / "package/__main__.py").touch()
     found = [f for f in launched(project, command, note) if f.code in ("missing_script", "not_read")]
     assert [finding.code for finding in found] == ([code] if code else [])
     for finding in found:
         assert finding.severity == ("error" if code == "missing_script" else "warning")
         assert finding.message.startswith("not read: " if code == "not_read" else "the script ")
+        assert ("(but make.py is)" in finding.message) is command.startswith("python make --")
 
 
 def test_required_variables(project: Path) -> None:

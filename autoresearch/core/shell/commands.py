@@ -77,6 +77,7 @@ class Script:
     where: str = ""  # the path for people: relative to where the text runs, if it is below
     text: str | None = None
     why: str = ""
+    has_py: bool = False  # it is not there, but a file of its name with .py is
 
 
 @dataclass(frozen=True, slots=True)

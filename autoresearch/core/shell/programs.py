@@ -63,6 +63,7 @@ MAKES_NOTHING = frozenset(
 )  # fmt: skip
 _RULE = re.compile(r"([\w./ -]+)::?(?!=)([^;#=]*)")  # of a Makefile
 _SPEAKS = frozenset({"echo", "printf", "cat", "chmod"})  # create a script only if they name it: `echo ... > run.sh`
+_LAUNCHES = frozenset({"torch.distributed.launch", "torch.distributed.run", "accelerate.commands.launch"})  # modules
 _TAKES_TEXT = frozenset({"su", "runuser", "script", "sg"})  # a command text after -c
 
 
@@ -146,13 +147,17 @@ def python_file(argv: Sequence[str]) -> str:
     python = name.startswith("python")
     if name in BESIDE or name in SHELLS:
         return ""
-    for before, word, following in zip(["", *argv], argv, [*argv[1:], ""], strict=False):
+    for n, (before, word, following) in enumerate(zip(["", *argv], argv, [*argv[1:], ""], strict=False)):
+        if python and word == "-m" and following in _LAUNCHES:
+            return python_file(["torchrun", *argv[n + 2 :]])
         if word in ("-m", "--module") and re.fullmatch(r"[\w.]+", following) and (python or name in _OF_MODULES):
             return f"{following.replace('.', '/')}.py"
         if word.endswith(".py") and word[:1] != "-" and "=" not in word:
             return word
-        if python and (word == "-c" or (before and word[:1] != "-" and before not in ("-X", "-W"))):
+        if python and word == "-c":
             return ""
+        if python and before and word[:1] != "-" and before not in ("-X", "-W"):
+            return word  # without .py: a file all the same, or a directory with __main__.py
     return ""
 
 

@@ -11,6 +11,7 @@ import functools
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -549,7 +550,8 @@ class Reader:
         if script.kind == "python":
             stem = script.path.removesuffix(".py")
             above = posixpath.normpath(posixpath.join(script.cwd or "", "src", script.name))
-            paths += [f"{stem}/__main__.py", f"{stem}/__init__.py", above]
+            paths.append(f"{stem}/__main__.py")
+            paths += [f"{stem}/__init__.py", above] if script.name.endswith(".py") else []
         if script.kind == "make" and script.name == "Makefile":
             paths = [posixpath.join(posixpath.dirname(script.path), name) for name in _MAKEFILES]
         for path in paths:
@@ -563,6 +565,10 @@ class Reader:
             if script.kind == "" and not _SHEBANG.match(text):
                 return script
             return replace(script, path=path, text=text, why="")
+        if script.kind == "python" and not script.name.endswith(".py"):
+            with suppress(OSError, ValueError):
+                self.open_text(f"{script.path}.py")
+                return replace(script, has_py=True)
         return script
 
 

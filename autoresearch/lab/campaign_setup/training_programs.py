@@ -20,6 +20,7 @@ _NO_TRAINING = frozenset({
     *("inference", "predict", "demo", "download", "convert", "export", "visualize", "sample", "generate", "preprocess"),
     *("prepare", "dataset", "datasets", "utils", "util", "hubconf", "submitit", "slurm", "evaluation"),
     *("install", "build", "config", "configs", "args", "arguments", "options", "template", "play", "enjoy"),
+    *("validate", "serve"),
 })  # fmt: skip
 """Words of a file's name that say what it does, or that it does something else."""
 _SETS_UP = frozenset({"os", "sys", "warnings", "logging", "logger", "torch", "np", "numpy", "random", "tf", "mp"})
@@ -28,7 +29,8 @@ _DEFINES = later(r"(?m)^(?:def|class) ")
 _TYPED = later(r"(?:[A-Z_]\w*=\S+ +)*(?:python3?|torchrun|accelerate|deepspeed|mpiexec|mpirun|bash|sh|uv)\s")
 _PROMPT = later(r"^(?:[ \t]|[*$>%`-]|\(\w+\) ?\$)+")
 _MOVES = later(r"cd (?:\./)?([\w.-]+)/?(?: *&& *(.+))?")
-_NOT_TRAINED = later(r"--?(?:eval|evaluate|test|eval_only|test_only|inference|help)\b(?! +[Ff]alse)")
+_USAGE = later(r".*(?: \[|\.\.\.)")  # what may be typed
+_NOT_TRAINED = later(r"--?(?:eval|evaluate|test|eval_only|test_only|inference|help|download[-_]\w+)\b(?! +[Ff]alse)")
 MOST_NAMED = 4  # in a sentence
 _README_BYTES = 1 << 18
 
@@ -133,6 +135,8 @@ def typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
                 last += 1
                 words = f"{words[:-1].strip()} {lines[last].strip()}"
             words = " ".join(words.rstrip("`").split("#")[0].split())
+            if _USAGE.match(words):
+                continue
             for folder in [below] if below else ["", *_folders(directory)]:
                 if _trains(words, directory / folder):
                     yield f"cd {folder} && {words}" if folder else words, f"{readme.name}:{n + 1}"
@@ -165,5 +169,5 @@ def _trains(command: str, directory: Path) -> bool:
         return False
     named = (word for word in argv if word.endswith((".py", ".sh")) and (directory / word).is_file())
     script = next(named, python_file(argv))
-    there = (directory / script).is_file() and not _words(Path(script)) & _NO_TRAINING
+    there = (directory / script).is_file() and not any(_words(Path(part)) & _NO_TRAINING for part in Path(script).parts)
     return there and not _NOT_TRAINED.search(command)

@@ -29,18 +29,38 @@ def not_done(tree: ast.AST, flags: Mapping[str, object]) -> set[ast.AST]:
                 body = branch if isinstance(branch, list) else [branch]
                 if is_left or _fails(body):
                     found.update(inner for one in body for inner in ast.walk(one))
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            calls = (one for one in ast.walk(node) if isinstance(one, ast.Call))
+            found.update(one for one in calls if node.name in map(called_name, ast.walk(one)))  # `print(f"error: {e}")`
     found.update(_not_shown(tree, found))
     return found
 
 
-def used_names(text: str, flags: Mapping[str, object]) -> set[str]:
-    """The names of functions, and all others, that a text uses where these flags lead, or imports for others."""
-    tree = syntax_tree(text) or ast.Module([], [])
-    names = {node: called_name(node) for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute)}
-    imports = (alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names)
-    left, plain = not_done(tree, flags), {node.id for node in names if isinstance(node, ast.Name)}
-    used = (node for node in names if isinstance(node, ast.Name) or node.attr not in plain)  # not `model.eval()`
-    return {names[node] for node in used if node not in left} | (set(imports) - set(names.values()))
+def reached_names(texts: Mapping[str, str], flags: Mapping[str, object]) -> set[str]:
+    """The names of functions and classes, and all others, that the first of these texts leads to with these flags."""
+    uses: dict[str, set[str]] = {"": set()}  # within a function or class of this name, or outside of all
+    for path, text in texts.items():
+        tree = syntax_tree(text) or ast.Module([], [])
+        left, inside = not_done(tree, flags), definitions(tree)
+        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute)]
+        plain = {node.id for node in names if isinstance(node, ast.Name)}
+        for node in names:
+            if node not in left and (isinstance(node, ast.Name) or node.attr not in plain):  # not `model.eval()`
+                uses.setdefault(inside.get(node, ""), set()).add(called_name(node))
+        imports = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+        if path == next(iter(texts)) or not path.endswith("__init__.py"):  # another one only hands names on
+            uses[""] |= imports - {called_name(node) for node in names}
+    found, new = set[str](), {"", "main"}  # which an installed program calls
+    while new:
+        found |= new
+        new = set().union(*(uses.get(name, ()) for name in new)) - found
+    return found
+
+
+def definitions(tree: ast.AST) -> dict[ast.AST, str]:
+    """The function or class at the top of a text that a node stands in; nothing of those that a decorator may use."""
+    tops = [node for node in getattr(tree, "body", ()) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    return {inner: top.name for top in tops if not top.decorator_list for inner in ast.walk(top)}
 
 
 def _not_shown(tree: ast.AST, left: Collection[ast.AST]) -> Iterator[ast.AST]:

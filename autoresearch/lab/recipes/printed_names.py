@@ -17,7 +17,7 @@ from autoresearch.core.metrics.objective import Objective, usual_direction
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.core.text.python_text import called_name, syntax_tree
 from autoresearch.core.text.regex import later
-from autoresearch.lab.recipes.dead_branches import not_done, used_names
+from autoresearch.lab.recipes.dead_branches import definitions, not_done, reached_names
 from autoresearch.lab.recipes.written_files import written_names
 from autoresearch.runner.metric_lines import body, is_count, parse, step_rank
 from autoresearch.trainers.trl import Trl
@@ -52,6 +52,7 @@ _SAME = {
     **dict.fromkeys(("ppl", "perplexity", "bpb", "bpc", "nll"), "loss"),  # each rises with the others
     **{"rewards": "reward", "returns": "return", "scores": "score", "err": "error", "1": ""},
 }
+_CODES = _set_of("ppl perplexity")  # of a codebook, perhaps: `recon_loss` is no part of it
 _NEVER = _set_of(
     "std stdev stddev var variance min max minimum maximum count counts num time runtime elapsed seconds sec size lr "
     "norm flops"
@@ -67,7 +68,7 @@ _NUMBER, _REAL, _COUNT, _TEXT = "0.1234", "0.4321", "7", "..."  # the second: it
 _SURE = float(_REAL)
 _COUNTS, _WRAPS = _set_of("len int"), _set_of("str repr round float")  # functions
 _MANY = later(r"(?:reward|return|score|loss|acc|error|metric|result)(?:e?s|_list)\Z")  # no number, but many
-_NO_NUMBER = later(r"(?:^|_)(?:type|name|path|dir|file|mode|device|title|msg|message)\Z")
+_NO_NUMBER = later(r"(?:^|_)(?:type|name|path|dir|file|mode|device|title|msg|message)\Z|\A(?:use|has)_")
 _NUMBERS = later(r"\d+")
 _SHOWN = 100  # characters of a line of source
 
@@ -83,7 +84,7 @@ class PrintedName:
     source: str = ""
     sure: bool = True  # its format is that of a measured number
     final: bool = False  # it is printed once, when all is done
-    inside: str = ""  # the function at the top of its file that prints it
+    inside: str = ""  # the function or class at the top of its file that prints it
 
     def __str__(self) -> str:
         return f"{self.name} ({self.provenance})"
@@ -118,7 +119,7 @@ def objectives_of(
     texts: of Python files, by path. calls: the functions that print. flags: as the command sets them.
     """
     names: dict[str, PrintedName] = {}
-    used = set().union(*(used_names(text, flags) for text in texts.values()))
+    used = reached_names(texts, flags)
     for path, text in texts.items():
         shown = printed_names(text, path, calls, flags)
         names |= {one.name: one for one in shown if not one.inside or one.inside in used}
@@ -151,8 +152,7 @@ def printed_names(
     off, final = {*_before_training(tree), *not_done(tree, flags)}, set(_after_loops(tree))
     calls = {node for node in ast.walk(tree) if isinstance(node, ast.Call) and prints.fullmatch(called_name(node.func))}
     _put_built_texts(tree, calls)
-    plain = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.decorator_list]
-    functions = {inner: node.name for node in plain for inner in ast.walk(node) if isinstance(inner, ast.Call)}
+    inside = definitions(tree)
     names: dict[str, PrintedName] = {}
     for call in sorted(filter(_on_console, calls - off), key=lambda call: (call.lineno, call.col_offset)):
         for line in _lines_of(call):
@@ -163,11 +163,11 @@ def printed_names(
                     found = _at(name, where, _line_of(name, call, text), text)
                     found = replace(found, file=file, sure=value == _SURE, final=call in final)
                     shown = before if before and file and not before.file else None  # on the console, too
-                    names[name] = shown or replace(found, inside=functions.get(call, ""))
+                    names[name] = shown or replace(found, inside=inside.get(call, ""))
     for one in written_names(tree, flags):
         if one.call not in off and step_rank(one.name) is None:
             found = replace(_at(one.name, where, one.call.lineno, text), file=one.file)
-            names.setdefault(one.name, replace(found, inside=functions.get(one.call, "")))
+            names.setdefault(one.name, replace(found, inside=inside.get(one.call, "")))
     return list(names.values())
 
 
@@ -292,7 +292,8 @@ def _likeliest(names: list[PrintedName]) -> list[PrintedName]:
     validated = [one for one in names if _words(one) & _VALIDATION]
     fit = validated or names
     cores = {one: _core(one) for one in fit}
-    plain = [one for one in fit if not any(core < cores[one] for core in cores.values())]
+    whole = [cores[one] for one in fit if not _words(one) & _CODES]
+    plain = [one for one in fit if not any(core < cores[one] for core in whole)]
     firsts = {_NUMBERS.sub("#", one.name) for one in plain if _NUMBERS.findall(one.name) == ["1"]}
     plain = [one for one in plain if _NUMBERS.sub("#", one.name) not in firsts or _NUMBERS.findall(one.name) == ["1"]]
     plain.sort(key=lambda one: (not _split(one) & _SO_FAR, bool(_split(one) & _MEANS)))
@@ -379,6 +380,8 @@ def _shown(node: ast.expr) -> str:
         case ast.Name(id=name) | ast.Attribute(attr=name) if _NO_NUMBER.search(name):
             return _TEXT
         case ast.Name(id=name) if _MANY.search(name):
+            return _TEXT
+        case ast.Attribute(value=ast.Name(id="args" | "opts" | "opt" | "FLAGS")):  # a setting
             return _TEXT
     return _NUMBER
 

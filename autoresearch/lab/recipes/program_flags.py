@@ -106,6 +106,8 @@ def missing_in(source: str, words: Sequence[str]) -> list[str]:
         return []
     tree = syntax_tree(source)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree else []
+    of_click = sum(called_name(call.func) == "command" for call in calls) == 1  # of several, one is called
+    demanding = ("add_argument", "option") if of_click else ("add_argument",)
     given = {word.partition("=")[0].replace("_", "-") for word in words}
     missing = list[str]()
     for call in calls:
@@ -115,8 +117,9 @@ def missing_in(source: str, words: Sequence[str]) -> list[str]:
         if name == "add_argument" and texts and texts[0][:1] != "-":
             if not given and keywords.get("nargs") not in ("?", "*") and "default" not in keywords:
                 missing.append(texts[0].upper())
-        elif name == "add_argument" and keywords.get("required") is True and "--local_rank" not in texts:  # torchrun's
-            if texts and not given & {text.replace("_", "-") for text in texts}:
+        elif name in demanding and keywords.get("required") is True:
+            texts = [text for text in texts if text[:1] == "-"]  # click may have a name in Python, too
+            if texts and "--local_rank" not in texts and not given & {text.replace("_", "-") for text in texts}:
                 missing.append(max(texts, key=len))
         elif name in ("mark_flag_as_required", "mark_flags_as_required") and call.args:
             named = _literal(call.args[0])

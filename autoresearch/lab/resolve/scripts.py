@@ -121,7 +121,9 @@ def _operands(simple: SimpleCommand) -> list[str]:
 def _own_words(simple: SimpleCommand) -> list[str]:
     """What stands behind the program: behind the script, where a launcher such as `accelerate launch` starts one."""
     argv, program = simple.argv, python_file(simple.argv)
-    starts = (n for n, word in enumerate(argv) if word == program or argv[n - 1 : n] in (["-m"], ["--module"]))
+    if program in argv:
+        return argv[argv.index(program) + 1 :]
+    starts = (n for n in range(len(argv)) if argv[n - 1 : n] in (["-m"], ["--module"]))
     return argv[next(starts, 0) + 1 :] if program else argv[1:]
 
 
@@ -158,6 +160,7 @@ def _unread(shell_reading: ShellReading, where: str, line: int, *, must: bool) -
 def _finding(script: Script, where: str, line: int, *, must: bool) -> Finding:
     if must and script.must and script.why == "No such file or directory":
         message = f"the script {script.name} is not there: {script.where}"
+        message += f" (but {script.name}.py is)" if script.has_py else ""
         hint = "correct its path, or let a `prepare:` make it"
         return Finding(Severity.ERROR, "missing_script", message, hint, where, line)
     name = script.where or script.name

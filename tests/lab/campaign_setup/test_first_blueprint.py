@@ -90,14 +90,17 @@ def test_what_the_readme_types(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "play.py").touch()
     (tmp_path / "a" / "train.py").touch()
+    (tmp_path / "serve").mkdir()
+    (tmp_path / "serve/model.py").touch()
+    lines += ["python -m serve.model", "python train.py --download_weights 1", "python train.py [OPTIONS...] or"]
     lines += ["python a/play.py", "cd a && python train.py --x 2", "python a/train.py --x 3"]
     lines += ["python other.py", "python -m torch.distributed.launch --use_env train.py --x 1", "python is slow"]
     (tmp_path / "README.md").write_text("\n".join(lines))
     assert [*typed_commands(tmp_path)] == [
         ("CUDA_VISIBLE_DEVICES=0 python train.py --env hopper", "README.md:1"),
-        ("cd a && python train.py --x 2", "README.md:5"),
-        ("python a/train.py --x 3", "README.md:6"),
-        ("python -m torch.distributed.launch --use_env train.py --x 1", "README.md:8"),
+        ("cd a && python train.py --x 2", "README.md:8"),
+        ("python a/train.py --x 3", "README.md:9"),
+        ("python -m torch.distributed.launch --use_env train.py --x 1", "README.md:11"),
     ]
 
 
@@ -281,6 +284,7 @@ def test_names_that_a_text_prints(text: str, names: list[str]) -> None:
         ("Best_accuracy Prec@1", "Prec@1"),
         ("reward mean_reward", "mean_reward"),
         ("valid_loss valid_ppl valid_bpc", "valid_bpc"),  # awd-lstm-lm
+        ("val_recon_loss val_perplexity", "val_recon_loss val_perplexity"),  # VideoGPT: of its codes
         ("loss lr", "loss"),
         ("lr sps", ""),
         ("val_loss val_accuracy loss", "val_loss val_accuracy"),  # which of them counts, the text does not say

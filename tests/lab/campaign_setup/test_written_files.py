@@ -34,6 +34,7 @@ DATED = Path(__file__).parents[2] / "samples/first_contact/dated-output-dir/trai
             class Agent:
                 def __init__(self): self.writer = SummaryWriter(f"runs/{name}")
                 def learn(self): self.writer.add_scalar("charts/episodic_return", r, s)
+            Agent().learn()
          """, "charts/episodic_return tensorboard runs/*"),
         ("writer = SummaryWriter()\nwriter.add_scalar('loss', 1.0, 2)", "loss tensorboard runs/*"),
         ("""json.dump({"reward": r}, open(path, "w"))""", ""),  # nobody knows where
@@ -71,6 +72,11 @@ LOGS_WITH_V = "if args.v:\n    logging.basicConfig(level=logging.INFO)\n"
         ("def show(r):\n    print(f'Reward: {r:.2f}')", {}, []),  # pymarl: nobody calls it
         ("def show(r):\n    print(f'Reward: {r:.2f}')\nshow(1)", {}, ["Reward"]),
         ("def show(r):\n    print(f'reward {r}')\nm.show()\nif args.test:\n    show(1)", {"test": False}, []),  # ddpm
+        ("class Other:\n    def end(self):\n        print(f'Reward: {r:.2f}')", {}, []),  # VideoGPT
+        ("try: ask()\nexcept OSError as e:\n    print(f'API error: {e}')", {}, []),  # FastChat
+        ("print(f'mixed precision: {c.use_fp16}')", {}, []),  # edm
+        ("print(f'preconditioning loss: {opts.precond}')", {}, []),
+        ("def a():\n    show(1)\ndef show(r):\n    print(f'reward {r:.2f}')", {}, []),  # a() is not called either
         (f"{LOGS_WITH_V}logging.info('return: %.2f', r)", {"v": False}, []),  # MinAtar
         (f"{LOGS_WITH_V}logging.info('return: %.2f', r)", {"v": True}, ["return"]),
         (f"{LOGS_WITH_V}logging.warning('return: %.2f', r)", {"v": False}, ["return"]),
