@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -159,6 +160,14 @@ def python_file(argv: Sequence[str]) -> str:
         if python and before and word[:1] != "-" and before not in ("-X", "-W"):
             return word  # without .py: a file all the same, or a directory with __main__.py
     return ""
+
+
+def python_paths(name: str, path: str, cwd: str | None) -> list[str]:
+    """Where the text of a Python program may lie; last, for `python main`, what may have been meant."""
+    if not name.endswith(".py"):
+        return [path, f"{path}/__main__.py", f"{path}.py"]
+    stem, above = path.removesuffix(".py"), posixpath.normpath(posixpath.join(cwd or "", "src", name))
+    return [path, f"{stem}/__main__.py", f"{stem}/__init__.py", above]
 
 
 def may_make(name: str, words: Sequence[str], script: str) -> bool:

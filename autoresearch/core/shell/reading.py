@@ -11,7 +11,6 @@ import functools
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -548,10 +547,7 @@ class Reader:
     def _opened(self, script: Script, arguments: list[str]) -> Script:
         paths = [script.path]
         if script.kind == "python":
-            stem = script.path.removesuffix(".py")
-            above = posixpath.normpath(posixpath.join(script.cwd or "", "src", script.name))
-            paths.append(f"{stem}/__main__.py")
-            paths += [f"{stem}/__init__.py", above] if script.name.endswith(".py") else []
+            paths = programs.python_paths(script.name, script.path, script.cwd)
         if script.kind == "make" and script.name == "Makefile":
             paths = [posixpath.join(posixpath.dirname(script.path), name) for name in _MAKEFILES]
         for path in paths:
@@ -560,15 +556,13 @@ class Reader:
             except (OSError, ValueError) as failure:
                 script = replace(script, why=getattr(failure, "strerror", "") or "it cannot be read")
                 continue
+            if path == f"{script.path}.py":
+                return replace(script, has_py=True)
             if script.kind == "make":
                 text = programs.recipe_lines(text, [shown(word) for word in arguments])
             if script.kind == "" and not _SHEBANG.match(text):
                 return script
             return replace(script, path=path, text=text, why="")
-        if script.kind == "python" and not script.name.endswith(".py"):
-            with suppress(OSError, ValueError):
-                self.open_text(f"{script.path}.py")
-                return replace(script, has_py=True)
         return script
 
 
