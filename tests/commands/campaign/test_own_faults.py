@@ -12,6 +12,9 @@ from unittest import mock
 
 import pytest
 
+from autoresearch.records.rundir import RunDir
+from tests.commands.rows import ledger_rows
+
 pytestmark = pytest.mark.system
 
 SPACE = {"lr": {"low": 0.001, "high": 0.1, "log": True}}
@@ -58,6 +61,22 @@ def test_a_controller_that_ends_on_a_fault_of_its_own_leaves_the_reason(
     camp.bench.ask("campaign", "resume")  # the fault is gone
     assert camp.over().attempted == 2
     assert camp.bench.ask("campaign", "status")["reason"] == "stop condition met: 2/2 ideas attempted"
+
+
+def test_a_run_gets_its_row_although_its_controller_was_stopped_and_killed_and_nobody_resumes(camp: Any) -> None:
+    """Its Runner waits for a controller that lives, and becomes the collector when that is gone."""
+    camp.start(queue=camp.ideas({"slug": "held", "overrides": {"mode": "hold"}}), count=2, confirm=False)
+    camp.until(lambda: camp.live("held"))
+    ((_, run),) = camp.state().live
+    rundir = RunDir(Path(run.run_dir))
+    controller = json.loads(camp.place.controller.read_bytes())["pid"]
+    os.kill(controller, signal.SIGSTOP)
+    camp.go.touch()
+    camp.bench.until(rundir.exit_record.exists)
+    assert not rundir.collected.exists()
+    os.kill(controller, signal.SIGKILL)
+    camp.bench.until(rundir.collected.exists)
+    assert len(ledger_rows(camp.place.ledger, run.run)) == 1
 
 
 def test_what_cannot_be_resumed_says_why(camp: Any) -> None:
