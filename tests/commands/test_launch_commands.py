@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +55,10 @@ def test_the_recipe_is_the_file_that_the_command_names(
     bench: Any, at: int | str, files: str, recipe: str | None
 ) -> None:
     commands = (CASES / "recipe-positional/commands.txt").read_text().splitlines()
-    for path in map(bench.repo.joinpath, files.split()):
+    command = commands[at] if isinstance(at, int) else at
+    for path in map(bench.repo.joinpath, [*files.split(), *re.findall(r"[\w/]+\.py", command)]):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}" if path.suffix == ".json" else "")
-    command = commands[at] if isinstance(at, int) else at
     plan = bench.ask("run", bench.blueprint(command=command, trainer=""), "--dry-run", "--no-gpu-check")
     assert plan["recipe"] == (recipe and str(bench.repo / recipe))
 

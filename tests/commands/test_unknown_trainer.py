@@ -56,6 +56,7 @@ def test_a_limit_of_the_project_is_a_default(bench: Any) -> None:
 
 
 def test_a_new_blueprint_leaves_the_first_step_to_the_default(bench: Any) -> None:
+    (bench.repo / "x.py").touch()
     bench.ask("blueprint", "new", "new.md", "--purpose", "p", "--command", "python x.py", "--max-time", "10m")
     checked = bench.ask("blueprint", "check", "new.md")
     assert checked["first_step_rule"] == f"{SINCE} for 20 minutes is ended"

@@ -35,6 +35,7 @@ def test_each_run_has_its_server_and_the_next_one_the_same_port(camp: Any) -> No
 
 def test_runs_side_by_side_need_a_server_each(camp: Any) -> None:
     note = "- swarm_server: ajet-swarm start --swarm-port=10086"
+    (camp.bench.repo / "agent_roll.py").touch()
     camp.bench.blueprint("swarm", command="python agent_roll.py", trainer="agentjet_swarm", notes=note)
     file = camp.file(count=2, parallel=2, queue=camp.ideas({"description": "Try", "overrides": {"lr": 0.2}}))
     refused = camp.bench.ask("campaign", file, "--yes", "--detach", check=3)
