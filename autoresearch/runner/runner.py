@@ -381,10 +381,10 @@ class Runner:
         if cause == "session_killed":
             release_tmux_server()
         os.close(self.loop.lock)
-        if self.controller_collects():
-            return
         if not self.spec.collector:
             self.clear_spec()
+            return
+        if self.controller_collects():
             return
         env = {key: value for key, value in {**os.environ, **self.secrets}.items() if key != RUN_ID}
         try:
