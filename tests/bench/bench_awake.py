@@ -77,7 +77,7 @@ def run(repeats: int = 5) -> list[Result]:
     typed = "trainer exits: `wait RUN --json` has answered, with ending, metric and verdict"
     awake = "trainer exits: a process in a Watcher is awake, and finds the exit code"
     return [
-        Result(typed, "a bare start of Python", found["wait"], found["python"], 2, reached=10.7),
+        Result(typed, "a bare start of Python", found["wait"], found["python"], 2, reached=3.7),
         Result(typed, "`tmux wait-for`", found["wait"], found["wait-for"], 5),
         Result(typed, poll, found["wait"], found["poll"], 0.25),
         Result(awake, "a program that waits at its pidfd", found["watcher"], found["pidfd"], 10),
