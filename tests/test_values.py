@@ -35,8 +35,8 @@ def point(kind: Any, options: dict[str, bool]) -> type[Any]:
     return Point
 
 
-def below(kind: Any, options: dict[str, bool]) -> type[Any]:
-    base = point(kind, options)
+def below(kind: Any, options: dict[str, bool], base: type[Any] | None = None) -> type[Any]:
+    base = base or point(kind, options)
 
     @kind.dataclass(**options)
     class Below(base):  # type: ignore[misc, valid-type]
@@ -108,6 +108,7 @@ ASKED: list[Callable[[Any, Any], Any]] = [
     lambda _, c: dataclasses.replace(c(x=1), x=5),
     lambda _, c: dataclasses.asdict(c(x=1)),
     lambda _, c: [one.name for one in dataclasses.fields(c)],
+    lambda _, c: below(dataclasses, {"frozen": c.__dataclass_params__.frozen}, c)(x=1),
     lambda _, c: copy.copy(c(x=1)),
     lambda _, c: copy.deepcopy(c(x=1, tags=["a"])),
 ]

@@ -35,7 +35,7 @@ from autoresearch.launchers.host_sandbox_check import AGENT_MARKERS
 from autoresearch.records.hostile import read_plain
 from autoresearch.records.rundir import read_json, write_atomically, write_json
 from autoresearch.runner.masking import mask_environment, mask_text
-from autoresearch.values import asdict, dataclass, field, replace
+from autoresearch.values import asdict, dataclass, field, fields, replace
 
 # What a turn of a coding agent gets of the environment, and what it may see and use up where it runs.
 
@@ -299,7 +299,7 @@ def _short(text: str) -> str:
 
 
 def _answer(record: Mapping[str, Any]) -> Answer:
-    known = {name: record[name] for name in Answer.__dataclass_fields__ if name in record}
+    known = {one.name: record[one.name] for one in fields(Answer) if one.name in record}
     known["message"] = record.get("said", "")
     known["usage"] = Usage(**known.get("usage", {}))
     known["denied"] = tuple(known.get("denied", ()))

@@ -18,7 +18,7 @@ from autoresearch.records.index import Index
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import ask
-from autoresearch.values import replace
+from autoresearch.values import fields, replace
 
 UNRULED_IDEAS = 4  # no stop rule given: the baseline and three ideas, then a question
 
@@ -27,7 +27,7 @@ _BY_NAME = "the metric's name"  # the source of a direction that nobody named
 
 def rules_of(setup: CampaignSetup, objective: Objective) -> Rules:
     """The stop rules: those that are given, else the blueprint's time for a campaign, else a few ideas."""
-    given = {name: setup.file[name] for name in Rules.__dataclass_fields__}  # keys of these names
+    given = {one.name: setup.file[one.name] for one in fields(Rules)}  # keys of these names
     rules = Rules(**given | {"target": _target(setup.file, objective)})
     campaign_s = setup.blueprint.campaign_time_s
     if rules.deadline is None and campaign_s is not None:
