@@ -33,7 +33,7 @@ from autoresearch.values import dataclass, replace
 
 _HEAD = 1 << 16
 _TEXT_CONTROL = frozenset(b"\t\n\r\x0b\x0c\x08\x07\x1b")
-_AGENTJET = (b"'global_step", b"'step'", b"task_pass_rate@", b"TGC@")
+_AGENTJET = (b"'global_step", b"'training/global_step'", b"'step'", b"task_pass_rate@", b"TGC@")
 
 
 def sniff(path: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.readers.jsonl import read_dict_lines
-from autoresearch.readers.read import read_source
+from autoresearch.readers.read import read_source, sniff
 from autoresearch.trainers import registry
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
@@ -74,9 +74,10 @@ def test_what_an_older_run_appended_is_not_counted(tmp_path: Path) -> None:
 
 def test_the_training_file_holds_a_validation_too(tmp_path: Path) -> None:
     line = "{'critic/real_reward': np.float64(0.5), 'actor/pg_loss': nan, 'task_pass_rate@1': 0.3, 'pass_n': 4, "
-    (tmp_path / "train.md").write_text(line + "'training/global_step': 20, 'training/epoch': 0}\n")
-    source = Source(SourceFormat.DICT_LINES, "train.md", 1)
-    step, validation = read_source(source, tmp_path, 0, registry.by_name("agentjet")).readings
+    first = "{'actor/pg_loss': 0.5, 'training/global_step': 19}\n"
+    (tmp_path / "train.md").write_text(first + line + "'training/global_step': 20, 'training/epoch': 0}\n")
+    source = Source(sniff(tmp_path / "train.md"), "train.md", 1)
+    _, step, validation = read_source(source, tmp_path, 0, registry.by_name("agentjet")).readings
     assert (step.step, step.metrics["critic/real_reward"]) == (20, 0.5)
     assert math.isnan(step.metrics["actor/pg_loss"])
     assert (validation.step, validation.metrics) == (20, {"task_pass_rate@1": 0.3, "pass_n": 4})
