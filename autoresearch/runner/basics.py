@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import time
 
@@ -57,6 +58,18 @@ def write_all(fd: int, data: bytes) -> None:
 def open_append(path: str) -> int:
     """A descriptor that appends to a file, which is created if missing. Raises OSError."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+
+class LazyPattern:
+    """A regular expression that is compiled at first use: it may take milliseconds, and a process uses few of them."""
+
+    def __init__(self, text: str, flags: int = 0) -> None:
+        self._given = (text, flags)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(re.compile(*self._given), name)
+        self.__dict__[name] = value  # later accesses bypass __getattr__
+        return value
 
 
 def is_locked(path: str | os.PathLike[str]) -> bool:

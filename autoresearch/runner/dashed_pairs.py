@@ -11,8 +11,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, ItemsView, Iterator, KeysView
 
-    UsualLine = tuple[Mapping[str, int], Callable[[str], "re.Match[str] | None"]]
-
 _VALUE = (
     r"(?:(?:np\.\w{1,12}|tensor)\()?([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?))"
     r"(?![a-z0-9_.:])"
@@ -22,8 +20,8 @@ _DASHED = re.compile(  # names may hold colons and blanks
 )
 _NUMBER = r"[-+]?[0-9]+(?:\.[0-9]+|)(?:[eE][-+]?[0-9]+|)"  # in one way only: a line has a hundred
 _NUMBERS = re.compile(rf"(?:{_NUMBER}(?::|\Z))+\Z")
-_OFTEN = 64  # lines with the same names, before a regex is made of them
-_MOST_USUAL = 4  # such regexes
+_OFTEN = 64  # lines with the same names, before a template is made of them
+_MOST_TEMPLATES = 4
 
 
 class PrintedPairs(Mapping[str, float]):
@@ -37,17 +35,6 @@ class PrintedPairs(Mapping[str, float]):
     def __init__(self, column_of: Mapping[str, int], numbers: str) -> None:
         self._column_of = column_of
         self._numbers = numbers  # joined by colons
-
-    def usual(self, text: str) -> UsualLine | None:
-        """What reads the lines that differ from this one in their numbers alone; None if a name comes twice."""
-        if len(_texts(self._numbers)) != len(self._column_of):
-            return None
-        number = f"({_NUMBER})"
-        wrapped = [f" - {name}:np.float64(" in text for name in self._column_of]
-        values = (rf"np\.float64\({number}\)" if is_wrapped else number for is_wrapped in wrapped)
-        names = (re.escape(f" - {name}:") for name in self._column_of)
-        parts = (name + value for name, value in zip(names, values))  # noqa: B905
-        return self._column_of, re.compile("".join((*parts, r"\Z"))).match
 
     def __getitem__(self, name: str) -> float:
         return float(_texts(self._numbers)[self._column_of[name]])
@@ -98,28 +85,38 @@ def dashed_pairs(text: str) -> Mapping[str, float]:
     return {name: float(number) for name, number in _DASHED.findall(text)}
 
 
-class UsualLines:
-    """Reads one log, most of whose lines have the same names: a regex of such a line takes half the time of splitting.
+class LineTemplates:
+    """Reads one log, most of whose lines have the same names: a regex of these names takes half the time of splitting.
 
     The Runner has no use for it: it sees a line a minute, and is kept small.
     """
 
     def __init__(self) -> None:
-        self._usual: list[UsualLine] = []
+        self._templates: list[tuple[Mapping[str, int], Callable[[str], re.Match[str] | None]]] = []
         self._seen: Counter[tuple[str, ...]] = Counter()
 
     def pairs_of(self, text: str) -> Mapping[str, float]:
         """The same as `dashed_pairs`."""
-        for column_of, match in self._usual:
+        for column_of, match in self._templates:
             if found := match(text):
                 return PrintedPairs(column_of, ":".join(found.groups()))
         pairs = dashed_pairs(text)
-        if isinstance(pairs, PrintedPairs):
+        if isinstance(pairs, PrintedPairs) and len(self._templates) < _MOST_TEMPLATES:
             names = tuple(pairs)
             self._seen[names] += 1
-            if self._seen[names] == _OFTEN and len(self._usual) < _MOST_USUAL and (usual := pairs.usual(text)):
-                self._usual.append(usual)
+            if self._seen[names] == _OFTEN:
+                self._templates.append((_columns(names), _template(names, text)))
+            if len(self._seen) > _OFTEN:  # no two lines have the same names
+                self._seen.clear()
         return pairs
+
+
+def _template(names: tuple[str, ...], text: str) -> Callable[[str], re.Match[str] | None]:
+    """Matches the lines that differ from this one in their numbers alone."""
+    wrapped, plain = rf"np\.float64\(({_NUMBER})\)", f"({_NUMBER})"
+    starts = (f" - {name}:" for name in names)
+    parts = (re.escape(start) + (wrapped if f"{start}np.float64(" in text else plain) for start in starts)
+    return re.compile("".join((*parts, r"\Z"))).match
 
 
 def _dashed(text: str) -> tuple[list[str], list[str]]:

@@ -17,24 +17,14 @@ import math
 import os
 import re
 
+from .basics import LazyPattern
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
     from typing import Any
 
 MASK = "***"
-
-
-class LazyPattern:
-    """A regular expression that is compiled on first use, because few commands and Runners mask anything."""
-
-    def __init__(self, text: str, flags: int = 0) -> None:
-        self._given = (text, flags)
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(re.compile(*self._given), name)
-        self.__dict__[name] = value  # later accesses bypass __getattr__
-        return value
 
 
 _WORDS = LazyPattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # of snake_case, kebab-case and camelCase

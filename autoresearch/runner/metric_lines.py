@@ -11,8 +11,8 @@ import math
 import re
 from functools import lru_cache
 
+from .basics import LazyPattern
 from .dashed_pairs import dashed_pairs
-from .masking import LazyPattern
 from .text import LABEL
 
 TYPE_CHECKING = False

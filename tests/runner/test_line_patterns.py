@@ -6,7 +6,7 @@ import pytest
 
 from autoresearch.core.metrics.step_line import STEP
 from autoresearch.runner import line_patterns
-from autoresearch.runner.dashed_pairs import UsualLines, dashed_pairs
+from autoresearch.runner.dashed_pairs import LineTemplates, dashed_pairs
 from autoresearch.runner.line_patterns import LinePattern, Scanner
 from autoresearch.runner.text import plain
 
@@ -45,7 +45,7 @@ def test_numbers_that_stay_texts_change_nothing(pairs: str, kl: float | None) ->
     [("1", "12"), ("1", "nan"), ("1", "1_0"), ("1", "1 - x:2"), (")", ""), (":", ":np.float64("), ("b", "b b")],
 )
 def test_lines_that_are_read_as_the_usual_ones_say_the_same(like: str, of: str, by: str) -> None:
-    reader = UsualLines()
+    reader = LineTemplates()
     for text in (*[f" - {like}"] * 70, f" - {like.replace(of, by)}", f" - {like} - d:0.5", f" - {like} and more"):
         assert str(dict(reader.pairs_of(text).items())) == str(dict(dashed_pairs(text).items()))
 

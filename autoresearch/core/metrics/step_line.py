@@ -13,7 +13,7 @@ from functools import cache
 from autoresearch.core.metrics.metric_keys import NO_STEP, renamed
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.trainer import LogReader
-from autoresearch.runner.dashed_pairs import UsualLines
+from autoresearch.runner.dashed_pairs import LineTemplates
 from autoresearch.runner.line_patterns import LinePattern, pairs_of_part, step_of
 
 # Reads lines whose heads are known, as the Runner reads them: `runner.line_patterns`.
@@ -27,7 +27,7 @@ class KnownLines(LogReader):
     def __init__(self, signals: Iterable[SignalPattern]) -> None:
         signals = [signal for signal in signals if signal.metrics]
         self._patterns = [LinePattern.of(signal) for signal in signals]
-        self._usual = UsualLines()
+        self._templates = LineTemplates()
         self._last: tuple[bytes, Mapping[str, float]] = (b"", {})  # which a step and a validation ask for
         self.needles = tuple(dict.fromkeys(needle for signal in signals for needle in signal.needles))
 
@@ -52,7 +52,7 @@ class KnownLines(LogReader):
         if not part.startswith(b" - "):
             return pairs_of_part(part)
         if part != self._last[0]:
-            self._last = part, self._usual.pairs_of(part.decode("utf-8", "replace"))
+            self._last = part, self._templates.pairs_of(part.decode("utf-8", "replace"))
         return self._last[1]
 
 
