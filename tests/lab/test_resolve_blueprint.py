@@ -205,6 +205,11 @@ def test_no_script_hides_what_it_kills(project: Path, command: str) -> None:
         ("python make --lr 0.1", "", "missing_script"),
         ("python -m torch.distributed.launch --nproc_per_node=2 gone.py", "", "missing_script"),
         ("python package --lr 0.1; python -W ignore calls.sh gone.py; python - gone; python -c gone", "", ""),
+        ("python -uc 'print(1)' gone; python -um gone.it; python -mpip gone; python -s - gone", "", ""),
+        ("python -Xdev -bW error --check-hash-based-pycs always make.py gone", "", ""),
+        ("python -Xdev -bW error --check-hash-based-pycs always gone.py", "", "missing_script"),
+        ("python empty", "", "missing_script"),
+        ("bash empty", "", "missing_script"),
         ("python -m gone.py gone.py; python $WHERE/gone.py; git clone gone && python gone/gone.py", "", ""),
         ("ssh host python gone.py; bash calls.sh", "", "not_read"),
         ("ssh host 'cd X && bash Y.sh'", "", "not_read"),
@@ -221,12 +226,14 @@ def test_a_script_that_is_not_there_is_said(project: Path, command: str, note: s
     (project / "make.py").touch()
     (project / "package").mkdir()
     (project / "package/__main__.py").touch()
+    (project / "empty").mkdir()
     found = [f for f in launched(project, command, note) if f.code in ("missing_script", "not_read")]
     assert [finding.code for finding in found] == ([code] if code else [])
     for finding in found:
         assert finding.severity == ("error" if code == "missing_script" else "warning")
         assert finding.message.startswith("not read: " if code == "not_read" else "the script ")
         assert ("(but make.py is)" in finding.message) is command.startswith("python make --")
+        assert ("is a directory" in finding.message) is command.endswith(" empty")
 
 
 def test_required_variables(project: Path) -> None:

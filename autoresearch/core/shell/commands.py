@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from autoresearch.core.shell.programs import ELSEWHERE, base, may_train
 from autoresearch.values import dataclass, field
 
+ABSENT, DIRECTORY = "No such file or directory", "Is a directory"  # why a script has no text, as the system says it
 _SWAP = re.compile(
     r"s([#|/,])([\w./()|^$-]{1,100})\1([\w./-]*)\1(g?)"
 )  # of sed; a search with repeats may take for ever
@@ -113,7 +114,7 @@ class ShellReading:
 
 def no_file(path: str) -> str:
     """For a text whose scripts are not read."""
-    raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+    raise FileNotFoundError(errno.ENOENT, ABSENT, path)
 
 
 def printed(commands: Sequence[SimpleCommand], inside: str | None, cwd: str | None) -> str | None:

@@ -65,6 +65,8 @@ MAKES_NOTHING = frozenset(
 _RULE = re.compile(r"([\w./ -]+)::?(?!=)([^;#=]*)")  # of a Makefile
 _SPEAKS = frozenset({"echo", "printf", "cat", "chmod"})  # create a script only if they name it: `echo ... > run.sh`
 _LAUNCHES = frozenset({"torch.distributed.launch", "torch.distributed.run", "accelerate.commands.launch"})  # modules
+_MODULE = re.compile(r"[\w.]+")
+_PYTHON_OPTION = re.compile(r"(?s)-(?:[a-zA-Z]*?([cmXW])|-check-hash-based-pycs\Z)(.*)")  # with a value, joined or not
 _TAKES_TEXT = frozenset({"su", "runuser", "script", "sg"})  # a command text after -c
 
 
@@ -145,20 +147,32 @@ def text_after_c(argv: Sequence[str]) -> int:
 def python_file(argv: Sequence[str]) -> str:
     """The file of the Python program that a command runs, by whatever launcher, also for a module; "" for none."""
     name = base(argv[0]) if argv else ""
-    python = name.startswith("python")
     if name in BESIDE or name in SHELLS:
         return ""
-    for n, (before, word, following) in enumerate(zip(["", *argv], argv, [*argv[1:], ""], strict=False)):
-        if python and word == "-m" and following in _LAUNCHES:
-            return python_file(["torchrun", *argv[n + 2 :]])
-        if word in ("-m", "--module") and re.fullmatch(r"[\w.]+", following) and (python or name in _OF_MODULES):
+    if name.startswith("python"):
+        return _python_operand(argv)
+    for word, following in pairwise([*argv, ""]):
+        if word in ("-m", "--module") and name in _OF_MODULES and _MODULE.fullmatch(following):
             return f"{following.replace('.', '/')}.py"
         if word.endswith(".py") and word[:1] != "-" and "=" not in word:
             return word
-        if python and word == "-c":
+    return ""
+
+
+def _python_operand(argv: Sequence[str]) -> str:
+    """What Python itself is told to run: a file, with or without .py, or a directory with __main__.py, or a module."""
+    words = iter(argv[1:])
+    for word in words:
+        if option := _PYTHON_OPTION.match(word):
+            value = option[2] or next(words, "")
+            if option[1] == "m" and value in _LAUNCHES:
+                return python_file(["torchrun", *words])
+            if option[1] in ("m", "c"):
+                return f"{value.replace('.', '/')}.py" if option[1] == "m" and _MODULE.fullmatch(value) else ""
+        elif word == "-":
             return ""
-        if python and before and word[:1] != "-" and before not in ("-X", "-W"):
-            return word  # without .py: a file all the same, or a directory with __main__.py
+        elif word[:1] != "-":
+            return word
     return ""
 
 

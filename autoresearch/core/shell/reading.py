@@ -17,7 +17,7 @@ from typing import Any
 from tree_sitter import Node
 
 from autoresearch.core.shell import programs, python_calls
-from autoresearch.core.shell.commands import OpenText, Script, ShellReading, SimpleCommand, no_file, printed
+from autoresearch.core.shell.commands import ABSENT, OpenText, Script, ShellReading, SimpleCommand, no_file, printed
 from autoresearch.core.shell.programs import SHELLS
 from autoresearch.core.shell.shell import Input, Shell, number, shown, unknown
 from autoresearch.core.shell.words import DEEPEST, WORDS, WordExpander, between, decoded, offsets_of, parsed, text_of
@@ -554,7 +554,8 @@ class Reader:
             try:
                 text = self.open_text(path)
             except (OSError, ValueError) as failure:
-                script = replace(script, why=getattr(failure, "strerror", "") or "it cannot be read")
+                why = getattr(failure, "strerror", "") or "it cannot be read"
+                script = replace(script, why=script.why if script.why not in ("", ABSENT) else why)
                 continue
             if path == f"{script.path}.py":
                 return replace(script, has_py=True)

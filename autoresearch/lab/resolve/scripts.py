@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import Blueprint
-from autoresearch.core.shell.commands import Script, ShellReading, SimpleCommand
+from autoresearch.core.shell.commands import ABSENT, DIRECTORY, Script, ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import read_shell
 from autoresearch.core.text.python_text import syntax_tree
@@ -158,8 +158,10 @@ def _unread(shell_reading: ShellReading, where: str, line: int, *, must: bool) -
 
 
 def _finding(script: Script, where: str, line: int, *, must: bool) -> Finding:
-    if must and script.must and script.why == "No such file or directory":
-        message = f"the script {script.name} is not there: {script.where}"
+    if must and script.must and script.why in (ABSENT, DIRECTORY):
+        what = "is not there" if script.why == ABSENT else "is a directory"
+        what += " without __main__.py" if script.kind == "python" and script.why == DIRECTORY else ""
+        message = f"the script {script.name} {what}: {script.where}"
         message += f" (but {script.name}.py is)" if script.has_py else ""
         hint = "correct its path, or let a `prepare:` make it"
         return Finding(Severity.ERROR, "missing_script", message, hint, where, line)
