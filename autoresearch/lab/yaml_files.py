@@ -64,6 +64,9 @@ def parse_any(data: bytes, name: str) -> Any:
         mark = bad.problem_mark or bad.context_mark
         line = f":{mark.line + 1}" if mark else ""
         raise _broken(f"{name}{line}: {bad.problem or 'not YAML'}") from bad
+    except yaml.reader.ReaderError as bad:
+        line = data.count(b"\n", 0, bad.position) + 1
+        raise _broken(f"{name}:{line}: byte {bad.position}: {bad.reason}", "save it as plain text in UTF-8") from bad
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as bad:
         raise _broken(f"{name}: {str(bad).splitlines()[0]}") from bad
     except RecursionError as bad:
@@ -177,8 +180,8 @@ def _pair_value(value_type: ValueType, text: str, source: str, *, mapped: bool) 
     return value if keep else text
 
 
-def _broken(message: str) -> BlueprintError:
-    return BlueprintError(message, code="bad_yaml", hint="compare the indentation and the quotes of that line")
+def _broken(message: str, hint: str = "compare the indentation and the quotes of that line") -> BlueprintError:
+    return BlueprintError(message, code="bad_yaml", hint=hint)
 
 
 def _kind(value: object) -> str:

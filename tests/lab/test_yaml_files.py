@@ -33,20 +33,18 @@ def test_load(tmp_path: Path) -> None:
         ("- 1\n", "r.yaml: holds a list, not a mapping of keys to values"),
         ("text\n", "r.yaml: holds a text, not"),
         ("a: 1\n---\nb: 2\n", "r.yaml:2: "),
-        ("a: \x01\n", "r.yaml: "),
+        ("a: \x01\n", "r.yaml:1: byte 3: control characters"),
+        (b"a: 1\nb: caf\xe9\n", "r.yaml:2: byte 11: incomplete UTF-8"),
+        (b"a: \xff\xfe\n", "r.yaml:1: byte 3: invalid leading UTF-8"),
         ("[" * 5000, "r.yaml"),
     ],
 )
-def test_broken(text: str, message: str) -> None:
+def test_broken(text: str | bytes, message: str) -> None:
     with pytest.raises(BlueprintError) as caught:
-        parse_mapping(text.encode(), "r.yaml")
+        parse_mapping(text.encode() if isinstance(text, str) else text, "r.yaml")
     assert caught.value.message.startswith(message)
     assert "\n" not in caught.value.message
-
-
-def test_bytes_that_are_no_text() -> None:
-    with pytest.raises(BlueprintError, match=r"r\.yaml"):
-        parse_mapping(b"a: \xff\xfe\n", "r.yaml")
+    assert ("UTF-8" in caught.value.hint) is ("byte" in message)
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
