@@ -65,8 +65,8 @@ def parse_any(data: bytes, name: str) -> Any:
         line = f":{mark.line + 1}" if mark else ""
         raise _broken(f"{name}{line}: {bad.problem or 'not YAML'}") from bad
     except yaml.reader.ReaderError as bad:
-        line = f":{data.count(b'\n', 0, bad.position) + 1}"
-        raise _broken(f"{name}{line}: byte {bad.position}: {bad.reason}", "save it as plain text in UTF-8") from bad
+        row = data.count(b"\n", 0, bad.position) + 1
+        raise _broken(f"{name}:{row}: byte {bad.position}: {bad.reason}", "save it as plain text in UTF-8") from bad
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as bad:
         raise _broken(f"{name}: {str(bad).splitlines()[0]}") from bad
     except RecursionError as bad:
