@@ -545,17 +545,16 @@ class Reader:
         return self.entry_points.get(name, "")
 
     def _opened(self, script: Script, arguments: list[str]) -> Script:
-        paths = [script.path]
-        if script.kind == "python":
-            paths = programs.python_paths(script.name, script.path, script.cwd)
+        python = script.kind == "python"
+        paths = programs.python_paths(script.name, script.path, script.cwd) if python else [script.path]
         if script.kind == "make" and script.name == "Makefile":
             paths = [posixpath.join(posixpath.dirname(script.path), name) for name in _MAKEFILES]
         for path in paths:
             try:
                 text = self.open_text(path)
             except (OSError, ValueError) as failure:
-                why = getattr(failure, "strerror", "") or "it cannot be read"
-                script = replace(script, why=script.why if script.why not in ("", ABSENT) else why)
+                if script.why in ("", ABSENT):  # what is there, and cannot be read, says more
+                    script = replace(script, why=getattr(failure, "strerror", "") or "it cannot be read")
                 continue
             if path == f"{script.path}.py":
                 return replace(script, has_py=True)
