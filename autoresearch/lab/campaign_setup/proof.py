@@ -18,12 +18,13 @@ from autoresearch.core.campaign.spec import CONFIRM_RUNS, CampaignPhase
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.text.session_and_branch_names import SLUG_LEAST, first_free, slugify
 from autoresearch.errors import UsageError
-from autoresearch.git_repo.checkout import Checkout, NoCheckout, locate
+from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import diff
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.lab.campaign_setup.campaign_registry import known
 from autoresearch.lab.campaign_setup.campaign_spec import other_code
 from autoresearch.lab.campaign_setup.first_blueprint import first_blueprint
+from autoresearch.lab.campaign_setup.read_setup import campaign_checkout
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
@@ -110,11 +111,9 @@ def proof_file(
     """Write the campaign that tells whether one side is better than the other; one that is there is the same.
 
     blueprint: of the project, for all that the command does not say. Where a time or a gain is named, more runs are
-    allowed, so that the time is used, and a gain just above that one is seen. Raises UsageError.
+    allowed, so that the time is used, and a gain just above that one is seen. Raises UsageError, EnvironmentUnusable.
     """
-    checkout = locate(directory)
-    if isinstance(checkout, NoCheckout):
-        raise UsageError(f"a proof makes worktrees, and {checkout}", hint=checkout.remedy, code="no_repository")
+    checkout = campaign_checkout(directory)
     commits = [_commit(checkout, side) for side in (candidate, baseline)] if candidate.revision else []
     like = blueprint.read_text(encoding="utf-8", errors="replace") if blueprint else ""
     bounds = {"at_least": at_least} if at_least else {}

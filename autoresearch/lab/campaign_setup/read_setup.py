@@ -115,7 +115,7 @@ def campaign_checkout(codebase: Path) -> Checkout:
     if isinstance(checkout, NoCheckout):
         instead = f"{checkout.remedy}, or " if checkout.remedy else ""
         raise EnvironmentUnusable(
-            f"a campaign keeps every idea on a branch, and {checkout.reason}",
+            f"a campaign, and a proof, keeps every idea on a branch, and {checkout.reason}",
             hint=f"{instead}run single blueprints with `autoresearch run`",
             fix=checkout.fix,
             code="no_repository",

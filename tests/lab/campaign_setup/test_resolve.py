@@ -20,6 +20,7 @@ from autoresearch.git_repo.checkout import NoCheckout
 from autoresearch.lab.campaign_setup.campaign_checks import check_gpus
 from autoresearch.lab.campaign_setup.campaign_goal import UNRULED_IDEAS, objective_of, rules_of
 from autoresearch.lab.campaign_setup.proposer_spec import resolve_proposer, space_line
+from autoresearch.lab.campaign_setup.proof import Side, proof_file
 from autoresearch.lab.campaign_setup.read_setup import campaign_checkout
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.trainers import registry
@@ -167,6 +168,7 @@ def test_remote_runs_get_what_is_given_or_needed(
     assert asked == (["the run asks for 4 GPUs, and slurm is asked for 3"] if per_run == 3 else [])
 
 
+@pytest.mark.parametrize("asked", [campaign_checkout, lambda path: proof_file(Side("a"), Side("b"), path)])
 @pytest.mark.parametrize(
     ("missing", "hint"),
     [
@@ -175,10 +177,10 @@ def test_remote_runs_get_what_is_given_or_needed(
         (NoCheckout("git is not installed"), "run single blueprints with"),
     ],
 )
-def test_each_lack_of_a_repository_has_its_own_remedy(missing: NoCheckout, hint: str) -> None:
+def test_each_lack_of_a_repository_has_its_own_remedy(missing: NoCheckout, hint: str, asked: Any) -> None:
     with mock.patch.object(repository, "locate", lambda path: missing), pytest.raises(EnvironmentUnusable) as refused:
-        campaign_checkout(Path("/x"))
-    assert refused.value.message == f"a campaign keeps every idea on a branch, and {missing.reason}"
+        asked(Path("/x"))
+    assert refused.value.message == f"a campaign, and a proof, keeps every idea on a branch, and {missing.reason}"
     assert refused.value.hint.startswith(hint) and refused.value.fix == missing.fix
 
 
