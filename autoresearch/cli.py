@@ -198,10 +198,10 @@ def _run(argv: list[str]) -> int:
 
         sys.stdout.write(f"autoresearch {__version__}\n")
         return 0
-    from autoresearch.commands.output import interrupted, typed
-
-    typed.begin(argv, command=" ".join(_known(argv)))
     try:
+        from autoresearch.commands.output import typed
+
+        typed.begin(argv, command=" ".join(_known(argv)))
         _refuse_former(argv)
         _refuse_meant(argv)
         argv = _started(argv)
@@ -214,6 +214,8 @@ def _run(argv: list[str]) -> int:
     except AutoresearchError as error:
         return _fail(error)
     except KeyboardInterrupt as error:
+        from autoresearch.commands.output import interrupted
+
         return interrupted(error)
     except Exception as error:  # noqa: BLE001 - the front door: nothing else may catch everything
         return _unexpected(argv, error)
@@ -381,7 +383,8 @@ def _known(argv: Sequence[str]) -> list[str]:
 def _unexpected(argv: Sequence[str], error: Exception) -> int:
     """Report a usage error from the parser, or an internal error, whose traceback is saved instead of shown."""
     from autoresearch.commands.output import save_traceback
-    from autoresearch.errors import AutoresearchError, UsageError
+    from autoresearch.errors import AutoresearchError, EnvironmentUnusable, NotFoundError, UsageError
+    from autoresearch.records.appending import FULL, unwritable
     from autoresearch.runner.debug_log import note
 
     wording = getattr(error, "format_message", None)
@@ -391,13 +394,20 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
         return _fail(UsageError(text, fix=f"autoresearch {shlex.join(words)}"))
     if type(error).__name__ == "Abort":
         return 130
-    if isinstance(error, OSError) and (error.filename is not None or error.errno == errno.ENOSPC):
-        from autoresearch.errors import EnvironmentUnusable
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # so fails `os.getcwd`
+        from autoresearch.git_repo.checkout import current_project
 
-        code = "disk_full" if error.errno == errno.ENOSPC else "os_error"
-        where = f"{error.filename}: " if error.filename is not None else ""
+        try:
+            current_project()
+        except NotFoundError as removed:
+            return _fail(removed)
+    if isinstance(error, OSError) and error.errno in FULL:
+        from pathlib import Path
+
+        return _fail(unwritable(Path(os.fsdecode(error.filename or "a file")), error))
+    if isinstance(error, OSError) and error.filename is not None:
         hint = _DENIED.get(error.errno or 0, "")
-        return _fail(EnvironmentUnusable(f"{where}{error.strerror}", hint=hint, code=code))
+        return _fail(EnvironmentUnusable(f"{error.filename}: {error.strerror}", hint=hint, code="os_error"))
     note("internal error", traceback=error)
     saved = save_traceback(error)
     return _fail(AutoresearchError(f"internal error: {type(error).__name__}: {error}", hint=saved))

@@ -676,13 +676,35 @@ def test_the_front_door_is_a_real_process(bench: Any) -> None:
     assert (closed.returncode, closed.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
-def test_what_may_not_be_written_has_a_remedy(capsys: pytest.CaptureFixture[str], number: int) -> None:
-    error = OSError(number, os.strerror(number), "/somewhere")
+@pytest.mark.parametrize(
+    ("number", "file", "code", "told"),
+    [
+        (errno.EACCES, "/x/y", 6, "/x/y: Permission denied|work in a copy"),
+        (errno.EPERM, "/x/y", 6, "/x/y: Operation not permitted|work in a copy"),
+        (errno.EROFS, "/x/y", 6, "/x/y: Read-only file system|work in a copy"),
+        (errno.ENOSPC, "/x/y", 6, "/x/y cannot be written: No space left on device|free some space|df -h /x"),
+        (errno.ENOSPC, None, 6, "a file cannot be written: No space left on device|free some space|df -h ."),
+        (errno.ENOENT, None, 4, "the current directory was removed|go to that of your project"),
+        (errno.ENOENT, "/x/y", 6, "/x/y: No such file or directory"),
+    ],
+)
+def test_what_the_system_refuses_has_a_remedy(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    number: int,
+    file: str | None,
+    code: int,
+    told: str,
+) -> None:
+    if told.startswith("the current"):
+        monkeypatch.chdir(tmp_path)
+        tmp_path.rmdir()
+    error = OSError(number, os.strerror(number), *[file] * bool(file))
     with mock.patch("autoresearch.commands.output.show", side_effect=error):
-        assert cli.run(["config", "show"]) == 6
-    said, hint = capsys.readouterr().err.splitlines()
-    assert said == f"autoresearch: /somewhere: {os.strerror(number)}" and "work in a copy" in hint
+        assert cli.run(["config", "show"]) == code
+    lines = capsys.readouterr().err.splitlines()
+    assert all(part in line for part, line in zip(told.split("|"), lines, strict=True)), lines
 
 
 @pytest.mark.parametrize("words", [("folow",), ("colect",), ("swarm", "serv"), ("campaign", "start", "--x"), ("logz",)])

@@ -242,12 +242,13 @@ def test_the_pane_is_readable_after_the_end_until_close(bench: Any) -> None:
     assert bench.ask("stop", payload["run"])["closed"] is False
 
 
-@pytest.mark.parametrize("by_typer", [False, True])
-def test_ctrl_c_of_any_command_is_one_line(bench: Any, by_typer: bool) -> None:
+@pytest.mark.parametrize(("by_typer", "at"), [(False, "typed"), (False, "show"), (True, "show")])
+def test_ctrl_c_of_any_command_is_one_line(bench: Any, by_typer: bool, at: str) -> None:
     from autoresearch.commands import options, output
 
     read = mock.patch.object(options, "read", return_value=None) if by_typer else contextlib.nullcontext()
-    with read, mock.patch.object(output, "show", side_effect=KeyboardInterrupt):
+    target, name = (output.TypedLine, "begin") if at == "typed" else (output, at)
+    with read, mock.patch.object(target, name, side_effect=KeyboardInterrupt):
         code, out, err = bench.here("status")
     assert (code, out, err) == (130, "", "interrupted\n")
 
