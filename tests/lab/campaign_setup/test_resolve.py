@@ -19,8 +19,8 @@ from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import NoCheckout
 from autoresearch.lab.campaign_setup.campaign_checks import check_gpus
 from autoresearch.lab.campaign_setup.campaign_goal import UNRULED_IDEAS, objective_of, rules_of
-from autoresearch.lab.campaign_setup.proposer_spec import resolve_proposer, space_line
 from autoresearch.lab.campaign_setup.proof import Side, proof_file
+from autoresearch.lab.campaign_setup.proposer_spec import resolve_proposer, space_line
 from autoresearch.lab.campaign_setup.read_setup import campaign_checkout
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.trainers import registry
