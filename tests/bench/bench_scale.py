@@ -18,13 +18,16 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from unittest import mock
 
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.records import tsv
 from autoresearch.records.campaign_records import CampaignDir
-from tests.bench import bench_snapshot, bench_startup
+from tests.bench import bench_snapshot
 from tests.bench.result import Result
 from tests.bench.yard import COMMAND, World, cpu_ms, end_run, isolated, memory_mb, processes_with, spent_ms, until
 
@@ -110,16 +113,45 @@ def _rows_and_entries(repeats: int) -> Iterator[Result]:
     for name, reached in (("status --json", 1.32), ("status RUN --json", 1.92), ("ledger show RUN --json", 8.82)):
         found: dict[int, list[float]] = {}
         for rows in ROWS:
-            with isolated(), tempfile.TemporaryDirectory() as scratch, mock.patch.object(bench_startup, "ROWS", rows):
+            with isolated(), tempfile.TemporaryDirectory() as scratch:
                 world = World.make(Path(scratch))
                 rundir = world.run("living", "sleep 600")
-                bench_startup._crowd(world.runs[-1])
+                _crowd(world.runs[-1], rows)
                 argv = [str(COMMAND), *(rundir.path.name if word == "RUN" else word for word in name.split())]
                 found[rows] = [spent_ms(argv) for _ in range(repeats)]
                 end_run(rundir)
             print(f"   `{name}` at {rows} rows: {statistics.median(found[rows]):.0f} ms of CPU", flush=True)
         what = f"`{name}` at {ROWS[-1]} rows and runs: CPU"
         yield Result(what, f"at {ROWS[0]}", found[ROWS[-1]], found[ROWS[0]], None, reached=reached)
+
+
+def _crowd(spec: RunSpec, count: int) -> None:
+    """So many earlier runs, in the ledger and in the index."""
+    index = real_parts().index
+    entry = json.loads(index.runs.read_bytes().splitlines()[-1])
+    row = LedgerRow(
+        index=1,
+        branch=spec.branch,
+        commit=spec.commit,
+        metric_name="task_pass_rate@1",
+        metric_value=0.5,
+        command=spec.command,
+        log_path=spec.run_dir + "/run.log",
+        status="keep",
+        description=spec.purpose,
+        ending="finished",
+        returncode=0,
+        run_dir=spec.run_dir,
+    )
+    rows, entries = ["\t".join(COLUMNS)], []
+    for number in range(count):
+        run = f"earlier-{number:06d}"
+        cells = replace(row, index=number + 1, run_id=run).cells()
+        rows.append("\t".join(tsv.escape(cell) for cell in cells.values()))
+        own = {"run": run, "slug": "earlier", "session": f"ajet_{run}", "created": entry["created"] - number}
+        entries.append(json.dumps({**entry, **own}))
+    Path(spec.ledger).write_text("\n".join(rows) + "\n")
+    index.runs.write_text("\n".join([*entries, json.dumps(entry)]) + "\n")
 
 
 def _files(repeats: int) -> Iterator[Result]:
