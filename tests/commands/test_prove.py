@@ -149,11 +149,13 @@ def test_after_a_crash_of_the_controller_the_same_line_goes_on(project: Any) -> 
         (("HEAD", "mine", "--", "python", "train.py"), "HEAD and mine have the same code"),
         (("nobody", "mine"), "nobody is no commit"),
         (("mine", "mine~1", "--at-least", "much"), "at_least is no gain: 'much'"),
+        (("--", "python gone.py", "python train.py"), "baseline.md:26: the script gone.py is not there"),
+        (("--", "python train.py", "python gone.py"), "candidate.md:26: the script gone.py is not there"),
     ],
 )
 def test_what_cannot_be_compared(project: Any, words: tuple[str, ...], told: str) -> None:
     code, _, err = project.here("prove", *words)
-    assert code == 2 and told in err, err
+    assert code == (3 if "gone.py" in told else 2) and told in err, err
 
 
 def test_audit_says_what_noise_gives_and_what_to_prove(bench: Any) -> None:

@@ -79,13 +79,16 @@ def baseline_breach(state: CampaignState, since: float = 0.0) -> str:
 
 
 def without_metric(state: CampaignState, idea: Idea, name: str) -> str:
-    """`no run of the baseline printed loss: crashed (oom); see LOG`: how its runs ended, and the last one's log."""
+    """`no run of the baseline printed loss: crashed (oom); see LOG`: how its runs ended, and the last one's log.
+
+    Of one without a log, which could not be launched, its row says why.
+    """
     if idea.breach is not None:
         return breach_words(idea.breach)
     endings = sorted({f"{row.ending}{f' ({row.failure})' if row.failure else ''}" for row in idea.rows})
-    log = idea.rows[-1].log_path if idea.rows else "its log"
-    why = f"{', '.join(endings) or 'it never ran'}; see {log}"
-    return f"no run of {name} printed {state.spec.objective.metric}: {why}"
+    last = idea.rows[-1] if idea.rows else None
+    more = "" if last is None else f"; see {last.log_path}" if last.log_path else f": {last.description}"
+    return f"no run of {name} printed {state.spec.objective.metric}: {', '.join(endings) or 'it never ran'}{more}"
 
 
 def eta(state: CampaignState) -> str:

@@ -29,7 +29,7 @@ from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.render import render_blueprint
-from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import base_of, raise_on_errors, read_blueprint, resolve_blueprint
 from autoresearch.lab.yaml_files import dump
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.values import dataclass, replace
@@ -131,6 +131,7 @@ def proof_file(
         entry["patches"] = ["change.diff"]
     else:
         _write(candidate.command, directory, folder / "candidate.md", metric, blueprint)
+        raise_on_errors(resolve_blueprint(read_blueprint(folder / "candidate.md"), environ=os.environ))
         entry["blueprint"] = "candidate.md"
     _write(baseline.command, directory, folder / "baseline.md", metric, blueprint)
     campaign = {

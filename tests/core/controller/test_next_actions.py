@@ -224,13 +224,20 @@ def test_the_circuit_breaker_pauses(records: Make) -> None:
     assert exit_code_of(made.state()) == 10
 
 
-def test_a_baseline_without_its_metric_pauses(records: Make) -> None:
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"log_path": "/r/run.log"}, "; see /r/run.log"),
+        ({"log_path": "", "description": "[could not be launched: no x.py]"}, ": [could not be launched: no x.py]"),
+    ],
+)
+def test_a_baseline_without_its_metric_pauses(records: Make, row: dict[str, str], said: str) -> None:
     made = records(empty=True)
     made.idea("baseline")
     for _ in range(3):
-        run = made.run("baseline", None, "crash", failure="no_metric")
+        run = made.run("baseline", None, "crash", failure="no_metric", **row)
     _, state, *_ = due(made, recorded=(run,))
-    why = "no run of the baseline printed pass@1: crashed (no_metric); see "
+    why = f"no run of the baseline printed pass@1: crashed (no_metric){said}"
     assert state == Note("state", {"state": "paused", "reason": why})
     made.note("state", state="paused", reason=why)
     assert due(made) == (Do.SLEEP,) and exit_code_of(made.state()) == 10
