@@ -210,6 +210,8 @@ def test_no_script_hides_what_it_kills(project: Path, command: str) -> None:
         ("python -Xdev -bW error --check-hash-based-pycs always gone.py", "", "missing_script"),
         ("python empty", "", "missing_script"),
         ("bash empty", "", "missing_script"),
+        ("bash pipe", "", "not_read"),
+        ("python pipe", "", "not_read"),
         ("python -m gone.py gone.py; python $WHERE/gone.py; git clone gone && python gone/gone.py", "", ""),
         ("ssh host python gone.py; bash calls.sh", "", "not_read"),
         ("ssh host 'cd X && bash Y.sh'", "", "not_read"),
@@ -227,6 +229,7 @@ def test_a_script_that_is_not_there_is_said(project: Path, command: str, note: s
     (project / "package").mkdir()
     (project / "package/__main__.py").touch()
     (project / "empty").mkdir()
+    os.mkfifo(project / "pipe")
     found = [f for f in launched(project, command, note) if f.code in ("missing_script", "not_read")]
     assert [finding.code for finding in found] == ([code] if code else [])
     for finding in found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -36,7 +37,9 @@ class Files:
         return os.access(path, os.X_OK)
 
     def read(self, path: Path, most: int) -> bytes:
-        """The first bytes of a file. Raises OSError."""
+        """The first bytes of a file. Raises OSError, also for a FIFO or a terminal, which may never answer."""
+        if self.kind(path) == "other":
+            raise OSError(errno.EPERM, "it is no plain file", os.fspath(path))
         with path.open("rb") as file:
             return file.read(most)
 
