@@ -243,14 +243,14 @@ def test_the_collector_is_the_last_act(yard: Any, until: Any) -> None:
     assert (live.dir / "collect.log").read_text() == f"collected {live.process.pid}\n"
 
 
-@pytest.mark.parametrize("controller", ["collects", "dies", "was stopped"])
+@pytest.mark.parametrize("controller", ["collects", "dies", "was stopped", "is elsewhere"])
 def test_a_controller_collects_or_else_the_collector(controller: str, yard: Any, until: Any) -> None:
     lock = yard.root / "controller.lock"
     with locked(lock):
         live = yard.start(
             "true",
-            patch="runner.CONTROLLER_S = 0.2" if controller == "was stopped" else "",
-            collector=["/bin/echo", "collected"],
+            patch=f"runner.CONTROLLER_S = {0.2 if controller == 'was stopped' else 9e9}",
+            collector=[] if controller == "is elsewhere" else ["/bin/echo", "collected"],
             controller=str(lock),
         )
         until(lambda: (live.dir / "exit.json").exists() and not is_locked(live.dir / "lock"))
@@ -259,7 +259,7 @@ def test_a_controller_collects_or_else_the_collector(controller: str, yard: Any,
         if controller != "dies":
             live.record()
     live.record()
-    assert (live.dir / "collect.log").exists() is (controller != "collects")
+    assert (live.dir / "collect.log").exists() is (controller in ("dies", "was stopped"))
 
 
 def test_a_collector_that_cannot_start_is_an_event(yard: Any) -> None:

@@ -44,7 +44,7 @@ def test_numbers_that_stay_texts_change_nothing(pairs: str, kl: float | None) ->
     ("of", "by"),
     [("1", "12"), ("1", "nan"), ("1", "1_0"), ("1", "1 - x:2"), (")", ""), (":", ":np.float64("), ("b", "b b")],
 )
-def test_lines_that_are_read_as_the_usual_ones_say_the_same(like: str, of: str, by: str) -> None:
+def test_lines_that_a_template_reads_say_the_same(like: str, of: str, by: str) -> None:
     reader = LineTemplates()
     for text in (*[f" - {like}"] * 70, f" - {like.replace(of, by)}", f" - {like} - d:0.5", f" - {like} and more"):
         assert str(dict(reader.pairs_of(text).items())) == str(dict(dashed_pairs(text).items()))
