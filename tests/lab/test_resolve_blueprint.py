@@ -208,6 +208,7 @@ def test_no_script_hides_what_it_kills(project: Path, command: str) -> None:
         ("python -uc 'print(1)' gone; python -um gone.it; python -mpip gone; python -s - gone", "", ""),
         ("python -Xdev -bW error --check-hash-based-pycs always make.py gone", "", ""),
         ("python -Xdev -bW error --check-hash-based-pycs always gone.py", "", "missing_script"),
+        ("sbatch -D X --wrap 'python gone.py'; tmux new -c X 'python gone.py'; docker run i 'python gone.py'", "", ""),
         ("python empty", "", "missing_script"),
         ("bash empty", "", "missing_script"),
         ("bash pipe", "", "not_read"),

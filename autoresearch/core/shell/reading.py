@@ -419,7 +419,7 @@ class Reader:
             known = bool(_SCRIPT.match(argv[0]))
             self._script(argv, simple, child, kind="shell" if known else "", must=known)
         for text in programs.nested_texts(simple.words, simple.argv):
-            self.read(text, child.copy(**inner))
+            self.read(text, child.copy(**inner, sure=False, away=child.away or name in programs.FAR))
         if not shell.python and (file := programs.python_file(argv) or self._installed(name)):
             self._script([file], simple, child, kind="python", must=file in argv and name.startswith("python"))
         _change(name, argv, shell)
