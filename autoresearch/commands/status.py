@@ -99,7 +99,8 @@ def _all(parts: Parts, *, as_exit_code: bool) -> CommandResult:
         beside = [f"with {server.session}"] if server else []
         beside += elsewhere(where, found.state) if ending is None else []
         word = f"{found.state.value} {ending or ''}".rstrip()
-        lines.append("  ".join([entry.run, word, found.trouble or output.near(entry.result_dir), *beside]))
+        what = f"not recorded: {found.trouble}" if found.trouble else output.near(entry.result_dir)
+        lines.append("  ".join([entry.run, word, what, *beside]))
     recent = [
         {"run": e.run, "session": e.session, "result_dir": e.result_dir, "run_dir": e.run_dir}
         for e in ([] if living else parts.index.recent(5))
