@@ -57,19 +57,19 @@ def adopt_all(parts: Parts) -> Iterator[Adopted]:
                         record_deleted(rundir, entry, parts.clock())
                         yield Adopted(entry, RunState.ENDED, None, deleted=True)
                 except (AutoresearchError, OSError) as error:
-                    yield Adopted(entry, RunState.DEAD, None, _told(error, rundir))
+                    yield Adopted(entry, RunState.DEAD, None, _cause(error, rundir))
                     continue
                 parts.index.discard_live(entry.run)
             continue
         try:
             found = Adopted(entry, *adopt(rundir, parts))
         except (AutoresearchError, OSError) as error:  # a full disk, a foreign ledger: the next call tries again
-            found = Adopted(entry, rundir.state(), None, _told(error, rundir))
+            found = Adopted(entry, rundir.state(), None, _cause(error, rundir))
         if rundir.spec.exists():  # otherwise it never began
             yield found
 
 
-def _told(error: Exception, rundir: RunDir) -> str:
+def _cause(error: Exception, rundir: RunDir) -> str:
     """Why a run was not recorded, with the path, which an error of a full disk does not name."""
     return f"{error.filename or rundir.path}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
