@@ -9,15 +9,13 @@ Written against tmux 3.2 and newer: `new-session -e` and `-N` (never start a ser
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import re
 import shutil
 import signal
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -38,16 +36,14 @@ from autoresearch.launchers.tmux_session import (
 )
 from autoresearch.values import dataclass
 
-__all__ = ["SessionInfo", "TmuxLauncher", "require_tmux"]
+__all__ = ["SessionInfo", "TmuxLauncher"]
 
 OLDEST = (3, 2)
 ANSWER_S = 10.0  # a tmux server that takes longer is unreachable; usual answers take 2 ms
+SILENT = 124  # the code of a call that was not answered in time
 KEEPER_S = 20  # the session that holds a new server open ends by itself after so many seconds
 
-_SILENT = f"no answer within {ANSWER_S:.0f} s"
-_NO_SERVER = later(
-    r"no server running on|error connecting to .*\((No such file or directory|Connection refused)\)"
-)
+_NO_SERVER = later(r"no server running on|error connecting to .*\((No such file or directory|Connection refused)\)")
 _EXITING = later("server exited|lost server")  # it exited during the call, which was not done
 _NO_PANE = later("no current target|no sessions")  # the message of a server without a session
 _VARIABLE = later(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -86,11 +82,11 @@ class TmuxLauncher:
     def preflight(self) -> list[Finding]:
         """Problems that would prevent a session from living here; empty without any."""
         found = host_sandbox_check.findings(host_sandbox_check.look(os.environ))
-        answer = self._launching("list-sessions", "-F", "#{session_id}")
-        if answer.ok or answer.absent:  # an older tmux does not know `-N`, which `_ask` says
+        answer = self._ask("list-sessions", "-F", "#{session_id}")
+        if answer.ok or answer.absent:
             return found
         try:
-            require_tmux()
+            _require_tmux(answer)
         except EnvironmentUnusable as problem:
             hint = f"{problem.hint}: {problem.fix}" if problem.fix else problem.hint
             return [*found, Finding(Severity.ERROR, problem.code, problem.message, hint)]
@@ -107,47 +103,27 @@ class TmuxLauncher:
         """
         _check(session, argv, cwd, environment)
         command = new_session(session, argv, cwd, environment)
-        answer = self._launching(*command)
-        if not answer.ok:
-            require_tmux()  # only now: the check costs as much as half a session
+        answer = self._ask(*command)
         if answer.absent:
             with self._server():
-                answer = self._launching(*command)
+                answer = self._ask(*command)
         return self._created(session, answer)
-
-    def alive(self, sessions: Iterable[SessionInfo]) -> dict[str, bool | None]:
-        """By session name: True running, False over or gone, None unknown (tmux did not answer).
-
-        One tmux call per socket; there is one socket unless the setting was changed. Never raises: tmux's answer is a
-        hint.
-        """
-        sockets: dict[str, list[SessionInfo]] = {}
-        for info in sessions:
-            sockets.setdefault(info.socket, []).append(info)
-        states: dict[str, bool | None] = {}
-        for socket, infos in sockets.items():
-            panes = TmuxLauncher(socket)._panes({info.server_pid for info in infos})
-            for info in infos:
-                states[info.session] = None if panes is None else any(pane.runs(info) for pane in panes)
-        return states
 
     def exists(self, info: SessionInfo) -> bool:
         """Whether the session can be viewed: a pane stays readable after its run.
 
         Raises EnvironmentUnusable if the server cannot be queried.
         """
-        panes = TmuxLauncher(info.socket)._known_panes({info.server_pid})
-        return any(pane.is_of(info) for pane in panes)
+        return any(pane.is_of(info) for pane in TmuxLauncher(info.socket)._panes(info.server_pid))
 
     def close(self, info: SessionInfo) -> bool:
         """End this one session; its processes get SIGHUP. False if it is gone already.
 
         Raises EnvironmentUnusable if the server cannot be queried.
         """
-        there = TmuxLauncher(info.socket)
-        if not any(pane.is_of(info) for pane in there._known_panes({info.server_pid}, launching=True)):
+        if not self.exists(info):
             return False
-        return there._launching("kill-session", "-t", info.session_id, ";", *release_server()).ok
+        return TmuxLauncher(info.socket)._ask("kill-session", "-t", info.session_id, ";", *release_server()).ok
 
     def attach_line(self, info: SessionInfo) -> str:
         """The command that shows the session; valid in any shell."""
@@ -165,11 +141,11 @@ class TmuxLauncher:
 
         Raises EnvironmentUnusable if tmux is unusable or the server does not answer.
         """
-        return self._ours(self._known_panes())
+        return self._ours(self._panes())
 
     def list_ended(self) -> list[SessionInfo]:
         """Those of `list_ours` in which nothing runs any more, not even a shell that a person opened beside the run."""
-        panes = self._known_panes(launching=True)
+        panes = self._panes()
         alive = {pane.session_id for pane in panes if not pane.dead}
         return [info for info in self._ours(panes) if info.session_id not in alive]
 
@@ -202,39 +178,32 @@ class TmuxLauncher:
             raise ConflictError(message, code="session_exists", hint=hint)
         announced = Pane.read(reply.lines)
         if not reply.ok or not announced:
+            _require_tmux(reply)
             message = f"tmux could not start session {session}: {reply.error or 'it gave no reason'}"
             raise EnvironmentUnusable(message, code="tmux_failed", hint="see `autoresearch doctor`")
         info = self._info(announced[0])
-        if not self._launching("has-session", "-t", info.session_id).ok:
+        if not self._ask("has-session", "-t", info.session_id).ok:
             message = f"tmux said that session {session} was started, but it is gone"
             raise EnvironmentUnusable(message, code="session_lost", hint=host_sandbox_check.REMEDY)
         return info
 
-    def _known_panes(self, server_pids: Iterable[int] = (), *, launching: bool = False) -> list[Pane]:
-        panes = self._panes(server_pids, launching=launching)
-        if panes is None:
-            require_tmux()
+    def _panes(self, server_pid: int = 0) -> list[Pane]:
+        """All panes of the server; [] without a server.
+
+        `server_pid`: a server that existed before; if it lives without its socket, that is repaired. Raises
+        EnvironmentUnusable if the server cannot be queried.
+        """
+        query = ("list-panes", "-a", "-F", FIELDS)
+        answer = self._ask(*query)
+        if mended := answer.absent and _mend_socket(server_pid):
+            answer = self._ask(*query)
+        if not answer.ok and (mended or not answer.absent) and not _NO_PANE.search(answer.error):
+            _require_tmux(answer)
             message = "the tmux server cannot be reached"
             raise EnvironmentUnusable(message, code="tmux_unreachable", hint="see `autoresearch doctor`")
-        return panes
-
-    def _panes(self, server_pids: Iterable[int] = (), *, launching: bool = False) -> list[Pane] | None:
-        """All panes of the server; [] without a server, None if unknown.
-
-        `server_pids`: servers that existed before; one that lives without its socket is repaired.
-        """
-        ask = self._launching if launching else self._ask
-        query = ("list-panes", "-a", "-F", FIELDS)
-        answer = ask(*query)
-        if answer.absent and [pid for pid in server_pids if _mend_socket(pid)]:
-            answer = ask(*query)
-            if answer.absent:
-                return None
-        if not answer.ok and not answer.absent and not _NO_PANE.search(answer.error):
-            return None
         panes = Pane.read(answer.lines)
         if not answer.absent and not any(naming.SESSION.match(pane.session) for pane in panes):
-            ask(*release_server())  # a person killed the last of our sessions
+            self._ask(*release_server())  # a person killed the last of our sessions
         return panes
 
     @contextlib.contextmanager
@@ -263,21 +232,12 @@ class TmuxLauncher:
         try:
             yield
         finally:
-            self._launching("kill-session", "-t", f"={keeper}")
+            self._ask("kill-session", "-t", f"={keeper}")
 
     def _ask(self, *arguments: str) -> _TmuxReply:
         """One tmux call that never starts a server; an error or a timeout is returned as an answer too."""
-        return _again(lambda: _within(ANSWER_S, lambda: _call(self.socket, arguments)))
-
-    def _launching(self, *arguments: str) -> _TmuxReply:
-        """The same without libtmux, for what a launch asks and closes: a quarter of its CPU time went into it."""
-        return _again(lambda: _run(self.socket, arguments))
-
-
-def _again(reply: Callable[[], _TmuxReply]) -> _TmuxReply:
-    """The answer of a call, which is made once more if the server exited meanwhile."""
-    answer = reply()
-    return reply() if _EXITING.search(answer.error) else answer
+        answer = _run(self.socket, arguments)
+        return _run(self.socket, arguments) if _EXITING.search(answer.error) else answer
 
 
 def _run(socket: str, arguments: Sequence[str]) -> _TmuxReply:
@@ -292,43 +252,10 @@ def _run(socket: str, arguments: Sequence[str]) -> _TmuxReply:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return _TmuxReply(124, error=_SILENT)
+        return _TmuxReply(SILENT, error=f"no answer within {ANSWER_S:.0f} s")
     except (OSError, ValueError) as error:
         return _TmuxReply(127, error=str(error) or type(error).__name__)
     return _TmuxReply(done.returncode, tuple(done.stdout.splitlines()), " ".join(done.stderr.splitlines()))
-
-
-def _within(seconds: float, reply: Callable[[], _TmuxReply]) -> _TmuxReply:
-    """The answer of a call, or a timeout: libtmux itself waits for ever."""
-    said: list[_TmuxReply] = []
-    thread = threading.Thread(target=lambda: said.append(reply()), daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        _end_child_of(thread)
-    return said[0] if said else _TmuxReply(124, error=_SILENT)
-
-
-def _call(socket: str, arguments: Sequence[str]) -> _TmuxReply:
-    import libtmux  # 118 ms: not for every command of ours
-    from libtmux.exc import LibTmuxException
-
-    path, name = (socket, None) if "/" in socket else (None, socket or "default")
-    try:
-        done = libtmux.Server(socket_name=name, socket_path=path).cmd("-N", *arguments)
-    except (LibTmuxException, OSError, ValueError) as error:
-        return _TmuxReply(127, error=str(error) or type(error).__name__)
-    return _TmuxReply(done.returncode or 0, tuple(done.stdout), " ".join(done.stderr))
-
-
-def _end_child_of(thread: threading.Thread) -> None:
-    """End the tmux client that this thread waits for, so that no stuck client stays behind.
-
-    The thread itself goes on until the server closes the pipe that the client handed to it.
-    """
-    with contextlib.suppress(OSError):
-        for pid in Path(f"/proc/self/task/{thread.native_id}/children").read_text().split():
-            os.kill(int(pid), signal.SIGKILL)
 
 
 def _mend_socket(server_pid: int) -> bool:
@@ -357,15 +284,17 @@ def _check(session: str, argv: Sequence[str], cwd: Path, environment: Mapping[st
         raise UsageError(f"{bad[0]!r} is no name of an environment variable")
 
 
-@functools.cache
-def _version(path: str) -> str:
-    """Queried once per process and program: it costs as much as half a session."""
-    return program.version(path, "-V") if path else ""
+def _require_tmux(reply: _TmuxReply) -> None:
+    """Raise EnvironmentUnusable (`no_tmux`, `old_tmux`) with the install command, if that explains a failed call."""
+    if reply.code == SILENT:  # of a server: an older tmux refuses `-N` at once
+        return
+    from libtmux.common import get_version  # 118 ms: only to explain a failure
+    from libtmux.exc import LibTmuxException
 
-
-def require_tmux() -> None:
-    """Raise EnvironmentUnusable (`no_tmux`, `old_tmux`) with the install command, unless tmux is usable."""
-    found = _version(shutil.which("tmux") or "")
+    try:
+        found = str(get_version(tmux_bin=shutil.which("tmux")))
+    except (LibTmuxException, OSError, IndexError):  # IndexError: it printed nothing
+        found = ""
     if not found:
         message, code = "tmux is not installed, or does not run", "no_tmux"
     elif program.is_older(found, OLDEST):

@@ -64,10 +64,6 @@ class Pane:
         """Whether the pane is in that session; ids restart with every server, so the server's pid counts too."""
         return (self.session_id, self.server_pid) == (info.session_id, info.server_pid)
 
-    def runs(self, info: SessionInfo) -> bool:
-        """Whether it is the Runner's own living pane, not one that a person opened beside it."""
-        return self.is_of(info) and self.pane_id == info.pane_id and not self.dead
-
 
 def socket_flags(socket: str) -> list[str]:
     """`-L default` rather than nothing: without a flag $TMUX decides, which may be another server."""

@@ -73,6 +73,12 @@ def living_children() -> list[str]:
     return [pid for pid in pids if not is_over(int(pid))]
 
 
+def busy(launcher: TmuxLauncher) -> list[str]:
+    """The sessions of ours in which something runs."""
+    ended = launcher.list_ended()
+    return [info.session for info in launcher.list_ours() if info not in ended]
+
+
 def writes(path: Path, what: str) -> list[str]:
     """An argv that writes a Python expression's value as JSON, atomically."""
     code = f"import json,os,sys; t={str(path)!r}; open(t+'_','w').write(json.dumps({what})); os.replace(t+'_',t)"
@@ -173,43 +179,31 @@ def test_a_taken_name_is_a_conflict_even_when_its_pane_is_dead(
     start: Callable[..., SessionInfo], launcher: TmuxLauncher, eventually: Eventually
 ) -> None:
     first = start("ajet_x_1", "true", "really")
-    eventually(lambda: launcher.alive([first]) == {"ajet_x_1": False})
+    eventually(lambda: launcher.list_ended() == [first])
     with pytest.raises(ConflictError) as error:
         start("ajet_x_1")
     assert error.value.code == "session_exists" and first.attach in error.value.hint
     assert launcher.list_ours() == [first]
 
 
-def test_alive_asks_tmux_once_for_all(
-    start: Callable[..., SessionInfo], launcher: TmuxLauncher, program: Callable[[str, str], Path], tmp_path: Path
-) -> None:
-    infos = [start(f"ajet_x_{n}") for n in range(5)]
-    start("ajet_x")  # a prefix of the others
-    launcher.close(infos[3])
-    program("tmux", f'echo "$@" >> "{tmp_path}/calls"\nexec "{shutil.which("tmux")}" "$@"')
-    assert launcher.alive(infos) == {f"ajet_x_{n}": n != 3 for n in range(5)}
-    assert len((tmp_path / "calls").read_text().splitlines()) == 1
-
-
-def test_alive_without_a_server_without_tmux_and_on_another_server(
+def test_sessions_without_a_server_without_tmux_and_on_another_server(
     start: Callable[..., SessionInfo], launcher: TmuxLauncher, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:
     first = start("ajet_x_1")
-    assert launcher.alive([first]) == {"ajet_x_1": True}
+    assert launcher.exists(first) and busy(launcher) == ["ajet_x_1"]
     launcher.close(first)
-    eventually(lambda: launcher.alive([first]) == {"ajet_x_1": False})
-    assert launcher.list_ours() == []
+    assert not launcher.exists(first) and launcher.list_ours() == []
     eventually(lambda: is_over(first.server_pid))  # one that is about to end takes no session
     tell(launcher.socket, "new-session", "-d", "-s", "mine")  # the ids start again: $0, %0
     second = start("ajet_x_1")
     assert (second.session_id, second.pane_id) == (first.session_id, first.pane_id)
-    assert launcher.alive([first]) == {"ajet_x_1": False}
-    launcher.close(first)
-    assert launcher.alive([second]) == {"ajet_x_1": True}
+    assert not launcher.exists(first) and not launcher.close(first)
+    assert busy(launcher) == ["ajet_x_1"]
     monkeypatch.setenv("PATH", "/nonexistent")
-    assert launcher.alive([second]) == {"ajet_x_1": None}
-    with pytest.raises(EnvironmentUnusable):
-        launcher.list_ours()
+    for ask in (launcher.list_ours, lambda: launcher.exists(second)):
+        with pytest.raises(EnvironmentUnusable) as error:
+            ask()
+        assert error.value.code == "no_tmux"
     monkeypatch.undo()
     tell(launcher.socket, "kill-session", "-t", "=mine")
 
@@ -217,28 +211,27 @@ def test_alive_without_a_server_without_tmux_and_on_another_server(
 def test_a_server_that_does_not_answer_is_unknown_and_no_client_stays_behind(
     start: Callable[..., SessionInfo], launcher: TmuxLauncher, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:
-    info = start("ajet_x_1")
+    info, before = start("ajet_x_1"), living_children()
     monkeypatch.setattr(tmux, "ANSWER_S", 0.2)
     os.kill(info.server_pid, signal.SIGSTOP)
     try:
-        assert launcher.alive([info]) == {"ajet_x_1": None}
-        for ask in (launcher.list_ours, lambda: launcher.close(info)):
+        for ask in (launcher.list_ours, lambda: launcher.exists(info), lambda: launcher.close(info)):
             with pytest.raises(EnvironmentUnusable) as error:
                 ask()
             assert error.value.code == "tmux_unreachable"
         assert [finding.code for finding in launcher.preflight()] == ["tmux_unreachable"]
-        eventually(lambda: not living_children())
+        eventually(lambda: living_children() == before)
     finally:
         os.kill(info.server_pid, signal.SIGCONT)
     monkeypatch.setattr(tmux, "ANSWER_S", 60.0)
-    assert launcher.alive([info]) == {"ajet_x_1": True}
+    assert launcher.exists(info)
 
 
 def test_a_socket_that_a_cleaner_removed_is_mended(start: Callable[..., SessionInfo], launcher: TmuxLauncher) -> None:
     info = start("ajet_x_1")
     Path(launcher.socket).unlink()
     assert "No such file" in tell(launcher.socket, "list-sessions")
-    assert launcher.alive([info]) == {"ajet_x_1": True}
+    assert launcher.exists(info)
     assert "ajet_x_1" in tell(launcher.socket, "list-sessions")
 
 
@@ -330,7 +323,7 @@ def test_the_default_server_is_the_users_whatever_pane_we_are_in(
     info = default.start("ajet_x_1", ["sleep", "1000"], cwd=tmp_path, environment={})
     assert (info.socket, info.attach) == ("", "tmux attach -t '=ajet_x_1'")
     assert tell(str(clean_environment / f"tmux-{os.getuid()}" / "default"), "ls", "-F", "#S") == "ajet_x_1"
-    assert default.alive([info, around]) == {"ajet_x_1": True, "ajet_around_1": True}  # one call per socket
+    assert default.exists(info) and default.exists(around)  # each on its own server
     assert launcher.attach_argv(around, os.environ)[-3:] == ["switch-client", "-t", "=ajet_around_1"]
     assert default.attach_argv(info, os.environ) == ["tmux", "-L", "default", "attach-session", "-t", "=ajet_x_1"]
     default.close(info)
@@ -356,8 +349,8 @@ def test_a_hostile_configuration_cannot_end_a_session(
     short = start("ajet_x_2", "true", "really")
     for _ in range(3):  # a client that leaves is what such options wait for
         attach_and_detach(info.attach, launcher.socket, eventually)
-    assert launcher.alive([info]) == {"ajet_x_1": True}
-    eventually(lambda: launcher.alive([short]) == {"ajet_x_2": False})
+    eventually(lambda: launcher.list_ended() == [short])
+    assert busy(launcher) == ["ajet_x_1"]
     assert len(launcher.list_ours()) == 2  # the dead pane stays until it is closed
     assert "shown" in tell(launcher.socket, "capture-pane", "-p", "-t", info.pane_id)
     if running:
@@ -403,7 +396,7 @@ def test_a_pane_is_readable_after_the_end(
 
     eventually(lambda: "boom" in shown())
     (tmp_path / "go").touch()
-    eventually(lambda: launcher.alive([info]) == {"ajet_x_1": False})
+    eventually(lambda: launcher.list_ended() == [info])
     assert "Traceback: boom" in shown()
     launcher.close(info)
     assert launcher.list_ours() == []
@@ -416,7 +409,7 @@ def test_a_server_without_a_session_is_one_without_ours(
     assert launcher.preflight() == [] and launcher.list_ours() == []
     info = start("ajet_x_1")
     launcher.close(info)
-    assert launcher.alive([info]) == {"ajet_x_1": False}
+    assert not launcher.exists(info)
 
 
 def test_a_window_that_a_person_opens_beside_the_run_is_not_part_of_it(
@@ -428,7 +421,7 @@ def test_a_window_that_a_person_opens_beside_the_run_is_not_part_of_it(
     assert "AUTORESEARCH_RUN_ID" not in environment_of(int(new))
     assert launcher.list_ours() == [info]
     tell(launcher.socket, "kill-pane", "-t", info.pane_id)
-    assert launcher.alive([info]) == {"ajet_x_1": False}  # theirs is alive, ours is not
+    assert launcher.list_ended() == []  # theirs is alive, ours is not
 
 
 def test_many_start_at_once_where_no_server_runs(start: Callable[..., SessionInfo], launcher: TmuxLauncher) -> None:
@@ -439,7 +432,7 @@ def test_many_start_at_once_where_no_server_runs(start: Callable[..., SessionInf
     for thread in threads:
         thread.join()
     assert len({info.server_pid for info in made}) == 1
-    assert launcher.alive(made) == {f"ajet_x_{n}": True for n in range(6)}
+    assert sorted(busy(launcher)) == [f"ajet_x_{n}" for n in range(6)]
     assert tell(launcher.socket, "list-sessions", "-F", "#S").split() == [f"ajet_x_{n}" for n in range(6)]
 
 
@@ -481,5 +474,3 @@ def test_no_tmux_or_an_old_one(says: str | None, code: str, tmp_path: Path, monk
     assert (error.value.code, error.value.fix, error.value.exit_code) == (code, "sudo apk add tmux", 6)
     finding = launcher.preflight()[-1]
     assert finding.code == code and "sudo apk add tmux" in finding.hint
-
-
