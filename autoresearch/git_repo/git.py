@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.values import dataclass
 
@@ -32,6 +34,7 @@ SETTINGS = (
     "core.safecrlf=false",  # "true" makes its warning fatal; no file of the user's is rewritten here
     "i18n.commitEncoding=UTF-8",
 )
+_DOT_GIT = later(r"(?:\.git|git~1)[ .]*(?:[:\\]|\Z)", re.IGNORECASE)  # names of `.git` on some file system
 LIST = ("--literal-pathspecs", "ls-files", "-z")  # paths are not patterns
 FLAGS = tuple(part for setting in SETTINGS for part in ("-c", setting))
 
@@ -223,7 +226,7 @@ def directory_locked(directory: Path) -> Iterator[None]:
 def path_in_tree(path: str) -> bytes:
     """A path as git stores it. Raises UsageError for a path that no commit can contain."""
     parts = path.split("/")
-    if not path or any(part in ("", ".", "..") or part.lower() == ".git" for part in parts) or "\0" in path:
+    if any(part in ("", ".", "..") or _DOT_GIT.match(part) for part in parts) or "\0" in path:
         raise UsageError(f"{path!r} cannot be the name of a file in a commit")
     return path.encode("utf-8", "surrogateescape")
 

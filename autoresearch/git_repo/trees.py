@@ -45,7 +45,7 @@ def written_tree(checkout: Checkout, base: str, after: Mapping[bytes, bytes]) ->
     made: list[tuple[str, dict[bytes, bytes]]] = []
     for path in sorted(stale, key=lambda path: path.count(b"/") + bool(path), reverse=True):  # the root is the last
         if (entries := directories.pop(path, {})) or not path:
-            made.append((_tree_id(entries, sha256=len(checkout.head) == 64), entries))
+            made.append((_tree_id(entries, sha256=len(base) == 64), entries))
             above, _, name = path.rpartition(b"/")
             directories[above][name] = _TREE + made[-1][0].encode()
     feed = b"".join(b"".join(b"%s\t%s\0" % (head, name) for name, head in one.items()) + b"\0" for _, one in made)

@@ -134,7 +134,11 @@ def test_a_patch_does_not_go_through_a_link(repo: Repo, tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.parametrize("path", ["", "/etc/x", "../x", "a/../b", ".git/config", "a/.GIT/x", "a//b", "a/", "./a", "\0"])
+PARTS = ("", "/etc/x", "../x", "a/../b", "a//b", "a/", "./a", "\0")
+DOT_GIT = (".git/config", "a/.GIT/x", "git~1/x", "a/.git ./x", ".git::x")  # the last three: on some file system
+
+
+@pytest.mark.parametrize("path", [*PARTS, *DOT_GIT])
 def test_an_impossible_path(repo: Repo, path: str) -> None:
     with pytest.raises(UsageError, match="cannot be the name of a file"):
         made(repo, Change(files={path: b""}))
@@ -232,6 +236,7 @@ def test_a_repository_with_long_ids(tmp_path: Path) -> None:
     repo.git("config", "user.email", "t@example.invalid")
     repo.write("a")
     repo.write("b")
-    repo.commit()
-    done = made(repo, Change(files={"a": None, "c": b"1"}))
+    parent = repo.commit()
+    repo.git("checkout", "-q", "--orphan", "unborn")  # nothing here has a long id then
+    done = commit_hypothesis(repo.checkout, parent, Change(files={"a": None, "c": b"1"}), message="m")
     assert repo.git("ls-tree", "--name-only", done.commit).split() == ["b", "c"]
