@@ -17,7 +17,7 @@ class Documents:
 
     def __init__(self, context: CampaignContext) -> None:
         self._context = context
-        self._owed = False
+        self._owed = True  # by a controller that was killed, perhaps
         self._due = 0.0
 
     def follow(self) -> None:
