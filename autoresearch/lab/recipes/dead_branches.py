@@ -48,6 +48,8 @@ def reached_names(texts: Mapping[str, str], flags: Mapping[str, object]) -> set[
             if node not in left and (isinstance(node, ast.Name) or node.attr not in plain):  # not `model.eval()`
                 uses.setdefault(inside.get(node, ""), set()).add(called_name(node))
         imports = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+        if any(map(_looks_up, ast.walk(tree))):
+            uses[""] |= set(inside.values())
         if path == next(iter(texts)) or not path.endswith("__init__.py"):  # another one only hands names on
             uses[""] |= imports - {called_name(node) for node in names}
     found, new = set[str](), {"", "main"}  # which an installed program calls
@@ -55,6 +57,14 @@ def reached_names(texts: Mapping[str, str], flags: Mapping[str, object]) -> set[
         found |= new
         new = set().union(*(uses.get(name, ()) for name in new)) - found
     return found
+
+
+def _looks_up(node: ast.AST) -> bool:
+    """Whether a call may reach any function or class, by a name that no source holds: `fire.Fire()`, `globals()`."""
+    match node:
+        case ast.Call(func=func, args=args):
+            return called_name(func) in ("globals", "instantiate") or (called_name(func) == "Fire" and not args)
+    return False
 
 
 def definitions(tree: ast.AST) -> dict[ast.AST, str]:

@@ -77,6 +77,9 @@ LOGS_WITH_V = "if args.v:\n    logging.basicConfig(level=logging.INFO)\n"
         ("print(f'mixed precision: {c.use_fp16}')", {}, []),  # edm
         ("print(f'preconditioning loss: {opts.precond}')", {}, []),
         ("def a():\n    show(1)\ndef show(r):\n    print(f'reward {r:.2f}')", {}, []),  # a() is not called either
+        ("def show(r):\n    print(f'Reward: {r:.2f}')\nfire.Fire()", {}, ["Reward"]),  # the command names it
+        ("def show(r):\n    print(f'Reward: {r:.2f}')\nfire.Fire(main)", {}, []),
+        ("class Net:\n    def fit(self):\n        print(f'reward {r:.2f}')\ninstantiate(cfg).fit()", {}, ["reward"]),
         (f"{LOGS_WITH_V}logging.info('return: %.2f', r)", {"v": False}, []),  # MinAtar
         (f"{LOGS_WITH_V}logging.info('return: %.2f', r)", {"v": True}, ["return"]),
         (f"{LOGS_WITH_V}logging.warning('return: %.2f', r)", {"v": False}, ["return"]),
