@@ -75,8 +75,9 @@ def _named(parts: Parts) -> tuple[tuple[Target, ...], str]:
     """The targets of the project here, so that those without a run are seen; and why they cannot be read."""
     from autoresearch.lab import settings
 
+    here = Path.cwd()
     try:
-        return settings.load(Path.cwd(), environ=parts.environ).targets(), ""
+        return settings.load(here, environ=parts.environ).targets(), ""
     except (AutoresearchError, OSError) as error:
         return (), str(error)
 
