@@ -57,10 +57,10 @@ def _may_be_any() -> bool:
             return True  # an archive
         except OSError:
             continue
+        if any(name.endswith(".egg") for name in (folder, *names)):
+            return True
         for name in names:
-            if name.endswith(".egg"):
-                return True
-            if name.endswith((".dist-info", ".egg-info")):
+            if name.lower().endswith((".dist-info", ".egg-info")):
                 with suppress(OSError):
                     if b"[autoresearch." in Path(folder, name, "entry_points.txt").read_bytes():
                         return True

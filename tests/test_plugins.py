@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Protocol
 
@@ -60,6 +61,28 @@ def test_a_plugin_is_found_by_name_and_made(tmp_path: Path) -> None:
         assert READERS.get("other") is None
         assert plugins.PluginGroup("trainers", Reader, ()).installed() == ()
     assert READERS.installed() == ()
+
+
+@pytest.mark.parametrize(
+    "kind", ["x-1.dist-info", "x-1.DIST-INFO", "x.egg-info", "x-1.egg/EGG-INFO", "x.zip", "nothing"]
+)
+def test_a_plugin_is_found_however_it_was_installed(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / kind
+    files = {
+        "METADATA": "Metadata-Version: 2.1\nName: x\nVersion: 1\n",
+        "entry_points.txt": "[autoresearch.readers]\nmine = mine:Good\n",
+    }
+    files["PKG-INFO"] = files["METADATA"]
+    if kind == "x.zip":
+        with zipfile.ZipFile(place, "w") as archive:
+            for name, text in files.items():
+                archive.writestr(f"x-1.dist-info/{name}", text)
+    else:
+        place.mkdir(parents=True)
+        for name, text in files.items():
+            (place / name).write_text(text)
+    with on_path(place if kind == "x.zip" else place.parent):
+        assert [one.name for one in READERS.installed()] == ([] if kind == "nothing" else ["mine"])
 
 
 @pytest.mark.parametrize("text", BROKEN)
