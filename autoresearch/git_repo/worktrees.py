@@ -24,6 +24,7 @@ from autoresearch.git_repo.fresh_files import without_programs, write_files
 from autoresearch.git_repo.git import Git, GitFailed, directory_locked
 from autoresearch.git_repo.includes import link_includes
 from autoresearch.git_repo.remove_tree import discard, empty, wipe
+from autoresearch.records import hostile
 from autoresearch.records.rundir import write_atomically
 from autoresearch.runner.basics import failpoint
 from autoresearch.values import dataclass
@@ -161,7 +162,7 @@ class Slot:
         """Raise ConflictError if the slot has another owner by now, or is not at `commit`, the commit of its run."""
         self.check_owner()
         place = self._registered()
-        head = (place / "HEAD").read_text().strip() if place else ""
+        head = hostile.read_plain(place / "HEAD", 100).decode("utf-8", "replace").strip() if place else ""
         if place and not WHOLE_ID.fullmatch(head):  # a branch, or this repository keeps its references elsewhere
             head = self._git(place)("rev-parse", "HEAD").decode().strip()
         if head != commit:

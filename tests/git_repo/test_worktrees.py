@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -150,6 +151,26 @@ def delete_and_prune(one: Slot) -> None:
 
 def unregister(one: Slot) -> None:
     shutil.rmtree(one.checkout.common_dir / "worktrees")
+
+
+@pytest.mark.parametrize(
+    ("head", "error"),
+    [
+        (b"", GitFailed),
+        (b"\xff\n", GitFailed),
+        (b"0" * 40, ConflictError),
+        (b"ref: refs/heads/gone\n", GitFailed),
+        (b"ref: refs/heads/main\n", None),
+    ],
+)
+def test_a_run_may_have_written_anything_to_head(head: bytes, error: type[Exception] | None, repo: Repo) -> None:
+    one, commit = slot_of(repo), repo.checkout.head
+    one.switch(commit)
+    repo.git("update-ref", "refs/heads/main", commit)
+    one.check_commit(commit)
+    (one.checkout.common_dir / "worktrees/slot-0/HEAD").write_bytes(head)
+    with pytest.raises(error) if error else contextlib.nullcontext():
+        one.check_commit(commit)
 
 
 def remove_git_file(one: Slot) -> None:
