@@ -9,13 +9,12 @@ never followed, and an unusable slot is created again. git's registry of worktre
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from autoresearch.errors import ConflictError
@@ -134,12 +133,11 @@ class Slot:
             return () if _is_empty(self.path) else ("git does not know it any more",)
         if changed := tuple(dict.fromkeys((*self.changed_files(), *self.changes()))):
             return changed
-        git = self._git(place)
-        log = git("log", "-1", "--no-show-signature", "--format=%H %P%n%B", "HEAD")
+        log = self._git(place, "log", "-1", "--no-show-signature", "--format=%H %P%n%B", "HEAD")
         ids, _, message = log.decode("utf-8", "replace").strip().partition("\n")
         head, *parents = ids.split()
         for commit in (head, *(parents[:1] if own and message.endswith(own) else ())):
-            if git("for-each-ref", "--count=1", "--format=%(refname)", "--contains", commit).strip():
+            if self._git(place, "for-each-ref", "--count=1", "--format=%(refname)", "--contains", commit).strip():
                 return ()
         return (f"its commit {head[:12]} is in no branch",)
 
@@ -148,14 +146,15 @@ class Slot:
         place = self._registered()
         if place is None:
             return ()
-        listed = self._git(place)("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
+        safe = without_programs(self.checkout)
+        listed = self._git(place, *safe, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
         paths = (os.fsdecode(record[3:]) for record in listed.split(b"\0") if record)
         return tuple(path for path in paths if not self._is_our_link(path))
 
     def untracked(self) -> tuple[str, ...]:
         """Paths of all files that are not in the index, ignored ones included; a nested repository is left out."""
         place = self._registered()
-        listed = self._git(place)("ls-files", "--others", "-z") if place else b""
+        listed = self._git(place, "ls-files", "--others", "-z") if place else b""
         return tuple(os.fsdecode(path) for path in listed.split(b"\0") if path and not path.endswith(b"/"))
 
     def check_commit(self, commit: str) -> None:
@@ -164,7 +163,7 @@ class Slot:
         place = self._registered()
         head = hostile.read_plain(place / "HEAD", 100).decode("utf-8", "replace").strip() if place else ""
         if place and not WHOLE_ID.fullmatch(head):  # a branch, or this repository keeps its references elsewhere
-            head = self._git(place)("rev-parse", "HEAD").decode().strip()
+            head = self._git(place, "rev-parse", "HEAD").decode().strip()
         if head != commit:
             what = f"is at {head[:12]}" if head else "is gone"
             raise ConflictError(
@@ -178,10 +177,10 @@ class Slot:
         place = self._registered()
         if place is None:
             return {}
-        git = self._git(place)
-        listed = git("diff", "--no-ext-diff", "--no-renames", "--name-only", "-z", "HEAD", "--")
+        safe = without_programs(self.checkout)
+        listed = self._git(place, *safe, "diff", "--no-ext-diff", "--no-renames", "--name-only", "-z", "HEAD", "--")
         names = [os.fsdecode(path) for path in listed.split(b"\0") if path]
-        entries = git("ls-files", "-v", "-z").split(b"\0")
+        entries = self._git(place, "ls-files", "-v", "-z").split(b"\0")
         # of a file that git was told to skip, or to take for unchanged, `diff` says nothing
         names += [os.fsdecode(entry[2:]) for entry in entries if entry[:1].islower() or entry[:1] == b"S"]
         return {name: _digest(self.path / name) for name in names}
@@ -249,19 +248,17 @@ class Slot:
             _break_lock(worktree / name)
         write_files(self.checkout, worktree / "index", self.path, commit, anew=anew)
         failpoint("repository.cleaned")
-        git = self._git(worktree)
-        git("update-ref", "--no-deref", "HEAD", commit)
-        listed = git("ls-files", "-s", "-z").split(b"\0")
+        self._git(worktree, "update-ref", "--no-deref", "HEAD", commit)
+        listed = self._git(worktree, "ls-files", "-s", "-z").split(b"\0")
         submodules = tuple(os.fsdecode(one.partition(b"\t")[2]) for one in listed if one.startswith(b"160000 "))
         for path in submodules:  # empty directories here, which git never enters
             empty(self.path, path)
         return submodules
 
-    def _git(self, worktree: Path) -> Callable[..., bytes]:
-        """git here, for calls that follow each other: the settings that it must not obey are read once."""
+    def _git(self, worktree: Path, *arguments: str) -> bytes:
+        """git here; what compares files, and so runs filters, is called `without_programs` of the repository's own."""
         # Always name the repository: if the slot's .git file is missing, git would find another one in a parent.
-        where = (f"--git-dir={worktree}", f"--work-tree={self.path}")
-        return functools.partial(Git(self.path).run, *where, *EXACT, *without_programs(self.checkout))
+        return Git(self.path).run(f"--git-dir={worktree}", f"--work-tree={self.path}", *EXACT, *arguments)
 
     def _unregister(self) -> None:
         for admin in admins(self.checkout).glob("*"):
