@@ -57,7 +57,6 @@ def declared(
     def fill_it(repo: Path) -> None:
         if fill is not None:
             fill(repo)
-        (repo / "recipe.yaml").write_text("level: 0\n")
         (repo / "train.sh").write_text(TRAINER % trains)
         for number in range(1, ideas + 1):
             (repo / f"part{number}.py").write_text("GAIN = 0.0\n")
@@ -69,8 +68,7 @@ def declared(
     for had in range(ideas):
         answer = {"hypotheses": [_idea(number) for number in range(had + 1, ideas + 1)][:offered]}
         (home / f"answer-{had}.json").write_text(json.dumps(answer) + "\n")
-    blueprint = world.blueprint("night", "bash train.sh")
-    blueprint.write_text(blueprint.read_text().replace("- path: NA", f"- path: {world.repo}/recipe.yaml"))
+    blueprint = world.searched("night", "bash train.sh")
     usual: dict[str, object] = {
         "proposer": "agent",
         "agent": "command",

@@ -78,7 +78,7 @@ def run(repeats: int = 5) -> list[Result]:
     awake = "trainer exits: a process in a Watcher is awake, and finds the exit code"
     return [
         Result(typed, "a bare start of Python", found["wait"], found["python"], 2, reached=3.7),
-        Result(typed, "`tmux wait-for`", found["wait"], found["wait-for"], 5),
+        Result(typed, "`tmux wait-for`", found["wait"], found["wait-for"], 5, reached=11),
         Result(typed, poll, found["wait"], found["poll"], 0.25),
         Result(awake, "a program that waits at its pidfd", found["watcher"], found["pidfd"], 10),
         Result(awake, poll, found["watcher"], found["poll"], 0.01, reached=0.0072),

@@ -193,11 +193,7 @@ class Night:
         """A repository of 10,000 files, a queue, and a campaign that has lived already."""
         world = World.make(place, fill)
         (place / "train.sh").write_text(TRAINER)
-        blueprint = world.blueprint("night", f"bash {place}/train.sh {place}")
-        blueprint.write_text(blueprint.read_text().replace("- path: NA", f"- path: {world.repo}/recipe.yaml"))
-        (world.repo / "recipe.yaml").write_text("level: 0\n")
-        subprocess.run(["git", "add", "recipe.yaml"], cwd=world.repo, check=True)
-        subprocess.run(["git", "commit", "-qm", "recipe"], cwd=world.repo, check=True)
+        blueprint = world.searched("night", f"bash {place}/train.sh {place}")
         entries = [f"- {{slug: fresh-{n}, overrides: {{level: {n}}}}}" for n in range(1, repeats + 4)]
         (place / "ideas.yaml").write_text("\n".join(entries) + "\n")
         flags = {"queue": str(place / "ideas.yaml"), "count": ideas + repeats + 1, "baseline": 1, "confirm": False}

@@ -65,12 +65,7 @@ def run(repeats: int = 5) -> Iterator[Result]:
 def _typed(world: World, idle: RunDir) -> list[Typed]:
     queue, number = world.place / "ideas.yaml", iter(range(1_000_000))
     queue.write_text("".join(f"- {{slug: idea-{n}, overrides: {{level: {n}}}}}\n" for n in range(20)))
-    searched = world.blueprint("searched", "bash train.sh recipe.yaml")
-    searched.write_text(searched.read_text().replace("- path: NA", f"- path: {world.repo}/recipe.yaml"))
-    (world.repo / "recipe.yaml").write_text("level: 0\n")
-    (world.repo / "train.sh").write_text("cat $1\n")
-    for words in (["add", "-A"], ["commit", "-qm", "recipe"]):
-        subprocess.run(["git", *words], cwd=world.repo, check=True, capture_output=True)
+    searched = world.searched("searched", "cat recipe.yaml")
     name = idle.path.name
     campaign = ["campaign", str(searched), "--queue", str(queue), "--count", "20", "--dry-run", "--json"]
 

@@ -1,12 +1,11 @@
-"""Ray's Jobs API: our launcher's calls, beside the same calls of Ray's own client, in process and by `ray job`.
+"""Ray's Jobs API: our launcher's calls, beside the same calls of Ray's own client.
 
-All three talk to one head of the benchmark's own. Ray's client is imported once, by a process of Ray's environment;
-imports and interpreters are counted only where `ray job` is what is compared with. Without Ray (`make ray`), nothing.
+Both talk to one head of the benchmark's own. Ray's client is imported once, by a process of Ray's environment, and its
+import is not counted. Without Ray (`make ray`), nothing.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -37,6 +36,7 @@ for line in sys.stdin:
     print(time.monotonic() - began, flush=True)
 """
 GOAL = 1.2
+REACHED = {"submit": 0.58, "poll": 0.83, "stop": 1.04}
 
 
 def run(repeats: int = 5) -> list[Result]:
@@ -58,11 +58,11 @@ def _measure(head: Head, repeats: int) -> list[Result]:
     launcher = RayLauncher(Target("ray", Kind.RAY, 1, {"address": head.address}), environ)
     python = str(RAY / "bin" / "python")
     words = [python, "-c", SDK, head.address]
-    found: dict[str, list[list[float]]] = {"submit": [[], [], []], "poll": [[], [], []], "stop": [[], [], []]}
+    found: dict[str, list[list[float]]] = {"submit": [[], []], "poll": [[], []], "stop": [[], []]}
     with subprocess.Popen(words, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as sdk:
         assert sdk.stdin and sdk.stdout and sdk.stdout.readline()
         for _ in range(repeats):
-            names = [f"bench_{uuid.uuid4().hex[:8]}" for _ in range(3)]
+            names = [f"bench_{uuid.uuid4().hex[:8]}" for _ in range(2)]
             mine, handle = _job(names[0]), Handle(names[0], f"ajet_{names[0]}")
             ours: dict[str, Callable[[], object]] = {
                 "submit": lambda mine=mine: launcher.submit(mine),
@@ -73,27 +73,11 @@ def _measure(head: Head, repeats: int) -> list[Result]:
                 samples[0].append(1000 * _timed(ours[what]))
                 print(what, names[1], file=sdk.stdin, flush=True)
                 samples[1].append(1000 * float(sdk.stdout.readline()))
-                samples[2].append(1000 * _timed(lambda what=what, name=names[2]: _by_command(what, name, head)))
         sdk.stdin.close()
     return [
-        result
-        for what, (own, client, command) in found.items()
-        for result in (
-            Result(
-                f"Ray: {what} a job, in process",
-                "Ray's own client, imported",
-                own,
-                client,
-                GOAL,
-                reached=_REACHED[what],
-            ),
-            Result(f"Ray: {what} a job, in process", f"`ray job {_VERB[what]}`", own, command, GOAL),
-        )
+        Result(f"Ray: {what} a job", "Ray's own client, imported", own, client, GOAL, reached=REACHED[what])
+        for what, (own, client) in found.items()
     ]
-
-
-_REACHED = {"submit": 0.58, "poll": 0.83, "stop": 1.04}
-_VERB = {"submit": "submit --no-wait", "poll": "list", "stop": "stop --no-wait"}
 
 
 def _job(name: str) -> Job:
@@ -104,11 +88,3 @@ def _timed(call: Callable[[], object]) -> float:
     began = time.monotonic()
     call()
     return time.monotonic() - began
-
-
-def _by_command(what: str, name: str, head: Head) -> None:
-    words = [str(RAY / "bin" / "python"), str(RAY / "bin" / "ray"), "job", *_VERB[what].split()]
-    words += [f"--address={head.address}"]
-    words += {"submit": [f"--submission-id={name}", "--", "sleep", "600"], "poll": [], "stop": [name]}[what]
-    done = subprocess.run(words, env={**os.environ, **PLAIN}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, json.dumps(done.stderr[-500:])

@@ -1,4 +1,4 @@
-"""What asking a host costs, against `ssh` by a shared connection: submit, poll and stop; one call per poll."""
+"""What asking a host costs, against `ssh` by a shared connection: submit, poll and stop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pathlib import Path
 import autoresearch.runner
 from autoresearch.core.run.job_launcher import Handle, Job
 from autoresearch.launchers.ssh import SshLauncher
-from autoresearch.launchers.ssh_connection import Channel
 from tests.bench.result import Result
 from tests.engines.ssh import make, missing
 
@@ -35,7 +34,7 @@ def run(repeats: int) -> list[Result]:
         try:
             sshd.start()
             launcher = sshd.launcher({**os.environ, "XDG_RUNTIME_DIR": folder})
-            return [*_real(launcher, home, 3 * repeats), *(_many(launcher, n, repeats) for n in (1, 100, 1000))]
+            return _real(launcher, home, 3 * repeats)
         finally:
             sshd.end()
 
@@ -85,29 +84,3 @@ def _job(place: Path) -> Job:
     (place / "spec.json").write_text(json.dumps({**spec, "result_dir": str(place)}))
     argv = (sys.executable, "-S", "-E", "-s", RUNNER, str(place))
     return Job(place.name, f"ajet_{place.name}", "bench", str(place), argv, str(place), 90.0, 1.0)
-
-
-def _many(launcher: SshLauncher, count: int, repeats: int) -> Result:
-    """Handles of a process that is gone: the host looks at each all the same."""
-    known = launcher.reach.hello
-    more = {"start_ticks": 1, "boot_id": known["boot_id"], "host": known["host"], "directory": "/nowhere"}
-    handles = [Handle(f"r{n}", "999999", more) for n in range(count)]
-    calls: list[float] = []
-    ask = Channel.ask
-
-    def counted(*given: object) -> object:
-        calls[-1] += 1
-        return ask(*given)  # type: ignore[arg-type]
-
-    Channel.ask = counted  # type: ignore[method-assign, assignment]
-    try:
-        for _ in range(repeats):
-            calls.append(0.0)
-            assert len(launcher.poll(handles)) == count
-    finally:
-        Channel.ask = ask  # type: ignore[method-assign]
-    took = sorted(_ms(lambda: launcher.poll(handles)) for _ in range(repeats))[repeats // 2]
-    note = f"a poll takes {took:.1f} ms"
-    return Result(
-        f"ssh: calls of a poll of {count} runs", "goal: one", calls, (), 1.0, unit="calls", note=note, reached=1
-    )

@@ -248,6 +248,15 @@ class World:
         )
         return path
 
+    def searched(self, name: str, command: str) -> Path:
+        """A blueprint with a recipe of one number, which a campaign can vary; commits what lies there."""
+        (self.repo / "recipe.yaml").write_text("level: 0\n")
+        for words in (["add", "-A"], ["commit", "-qm", "recipe"]):
+            subprocess.run(["git", *words], cwd=self.repo, check=True, capture_output=True)
+        path = self.blueprint(name, command)
+        path.write_text(path.read_text().replace("- path: NA", f"- path: {self.repo}/recipe.yaml"))
+        return path
+
     def begin(self, path: Path, **flags: str) -> RunSpec:
         """What `autoresearch run --detach` does."""
         settings = project.load(path.parent, environ=os.environ, flags=flags)
