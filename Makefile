@@ -98,7 +98,7 @@ bench-counts: setup
 	@sh tests/install_tools.sh strace
 	@$(BIN)/python -m tests.bench counts
 
-# what is compared with: ripgrep, task-spooler; polars and submitit, in .venv-bench
+# what is compared with: ripgrep, task-spooler; polars, submitit and readers of trackers, in .venv-bench
 bench-tools: setup
 	@sh tests/install_tools.sh strace rg tsp
 	@sh tests/install_packages.sh $(BIN)/python bench

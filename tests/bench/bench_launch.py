@@ -40,7 +40,6 @@ def run(repeats: int = 5) -> Iterator[Result]:
         world, stamps = World.make(place), iter(place / f"stamp{n}" for n in range(1_000_000))
         (place / "trainer.sh").write_text('echo $EPOCHREALTIME >"$1.new"; mv "$1.new" "$1"\n')
         with private_tmux(place) as tmux:
-            tmux("new-session", "-d", "-s", "server")
             world.run("server", "true")  # so that our tmux server runs as well
             ways = {OURS: _ours(world), **_ways(place, tmux.socket)}
             found: dict[str, list[float]] = {name: [] for name in ways}

@@ -176,9 +176,10 @@ class Tmux:
 
 @contextlib.contextmanager
 def private_tmux(home: Path) -> Iterator[Tmux]:
-    """A server of the block's own."""
+    """A server of the block's own, with one session that stays: without any, it would end."""
     server = Tmux(str(home / f"t{uuid.uuid4().hex[:6]}"))
     try:
+        server("new-session", "-d", "-s", "stays")
         yield server
     finally:
         server.end()
