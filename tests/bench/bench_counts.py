@@ -85,7 +85,7 @@ def _typed(world: World, idle: RunDir) -> list[Typed]:
         Typed("wait RUN --for 0s --json", lambda: ["wait", name, "--for", "0s", "--json"], 2, (3.4, 184, 241, 1, 3056)),
         Typed("run FILE --dry-run", lambda: new("--dry-run"), 2.5, (6.2, 297, 399, 4, 5403)),
         Typed("campaign FILE --dry-run", lambda: campaign, 4, (9.8, 416, 593, 7, 7914)),
-        Typed("run FILE --detach", lambda: new("--detach", "--json"), 2.5, (8.0, 309, 716, 16, 9990)),
+        Typed("run FILE --detach", lambda: new("--detach", "--json"), 2.5, (8.8, 309, 716, 16, 9990)),
         Typed("collect RUN", over, None, (8.9, 350, 425, 0, 5170)),
     ]
 
