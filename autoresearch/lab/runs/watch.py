@@ -9,7 +9,6 @@ inotify(7) through ctypes: the kernel reports changed files, so that polling is 
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import select
 import time
@@ -196,7 +195,6 @@ def be_ready(spec: RunSpec) -> None:
     with contextlib.suppress(AutoresearchError):  # what is missing here, a plug-in or a template: the end tells of it
         compile_ahead("results.md.j2")
         registry.by_name(spec.trainer)
-    gc.freeze()  # what lives on is not looked through again when this process exits, for which the reader waits too
 
 
 def wait_for_news(
