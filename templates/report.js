@@ -240,27 +240,41 @@ function showCurves() {
   if (drawn) drawCurves();
 }
 
-// --- Optuna's plots ---
+// --- the settings of the ideas ---
 
-function drawOptuna(id, figure, words) {
-  if (!figure) return;
-  const box = $(`${id}-plot`);
-  box.hidden = Boolean(figure.missing);
-  $(id).querySelector("figcaption").textContent = figure.missing || [words, figure.about].filter(Boolean).join(" ");
-  if (figure.missing) return;
-  const own = structuredClone(figure), dark = document.documentElement.classList.contains("dark");
-  const layout = { ...own.layout, ...layoutOf("", "", false), title: undefined };
-  layout.xaxis = { ...own.layout.xaxis, ...(id === "importance" ? { gridcolor: css("grid"), zerolinecolor: css("rule") } : {}) };
-  layout.yaxis = { ...own.layout.yaxis, automargin: true };
-  if (id === "importance") layout.yaxis.title = { text: "" };
-  for (const note of layout.annotations || []) Object.assign(note, { font: { size: 11, color: css("soft") }, text: esc(note.text) });
-  for (const shape of layout.shapes || []) shape.line.color = css("grey");
-  for (const trace of own.data) {
-    if (trace.type === "bar") trace.marker = { color: css("kept") };
-    const rgb = dark && /^rgb\(([\d.]+)/.exec(trace.line?.color || ""); // Optuna's blues: the darker the better
-    if (rgb) trace.line.color = `hsl(203 75% ${28 + 45 * (1 - rgb[1] / 250)}%)`;
-  }
-  draw(`${id}-plot`, own.data, layout, words);
+function drawSettings(id, plot, words, drawing) {
+  if (!plot) return;
+  $(`${id}-plot`).hidden = Boolean(plot.missing);
+  $(id).querySelector("figcaption").textContent = plot.missing || [words, plot.about].filter(Boolean).join(" ");
+  if (plot.missing) return;
+  const layout = layoutOf("", "", false), [traces, own] = drawing(plot, layout);
+  draw(`${id}-plot`, traces, { ...layout, ...own, margin: { ...layout.margin, t: 24 } }, words);
+}
+
+function parallelLines({ axes }, layout) {
+  const x = axes.map((_, n) => n), dark = document.documentElement.classList.contains("dark");
+  const traces = axes[0].places.map((place, idea) => {
+    const good = data.progress?.maximize === false ? 1 - place : place;
+    return {
+      x, y: axes.map((axis) => axis.places[idea]), mode: "lines", opacity: 0.5, showlegend: false,
+      text: axes.map((axis) => esc(`${axis.name}: ${axis.values[idea]}`)), hoverinfo: "text",
+      line: { width: 1.2, color: `hsl(203 75% ${dark ? 28 + 45 * good : 85 - 60 * good}%)` },
+    };
+  });
+  const note = { showarrow: false, xanchor: "left", xshift: 3, bgcolor: css("card"), opacity: 0.8, font: { size: 11, color: css("soft") } };
+  const range = [-0.2, axes.length - 0.6];
+  return [traces, {
+    xaxis: { ...layout.xaxis, tickvals: x, ticktext: axes.map((axis) => esc(axis.name)), range, zeroline: false },
+    yaxis: { visible: false, range: [-0.08, 1.08], fixedrange: true },
+    annotations: axes.flatMap((axis, n) => axis.ticks.map(([y, text]) => ({ ...note, x: n, y, text: esc(text) }))),
+    shapes: x.map((n) => ({ type: "line", x0: n, x1: n, y0: 0, y1: 1, line: { color: css("grey"), width: 1 }, layer: "below" })),
+  }];
+}
+
+function importanceBars({ keys, values }, layout) {
+  const bars = { type: "bar", orientation: "h", x: values, y: keys.map(esc), text: values.map((value) => value.toPrecision(2)) };
+  const look = { textposition: "outside", cliponaxis: false, hoverinfo: "skip", marker: { color: css("kept") } };
+  return [[{ ...bars, ...look }], { yaxis: { ...layout.yaxis, type: "category", autorange: "reversed" }, xaxis: { ...layout.xaxis, showgrid: true } }];
 }
 
 // --- the table ---
@@ -367,8 +381,8 @@ function plots() {
   if (data.progress) drawProgress();
   if (data.progress && data.constraints?.length) drawFront();
   if (data.curves?.length) drawCurves();
-  drawOptuna("parallel", data.parallel, "Each line is an idea, from its result on the left to its settings; darker is better, in dark colours brighter.");
-  drawOptuna("importance", data.importance, "Which settings explain that an idea is among the better ones (PED-ANOVA, computed by Optuna). Few ideas say little.");
+  drawSettings("parallel", data.parallel, "Each line is an idea, from its result on the left to its settings; darker is better, in dark colours brighter.", parallelLines);
+  drawSettings("importance", data.importance, "Which settings explain that an idea is among the better ones (PED-ANOVA, computed by Optuna). Few ideas say little.", importanceBars);
 }
 
 function render() {

@@ -1,9 +1,8 @@
-"""Optuna's own plots of the ideas that were tried: parallel coordinates, and which setting mattered."""
+"""Two plots of the ideas that were tried, as numbers: parallel coordinates, and which setting mattered (by Optuna)."""
 
 from __future__ import annotations
 
 import functools
-import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -17,16 +16,19 @@ MOST_TRIALS = 250  # each is a line
 STEP = 25  # beyond FEW ideas, the newest count when so many have come: until then the plots stay as they are
 FEW = 100
 MOST_KEYS = 10
+MOST_TICKS = 12  # of words on one axis
 WIDE = 20.0  # positive numbers that are so many times apart belong on a logarithmic axis
 
 Tried = tuple[Mapping[str, object], float]  # settings, and what the objective came to
+Column = tuple[float | str, ...]
 Figures = tuple[dict[str, Any], dict[str, Any]]
 
 
 def figures(objective: Objective, kept: Sequence[Tried], others: Sequence[Tried]) -> Figures:
-    """Parallel coordinates and importances as plotly figures ({data, layout}), or {missing: a sentence}.
+    """Parallel coordinates, {axes}, and importances, {keys, values}; in the place of either {missing: a sentence}.
 
-    `others` (newest first) are the ideas that were not kept. `about` of a figure says which ideas it leaves out.
+    The first axis is the objective's. `others` (newest first) are the ideas that were not kept. `about` says which
+    ideas a figure leaves out.
     """
     late = len(others) % STEP if len(others) > FEW else 0
     ideas = [*kept, *others[late:]]
@@ -39,16 +41,15 @@ def figures(objective: Objective, kept: Sequence[Tried], others: Sequence[Tried]
     measured = len(kept) + len(others)
     which = f"kept, else the newest; new ones come {STEP} at a time" if len(others) > FEW else "those that set these"
     about = f"Of {len(ideas)} of the {measured} measured ideas: {which}." if len(ideas) < measured else ""
-    points = tuple((*(_point(params[key]) for key in keys), value) for params, value in ideas)
-    parallel, importance = _drawn(objective, tuple(keys), points)
+    columns = tuple(_column([params[key] for params, _ in ideas]) for key in keys)
+    parallel, importance = _drawn(objective, tuple(keys), columns, tuple(float(value) for _, value in ideas))
     return {**parallel, "about": about}, {**importance, "about": about}
 
 
-def _point(value: object) -> float | str:
-    """A finite number, or a word."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    return _word(value)
+def _column(values: Sequence[object]) -> Column:
+    """The values of one setting: finite numbers if all of them are, else words."""
+    numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v)]
+    return tuple(numbers) if len(numbers) == len(values) else tuple(canonical(value).strip('"') for value in values)
 
 
 def _varied(settings: Sequence[Mapping[str, object]]) -> list[str]:
@@ -62,46 +63,46 @@ def _varied(settings: Sequence[Mapping[str, object]]) -> list[str]:
 
 
 @functools.lru_cache(maxsize=4)  # the page of a campaign that runs is made often, and seldom for other points
-def _drawn(objective: Objective, keys: tuple[str, ...], points: tuple[tuple[float | str, ...], ...]) -> Figures:
-    """`points`: the values of the keys, and that of the objective."""
-    import optuna
-    from optuna.importance import PedAnovaImportanceEvaluator
+def _drawn(objective: Objective, keys: tuple[str, ...], columns: tuple[Column, ...], results: Column) -> Figures:
+    """`columns`: for each key its value in each idea."""
+    import optuna  # not its `visualization`, whose import takes longer than all that is drawn
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(direction=objective.direction.value)
-    columns = {key: [point[n] for point in points] for n, key in enumerate(keys)}
-    scales = {key: _scale(values) for key, values in columns.items()}
-    for n, point in enumerate(points):
-        own = {key: columns[key][n] if hasattr(scales[key], "low") else _word(columns[key][n]) for key in keys}
-        study.add_trial(optuna.trial.create_trial(params=own, distributions=scales, value=float(point[-1])))
+    scales = [_scale(values) for values in columns]
+    axes = [_axis(objective.metric, results, _scale(results)), *map(_axis, keys, columns, scales)]
+    for result, *values in zip(results, *columns, strict=True):
+        params, distributions = (dict(zip(keys, each, strict=True)) for each in (values, scales))
+        study.add_trial(optuna.trial.create_trial(params=params, distributions=distributions, value=float(result)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "experimental"
-        parallel = optuna.visualization.plot_parallel_coordinate(study, target_name=objective.metric)
         try:
-            importance = _figure(optuna.visualization.plot_param_importances(
-                study, evaluator=PedAnovaImportanceEvaluator(), target_name=objective.metric
-            ))  # fmt: skip
+            evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+            found = optuna.importance.get_param_importances(study, evaluator=evaluator)
         except (ValueError, RuntimeError) as error:
-            importance = {"missing": f"Optuna cannot tell the importances apart: {error}"}
-    return _figure(parallel), importance
+            return {"axes": axes}, {"missing": f"Optuna cannot tell the importances apart: {error}"}
+    return {"axes": axes}, {"keys": list(found), "values": list(found.values())}
 
 
-def _scale(values: Sequence[float | str]) -> Any:
+def _axis(name: str, values: Column, scale: Any) -> dict[str, Any]:
+    """The values, where each lies on the axis, from 0 to 1, and what is written beside it: [where, text]."""
+    if hasattr(scale, "low"):
+        length = math.log if scale.log else float
+        low, span = length(scale.low), length(scale.high) - length(scale.low)
+        places = [(length(float(value)) - low) / (span or 1.0) for value in values]
+        ticks = [[0.0, f"{scale.low:.4g}"], [1.0, f"{scale.high:.4g}"]]
+    else:
+        where = {word: n / max(1, len(scale.choices) - 1) for n, word in enumerate(scale.choices)}
+        places = [where[value] for value in values]
+        ticks = [[place, word] for word, place in where.items()][:: math.ceil(len(where) / MOST_TICKS)]
+    return {"name": name, "values": values, "places": places, "ticks": ticks}
+
+
+def _scale(values: Column) -> Any:
     from optuna.distributions import CategoricalDistribution, FloatDistribution
 
     numbers = [value for value in values if isinstance(value, float)]
     if len(numbers) == len(values):
         low, high = min(numbers), max(numbers)
         return FloatDistribution(low, high, log=low > 0 and high / low >= WIDE)
-    return CategoricalDistribution(sorted({_word(value) for value in values}))
-
-
-def _word(value: object) -> str:
-    return canonical(value).strip('"')
-
-
-def _figure(figure: Any) -> dict[str, Any]:
-    """Data and layout without the template, which is long and has colours of its own."""
-    whole: dict[str, Any] = json.loads(figure.to_json())
-    whole["layout"].pop("template", None)
-    return {"data": whole["data"], "layout": whole["layout"]}
+    return CategoricalDistribution(sorted({str(value) for value in values}))

@@ -158,6 +158,7 @@ _FORMS: tuple[tuple[tuple[str, ...], LazyPattern, str], ...] = (
     (("curl",), _USER, _KEPT_GROUP),
     (("sshpass",), _PASSED, _KEPT_GROUP),
 )
+_ANY_WORD = LazyPattern("|".join(re.escape(word) for word in (*_NAMES, *(word for form in _FORMS for word in form[0]))))
 
 
 def mask_environment(env: Mapping[str, str]) -> dict[str, str]:
@@ -193,9 +194,12 @@ def mask_text(text: str) -> str:
     if "password" in text:
         text = _NETRC.sub(_KEPT_GROUP, text)
     lower = text.lower()  # what is nowhere in the text is looked for in none of its lines
+    mixed = _is_mixed(text)
+    if not (mixed or _ANY_WORD.search(lower)):
+        return text
     forms = [form for form in _FORMS if any(word in lower for word in form[0])]
     named = any(word in lower for word in _NAMES)
-    rules = [rule for rule in _rules() if any(word in lower for word in rule[0])] if _is_mixed(text) else []
+    rules = [rule for rule in _rules() if any(word in lower for word in rule[0])] if mixed else []
     if not (forms or named or rules):
         return text
 

@@ -183,14 +183,13 @@ def diff_of(repository: Path, before: str, after: str) -> Diff:
     """
     if not (before and after and repository.is_dir()):
         return Diff("", (), "its commits are not recorded")
-    shown = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "-M")
+    shown = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "-M", "--stat=100", "--patch")
     where = (before, after, "--", ".", f":(exclude,top){BLUEPRINT}")
-    git = Git(repository, timeout_s=60.0)
     try:
-        stat = git.run(*shown, "--stat=100", *where).decode("utf-8", "replace")
-        text = git.run(*shown, *where).decode("utf-8", "replace")
+        found = Git(repository, timeout_s=60.0).run(*shown, *where).decode("utf-8", "replace")
     except GitFailed as failure:
         return Diff("", (), formatting.plain(failure.message))
+    stat, _, text = found.partition("\n\n")
     lines = tuple((_kind(line), line) for line in formatting.block(text.rstrip("\n"), DIFF_LINES).split("\n") if text)
     return Diff(formatting.block(stat.rstrip("\n"), 40), lines, "" if text.strip() else "no file differs")
 

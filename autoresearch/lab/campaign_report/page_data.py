@@ -11,7 +11,7 @@ The page leaves out each part whose key is missing, so an object with only `name
     constraints       [{metric, sign, bound, words}]; the ideas have their values in `limited`, and `front`
     curves            [{run, index, name, standing, series: {metric: {x, y}}}], and `metric`, the objective's name
     unread            how many runs' curves were not read yet
-    parallel, importance   figures of Optuna's for plotly, or {missing: why there is none}
+    parallel, importance   what is drawn of the settings (`plots.figures`), or {missing: why there is nothing}
     diffs, claims, worth, tried, skipped, cost, rules, agent, rows, places, remarks
 
 Strings are on one line (but for diffs), cut, without control characters and with secrets masked; numbers have six

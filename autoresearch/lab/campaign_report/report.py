@@ -85,6 +85,6 @@ def page_html(data: Mapping[str, Any], live: bool = False) -> str:
 
 @functools.cache
 def _plotly() -> str:
-    """plotly.js as base64 of its gzip: 2 MB in place of 4.8 MB."""
+    """plotly.js as base64 of its gzip: 2.3 MB in place of 4.8 MB. A level above 1 takes four times as long for 2 MB."""
     script = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
-    return base64.b64encode(gzip.compress(script, 9, mtime=0)).decode()
+    return base64.b64encode(gzip.compress(script, 1, mtime=0)).decode()

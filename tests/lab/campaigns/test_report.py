@@ -188,7 +188,7 @@ def test_kept_runs_have_their_other_metrics_too(campaign: Callable[..., Any]) ->
 
 
 @pytest.mark.system
-def test_optunas_plots_are_of_the_ideas_settings(campaign: Callable[..., Any]) -> None:
+def test_the_plots_of_settings(campaign: Callable[..., Any]) -> None:
     """The baseline's own value comes from its recipe; an idea of code is no point."""
     made = campaign()
     for n, lr in enumerate((0.01, 0.2, 0.4, 0.8)):
@@ -197,9 +197,10 @@ def test_optunas_plots_are_of_the_ideas_settings(campaign: Callable[..., Any]) -
     made.idea("code", files={"a.py": "x = 1\n"})
     made.run("code", 0.9, curve=False)
     data = written(made)[2]
-    lines = [trace for trace in data["parallel"]["data"] if trace.get("mode") == "lines"]
-    assert len(lines) == 5 or data["parallel"]["data"][0]["type"] == "parcoords"
-    assert set(data["importance"]["data"][0]["y"]) == {"lr", "hidden"}
+    _, lr, hidden = data["parallel"]["axes"]
+    assert (lr["name"], min(lr["places"]), max(lr["places"]), len(lr["values"])) == ("lr", 0, 1, 5)
+    assert [text for _, text in hidden["ticks"]] == ["64", "96"]
+    assert set(data["importance"]["keys"]) == {"lr", "hidden"}
 
 
 @pytest.mark.system
