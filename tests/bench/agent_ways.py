@@ -140,7 +140,7 @@ def by_mcp(told: Told, server: ModelServer) -> Callable[[Asked], Flow]:
         since: dict[str, Any] = {}
         for _ in range(MOST_LOOKS):
             seconds = round((LATER_S if since else FIRST_S) / LAPSE)
-            asked = yield _tool("wait", name=answer["run"], seconds=seconds, **since)
+            asked = yield _tool("wait", run=answer["run"], seconds=seconds, **since)
             told.looks.append(len(server.asked))
             answer = _answer(asked)
             since = {"since": answer["seq"]} if "seq" in answer else since
