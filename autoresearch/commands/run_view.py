@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoresearch.commands import output
-from autoresearch.commands.live_line import Part, live_line, new_lines, progress_bar, sparkline
 from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.core.run.ending import NOTHING_MEASURED, Ending
 from autoresearch.core.run.limits import nap
@@ -20,15 +19,14 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.lab.runs import run_status
 from autoresearch.lab.runs.adopt import ATTEND_S, adopt, attend
 from autoresearch.lab.runs.run_status import ReadBudget, RunStatus, RunWatch
-from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.events import Event
-from autoresearch.records.events import read as read_events
 from autoresearch.records.lines import tail
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.runner.log_follower import LogFollower
 
 if TYPE_CHECKING:
+    from autoresearch.commands.live_line import Part
     from autoresearch.lab.parts import Parts
+    from autoresearch.records.campaign_records import CampaignDir
+    from autoresearch.records.events import Event
     from autoresearch.records.recorded_run import Outcome
 
 REFRESH_S = 1.0
@@ -81,6 +79,7 @@ class LiveView:
     def news(self) -> list[Event]:
         """Events since the last look that are worth a line."""
         from autoresearch.lab.runs.watch import WAKING
+        from autoresearch.records.events import read as read_events
 
         fresh, self.seq = read_events(self.recorded.rundir.events, self.seq)
         return [e for e in fresh if e.event in WAKING or e.event in ("started", "prepared", "cleaned")]
@@ -99,6 +98,8 @@ class LiveView:
 
     def line(self) -> list[Part]:
         """The live line: bar, step of total, metric and its sparkline, time left, or to the limit, what is awaited."""
+        from autoresearch.commands.live_line import progress_bar, sparkline
+
         now, spec = self.stand(), self.recorded.spec
         parts: list[Part] = []
         left = f"limit in {output.duration(now.left_s)}"
@@ -152,6 +153,7 @@ def total_of(log: Path, step: int) -> int | None:
 
 def follow(recorded: RecordedRun, parts: Parts) -> Outcome:
     """Watch until the run is over and collected, live or with a report now and then. Ctrl-C leaves the run alone."""
+    from autoresearch.commands.live_line import live_line
     from autoresearch.lab.runs.watch import Watcher
 
     rundir, view = recorded.rundir, LiveView(recorded)
@@ -180,6 +182,9 @@ def follow(recorded: RecordedRun, parts: Parts) -> Outcome:
 
 def grown(recorded: RecordedRun) -> Iterator[str]:
     """What comes until the run is over, in whole lines, which alone can be looked through for secrets; live."""
+    from autoresearch.commands.live_line import live_line, new_lines
+    from autoresearch.runner.log_follower import LogFollower
+
     rundir, view = recorded.rundir, LiveView(recorded)
     grows = LogFollower(str(rundir.log), rundir.log.stat().st_size)
     with live_line(beside=sys.stdout.isatty()) as display:
@@ -254,6 +259,8 @@ def _outcome_rows(outcome: Outcome) -> list[list[str]]:
 
 def repair_line(spec: RunSpec) -> str:
     """What is typed to run it once more when its trouble is repaired: where it was, or by its campaign."""
+    from autoresearch.records.campaign_records import CampaignDir
+
     campaign_dir = CampaignDir(Path(spec.run_dir).parent)
     if campaign_dir.spec.is_file():
         return _repair_in_campaign(campaign_dir, spec)

@@ -7,9 +7,7 @@ from typing import Any
 
 from autoresearch.core.run.ending import DEVICES, EXCUSED, Ending
 from autoresearch.core.run.json_record import from_record
-from autoresearch.records import evidence
 from autoresearch.records.rundir import RunDir, read_json, write_json
-from autoresearch.runner.event_log import seal
 from autoresearch.values import asdict, dataclass
 
 _CLAIMS_NOTHING = (Ending.STOPPED, Ending.LAUNCH_FAILED)
@@ -81,6 +79,9 @@ def set_aside(rundir: RunDir, run: str) -> bool:
     """
     from hmac import compare_digest  # takes milliseconds to import, as in `seal`
 
+    from autoresearch.records import evidence
+    from autoresearch.runner.event_log import seal
+
     key = evidence.key_of(run)
     data = read_json(rundir.exit_record) if key else None
     if data is None or compare_digest(str(data.get("seal", "")), seal(data, key)):
@@ -107,6 +108,9 @@ def recover(rundir: RunDir, run: str) -> bool:
 
 def write(rundir: RunDir, record: ExitRecord) -> None:
     """Write the exit record in place of a dead Runner; the caller holds the Runner's lock."""
+    from autoresearch.records import evidence
+    from autoresearch.runner.event_log import seal
+
     whole = json.loads(json.dumps({"schema": 1, **asdict(record)}))
     if key := evidence.key_of(record.run):
         whole["seal"] = seal(whole, key)

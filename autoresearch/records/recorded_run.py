@@ -10,9 +10,8 @@ from typing import Any
 from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, PENDING, Ending, Verdict, exit_code
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError
-from autoresearch.records import exit_record, index, journal
+from autoresearch.records import exit_record, index
 from autoresearch.records.appending import unwritable
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.lines import unreadable
@@ -106,6 +105,8 @@ class RecordedRun:
 
     def where_now(self, document: Path) -> Path:
         """The present path of a document of it: a later run in its result directory moves it to `earlier/`."""
+        from autoresearch.records import journal
+
         result_dir = Path(self.spec.result_dir)
         if document.parent != result_dir or journal.owner(result_dir) == self.spec.run:
             return document
@@ -150,6 +151,8 @@ class Outcome(FinishedRun):
     @property
     def crashed(self) -> bool:
         """Whether the trainer exited with 0 although its log shows a crash."""
+        from autoresearch.core.statistics.comparable import NO_SIGNAL
+
         not_that = ("", NO_SIGNAL, EVALUATION_FAILED, METRIC_UNREAD)
         return self.exit.ending is Ending.FINISHED and self.failure not in not_that
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import warnings
 from functools import partial
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
-from autoresearch.core.shell.commands import ShellReading
 from autoresearch.errors import AutoresearchError, BlueprintError, UsageError
 from autoresearch.plugins import PluginGroup, PluginWarning
-from autoresearch.trainers import ask
-from autoresearch.trainers.framework import Framework
+
+if TYPE_CHECKING:
+    from autoresearch.core.blueprint.model import Blueprint
+    from autoresearch.core.shell.commands import ShellReading
 
 _REFERENCES = {
     "tinygrpo": "autoresearch.trainers.tinygrpo:TinyGrpo",
@@ -133,6 +134,8 @@ def _recognises(name: str, command: str) -> bool:
 
 def _trains(name: str, program: str) -> bool:
     """Whether the text of a Python program trains with this framework."""
+    from autoresearch.trainers.framework import Framework
+
     if name in _WORDS and not _may_know(name, program):
         return False
     trainer = by_name(name)
@@ -148,6 +151,8 @@ def for_blueprint(blueprint: Blueprint, name: str = "", *, shell_reading: ShellR
 
     shell_reading: the reading of its command, see `choose`.
     """
+    from autoresearch.trainers import ask
+
     notes = blueprint.notes
     if not (name := name or notes.trainer):
         ours = () if notes.swarm is None else (by_name("agentjet_swarm"),)  # the only one of ours with a server

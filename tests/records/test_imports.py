@@ -28,10 +28,10 @@ def test_records_import_nothing_heavy() -> None:
 
 
 MOST = {
-    "status --json": 75,
-    "wait no-such-run": 79,
-    "collect no-such-run": 160,
-    "run --dry-run no-such.md": 170,
+    "status --json": 52,
+    "wait no-such-run": 57,
+    "collect no-such-run": 150,
+    "run --dry-run no-such.md": 151,
     "campaign no-such.yaml": 245,
 }
 

@@ -6,10 +6,6 @@ import math
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from autoresearch.core.metrics.expression import ExpressionError, parse
-from autoresearch.core.metrics.nearest_lines import nearest_lines
-from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.run.ending import CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
 from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass
 
@@ -39,6 +35,8 @@ class Constraint:
     @property
     def keys(self) -> tuple[str, ...]:
         """The metrics to read."""
+        from autoresearch.core.metrics.objective import Objective
+
         return Objective(self.metric).keys
 
     @property
@@ -61,6 +59,8 @@ class Breach:
 
 def parse_constraint(text: str) -> Constraint:
     """Parse `memory_gb <= 40`. ValueError, with one clause, for anything else."""
+    from autoresearch.core.metrics.expression import ExpressionError, parse
+
     found = _TEXT.match(text)
     if found is None:
         raise ValueError(f"{text[:80]!r} is no constraint: {NOTATION}")
@@ -90,6 +90,9 @@ def breach(constraints: Sequence[Constraint], values: Mapping[str, float], logge
 
     values: by the metric of each constraint. logged: the names of all metrics of the run.
     """
+    from autoresearch.core.metrics.nearest_lines import nearest_lines
+    from autoresearch.core.run.ending import CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
+
     for one in constraints:
         value = values.get(one.metric)
         if value is not None and not one.holds(value):

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.errors import NotFoundError
-from autoresearch.lab.resolve.run_names import key_of
-from autoresearch.records import campaign_records
-from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home, state_usable
 from autoresearch.records.rundir import locked, read_json, write_json
 from autoresearch.values import dataclass, replace
@@ -19,6 +16,7 @@ from autoresearch.values import dataclass, replace
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec
     from autoresearch.lab.parts import Parts
+    from autoresearch.records.campaign_records import CampaignDir
 
 LAST_CAMPAIGN = "last-campaign"  # the name that stands for the newest campaign, as `last` does for the newest run
 
@@ -49,6 +47,8 @@ def known(parts: Parts) -> list[KnownCampaign]:
 
 def registered(parts: Parts) -> list[KnownCampaign]:
     """The same with those whose records were removed since."""
+    from autoresearch.records.campaign_records import CampaignDir
+
     campaigns = []
     for path in _folder(parts).glob("*.json"):
         record = read_json(path) or {}
@@ -65,6 +65,9 @@ def find(name: str, parts: Parts) -> CampaignDir:
     "" and `last-campaign` are one that is running, else the newest.
     A directory names a campaign of any project; other names never leave the project. NotFoundError if there is none.
     """
+    from autoresearch.records import campaign_records
+    from autoresearch.records.campaign_records import CampaignDir
+
     name = "" if name == LAST_CAMPAIGN else name
     direct = CampaignDir(Path(os.path.abspath(name or ".")))  # noqa: PTH100
     if direct.spec.is_file():
@@ -96,6 +99,9 @@ def find(name: str, parts: Parts) -> CampaignDir:
 
 def _moved(project: Path) -> list[KnownCampaign]:
     """The campaigns in a project's records, newest first, for one that was moved: it was registered elsewhere."""
+    from autoresearch.records import campaign_records
+    from autoresearch.records.campaign_records import CampaignDir
+
     found = []
     for path in (project / "reports" / "auto_research").glob("*/campaign.json"):
         with contextlib.suppress(NotFoundError):  # damaged
@@ -121,6 +127,7 @@ def unfinished(parts: Parts) -> list[KnownCampaign]:
 def register(campaign_spec: CampaignSpec, parts: Parts) -> CampaignSpec:
     """Make a campaign known to commands in any directory; returns its spec, with a result directory of its own."""
     from autoresearch.git_repo.checkout import current_project
+    from autoresearch.records.campaign_records import CampaignDir
 
     folder = _folder(parts)
     with state_usable(folder), locked(folder / ".lock"):
@@ -157,6 +164,8 @@ def started_in(campaign_dir: CampaignDir, name: str, parts: Parts) -> str:
 
 def _record_of(campaign_dir: CampaignDir, name: str, parts: Parts) -> Path:
     """The path of its record; two repositories may have campaigns of the same name."""
+    from autoresearch.lab.resolve.run_names import key_of
+
     return _folder(parts) / f"{naming.slugify(name, fallback='campaign')}-{key_of(campaign_dir.path)}.json"
 
 

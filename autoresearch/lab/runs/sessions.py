@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.parts import Parts
-from autoresearch.records import events, journal, recorded_run
+from autoresearch.records import recorded_run
 from autoresearch.records.index import IndexEntry
-from autoresearch.records.order_file import request_stop
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
 
@@ -124,6 +123,8 @@ def living(parts: Parts) -> list[IndexEntry]:
 
 def note(rundir: RunDir, text: str) -> tuple[RunSpec, Path]:
     """Add a note of somebody to the experiment log and the events of a run; its spec, and the path of that log."""
+    from autoresearch.records import events, journal
+
     spec = recorded_run.read(rundir)
     journal.append(Path(spec.result_dir), f"note: {text}")
     events.append(rundir.events, "note", text=text[:1000])
@@ -132,6 +133,9 @@ def note(rundir: RunDir, text: str) -> tuple[RunSpec, Path]:
 
 def ask_to_stop(rundir: RunDir, reason: str, *, drain: bool = False) -> None:
     """Request the end of a run: now, or with `drain` after its current step. NotFoundError if its directory is gone."""
+    from autoresearch.records import events, journal
+    from autoresearch.records.order_file import request_stop
+
     how = "drain" if drain else "now"
     spec = recorded_run.read(rundir)
     events.append(rundir.events, "stop_requested", how=how, reason=reason)
