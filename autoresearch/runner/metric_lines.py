@@ -66,11 +66,12 @@ _TRACE = LazyPattern(r"\s*\++ |wandb: ")  # set -x, diffs, and W&B's summary, wh
 _PREFIXES = LazyPattern(
     r"\s*(?:"
     rf"{LABEL}"
+    r"|\[\d{4}-\d\d-\d\d (?![^\]]*(?:step|iter|epoch))[^\]]{1,120}\]"  # [2021-04-12 13:40:59 train.py line 9]
     r"|\[?\d{4}[-/]\d\d[-/]\d\d(?:[T ,]+\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?\]?"
     r"|\[?\d\d?:\d\d:\d\d(?:[.,]\d+)?(?:\s?[AP]M)?\]?"
     r"|[IWED]\d{4} \d\d:\d\d:\d\d(?:\.\d+)?\s+\d+(?: [\w./-]+:\d+\])?"  # glog
     r"|\[?(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|TRACE)\b\]?:?"
-    r"|(?:[IWEF] )?[\w./<>-]+\.(?:py|cc|cpp|cu|h):\d+\]?:?"  # file.py:12
+    r"|(?:[IWEF] |\()?[\w./<>-]+\.(?:py|cc|cpp|cu|h)[: ]\d+[\])]?:?"  # file.py:12
     r"|[\w.]+:[\w<>.]+:\d+"  # loguru's module:function:line
     r"|\d\d-\d\d \d\d:\d\d:\d\d"
     r"|\[[A-Za-z_][\w.:-]{0,60}\](?=\s)|[a-z_][\w]*(?:\.\w+)+(?=\s-|:)"  # [logger], package.logger
@@ -384,7 +385,7 @@ class _PairReader:
             self.words.append(raw)  # `number of nan iterations: 0`
             return
         total = self.at + 2 if self._ahead(1) == "/" and self._number_ahead(2) else -1
-        previous = self._ahead(-1) if self.at else ""
+        previous = next((token[0] for token in self.tokens[: self.at][:-3:-1] if token[0].strip()), "")
         shown = previous == "(" and self.at == self.valued + 2  # `accuracy: 55% (55/100)`
         if previous == "#" and self.words and step_rank(self.words[-1]) is None:  # `output #0: accuracy = 0.5`
             return

@@ -63,10 +63,12 @@ _NEEDLES = (
 )
 _HEADING = re.compile(  # `Test set:`, `| Validation Epoch #3`, `Evaluating test:`, before what was measured there
     r"(?:\[[^\]]*\]\s*|(?:epoch|iter\w*|step)\W{1,3}\d+(?:/\d+)?\W+)?(?:\w+ |\[)?"
-    r"(val|eval|test)(?:id|idation|uation|ing)?(?: set| results?| metrics)?"
+    r"(val|eval|test|dev)(?:id|idation|uation|ing)?(?: set| results?| metrics)?"
     r"(?:\s*[:|\]]|\s{2,}|\s+-|(?=\s+\[?(?:epoch|iter|step)))(?!\s*[-+]?[\d.])",
     re.I,
 )
+_BATCH = re.compile(r"(?:val|eval|test)\w*\W{1,6}(?:epoch\W*)?(?:\[\d+\]\s*)?\[\s*\d+\s*/\s*\d+\]", re.I)
+_MEAN_SO_FAR = re.compile(r"\s[-+.\de]+\s+\(\s*([-+.\de]+)\s*\)")  # `Test: [10/98] Acc@1 62.5 (71.2)`: 71.2
 _LABELLED = re.compile(r"\[(val|eval|test)(?:id|idation|uation|ing)?\]", re.I)
 _BARS = "|\u2502\u2503"
 _ROW = re.compile(
@@ -99,8 +101,8 @@ class StepName:
     """One name whose numbers may be the steps."""
 
     __slots__ = (
-        *("before", "certain", "count", "example", "falls", "first", "grows", "grows_known", "known", "last", "names"),
-        *("known_at", "rank", "resets", "restarts", "step_name", "values"),
+        *("above", "before", "certain", "count", "example", "falls", "first", "grows", "grows_known", "known"),
+        *("known_at", "last", "names", "rank", "resets", "restarts", "step_name", "values"),
     )
 
     def __init__(self, step_name: str, rank: int) -> None:
@@ -111,6 +113,7 @@ class StepName:
         self.last: int | None = None
         self.before: int | None = None  # the number before the last, which a bar may show again
         self.known_at: int | None = None  # the number on the last line with a metric that is usual
+        self.above = True  # no line with a metric has it itself, but one above such lines
         self.certain = False  # proven by one line, as Hugging Face's dicts are
         self.example = ""
         self.names: dict[str, None] = {}
@@ -164,9 +167,10 @@ class StepName:
         return GROWS <= self.grows == self.count - 1 and self.rank < RANK[BAR]
 
     @property
-    def order(self) -> tuple[bool, bool, int, int, int, int]:
+    def order(self) -> tuple[bool, bool, int, bool, int, int, int]:
         """The axis with the smallest is preferred."""
-        return self.rank == _COUNTED, not self.known, self.rank, -self.count, -(self.last or 0), len(self.step_name)
+        counted, rank = self.rank == _COUNTED, max(self.rank, RANK[BAR] * self.above)
+        return counted, not self.known, rank, self.above, -self.count, -(self.last or 0), len(self.step_name)
 
 
 def _heading(text: str, words: str) -> str:
@@ -211,6 +215,8 @@ class StepFinder:
         self._bytes = 0
         self._tables = Tables()
         self._headings: dict[str, int] = {}  # steps of lines without metrics, which those below belong to
+        self._batch: ParsedLine | None = None  # the line above, if of an evaluation's batch
+        self._leading: set[str] = set()  # names of steps that stood above a block
         self._beside: dict[str, tuple[int, int | None]] = {}  # lines without a step: how often; after which last
         self._group = ""
         self._tree: list[tuple[int, str]] = []  # branches above the present line: (indentation, name)
@@ -346,9 +352,13 @@ class StepFinder:
         if row is not None:
             self._see(row, at, cells, tabled=row.steps.keys() != {NUMBER})
             return
-        line = parse(words)
+        batch = "/" in words and _BATCH.match(words)
+        line = parse(_MEAN_SO_FAR.sub(r" \1", words) if batch else words)
         if line is not None:
             line.heading = _heading(text, words)
+            above, self._batch = self._batch, line if batch else None
+            if above and not line.heading and not line.steps and line.metrics.keys() <= above.metrics.keys():
+                line.heading = above.heading  # ` * Acc@1 71.2`, of all batches
             self._add_declared(line, words)
         no_metrics = line is None or not line.metrics or "%|" in words
         if no_metrics and _SEPARATED.search(cells) and self._tables.begins(cells):
@@ -365,7 +375,7 @@ class StepFinder:
         self._close()
         if line.metrics:
             self._see(line, at, words)
-        elif line.bare:
+        if line.bare and len(line.metrics) < 2 and not plausible(line.metrics, self.names):  # `Epoch 3 | time 12s`
             self._head(line)
 
     def _add_declared(self, parsed: ParsedLine, words: str) -> None:
@@ -420,12 +430,14 @@ class StepFinder:
             or any(name in block.steps or name in block.metrics for name in (*pairs.steps, *pairs.metrics))
             or len(block.metrics) > 200
             or (block.metrics and not self._tree and _coarser(pairs.steps, block.steps))
+            or (not block.steps and self._leading & pairs.steps.keys())
         ):
             group, tree = self._group, self._tree
             self._close()
             self._group, self._tree = group, tree
             block = None
         if block is None:
+            self._leading.update(pairs.steps)
             block = self._block = type(pairs)()
             block.dump = pairs.dump and isinstance(pairs, TableRow)
             block.heading = pairs.heading
@@ -453,6 +465,8 @@ class StepFinder:
         if not pairs.bare and not pairs.dump and known < 2:
             return
         steps = {name: value for name, (value, _) in pairs.steps.items()}
+        if pairs.heading:
+            steps.pop(BAR, None)  # which of its batches
         if isinstance(pairs, TableRow):
             self._pending.append(_Seen(pairs, {}, at, text))
             return
@@ -462,7 +476,7 @@ class StepFinder:
         if self._headings:
             self._headings = {name: n for name, n in self._headings.items() if steps.get(name, n) == n}
             steps = _with_coarser(steps, self._headings)
-        if not steps:
+        if not steps or steps.keys() == {BAR}:
             first, value = next(iter(pairs.metrics.items()))
             if is_count(value) and not known_metric(first) and len(pairs.metrics) > 1:
                 steps[first] = int(value)
@@ -476,6 +490,7 @@ class StepFinder:
                 grew = axis.see(value, pairs, known, text)
                 grown += [axis] if grew else []
                 fallen += [axis] if axis.falls > before else []
+                axis.above &= name not in pairs.steps
                 axis.certain = axis.certain or (name in pairs.steps and _proves(name, pairs, known))
         for axis in fallen:  # a batch that starts again with the next epoch
             coarser = [other for other in grown if other.rank > axis.rank or axis.step_name == BAR]
