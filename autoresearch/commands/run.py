@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.name_lookup import target_named
@@ -17,13 +17,13 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, NotFoundError, UsageError
 from autoresearch.lab import settings as project
 from autoresearch.lab.launch.experiment import Experiment, begin, planned
-from autoresearch.lab.launch.prepared_run import Launched
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
-from autoresearch.records import order_file
-from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.values import asdict
+
+if TYPE_CHECKING:
+    from autoresearch.lab.launch.prepared_run import Launched
 
 
 def run(
@@ -257,11 +257,15 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
 
 def _already(launched: Launched) -> str:
     """That it lives, and where: another target may have been asked for. "" for a run that has just been started."""
+    from autoresearch.records import order_file
+
     order = order_file.read(RunDir(Path(launched.spec.run_dir))) if launched.already else None
     return f"is already running at {order.place.name}" if order else "is already running" if launched.already else ""
 
 
 def _detached(launched: Launched, more: Mapping[str, Any]) -> CommandResult:
+    from autoresearch.records.recorded_run import RecordedRun
+
     spec = launched.spec
     payload = living_payload(RecordedRun(RunDir(Path(spec.run_dir)), spec)) | {
         "already_running": launched.already,
@@ -280,6 +284,8 @@ def _detached(launched: Launched, more: Mapping[str, Any]) -> CommandResult:
 
 def follow_to_end(launched: Launched, parts: Parts, *, more: Mapping[str, Any]) -> CommandResult:
     """Watch a run until it is recorded; what came of it, with `more` keys. It exits as the run ended."""
+    from autoresearch.records.recorded_run import RecordedRun
+
     recorded = RecordedRun(RunDir(Path(launched.spec.run_dir)), launched.spec)
     output.remark(f"{launched.spec.run} {_already(launched) or 'started'}; {launched.attach}")
     try:

@@ -12,22 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from autoresearch.commands import output
 from autoresearch.commands.output import CommandResult, TableRows
-from autoresearch.core.run.ending import NOTHING_MEASURED, Ending
 from autoresearch.core.run.limits import nap
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.runs import run_status
-from autoresearch.lab.runs.adopt import ATTEND_S, adopt, attend
-from autoresearch.lab.runs.run_status import ReadBudget, RunStatus, RunWatch
-from autoresearch.records.lines import tail
-from autoresearch.records.recorded_run import RecordedRun
 
 if TYPE_CHECKING:
     from autoresearch.commands.live_line import Part
     from autoresearch.lab.parts import Parts
+    from autoresearch.lab.runs.run_status import RunStatus
     from autoresearch.records.campaign_records import CampaignDir
     from autoresearch.records.events import Event
-    from autoresearch.records.recorded_run import Outcome
+    from autoresearch.records.recorded_run import Outcome, RecordedRun
 
 REFRESH_S = 1.0
 SHOWN = 100  # characters of the newest output
@@ -39,6 +34,9 @@ REPAIRED = "what was repaired"  # stands in a line to type for the words of whoe
 
 def living_payload(recorded: RecordedRun, tail: int | None = None) -> dict[str, Any]:
     """The flat object about a run that is not over, with so many lines of its log; without, its log is not read."""
+    from autoresearch.lab.runs import run_status
+    from autoresearch.lab.runs.run_status import ReadBudget, RunWatch
+
     budget = ReadBudget(0.0) if tail is None else ReadBudget(once=True)
     payload = run_status.as_payload(RunWatch(recorded), budget)
     lines = run_status.tail_lines(recorded.rundir.log, max(0, min(tail or 0, 20)))
@@ -69,6 +67,8 @@ class LiveView:
     """What one terminal knows about one run: events read so far, reports given, the metric's history."""
 
     def __init__(self, recorded: RecordedRun) -> None:
+        from autoresearch.lab.runs.run_status import RunWatch
+
         self.recorded, self.watch = recorded, RunWatch(recorded)
         self.seq = 0
         self.looks = 0
@@ -86,6 +86,8 @@ class LiveView:
 
     def stand(self) -> RunStatus:
         """Where the run is now; remembers the metric for the sparkline."""
+        from autoresearch.lab.runs.run_status import ReadBudget
+
         now = self.watch.status(ReadBudget())
         objective = self.recorded.spec.objective
         name = objective.metric if objective else ""
@@ -145,6 +147,8 @@ class LiveView:
 
 def total_of(log: Path, step: int) -> int | None:
     """The number of steps in all, where the newest lines print it beside this step (`12/40`); None otherwise."""
+    from autoresearch.records.lines import tail
+
     text = tail(log, 16_384).decode("utf-8", "replace")
     found = re.findall(rf"(?<![\d./])(?:{step}|{step + 1})/(\d+)(?![\d./])", text)
     total = int(found[-1]) if found else 0
@@ -154,6 +158,7 @@ def total_of(log: Path, step: int) -> int | None:
 def follow(recorded: RecordedRun, parts: Parts) -> Outcome:
     """Watch until the run is over and collected, live or with a report now and then. Ctrl-C leaves the run alone."""
     from autoresearch.commands.live_line import live_line
+    from autoresearch.lab.runs.adopt import ATTEND_S, adopt, attend
     from autoresearch.lab.runs.watch import Watcher
 
     rundir, view = recorded.rundir, LiveView(recorded)
@@ -225,6 +230,8 @@ def outcome_result(
 
 
 def _outcome_rows(outcome: Outcome) -> list[list[str]]:
+    from autoresearch.core.run.ending import NOTHING_MEASURED
+
     spec, end, rundir = outcome.spec, outcome.exit, outcome.rundir
     code = "unknown" if end.returncode is None else end.returncode
     first = "never" if end.first_step_s is None else f"after {output.duration(end.first_step_s)}"
@@ -288,6 +295,8 @@ def _repair_in_campaign(campaign_dir: CampaignDir, spec: RunSpec) -> str:
 
 
 def _next(outcome: Outcome) -> list[str]:
+    from autoresearch.core.run.ending import Ending
+
     run = outcome.spec.run
     log = f"autoresearch logs {run} --tail 40"
     if outcome.exit.ending is Ending.FINISHED and not (outcome.measured or outcome.crashed):

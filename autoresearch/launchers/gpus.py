@@ -17,8 +17,6 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
-from autoresearch.launchers import program
-from autoresearch.runner import remote_agent
 from autoresearch.runner.basics import is_locked
 from autoresearch.values import dataclass
 
@@ -54,6 +52,8 @@ class Gpu:
 
 def find() -> tuple[Gpu, ...]:
     """All GPUs of this machine; empty without a driver or a device, or if nvidia-smi does not answer."""
+    from autoresearch.launchers import program
+
     said = program.output("nvidia-smi", *_QUERY, timeout_s=ANSWER_S)
     return parse(said or "")  # a lost GPU makes the exit code 15 although the others are listed
 
@@ -211,6 +211,8 @@ def make_leases(uuids: Sequence[str], environ: Mapping[str, str], shares: int = 
     `shares`: how many runs may share a GPU; their files are created too. Raises EnvironmentUnusable if they cannot be
     created or opened.
     """
+    from autoresearch.runner import remote_agent
+
     paths = tuple(lease_path(uuid, environ) for uuid in uuids)
     numbers = range(1, shares + 1) if shares > 1 else ()
     for path in (*paths, *(share_path(lease, number) for lease in paths for number in numbers)):

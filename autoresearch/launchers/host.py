@@ -10,13 +10,16 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import UsageError
-from autoresearch.launchers import gpus, host_sandbox_check, program
-from autoresearch.launchers.tmux import TmuxLauncher
+from autoresearch.launchers import gpus, host_sandbox_check
 from autoresearch.runner.remote_files import BIG_VOLUME, CACHES, caches
 from autoresearch.values import dataclass, field
+
+if TYPE_CHECKING:
+    from autoresearch.launchers.tmux import TmuxLauncher
 
 # The machine's big volume: the target of caches, so that models do not fill the disk of the home directory.
 #
@@ -119,6 +122,8 @@ def look(
     """Gather the facts; `directories` are those that a run would write to, `git_directory` is `.git`."""
     import platform  # takes milliseconds to import
 
+    from autoresearch.launchers import program
+
     found = gpus.find()
     return Surroundings(
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -137,6 +142,9 @@ def look(
 
 def findings(around: Surroundings, tmux: TmuxLauncher | None = None) -> list[Finding]:
     """Problems that would stop a run or surprise a person, including the launcher's own preflight."""
+    from autoresearch.launchers import program
+    from autoresearch.launchers.tmux import TmuxLauncher
+
     found = (tmux or TmuxLauncher()).preflight()
     if program.is_older(around.python, OLDEST_PYTHON):
         message = f"Python {around.python} is too old; 3.11 is the oldest that will do"

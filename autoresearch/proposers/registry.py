@@ -12,7 +12,6 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.plugins import PluginGroup, why_unlike
 from autoresearch.proposers.queue import Lines, Queue, ReadYaml
-from autoresearch.proposers.tpe import GridSweep, RandomSweep, Tpe, need_optuna
 from autoresearch.values import dataclass, field
 
 NAMES = ("queue", "grid", "random", "tpe")
@@ -46,6 +45,8 @@ def check_packages(name: str) -> None:
 
     Raises EnvironmentUnusable.
     """
+    from autoresearch.proposers.tpe import need_optuna
+
     if name == "tpe":
         need_optuna()
     elif name not in NAMES:
@@ -58,6 +59,8 @@ def proposer(name: str, inputs: ProposerInputs) -> Proposer:
     Raises UsageError for an unknown name, a missing space or queue, or a space that it cannot search
     (`bad_space`); NotFoundError for a queue that is not there; EnvironmentUnusable where optuna is missing.
     """
+    from autoresearch.proposers.tpe import GridSweep, RandomSweep, Tpe
+
     if name not in NAMES:
         if (make := PLUGINS.get(name)) is not None:
             return _of_plugin(name, make(inputs))

@@ -29,10 +29,10 @@ def test_records_import_nothing_heavy() -> None:
 
 MOST = {
     "status --json": 52,
-    "wait no-such-run": 57,
-    "collect no-such-run": 150,
-    "run --dry-run no-such.md": 151,
-    "campaign no-such.yaml": 245,
+    "wait no-such-run": 56,
+    "collect no-such-run": 146,
+    "run --dry-run no-such.md": 111,
+    "campaign no-such.yaml": 150,
 }
 
 

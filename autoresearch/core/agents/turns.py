@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.agents.agent import TurnFault, TurnRole, Usage
-from autoresearch.core.agents.findings import IdeaFinding
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.values import dataclass, field, replace
 
+if TYPE_CHECKING:
+    from autoresearch.core.agents.findings import IdeaFinding
+
 AGENT = "agent"  # the proposer's name
 HYBRID = "hybrid"  # that of the one that mixes the agent's ideas with an optimiser's
+OPTIMISER = "tpe"  # the other half of a hybrid
 MOST_DENIED = 5  # kinds of denied actions that are named
 
 
@@ -105,6 +108,8 @@ class Research:
 
     def take(self, line: Mapping[str, Any]) -> None:
         """Apply one journal line; lines on other subjects are ignored. KeyError, ValueError for a damaged one."""
+        from autoresearch.core.agents.findings import IdeaFinding
+
         match line.get("do"):
             case "turn":
                 self._turn(line)

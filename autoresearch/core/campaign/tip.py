@@ -21,12 +21,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from autoresearch.core.campaign.judgement import noise_without, rule_of, search_values
-from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.statistics.noise import mean
 from autoresearch.values import dataclass
+
+if TYPE_CHECKING:
+    from autoresearch.core.campaign.state import CampaignState, Idea
 
 PRIOR = 0.4  # scale of an edit's effect before any run of it, squared, in variances of a run
 TAIL = 4  # degrees of freedom of that
@@ -69,6 +71,9 @@ def edits_of(state: CampaignState, idea: Idea) -> frozenset[int]:
 
 def sd_of_run(state: CampaignState) -> float | None:
     """The standard deviation of a run, in the metric's unit; None while the noise is unknown."""
+    from autoresearch.core.campaign.judgement import noise_without
+    from autoresearch.core.campaign.state import Idea
+
     return noise_without(state, Idea(0, state.ideas[0].hypothesis)).sd if state.ideas else None
 
 
@@ -77,6 +82,8 @@ def effects(state: CampaignState) -> Mapping[int, Worth]:
 
     By expectation maximisation: the prior of each effect is a normal one whose variance follows from the effect.
     """
+    from autoresearch.core.campaign.judgement import search_values
+
 
     def known() -> Mapping[int, Worth]:
         sd = sd_of_run(state)
@@ -200,6 +207,8 @@ def needs_merge(state: CampaignState) -> bool:
 
 def proof_due(state: CampaignState, *, last: bool) -> Idea | None:
     """The tip that is to be judged now, against the best; `last`: no idea comes any more."""
+    from autoresearch.core.campaign.judgement import rule_of
+
     tip, best = state.tip, state.best
     if tip is None or best is None or tip.confirmed == "demoted" or edits_of(state, tip) == edits_of(state, best):
         return None

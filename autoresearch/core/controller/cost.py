@@ -11,17 +11,19 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from autoresearch.core.agents.turns import AGENT, HYBRID
-from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
-from autoresearch.core.campaign.state import CampaignState, Round
 from autoresearch.core.campaign.tip import most_proofs, proof_runs
 from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS, plan_round, rounds_left
 from autoresearch.core.controller.scheduler import CHECKED, MOST_REPEATS, REFRESH
 from autoresearch.core.statistics.confirmation import design, expected_size
 from autoresearch.core.statistics.noise import noise_of
 from autoresearch.values import dataclass, replace
+
+if TYPE_CHECKING:
+    from autoresearch.core.campaign.state import CampaignState, Round
 
 EFFECT = 2.0  # of an idea that works, in sd of a single run
 RETESTED = 0.73  # re-tests of the first idea, if any number is allowed
@@ -119,6 +121,8 @@ def baseline_runs(runs: float) -> int:
 
 def confirmation_to_come(state: CampaignState) -> float:
     """The expected fresh runs of the confirmation at the end of a campaign, as it stands; 0 if there will be none."""
+    from autoresearch.core.campaign.decision import gain
+
     spec, best, baseline = state.spec, state.best, state.baseline
     if not spec.confirm or state.unseeded or rounds_left(state) <= 0:
         return 0.0

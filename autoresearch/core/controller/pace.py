@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from autoresearch.core.agents.agent import TurnRole
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.values import dataclass
+
+if TYPE_CHECKING:
+    from autoresearch.core.campaign.state import CampaignState, Idea
 
 LATEST = 12  # edits and turns that tell how long the next one takes
 AHEAD = 9  # ideas that are edited before what came of earlier ones is known: so many were simulated

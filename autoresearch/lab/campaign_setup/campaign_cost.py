@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
-from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.cost import RunCount, baseline_runs, ideas_within, run_count
 from autoresearch.core.controller.pace import turns_s
 from autoresearch.core.run.ending import Ending
@@ -19,11 +18,12 @@ from autoresearch.core.text.numbers import counted
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
-from autoresearch.records import exit_record
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir, read_json
 from autoresearch.values import dataclass, replace
+
+if TYPE_CHECKING:
+    from autoresearch.core.campaign.state import CampaignState
 
 _WHOLE = (Ending.FINISHED, Ending.MAX_TIME)  # endings of runs that show how long a run takes
 
@@ -232,6 +232,8 @@ def most_of_a_run(campaign_spec: CampaignSpec, max_time_s: float) -> float:
 
 def _whole_s(rundir: RunDir) -> float:
     """The seconds of a run that went through, its evaluation included; 0 for any other."""
+    from autoresearch.records import exit_record
+
     try:
         end = exit_record.read(rundir)
     except (OSError, ValueError):
@@ -243,6 +245,8 @@ def _whole_s(rundir: RunDir) -> float:
 
 def _baseline_spans(campaign_dir: CampaignDir, blueprint: str) -> list[float]:
     """The seconds of a few baseline runs of a campaign with this blueprint; [] for another one, and before them."""
+    from autoresearch.records.ledger import Ledger
+
     record = read_json(campaign_dir.spec) or {}
     if record.get("blueprint") != blueprint:
         return []

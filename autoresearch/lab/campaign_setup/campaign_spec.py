@@ -12,12 +12,10 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.agents.turns import AGENT, HYBRID
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec, ProposerSpec
-from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.controller.rules import stand_at
 from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.core.text.numbers import counted
 from autoresearch.errors import NotFoundError, UsageError
@@ -27,12 +25,14 @@ from autoresearch.git_repo.snapshot import snapshot, survey
 from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
-from autoresearch.lab.launch.snapshot_code import masked_files
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
 from autoresearch.values import asdict, dataclass, replace
+
+if TYPE_CHECKING:
+    from autoresearch.core.campaign.state import CampaignState
 
 _AS_GIVEN = (
     "retests", "max_machine_retries", "confirm", "prove", "at_least", "resolution", "runs_per_gpu", "gpu_busy_mib",
@@ -182,6 +182,8 @@ class ProposedBase:
 
     def with_commit(self, campaign_spec: CampaignSpec) -> CampaignSpec:
         """The campaign with its base commit, which is made here if it is the working tree."""
+        from autoresearch.lab.launch.snapshot_code import masked_files
+
         if self.ref:
             return replace(campaign_spec, base_commit=self.commit())
         what = "your uncommitted changes" if self.dirty else "the working tree as it was"
@@ -247,6 +249,8 @@ def _line(campaign_spec: CampaignSpec) -> tuple[str, str]:
 
 def _why_another(state: CampaignState, campaign_spec: CampaignSpec, base: ProposedBase) -> str:
     """Why an earlier campaign does not go on, said of it; "" if it does."""
+    from autoresearch.core.controller.rules import stand_at
+
     old = state.spec
     met = stand_at(replace(state, spec=replace(old, rules=campaign_spec.rules)), campaign_spec.created).met
     if state.phase is CampaignPhase.ENDED and met:

@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.spec import CampaignPhase
-from autoresearch.core.controller.rules import stand_at
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.git_repo.branches import branch_commit, branch_fault
 from autoresearch.git_repo.includes import check_includes, lacking
@@ -160,6 +159,8 @@ def refuse_other_terms(proposed: ProposedCampaign) -> None:
 
     It then continues under the new rules, and its baseline is used again.
     """
+    from autoresearch.core.controller.rules import stand_at
+
     spec, old = proposed.spec, CampaignHistory(proposed.campaign_dir).state()
     if old.phase is not CampaignPhase.ENDED and "prefix" in spec.sources:
         raise ConflictError(

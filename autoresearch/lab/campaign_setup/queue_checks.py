@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.parser import BlueprintInvalid
@@ -13,12 +14,14 @@ from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.recipe_edits import apply_overrides
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.campaign.state import CampaignState
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.overrides import LaunchSettings, holds
 from autoresearch.lab.yaml_files import line_numbers, parse_any
 from autoresearch.proposers.queue import Queue
 from autoresearch.proposers.queue_entry import QUEUE, Broken, from_entry
+
+if TYPE_CHECKING:
+    from autoresearch.core.campaign.state import CampaignState
 
 
 class QueueInvalid(BlueprintInvalid):

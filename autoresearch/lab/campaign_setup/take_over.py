@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.errors import AutoresearchError
@@ -10,12 +11,12 @@ from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaign_setup.campaign_cost import CampaignCost
 from autoresearch.lab.campaign_setup.campaign_spec import ProposedBase
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
-from autoresearch.lab.campaigns.earlier import MOST, asks_the_same
-from autoresearch.lab.ideas.commit_builder import CommitBuilder
-from autoresearch.lab.ideas.reused_baseline import ReusableBaseline, reusable_at_start
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.values import replace
+
+if TYPE_CHECKING:
+    from autoresearch.lab.ideas.reused_baseline import ReusableBaseline
 
 
 def with_earlier(campaign_spec: CampaignSpec, setup: CampaignSetup) -> CampaignSpec:
@@ -28,6 +29,8 @@ def with_earlier(campaign_spec: CampaignSpec, setup: CampaignSetup) -> CampaignS
             old = campaign_records.declared_spec(known.campaign_dir)
         except (AutoresearchError, OSError):  # damaged, or being removed just now
             continue
+        from autoresearch.lab.campaigns.earlier import MOST, asks_the_same
+
         if len(found) < MOST and known.campaign_dir.path != Path(spec.directory) and asks_the_same(old, spec):
             found.append(str(known.campaign_dir.path))
     return replace(spec, earlier=tuple(found))
@@ -37,6 +40,9 @@ def reused_at_start(campaign_spec: CampaignSpec, base: ProposedBase) -> Reusable
     """The earlier baseline that it would have if it began now; None where it makes its own."""
     if not campaign_spec.earlier:
         return None
+    from autoresearch.lab.ideas.commit_builder import CommitBuilder
+    from autoresearch.lab.ideas.reused_baseline import reusable_at_start
+
     try:
         return reusable_at_start(CommitBuilder.of(base.with_commit(campaign_spec), base.checkout))
     except AutoresearchError:  # said when the baseline is committed

@@ -11,15 +11,16 @@ import zlib
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autoresearch.core.campaign.fold import Fold
-from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.records import campaign_records, evidence, lines
+from autoresearch.records import campaign_records, lines
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.ledger import Ledger
 from autoresearch.values import dataclass
+
+if TYPE_CHECKING:
+    from autoresearch.core.campaign.state import CampaignState
+    from autoresearch.core.run.ledger_row import LedgerRow
+    from autoresearch.records.ledger import Ledger
 
 UNREAD, ALL_AGAIN = (0, 0, 0), (0, 0, -1)
 
@@ -86,6 +87,10 @@ class CampaignHistory:
         self._open()
 
     def _open(self) -> None:
+        from autoresearch.core.campaign.fold import Fold
+        from autoresearch.records import evidence
+        from autoresearch.records.ledger import Ledger
+
         self._fold = Fold(self.spec)
         self._journal = GrowingFile(self.campaign_dir.journal, _entries)
         rows = evidence.read_from(self.campaign_dir.ledger)
@@ -94,6 +99,8 @@ class CampaignHistory:
 
     def state(self) -> CampaignState:
         """The campaign as it is now, under the current rules: always the same object, brought up to date."""
+        from autoresearch.records import evidence
+
         found = [file.fresh() for file in (self._journal, self._rows, self._verdicts)]
         if None in found or self._rows.path != evidence.read_from(self.campaign_dir.ledger):
             self._open()

@@ -15,13 +15,8 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.git_repo.worktrees import Slot, slot
-from autoresearch.lab.ideas.worktree_paths import evaluation_slot
-from autoresearch.lab.launch.run_sandbox import scratch_of
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.remote.start_follower import attend_run
 from autoresearch.launchers import gpus
-from autoresearch.records import order_file
-from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir
 from autoresearch.values import dataclass
 
@@ -81,6 +76,9 @@ class SlotPool:
 
     def occupied(self, run_dir: Path, run: str) -> None:
         """Register a run that an earlier controller started; its spec and its order name its worktree and target."""
+        from autoresearch.records import order_file
+        from autoresearch.records.recorded_run import read as read_run
+
         spec, order = read_run(RunDir(run_dir)), order_file.read(RunDir(run_dir))
         run_slot = RunSlot(order.place) if order else RunSlot(self._here.target, spec.gpus)
         for one in self.slots:
@@ -89,6 +87,8 @@ class SlotPool:
 
     def busy(self, live: Mapping[str, RunDir]) -> dict[str, str]:
         """Output files of live runs -> the run that writes each."""
+        from autoresearch.records.recorded_run import read as read_run
+
         found: dict[str, str] = {}
         for run, rundir in live.items():
             with contextlib.suppress(OSError, AutoresearchError):  # a run directory that was removed by hand
@@ -118,6 +118,8 @@ class SlotPool:
 
     def attend(self, live: Mapping[str, RunDir], parts: Parts) -> None:
         """Every ATTEND_S seconds, make sure that each remote run has a Follower."""
+        from autoresearch.lab.remote.start_follower import attend_run
+
         remote = any(not target.is_local for target in self.targets)
         if remote and time.monotonic() >= self._attend_at:
             self._attend_at = time.monotonic() + ATTEND_S
@@ -154,6 +156,9 @@ class SlotPool:
 
     def remove(self) -> None:
         """Remove the worktrees after the campaign has ended; its branches stay."""
+        from autoresearch.lab.ideas.worktree_paths import evaluation_slot
+        from autoresearch.lab.launch.run_sandbox import scratch_of
+
         busy = {one.path for one in self._taken.values()}
         for one in self.slots:
             if one.path not in busy:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.agents.turns import AGENT, HYBRID
+from autoresearch.core.agents.turns import AGENT, HYBRID, OPTIMISER
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.proposer import Attempt, Proposer
@@ -78,7 +78,6 @@ class MixedProposer:
 
 
 ADDED = "added.yaml"
-OPTIMISER = "tpe"  # the second proposer of a hybrid
 
 
 def waiting_names(campaign_dir: CampaignDir, campaign_spec: CampaignSpec) -> set[str]:

@@ -6,25 +6,22 @@ import contextlib
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError, ConflictError
-from autoresearch.lab.launch.launch import launch
-from autoresearch.lab.launch.mark_refused import refusals_marked
-from autoresearch.lab.launch.prepared_run import Launched
-from autoresearch.lab.launch.snapshot_code import check_snapshot
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_remote, check_sandbox
 from autoresearch.lab.resolve.resolve_blueprint import read_bytes
 from autoresearch.lab.resolve.resolve_run import resolve_run
 from autoresearch.lab.resolve.resolved_run import ResolvedRun, RunOptions
 from autoresearch.lab.resolve.run_names import key_of
-from autoresearch.lab.runs import sessions
-from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.settings import Settings
-from autoresearch.records import journal, recorded_run
 from autoresearch.records.rundir import RunDir
 from autoresearch.values import dataclass, replace
+
+if TYPE_CHECKING:
+    from autoresearch.lab.launch.prepared_run import Launched
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +44,8 @@ class Experiment:
         return resolve_run(self.path, self.options)
 
     def _fixed(self) -> RunSpec:
+        from autoresearch.lab.runs import sessions
+
         recorded = sessions.recorded(self.fix_of, self.parts)
         spec = recorded.spec
         if recorded.rundir.state().lives:
@@ -77,6 +76,11 @@ class Begun:
 
 def begin(experiment: Experiment) -> Begun:
     """Launch the run, or return the run of this very blueprint that is in progress."""
+    from autoresearch.lab.launch.launch import launch
+    from autoresearch.lab.launch.mark_refused import refusals_marked
+    from autoresearch.lab.launch.snapshot_code import check_snapshot
+    from autoresearch.records import journal
+
     parts = experiment.parts
     read_bytes(experiment.path.absolute())  # before the lock: an invalid path leaves no trace
     check_sandbox(parts)  # before the index: the sandbox may forbid its directory
@@ -140,6 +144,8 @@ def _with_target_findings(resolved_run: ResolvedRun) -> ResolvedRun:
 
 def _finish_records(result_dir: str, parts: Parts) -> None:
     """Finish a dead run's records before another run moves them aside."""
+    from autoresearch.lab.runs.adopt import adopt
+
     for entry in parts.index.live():
         if entry.result_dir == result_dir and RunDir(Path(entry.run_dir)).spec.exists():
             adopt(RunDir(Path(entry.run_dir)), parts)
@@ -147,6 +153,11 @@ def _finish_records(result_dir: str, parts: Parts) -> None:
 
 def _running(spec: RunSpec, parts: Parts) -> Launched | None:
     """The living run of this very blueprint."""
+    from autoresearch.lab.launch.prepared_run import Launched
+    from autoresearch.lab.runs import sessions
+    from autoresearch.lab.runs.adopt import adopt
+    from autoresearch.records import recorded_run
+
     for entry in parts.index.find_live_by_blueprint(spec.blueprint, spec.blueprint_sha):
         rundir = RunDir(Path(entry.run_dir))
         if not rundir.spec.exists():

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from autoresearch.core.text.python_text import called_name, syntax_tree
-from autoresearch.lab.recipes.program_flags import command_functions
 
 
 def not_done(tree: ast.AST, flags: Mapping[str, object]) -> set[ast.AST]:
@@ -15,6 +14,8 @@ def not_done(tree: ast.AST, flags: Mapping[str, object]) -> set[ast.AST]:
     `if args.test: print(...)` is not done where `--test` is off by default; `print("loss is nan"); sys.exit(1)` is
     said of a run that failed.
     """
+    from autoresearch.lab.recipes.program_flags import command_functions
+
     found = set[ast.AST]()
     known = {**flags, **_constants(tree)}
     for name in _changed(tree):

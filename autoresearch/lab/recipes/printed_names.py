@@ -18,9 +18,6 @@ from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.core.text.python_text import called_name, syntax_tree
 from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.dead_branches import definitions, not_done, reached_names
-from autoresearch.lab.recipes.written_files import written_names
-from autoresearch.runner.metric_lines import body, is_count, parse, step_rank
-from autoresearch.trainers.trl import Trl
 from autoresearch.values import dataclass, replace
 
 _TRACKERS = {"wandb": Source(SourceFormat.WANDB, "wandb/"), "swanlab": Source(SourceFormat.SWANLAB, "swanlog/")}
@@ -118,6 +115,8 @@ def objectives_of(
 
     texts: of Python files, by path. calls: the functions that print. flags: as the command sets them.
     """
+    from autoresearch.trainers.trl import Trl
+
     names: dict[str, PrintedName] = {}
     used = reached_names(texts, flags)
     for path, text in texts.items():
@@ -146,6 +145,9 @@ def printed_names(
 
     A number on the console comes before the same one in a file; whole numbers are counts.
     """
+    from autoresearch.lab.recipes.written_files import written_names
+    from autoresearch.runner.metric_lines import body, is_count, parse, step_rank
+
     tree = syntax_tree(text)
     if tree is None:
         return []
@@ -346,6 +348,8 @@ def _shows(call: ast.Call) -> bool:
 
 def _shown(node: ast.expr) -> str:
     """How a value looks when it is printed."""
+    from autoresearch.runner.metric_lines import step_rank
+
     match node:
         case ast.Constant():
             return str(node.value)

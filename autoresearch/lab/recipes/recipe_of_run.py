@@ -7,18 +7,20 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.comparison import read_file
 from autoresearch.lab.recipes.overrides import LaunchSettings, inherited
 from autoresearch.lab.resolve.trainer_settings import there
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.values import dataclass
+
+if TYPE_CHECKING:
+    from autoresearch.core.run.ledger_row import LedgerRow
+    from autoresearch.core.run.spec import RunSpec
 
 # A run that goes on from the last checkpoint of one that the machine ended.
 
@@ -75,6 +77,8 @@ class CommittedRun:
 
     def read(self, path: str) -> bytes:
         """A file of the commit. Raises NotFoundError."""
+        from autoresearch.git_repo.comparison import read_file
+
         if self.checkout is None or not self.row.commit:
             raise NotFoundError(f"{path}: the commit of {self.row.run_id} is gone")
         return read_file(self.checkout, self.row.commit, path)

@@ -11,7 +11,6 @@ from typing import Any
 
 from autoresearch.core.run.job_launcher import Declined, Reach, Unreachable, Want
 from autoresearch.core.run.targets import Target
-from autoresearch.lab.remote_files.code_files import root_of
 from autoresearch.values import dataclass
 
 # The interpreter of a run on a host without shared files: where to search for it, and the error if there is none.
@@ -59,6 +58,8 @@ class InterpreterSearch:
 
 def search_for(target: Target, interpreter: str, codebase: Path, prepare: Collection[str]) -> InterpreterSearch:
     """The search for a run's interpreter; `prepare`: its commands that run before the trainer."""
+    from autoresearch.lab.remote_files.code_files import root_of
+
     remote = target.text("codebase") == "remote"
     code = "" if remote else code_name(root_of(codebase))
     return InterpreterSearch(target, interpreter, code, prepared=bool(prepare) and not remote)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.run.limits import Limits
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.core.text.durations import spoken
 from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable, UsageError
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.lab.launch.run_sandbox import RunSandbox
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve import host_check
 from autoresearch.lab.resolve.host_check import TOO_FEW, RemoteGpus
@@ -24,6 +23,10 @@ from autoresearch.launchers.gpus import GpuChoice
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import ask
 from autoresearch.values import dataclass, field, fields, replace
+
+if TYPE_CHECKING:
+    from autoresearch.core.run.spec import RunSpec
+    from autoresearch.lab.launch.run_sandbox import RunSandbox
 
 ROUTINE = frozenset({"no_explanation", "relative_path"})
 

@@ -23,11 +23,9 @@ from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
 from autoresearch.lab.recipes import seeds
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.seeds import randomness_of
-from autoresearch.lab.render import render_chat
 from autoresearch.lab.resolve import host_check
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
-from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers import ask, nrl_k8s, ray_job
 from autoresearch.values import dataclass, replace
 
@@ -49,6 +47,8 @@ _LARGEST = 1 << 24
 
 def drops_thinking(model: Path) -> bool:
     """Whether its template removes the thinking of earlier turns; False where it has none, or it cannot be tried."""
+    from autoresearch.lab.render import render_chat
+
     template = template_of(model)
     if "think" not in template:  # most have nothing to do with it, and are not rendered
         return False
@@ -339,6 +339,8 @@ class TrainerSettings:
 
     def _file_of(self, simple: SimpleCommand, path: str) -> Recipe:
         """The YAML file that a command names, such as the configuration of `accelerate launch`; {} for any other."""
+        from autoresearch.lab.yaml_files import parse_mapping
+
         place = self.resolved.codebase / (simple.cwd or "") / path
         try:
             return parse_mapping(self.resolved.files.read(place, MAX_BYTES), path)
@@ -415,6 +417,8 @@ def _copied(plain: TrainerSettings, recording: Recording) -> TrainerSettings:
 
     Returns `plain` if the command does not contain a path of the recipe (a script may name it).
     """
+    from autoresearch.lab.yaml_files import edit
+
     resolved = plain.resolved
     if resolved.recipe is None or not resolved.files.here:
         return plain
