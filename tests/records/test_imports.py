@@ -30,9 +30,9 @@ def test_records_import_nothing_heavy() -> None:
 MOST = {
     "status --json": 52,
     "wait no-such-run": 56,
-    "collect no-such-run": 146,
-    "run --dry-run no-such.md": 111,
-    "campaign no-such.yaml": 150,
+    "collect no-such-run": 148,
+    "run --dry-run no-such.md": 113,
+    "campaign no-such.yaml": 152,
 }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from tree_sitter import Node
 
-from autoresearch.core.shell import programs
+from autoresearch.core.shell import programs, python_calls
 from autoresearch.core.shell.commands import ABSENT, OpenText, Script, ShellReading, SimpleCommand, no_file, printed
 from autoresearch.core.shell.programs import SHELLS
 from autoresearch.core.shell.shell import Input, Shell, number, shown, unknown
@@ -505,8 +505,6 @@ class Reader:
         kind: str = "shell",
     ) -> None:
         """Read a script with its arguments: in this shell if it is sourced, else this one is its own."""
-        from autoresearch.core.shell import python_calls
-
         if len(self.scripts) > _MOST_SCRIPTS:
             return
         name, path = shown(argv[0]), shell.path(argv[0])
@@ -540,8 +538,6 @@ class Reader:
 
     def _installed(self, name: str) -> str:
         """The file behind a program that the project's own package installs; "" for any other."""
-        from autoresearch.core.shell import python_calls
-
         if not name or name in self.functions or name in SHELLS | programs.BESIDE | programs.PASS_ON:
             return ""
         if self.entry_points is None:
