@@ -2,6 +2,7 @@
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+QUICKLY := --quiet --disable-pip-version-check --no-compile
 # the first one that is new enough; looked for only when the virtual environment is made
 NEW    := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -25,7 +26,9 @@ $(STAMP): pyproject.toml
 	  echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu, type this, then run the same" \
 	       "command again:  sudo apt-get install -y python3-venv" >&2; exit 6; }
 	@echo "installing into $(VENV): a minute or two" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' || { \
+	@# what is never imported need not be compiled; with the builder at hand, pip makes no environment for it
+	@$(BIN)/python -m pip install $(QUICKLY) 'hatchling>=1.24' editables && \
+	$(BIN)/python -m pip install $(QUICKLY) --no-build-isolation --editable '.[dev]' || { \
 	  echo "The packages in pyproject.toml could not be installed; pip says why above." >&2; exit 6; }
 	@echo "$(CURDIR)" > $@
 
