@@ -12,7 +12,7 @@ PATIENCE_S = 500.0
 
 
 def until(condition: Callable[[], Any], seconds: float = PATIENCE_S) -> Any:
-    """Ask until the answer is true, and return it; asking takes a tenth of a core at most.
+    """Ask until the answer is true, and return it; asking takes a twentieth of a core at most.
 
     Many tests wait at the same time: had each of them asked as often as it can, they would wait for each other.
     """
@@ -23,4 +23,4 @@ def until(condition: Callable[[], Any], seconds: float = PATIENCE_S) -> Any:
             return answer
         now = time.monotonic()
         assert now < deadline, f"it never became true: {condition}"
-        time.sleep(min(max(0.01, 9 * (now - began)), 1.0))
+        time.sleep(min(max(0.02, 19 * (now - began)), 1.0))

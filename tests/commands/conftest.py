@@ -13,6 +13,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -552,18 +553,26 @@ def parse() -> Callable[[str], None]:
     return _parse
 
 
+@cache
+def program(*words: str) -> Any:
+    """Our command as typer knows it, with all that belongs to the one that these words name."""
+    import typer
+
+    from autoresearch import cli
+
+    return typer.main.get_command(cli._app(words))
+
+
 def _parse(line: str) -> None:
     """Its command exists, its options exist and take their values, nothing is missing; placeholders are values."""
     import shlex
-
-    import typer
 
     from autoresearch import cli
 
     words = shlex.split(line, comments=True)
     assert words[0] == "autoresearch", line
     argv = cli._started(words[1:])
-    known: Any = typer.main.get_command(cli._app(argv))
+    known = program(*argv[:2]) if " ".join(argv[:2]) in cli.COMMANDS else program(*argv[:1])
     while hasattr(known, "commands"):
         assert argv and argv[0] in known.commands, f"no such command: {line}"
         known, argv = known.commands[argv[0]], argv[1:]

@@ -10,6 +10,7 @@ import pytest
 from autoresearch import cli
 from autoresearch.commands import Positional, options
 from autoresearch.values import MISSING
+from tests.commands.conftest import program
 
 NAMES = [name for name, command in cli.COMMANDS.items() if command.function]
 LEFT = [["--help"], ["-h"], ["--no-such-option"], ["--no-such=1"], ["--json=yes"], ["--js"], ["-x"], ["-"]]
@@ -21,9 +22,7 @@ def parameters(name: str) -> list[options.Parameter]:
 
 
 def by_typer(name: str, words: list[str]) -> dict[str, Any]:
-    import typer
-
-    known: Any = typer.main.get_command(cli._app(name.split()))
+    known = program(*name.split())
     for word in name.split():
         known = known.commands[word]
     context = known.make_context("autoresearch", list(words))

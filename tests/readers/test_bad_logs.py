@@ -68,7 +68,7 @@ def test_wherever_it_is_cut_no_value_is_another(name: str, sample: bytes, whole:
         for key, value in reading.metrics.items():
             known[reading.kind, key].add(repr(value))
     seen = 0
-    for cut in range(0, len(sample), max(1, len(sample) // 150)):
+    for cut in range(0, len(sample), max(1, len(sample) // 80)):
         readings = read(name, put(tmp_path, sample[:cut]))
         for reading in readings:
             for key, value in reading.metrics.items():
