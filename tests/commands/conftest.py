@@ -524,17 +524,11 @@ class Crashes:
             self.bench.git("merge-base", "--is-ancestor", idea.commit, idea.branch)
 
 
-@pytest.fixture(scope="session")
-def fonts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where matplotlib keeps what it knows of fonts: in a home of its own each report would take seconds more."""
-    return tmp_path_factory.mktemp("fonts")
-
-
 @pytest.fixture
-def crashes(bench: Bench, fonts: Path) -> Crashes:
+def crashes(bench: Bench) -> Crashes:
     """A repository with a trainer that takes no time, its blueprint and its recipe committed."""
     one = Crashes(bench, bench.root / "starts", bench.root / "go")
-    bench.env |= {"STARTS": str(one.starts), "GO": str(one.go), "MPLCONFIGDIR": str(fonts)}
+    bench.env |= {"STARTS": str(one.starts), "GO": str(one.go)}
     (bench.repo / "knobs.py").write_text(KNOBS)
     one.recipe()
     path = bench.blueprint(name="exp.md", command="python -S -E knobs.py exp.yaml", purpose="Turn the knobs.")

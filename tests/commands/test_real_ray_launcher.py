@@ -143,11 +143,10 @@ def test_a_dashboard_that_is_away_and_a_head_that_forgot(bench: Any, cluster: An
     assert record(started)["cause"] == "job_gone"
 
 
-def test_eight_ideas(bench: Any, cluster: Any, tiny: Any, fonts: Path) -> None:
+def test_four_ideas(bench: Any, cluster: Any, tiny: Any) -> None:
     """A campaign of the embedded trainer, two runs at a time; its controller is killed in the middle and goes on."""
     settings(bench, cluster)
-    bench.env |= {"MPLCONFIGDIR": str(fonts)}
-    said = bench.ask("campaign", tiny(8), "--yes", "--detach", "--launcher", "ray:2")
+    said = bench.ask("campaign", tiny(4), "--yes", "--detach", "--launcher", "ray:2")
     place = CampaignDir(Path(said["directory"]))
     bench.until(lambda: len(rows_of(place)) >= 2, PATIENCE_S)
     os.kill(json.loads(place.controller.read_bytes())["pid"], signal.SIGKILL)
@@ -156,5 +155,5 @@ def test_eight_ideas(bench: Any, cluster: Any, tiny: Any, fonts: Path) -> None:
     bench.until(lambda: bench.ask("campaign", "status", "one")["state"] == "ended", PATIENCE_S)
     bench.until(lambda: not place.controlled)
     rows = rows_of(place)
-    assert [row["ending"] for row in counted(rows)] == ["finished"] * 8
+    assert [row["ending"] for row in counted(rows)] == ["finished"] * 4
     assert {row["launcher"] for row in rows} == {"ray"}

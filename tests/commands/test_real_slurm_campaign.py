@@ -62,8 +62,7 @@ class Camp:
 
 
 @pytest.fixture
-def camp(bench: Any, slurm: Any, fonts: Path, tiny: Any) -> Iterator[Camp]:
-    bench.env |= {"MPLCONFIGDIR": str(fonts)}
+def camp(bench: Any, slurm: Any, tiny: Any) -> Iterator[Camp]:
     one = Camp(bench, slurm, tiny(IDEAS))
     yield one
     one.close()

@@ -118,7 +118,7 @@ def test_a_reward_function_that_raises(bench: Any, tiny: Path) -> None:
     assert last["failure"] == "code" and "KeyError" in record["failure_line"]
 
 
-def test_a_campaign_over_the_learning_rate(bench: Any, tiny: Path, fonts: Path) -> None:
+def test_a_campaign_over_the_learning_rate(bench: Any, tiny: Path) -> None:
     """Three ideas, each in a worktree; what the recipe says of output_dir differs from run to run."""
     change(bench.repo / "blueprints" / "recipes" / "trl-tiny.yaml", "max_steps: 20", "max_steps: 10")
     bench.git("commit", "-qam", "ten steps will do")
@@ -134,7 +134,6 @@ def test_a_campaign_over_the_learning_rate(bench: Any, tiny: Path, fonts: Path) 
     }
     path = bench.repo / "lr.yaml"
     path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in keys.items()))
-    bench.env["MPLCONFIGDIR"] = str(fonts)
     bench.ask("campaign", path, "--count", 3, "--yes", "--detach")
     place = bench.repo / "reports" / "auto_research" / "lr"
     bench.until((place / "finish.flag").exists, seconds=1500)

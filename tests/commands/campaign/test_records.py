@@ -1,4 +1,4 @@
-"""Twenty-four ideas in two slots, from a dirty checkout: what is recorded, and what is left alone."""
+"""Ten ideas in two slots, from a dirty checkout: what is recorded, and what is left alone."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def dirty(camp: Any) -> None:
 
 
 @pytest.mark.waits
-def test_twenty_four_ideas_in_two_slots(camp: Any) -> None:
+def test_ten_ideas_in_two_slots(camp: Any) -> None:
     dirty(camp)
-    camp.file(count=24, parallel=2, space=LR, retests=2, confirm_runs=8, include=["data"])
+    camp.file(count=10, parallel=2, space=LR, retests=2, confirm_runs=8, include=["data"])
     before = camp.checkout()
-    camp.start(count=24, parallel=2, space=LR, retests=2, confirm_runs=8, include=["data"])
+    camp.start(count=10, parallel=2, space=LR, retests=2, confirm_runs=8, include=["data"])
     state = camp.over()
     assert camp.checkout() == before
-    assert state.reason == "stop condition met: 24/24 ideas attempted"
-    assert [idea.index for idea in state.ideas] == list(range(1, 25))
+    assert state.reason == "stop condition met: 10/10 ideas attempted"
+    assert [idea.index for idea in state.ideas] == list(range(1, 11))
 
     the_baseline_came_first(camp, state)
     every_row_says_what_ran(camp, state)
@@ -115,7 +115,7 @@ def the_end_is_written(camp: Any, state: Any) -> None:
     documents = {"report.md", "report.html", "session_state.md", "timeline.md", "files.md", "handoff.md"}
     assert documents <= files
     flag = json.loads(camp.place.flag.read_text())
-    assert (flag["attempted"], flag["ending"]) == (24, state.reason)
+    assert (flag["attempted"], flag["ending"]) == (10, state.reason)
     assert flag["best"] == state.best.slug and state.best.index > 1, camp.said()
     assert state.best.confirmed == "confirmed", camp.said()  # the effect is ten times the noise
     assert not list(Path(state.spec.trees).glob("slot-*"))

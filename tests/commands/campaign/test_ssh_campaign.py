@@ -62,11 +62,11 @@ def test_eight_ideas_on_two_hosts_whose_connections_are_cut(sshd: Any, camp: Any
 
 
 def test_one_campaign_on_this_machine_a_host_and_a_cluster(
-    sshd: Any, slurm: Any, camp: Any, tiny: Any, fonts: Path, tmp_path_factory: pytest.TempPathFactory
+    sshd: Any, slurm: Any, camp: Any, tiny: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """A mixed pool: the host sees none of our files, the cluster all of them; every place does its share."""
     bench, root = camp.bench, tmp_path_factory.mktemp("far_root")
-    bench.env |= {**slurm.env, "MPLCONFIGDIR": str(fonts)}
+    bench.env |= slurm.env
     host = {"kind": "ssh", "host": "far", "config": str(sshd.config), "root": str(root), "interpreter": sys.executable}
     (bench.repo / "autoresearch.yaml").write_text(json.dumps({"launchers": {"gpu1": host}}))
     words = ("campaign", tiny(8), "--yes", "--detach", "--launcher", "local:1, gpu1:1, slurm:2")

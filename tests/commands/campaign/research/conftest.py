@@ -143,10 +143,9 @@ class Lab:
 
 
 @pytest.fixture
-def lab(camp: Any, fonts: Path) -> Iterator[Lab]:
+def lab(camp: Any) -> Iterator[Lab]:
     """A repository whose score a researcher can better, with a test that guards it."""
     repo = camp.bench.repo
-    camp.bench.env["MPLCONFIGDIR"] = str(fonts)
     (repo / "train.py").write_text(textwrap.dedent(TRAINER))
     (repo / "knobs.py").write_text(KNOBS)
     (repo / "tests").mkdir()

@@ -16,14 +16,13 @@ pytestmark = pytest.mark.system
 BOTH, ONE = ("typo", "spoilt"), ("typo",)
 QUICK = ("turn.begun", "research.asked", "research.guarding", "research.written", "campaign.unmade")
 QUICK_FIX = ("research.begins:3", "research.asked", "research.mended")  # the third job is the fix
-ASKED = ("research.begins", "enclosure.switched", "enclosure.opened", "research.written")
-EDITED = (
-    *("enclosure.opened", "research.asked", "research.turned", "research.gathered", "research.patched"),
-    *("research.guarded", "campaign.drafted", "campaign.claimed", "campaign.conceived"),
+OTHERS = (
+    *("research.begins", "enclosure.switched", "enclosure.opened", "research.turned", "research.gathered"),
+    *("research.patched", "research.guarded", "campaign.drafted", "campaign.claimed", "campaign.conceived"),
 )
-MENDED = (
-    *("research.begins:3", "enclosure.opened", "turn.begun", "research.turned", "research.gathered"),
-    *("research.patched", "research.guarding", "research.guarded", "research.written", "research.mended"),
+OTHERS_FIX = (
+    *("enclosure.opened:3", "turn.begun", "research.turned", "research.gathered"),
+    *("research.patched", "research.guarding", "research.guarded", "research.written"),
 )
 
 
@@ -96,9 +95,9 @@ def test_kill_9_while_it_mends(killed: Killed) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("points", [ASKED, EDITED, MENDED], ids=["asked", "edited", "mended"])
-def test_kill_9_wherever_it_works(killed: Killed, points: tuple[str, ...]) -> None:
-    killed.at(points, ONE if points is MENDED else BOTH)
+@pytest.mark.parametrize("points", [OTHERS, OTHERS_FIX], ids=["edited", "mended"])
+def test_kill_9_wherever_else_it_works(killed: Killed, points: tuple[str, ...]) -> None:
+    killed.at(points, ONE if points is OTHERS_FIX else BOTH)
 
 
 def test_a_guard_that_a_dead_controller_left_is_ended_by_the_next(lab: Any) -> None:
