@@ -18,6 +18,7 @@ from pathlib import Path
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout, locate, private_index
 from autoresearch.git_repo.git import LIST, Git, GitFailed, directory_locked, path_in_tree, text
+from autoresearch.records.appending import FULL, unwritable
 from autoresearch.records.rundir import write_atomically
 from autoresearch.runner.basics import failpoint
 from autoresearch.values import dataclass
@@ -505,6 +506,8 @@ def exclude(checkout: Checkout, pattern: str) -> None:
             gap = b"" if before.endswith(b"\n") or not before else b"\n"
             write_atomically(path, before + gap + line + b"\n", mode=mode)
     except OSError as error:
+        if error.errno in FULL:
+            raise unwritable(path, error) from error
         raise EnvironmentUnusable(
             f"{path} cannot be written: {error.strerror}",
             hint=f"add {pattern} to .gitignore",

@@ -20,7 +20,8 @@ def listing(checkout: Checkout, tree: str) -> bytes:
 
 def holds(checkout: Checkout, commit: str, path: str) -> bool:
     """Whether a commit has a file or directory of this name. Raises GitFailed."""
-    return b"\t%s\0" % path.encode("utf-8", "surrogateescape") in listing(checkout, commit)
+    wanted = path.encode("utf-8", "surrogateescape")
+    return any(name == wanted for name, _ in _records(checkout, commit))
 
 
 def entries_of(checkout: Checkout, tree: str) -> dict[bytes, bytes]:
