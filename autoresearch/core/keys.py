@@ -175,7 +175,10 @@ _SAME = (  # words for one thing, of which no file has more than one
 )
 
 
-_NEAR = ("deadline max_hours", "parallel num_workers")  # another unit, or a loader's: proposed, and never assumed
+_NEAR = (  # another unit, or a word with a second meaning: proposed, and never assumed
+    *("deadline max_hours", "parallel num_workers workers", "count max_runs runs", "target goal threshold"),
+    *("prefix name title", "patches patch diff", "budget_gpu_hours budget"),
+)
 
 
 def same_thing(word: str, known: Iterable[str], words_of: Iterable[str] = _SAME) -> str:
@@ -186,9 +189,11 @@ def same_thing(word: str, known: Iterable[str], words_of: Iterable[str] = _SAME)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The known key that is nearest to a word: by what it means, then by its letters; "" for none."""
-    known = tuple(known)
-    return same_thing(word, known, (*_SAME, *_NEAR)) or next(iter(difflib.get_close_matches(word, known, 1)), "")
+    """The known key that is nearest to a word: by what it means, then by the letters of all words for it; or ""."""
+    meant, known = (*_SAME, *_NEAR), tuple(known)
+    words = {one: key for words in meant for key in known if key in words.split() for one in words.split()}
+    near = difflib.get_close_matches(word, words.keys() | set(known), 1)
+    return same_thing(word, known, meant) or next((words.get(one, one) for one in near), "")
 
 
 def in_known_words(content: Mapping[Any, Any], known: Collection[str]) -> dict[Any, Any]:

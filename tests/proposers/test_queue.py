@@ -119,6 +119,7 @@ def test_a_name_that_another_idea_has_gets_a_number(queue: Any, campaign: Any) -
         ("- 3", "it is no mapping"),
         ("- {slug: a}", "it changes nothing"),
         ("- {override: {lr: 1}}", "`override` is no key of an entry; write `overrides`"),
+        ("- {titel: a, set: {lr: 1}}", "`titel` is no key of an entry; write `slug`"),
         ("- {set: {lr: 1}, slug: a, title: b}", "`title` is no key of an entry; write `slug`"),
         ("- {overrides: [lr]}", "`overrides` is no mapping"),
         ("- {overrides: {lr: 1}, simpler: maybe}", "`simpler` is neither true nor false"),
