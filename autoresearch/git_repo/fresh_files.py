@@ -61,10 +61,8 @@ def write_files(checkout: Checkout, index: Path, directory: Path, commit: str, *
             return git.run(f"--git-dir={own}", f"--work-tree={directory}", *settings, *words)
 
         index.unlink(missing_ok=True)
-        run("read-tree", commit)
         if not anew:
-            with contextlib.suppress(GitFailed):  # it exits with an error if a file differs, but has then done its work
-                run("update-index", "-q", "--refresh")
+            run("reset", "--mixed", commit, "--")  # and looks which files are as they should be
             anew = bool(run("ls-files", "--modified", "--others", "--", _RULES))
         if anew:
             index.unlink(missing_ok=True)

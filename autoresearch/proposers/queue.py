@@ -57,6 +57,7 @@ class Queue(Proposer):
         self._asked: dict[str, str] = {}  # in this life: token -> slug
         self._data = b""
         self._parsed: tuple[object] | None = None  # what it says
+        self._items: tuple[QueueItem, ...] = ()  # made of it
         self._faults: dict[str, list[Finding]] = {}  # by token; "" for the file itself
 
     def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
@@ -141,18 +142,20 @@ class Queue(Proposer):
             if not path.name.startswith("."):
                 yield QueueItem(path.name, path.name, partial(from_blueprint, path))
 
-    def _entries(self) -> Iterator[QueueItem]:
+    def _entries(self) -> tuple[QueueItem, ...]:
         above, entries = self._listed()
-        for n, entry in enumerate(entries):
-            make = partial(from_entry, entry, self._path.parent)
-            yield QueueItem(token_of(entry), self._path.name, make, n + 1, (*above, n))
+        if not (entries and self._items):
+            made = ((n, entry, partial(from_entry, entry, self._path.parent)) for n, entry in enumerate(entries))
+            name = self._path.name
+            self._items = tuple(QueueItem(token_of(one), name, make, n + 1, (*above, n)) for n, one, make in made)
+        return self._items
 
     def _listed(self) -> tuple[tuple[str, ...], Sequence[object]]:
         """The list in the file and the key above it; empty, with a fault, where it cannot be read."""
         try:
             read = self._path.read_bytes()
             if self._parsed is None or read != self._data:  # asked for every idea, and seldom changed
-                self._data, self._parsed = read, None
+                self._data, self._parsed, self._items = read, None, ()
                 self._parsed = (self._read_yaml(read, self._path.name),)
             (data,) = self._parsed
         except OSError as failure:

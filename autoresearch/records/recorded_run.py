@@ -16,7 +16,7 @@ from autoresearch.records.appending import unwritable
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.lines import unreadable
 from autoresearch.records.rundir import RunDir, read_json, write_json
-from autoresearch.runner.masking import learn, secrets_in
+from autoresearch.runner.masking import learn, mask_values, secrets_in
 from autoresearch.values import asdict, dataclass, fields
 
 # spec.json: a RunSpec as one flat JSON object that the Runner reads too.
@@ -43,7 +43,10 @@ def clear(path: Path) -> None:
     record = read_json(path)
     if record is None or path.stat().st_mode & 0o077:
         return
-    write_json(path, record)
+    if mask_values(record) == record:
+        path.chmod(0o644)
+    else:
+        write_json(path, record)
 
 
 def read(rundir: RunDir) -> RunSpec:

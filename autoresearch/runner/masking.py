@@ -158,7 +158,7 @@ _FORMS: tuple[tuple[tuple[str, ...], LazyPattern, str], ...] = (
     (("curl",), _USER, _KEPT_GROUP),
     (("sshpass",), _PASSED, _KEPT_GROUP),
 )
-_ANY_WORD = LazyPattern("|".join(re.escape(word) for word in (*_NAMES, *(word for form in _FORMS for word in form[0]))))
+_EVERY_WORD = tuple(dict.fromkeys((*_NAMES, *(word for form in _FORMS for word in form[0]))))
 
 
 def mask_environment(env: Mapping[str, str]) -> dict[str, str]:
@@ -195,11 +195,12 @@ def mask_text(text: str) -> str:
         text = _NETRC.sub(_KEPT_GROUP, text)
     lower = text.lower()  # what is nowhere in the text is looked for in none of its lines
     mixed = _is_mixed(text)
-    if not (mixed or _ANY_WORD.search(lower)):
+    if not (mixed or any(word in lower for word in _EVERY_WORD)):
         return text
     forms = [form for form in _FORMS if any(word in lower for word in form[0])]
     named = any(word in lower for word in _NAMES)
-    rules = [rule for rule in _rules() if any(word in lower for word in rule[0])] if mixed else []
+    told = mixed and any(word in lower for word in _rule_words())
+    rules = [rule for rule in _rules() if any(word in lower for word in rule[0])] if told else []
     if not (forms or named or rules):
         return text
 
@@ -247,6 +248,12 @@ def _rules() -> tuple[tuple[tuple[str, ...], _Rule], ...]:
     """The rules of gitleaks (`secret_rules.json`, which holds their licence), each with its keywords."""
     with open(os.path.join(os.path.dirname(__file__), "secret_rules.json"), encoding="ascii") as file:
         return tuple((tuple(rule["keywords"]), _Rule(rule)) for rule in json.load(file)["rules"])
+
+
+@functools.cache
+def _rule_words() -> tuple[str, ...]:
+    """The keywords of all rules, each once: most texts hold none of them."""
+    return tuple(dict.fromkeys(word for words, _ in _rules() for word in words))
 
 
 def learn(values: Iterable[str]) -> None:

@@ -115,7 +115,7 @@ def _is_out(state: CampaignState, idea: Idea) -> bool:
     if idea.simpler or len(idea.judged) > 1:
         return False
     rival = incumbent(state, idea)
-    theirs = search_values(state, rival) if rival else []
+    theirs = state.memo(f"values of {rival.index}", lambda: search_values(state, rival)) if rival else []
     ahead = gain(state.spec.objective, idea.values, theirs) if theirs else 0.0
     if theirs and like_fallen(state.spec.objective, idea.values[0], best_fallen(state), theirs):
         return False

@@ -173,10 +173,10 @@ class LiveRuns:
         self._stuck.pop(run, None)
         slot = self.pool.here(run)
         try:  # no result is lost by trouble with it: its row is written
-            if slot is not None:
-                outputs.gather(context, rundir, slot, result_dir=read_run(rundir).result_dir)
-            outputs.make_room(context)
+            if slot is not None and outputs.gather(context, rundir, slot, result_dir=read_run(rundir).result_dir):
+                outputs.make_room(context, rundir)
         except (AutoresearchError, OSError) as error:
+            context.campaign_dir.disk.unlink(missing_ok=True)  # the next time, all of them are counted anew
             context.say(f"{run}: its outputs were not kept: {error}")
         del self.live[run]
         self.pool.free(run)
@@ -188,6 +188,7 @@ class LiveRuns:
         """After a crash: keep the outputs of runs that were recorded, before their worktrees are reused."""
         with contextlib.suppress(AutoresearchError, OSError):
             outputs.gather_left(self._context, self.pool.slots)
+            outputs.make_room(self._context)
 
     def close(self, run: str) -> None:
         """Close the session of a recorded run: it is reported now."""

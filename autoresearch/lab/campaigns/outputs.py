@@ -20,7 +20,7 @@ from autoresearch.lab.campaign_report.run_outputs import RunOutputs, is_best, ou
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.disk.usage import GB, MOST_OF_A_RUN, disk_usage, gb
 from autoresearch.records import campaign_records, journal
-from autoresearch.records.rundir import RunDir, write_json
+from autoresearch.records.rundir import RunDir, read_json, write_json
 
 _NOT_KEPT = frozenset(
     ["__pycache__", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".cache", ".venv", "venv", "node_modules",
@@ -29,10 +29,10 @@ _NOT_KEPT = frozenset(
 _DOWNLOADED = frozenset({"data", "dataset", "datasets"})  # at the top: what a run fetched, and not what it made
 
 
-def gather(context: CampaignContext, rundir: RunDir, slot: Slot, *, result_dir: str) -> None:
-    """Move what a run wrote in its worktree to its run directory. Does nothing for a run whose outputs are recorded."""
+def gather(context: CampaignContext, rundir: RunDir, slot: Slot, *, result_dir: str) -> bool:
+    """Move what a run wrote in its worktree to its run directory; False if its outputs are recorded already."""
     if rundir.outputs_record.exists():
-        return
+        return False
     names, kept = list(written(slot)), list[str]()
     size, removed, why = sum(_size(slot.path / name) for name in names), list[str](), ""
     results = disk_usage([Path(result_dir)], MOST_OF_A_RUN).bytes
@@ -55,6 +55,7 @@ def gather(context: CampaignContext, rundir: RunDir, slot: Slot, *, result_dir: 
         _tell(result_dir, f"kept its outputs: {shown(kept)}, in {rundir.outputs}")
     if removed:
         _note_removed(context, rundir, result_dir, removed, why)
+    return True
 
 
 def gather_left(context: CampaignContext, slots: list[Slot]) -> None:
@@ -71,8 +72,18 @@ def gather_left(context: CampaignContext, slots: list[Slot]) -> None:
                         gather(context, rundir, slot, result_dir=row.result_dir)
 
 
-def make_room(context: CampaignContext) -> None:
-    """Remove the outputs of whole runs until all together fit into `keep_gb`, and note what is kept then."""
+def make_room(context: CampaignContext, latest: RunDir | None = None) -> None:
+    """Remove the outputs of whole runs until all together fit into `keep_gb`, and note what is kept then.
+
+    `latest`: the only run that was recorded since this was last done, so that the others need not be read again.
+    """
+    before, new = (read_json(context.campaign_dir.disk), read_json(latest.outputs_record)) if latest else (None, None)
+    if before and new:
+        added = {"runs": 1, "kept": new["bytes"], "written": new["written"] or new["bytes"], "results": new["results"]}
+        totals = {key: int(before.get(key) or 0) + size for key, size in added.items()}
+        if totals["kept"] <= context.spec.keep_gb * GB:
+            write_json(context.campaign_dir.disk, {"schema": 1, **totals}, durable=False)
+            return
     state, every = context.state, outputs_of(context.state)
     held = [one for one in every if one.bytes]
     size = sum(one.bytes for one in held)
