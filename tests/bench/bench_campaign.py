@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,6 +55,13 @@ echo "step:1 - task_pass_rate@1:0.45 - pass_n:2"
 read -r -t 0.1 _ <> <(:) || true
 """
 QUICK_RUNS = 20
+SLOTTED = """echo "first $EPOCHREALTIME $AUTORESEARCH_RUN_ID" >>"$1/stamps"
+echo "step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.2"
+echo "step:1 - task_pass_rate@1:0.45 - pass_n:2"
+read -r -t 10 _ <> <(:) || true
+echo "last $EPOCHREALTIME $AUTORESEARCH_RUN_ID" >>"$1/stamps"
+"""
+SLOTS, SLOTTED_RUNS = 2, 16
 REACHED_MS = 263.0
 
 PUBLISHED = """echo "first $EPOCHREALTIME" >>"$1"
@@ -86,11 +93,13 @@ def run(repeats: int = 5) -> list[Result]:
             for night in (young, old):
                 night.finish()
         costs = [_cost(place / f"quick{turn}") for turn in range(repeats)]
+        slots = [*_slots(place / "slots")]
     cost = "campaign: one run of a trainer of 0.1 s: CPU of controller, git, tmux and Runner, the trainer's included"
     return [
         *_gaps(young, old, bare, gaps),
         *(_share(night) for night in (young, old)),
         Result(cost, "", costs, [], 120, reached=REACHED_MS),
+        *slots,
     ]
 
 
@@ -113,6 +122,25 @@ def _cost(place: Path) -> float:
     last = rows_and_cpu()
     until(lambda: not night.records.controlled, 60)
     return (last[1] - first[1]) / (last[0] - first[0])
+
+
+def _slots(place: Path) -> Iterator[Result]:
+    """The share of the slots' time in which a trainer runs, from the first one's first instruction to the last's last.
+
+    The baseline is alone in it: no idea begins before it is judged. Then without it: from the first idea's.
+    """
+    night = Night.make(place, SLOTTED_RUNS, 0, 0, fill=None, parallel=SLOTS)
+    (place / "train.sh").write_text(SLOTTED)
+    start_campaign.start_controller(night.records, real_parts())
+    until(night.records.flag.exists, 600, 0.2)
+    until(lambda: not night.records.controlled, 60)
+    first, last = night.stamps("first"), night.stamps("last")
+    what = f"campaign of {len(first)} runs of 10 s in {SLOTS} slots: share of the slots' time in which a trainer runs"
+    order = sorted(first, key=first.__getitem__)
+    for name, runs, reached in (("", order, 80.0), (", without the baseline", order[1:], 90.0)):
+        trained, end = sum(last[run] - first[run] for run in runs), max(last[run] for run in runs)
+        share = 100 * trained / SLOTS / (end - first[runs[0]])
+        yield Result(what + name, "", [share], [], 97.0, unit="%", at_least=True, reached=reached)
 
 
 def _gaps(young: Night, old: Night, bare: list[float], theirs: list[float]) -> list[Result]:
@@ -188,7 +216,13 @@ class Night:
 
     @classmethod
     def make(
-        cls, place: Path, repeats: int, ideas: int, rows: int, fill: Callable[[Path], None] | None = fill
+        cls,
+        place: Path,
+        repeats: int,
+        ideas: int,
+        rows: int,
+        fill: Callable[[Path], None] | None = fill,
+        parallel: int = 1,
     ) -> Night:
         """A repository of 10,000 files, a queue, and a campaign that has lived already."""
         world = World.make(place, fill)
@@ -197,6 +231,7 @@ class Night:
         entries = [f"- {{slug: fresh-{n}, overrides: {{level: {n}}}}}" for n in range(1, repeats + 4)]
         (place / "ideas.yaml").write_text("\n".join(entries) + "\n")
         flags = {"queue": str(place / "ideas.yaml"), "count": ideas + repeats + 1, "baseline": 1, "confirm": False}
+        flags |= {"parallel": parallel}
         parts = real_parts()
         campaign_file = read_campaign_file(
             str(blueprint), {**flags, "prefix": f"try/{place.name}"}, start=place, now=parts.clock()
@@ -215,28 +250,29 @@ class Night:
         """Start the controller, as `campaign start` does."""
         began = time.time()
         start_campaign.start_controller(self.records, real_parts())
-        until(lambda: self._stamps("first"))
-        self.lead_s = next(iter(self._stamps("first").values())) - began
+        until(lambda: self.stamps("first"))
+        self.lead_s = next(iter(self.stamps("first").values())) - began
 
     def turn(self) -> None:
         """Let the run that trains end once the next one is ready."""
-        (live,) = self._stamps("first").keys() - self._stamps("last").keys()
+        (live,) = self.stamps("first").keys() - self.stamps("last").keys()
         until(self._is_ready)
         time.sleep(QUIET_S)
         (self.place / f"end-{live}").touch()
-        until(lambda: self._stamps("first").keys() - self._stamps("last").keys() - {live})
-        (after,) = self._stamps("first").keys() - self._stamps("last").keys()
-        self.gaps.append(1000 * (self._stamps("first")[after] - self._stamps("last")[live]))
+        until(lambda: self.stamps("first").keys() - self.stamps("last").keys() - {live})
+        (after,) = self.stamps("first").keys() - self.stamps("last").keys()
+        self.gaps.append(1000 * (self.stamps("first")[after] - self.stamps("last")[live]))
 
     def finish(self) -> None:
         """The last run, and the end of the campaign with all its documents."""
-        (live,) = self._stamps("first").keys() - self._stamps("last").keys()
+        (live,) = self.stamps("first").keys() - self.stamps("last").keys()
         (self.place / f"end-{live}").touch()
         until(self.records.flag.exists, 60)
-        self.tail_s = self.records.flag.stat().st_mtime - self._stamps("last")[live]
+        self.tail_s = self.records.flag.stat().st_mtime - self.stamps("last")[live]
         until(lambda: not self.records.controlled)
 
-    def _stamps(self, kind: str) -> dict[str, float]:
+    def stamps(self, kind: str) -> dict[str, float]:
+        """When the trainer of each run was at its first or last instruction, in seconds since the epoch."""
         path = self.place / "stamps"
         lines = path.read_text().split("\n")[:-1] if path.exists() else []
         return {run: float(at) for what, at, run in map(str.split, lines) if what == kind}
@@ -246,7 +282,7 @@ class Night:
             file.seek(self.journal_end)
             lines = [json.loads(line) for line in file if line.endswith(b"\n")]
         runs = {kind: {line["run"] for line in lines if line["do"] == kind} for kind in _RUN_LINES}
-        return bool(runs["prepared"] - runs["started"] - runs["withdrawn"] - self._stamps("first").keys())
+        return bool(runs["prepared"] - runs["started"] - runs["withdrawn"] - self.stamps("first").keys())
 
 
 def _live_through(place: CampaignDir, spec: CampaignSpec, repo: Path, ideas: int, rows: int) -> None:

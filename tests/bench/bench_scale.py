@@ -15,9 +15,10 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -29,8 +30,9 @@ from autoresearch.records import tsv
 from autoresearch.records.campaign_records import CampaignDir
 from tests.bench import bench_snapshot
 from tests.bench.result import Result
-from tests.bench.yard import COMMAND, World, cpu_ms, end_run, isolated, memory_mb, processes_with, spent_ms, until
+from tests.bench.yard import COMMAND, ROOT, World, cpu_ms, end_run, isolated, memory_mb, processes_with, spent_ms, until
 
+PLOT = ROOT / "docs" / "scale.svg"
 IDEAS = int(os.environ.get("SCALE_IDEAS", "1000"))
 TENTH = IDEAS // 10
 ROWS = (10, 10_000, 100_000)
@@ -39,6 +41,9 @@ TRAINER = """echo "step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.2"
 sleep 0.1
 echo "step:1 - task_pass_rate@1:0.$((RANDOM % 900 + 100)) - pass_n:2"
 """
+
+
+Lines = dict[str, Mapping[int, float]]  # of the plot: what there is so many of, and milliseconds of CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +58,32 @@ class Moment:
 
 def run(repeats: int = 5) -> Iterator[Result]:
     """Milliseconds for each idea; one campaign, whatever the repeats: it takes minutes."""
+    lines: Lines = {}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
-        yield from _campaign(World.make(Path(scratch)), repeats)
-    yield from _rows_and_entries(repeats)
-    yield from _files(repeats)
+        yield from _campaign(World.make(Path(scratch)), repeats, lines)
+    yield from _rows_and_entries(repeats, lines)
+    yield from _files(repeats, lines)
+    if "--write" in sys.argv:
+        draw(lines)
 
 
-def _campaign(world: World, repeats: int) -> Iterator[Result]:
+def draw(lines: Lines) -> None:
+    """docs/scale.svg: each line with both axes logarithmic, where what is linear rises by one decade in a decade."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "scale", "font.size": 9}):
+        figure = Figure(figsize=(7.5, 4), layout="constrained")
+        axes = figure.add_subplot(xscale="log", yscale="log", xlabel="so many of them", ylabel="ms of CPU")
+        for name, points in lines.items():
+            axes.plot([*points], [*points.values()], marker="o", markersize=3, label=name)
+        axes.plot([1e3, 1e5], [10, 1000], color="#999", linestyle=":", label="linear")
+        axes.grid(color="#ddd", linewidth=0.5)
+        figure.legend(loc="outside right upper", frameon=False)
+        figure.savefig(PLOT, metadata={"Date": None})
+
+
+def _campaign(world: World, repeats: int, lines: Lines) -> Iterator[Result]:
     (world.repo / "train.sh").write_text(TRAINER)
     queue, blueprint = world.place / "ideas.yaml", world.searched("scale", "bash train.sh recipe.yaml")
     queue.write_text("".join(f"- {{slug: idea-{n}, overrides: {{level: {n}}}}}\n" for n in range(1, IDEAS)))
@@ -78,6 +102,7 @@ def _campaign(world: World, repeats: int) -> Iterator[Result]:
             flush=True,
         )
     costs = [(b.cpu_ms - a.cpu_ms) / (b.rows - a.rows) for a, b in pairwise(moments)]
+    lines["ideas: controller, one idea"] = {moment.rows: cost for moment, cost in zip(moments[1:], costs, strict=True)}
     what = f"campaign of {IDEAS} ideas"
     yield Result(f"{what}: CPU of an idea in the last tenth", "in the second", [costs[-1]], [costs[1]], 1.1)
     yield Result(f"{what}: memory of its controller at the end", "", [moments[-1].memory], [], 25, "MB PSS")
@@ -103,7 +128,7 @@ def _rows(directory: CampaignDir) -> int:
     return max(0, directory.ledger.read_bytes().count(b"\n") - 1) if directory.ledger.exists() else 0
 
 
-def _rows_and_entries(repeats: int) -> Iterator[Result]:
+def _rows_and_entries(repeats: int, lines: Lines) -> Iterator[Result]:
     """Commands about one living run, beside so many rows in its ledger and as many runs in the index."""
     for name, reached in (("status --json", 1.32), ("status RUN --json", 1.92), ("ledger show RUN --json", 8.82)):
         found: dict[int, list[float]] = {}
@@ -116,6 +141,7 @@ def _rows_and_entries(repeats: int) -> Iterator[Result]:
                 found[rows] = [spent_ms(argv) for _ in range(repeats)]
                 end_run(rundir)
             print(f"   `{name}` at {rows} rows: {statistics.median(found[rows]):.0f} ms of CPU", flush=True)
+        lines[f"rows: `{name}`"] = {rows: statistics.median(costs) for rows, costs in found.items()}
         what = f"`{name}` at {ROWS[-1]} rows and runs: CPU"
         yield Result(what, f"at {ROWS[0]}", found[ROWS[-1]], found[ROWS[0]], None, reached=reached)
 
@@ -149,7 +175,7 @@ def _crowd(spec: RunSpec, count: int) -> None:
     index.runs.write_text("\n".join([*entries, json.dumps(entry)]) + "\n")
 
 
-def _files(repeats: int) -> Iterator[Result]:
+def _files(repeats: int, lines: Lines) -> Iterator[Result]:
     """A snapshot of a dirty tree: milliseconds of CPU for 1,000 files."""
     costs = {
         files: [took / files * 1000 for took in bench_snapshot.measure(repeats, files, alone=True)[0]]
@@ -157,5 +183,6 @@ def _files(repeats: int) -> Iterator[Result]:
     }
     for files, cost in costs.items():
         print(f"   snapshot of {files} files: {statistics.median(cost):.1f} ms of CPU for each 1,000", flush=True)
+    lines["files: snapshot"] = {files: statistics.median(cost) * files / 1000 for files, cost in costs.items()}
     what = f"snapshot of a dirty tree of {FILES[-1]} files: CPU for each file"
     yield Result(what, f"of {FILES[0]} files", costs[FILES[-1]], costs[FILES[0]], 1.1, reached=0.173)
