@@ -220,9 +220,10 @@ def reaper(clean_environment: Path, request: pytest.FixtureRequest) -> Iterator[
         return
     reaper.add_runs_below(place)
     left = reaper.left()
-    reaper.sweep()
-    reaper.end_servers()
-    reaper.sweep()  # what a server's end let go of
+    if left:
+        reaper.sweep()
+    if reaper.end_servers():
+        reaper.sweep()  # what a server's end let go of
     if left:
         lines = "\n".join(f"  {process.pid} {process.command[:160]}" for process in left)
         pytest.fail(f"processes were left behind:\n{lines}")

@@ -88,14 +88,16 @@ class Reaper:
             time.sleep(0.01)
         return swept
 
-    def end_servers(self) -> None:
-        """End the tmux servers, each by its pid. KILL, because on TERM they linger a second."""
-        deadline = time.monotonic() + END_S
+    def end_servers(self) -> bool:
+        """End the tmux servers, each by its pid; whether there were any. KILL, because on TERM they linger a second."""
+        deadline, any_there = time.monotonic() + END_S, False
         while servers := [p for p in self.find() if p.is_tmux_server]:
             assert time.monotonic() < deadline, f"cannot be ended: {servers}"
+            any_there = True
             for server in servers:
                 server.end()
             time.sleep(0.01)
+        return any_there
 
     def left(self) -> list[Left]:
         """What is still there after some patience."""
@@ -111,10 +113,14 @@ class Reaper:
         if state is None or state[0] in "ZX" or self.strangers.get(pid) == state[1]:
             return None
         place = Path(f"/proc/{pid}")
+        words = [word.encode() for word in (self.mark, *self.runs)]
         deadline = time.monotonic() + 5.0
         try:
             while True:
-                environ = (place / "environ").read_bytes().decode(errors="replace").split("\0")
+                variables = (place / "environ").read_bytes()
+                if variables and not any(word in variables for word in words):
+                    return None
+                environ = variables.decode(errors="replace").split("\0")
                 command = (place / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
                 if environ != [""] or not (place / "exe").exists() or time.monotonic() > deadline:
                     break
