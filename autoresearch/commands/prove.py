@@ -101,7 +101,9 @@ def _sides(words: list[str], against: str) -> tuple[Side, Side, Path | None]:
             raise UsageError("what is to be compared? name two revisions, or two commands as one word each", fix=_USAGE)
         return Side(command[1]), Side(command[0]), None
     revisions += [against] if against else []
-    if len(revisions) != 2:
+    if len(revisions) > 2:
+        raise UsageError(f"two revisions are compared, and {len(revisions)} are named", fix=_USAGE)
+    if len(revisions) < 2:
         raise UsageError(f"{revisions[0]} is compared with nothing", hint="--against names the other one", fix=_USAGE)
     blueprint, own = None, Path("experiment.md")
     trained_by = command[0] if len(command) == 1 else shlex.join(command)

@@ -166,6 +166,7 @@ def _first_blueprint(path: Path, *, asking: bool, yes: bool) -> bool:
 
 def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blueprint: str) -> CommandResult:
     """All that was found, and at the end all that refuses the run; it exits as the first of these."""
+    from autoresearch.core.blueprint.finding import one_of_a_kind
     from autoresearch.core.metrics.constraint import constraint_words
 
     spec, options, trainer = resolved_run.spec, resolved_run.options, resolved_run.trainer_settings
@@ -202,7 +203,7 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
         *(["cleanup", command] for command in spec.cleanup),
         *(["env", f"{name}={value}"] for name, value in environment.items()),
         *(["note", line] for line in spec.notes.splitlines() if line.strip()),
-        *(["remark", str(finding)] for finding in resolved_run.findings),
+        *(["remark", words] for words in one_of_a_kind(resolved_run.findings)),
     ]
     # the line that was typed, without what made it a plan: with its target and its limits, from any directory
     line = output.typed.again()

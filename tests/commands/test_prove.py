@@ -146,6 +146,7 @@ def test_after_a_crash_of_the_controller_the_same_line_goes_on(project: Any) -> 
         (("--", "python train.py"), "what is to be compared?"),
         (("--", "python train.py", "python a.py", "--json"), "as one word, and `--json` follows them"),
         (("HEAD",), "HEAD is compared with nothing"),
+        (("a", "b", "c"), "two revisions are compared, and 3 are named"),
         (("HEAD", "mine", "--", "python", "train.py"), "HEAD and mine have the same code"),
         (("nobody", "mine"), "nobody is no commit"),
         (("mine", "mine~1", "--at-least", "much"), "at_least is no gain: 'much'"),

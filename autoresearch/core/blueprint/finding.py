@@ -41,10 +41,11 @@ def errors(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def one_of_a_kind(findings: Iterable[Finding]) -> list[str]:
-    """The findings in words, one line for all of a kind: the first, and how many are like it."""
+    """The findings in words: each error; of all warnings of a kind the first, and how many are like it."""
     kinds: dict[tuple[str, ...], list[str]] = {}
     for one in findings:
-        kinds.setdefault((one.severity, one.code, one.where), []).append(str(one))
+        own = one.message if one.severity is Severity.ERROR else ""
+        kinds.setdefault((one.severity, one.code, one.where, own), []).append(str(one))
     return [f"{first}; {len(others)} more like it" if others else first for first, *others in kinds.values()]
 
 

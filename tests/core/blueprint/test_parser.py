@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.blueprint.document import MAX_BYTES
+from autoresearch.core.blueprint.finding import one_of_a_kind
 from autoresearch.core.blueprint.model import SECTIONS, Blueprint
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.blueprint.schema import EXAMPLE, schema
@@ -358,6 +359,7 @@ def test_explanations() -> None:
     silent = parse("## [exp_codebase_dir]\n/data/x\n## [exp_result_dir]\n- description: where\n- path: /r\n" + COMMAND)
     lines = [f.line for f in silent.findings if f.code == "no_explanation"]
     assert lines == [1, 6]
+    assert sum("no explanation, only a value (add" in line for line in one_of_a_kind(silent.findings)) == 1
     filled = parse("## [exp_purpose]\n- description:\n- hint:\n" + COMMAND)
     assert [f.line for f in filled.findings if f.code == "no_explanation"] == [1, 4]
 
