@@ -199,6 +199,8 @@ def parse(text: str) -> ParsedLine | None:
     """The pairs of a line without its prefixes; None if it has none, and is no long prose either."""
     if not text or len(text) > LONGEST or "....." in text:  # dots lead from an option to its value
         return None
+    if "@[" in text:  # pycocotools: `Average Recall (AR) @[ IoU=0.50:0.95 | area= all | maxDets=100 ] = 0.5`
+        return None
     if _TRACE.match(text):
         return None
     if "(" in text and ("np." in text or "tensor(" in text or "array(" in text or "torch." in text):
