@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
+import contextlib
 import json
 import os
 import re
@@ -65,6 +65,20 @@ def with_fakes() -> str:
 def is_free(port: int) -> bool:
     with socket.socket() as asked:
         return asked.connect_ex(("127.0.0.1", port)) != 0
+
+
+@contextlib.contextmanager
+def server_elsewhere(bench: Any, port: int, *words: str) -> Iterator[None]:
+    """A server that is not ours: it stands before the run, and after it."""
+    argv = [sys.executable, "fake_swarm_server.py", f"--swarm-port={port}", *words]
+    server = subprocess.Popen(argv, cwd=bench.repo, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        bench.until(lambda: not is_free(port))
+        yield
+        assert not is_free(port)
+    finally:
+        server.kill()
+        server.wait()
 
 
 def sessions_of(bench: Any) -> list[str]:
@@ -182,10 +196,7 @@ def test_a_server_behind_ssh_is_reached_through_a_forward_that_is_started_again(
     calls, drop = tmp_path / "ssh-calls", tmp_path / "drop"
     given = swarm("steps=5 evals", notes=f"- swarm_ssh: -p 22 user@gpu7\n- swarm_url: http://127.0.0.1:{far}")
     given.write_text(re.sub(r"^- swarm_server: .*\n", "", given.read_text(), flags=re.MULTILINE))
-    argv = [sys.executable, "fake_swarm_server.py", f"--swarm-port={far}", "--total", "5"]
-    server = subprocess.Popen(argv, cwd=bench.repo, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        bench.until(lambda: not is_free(far))
+    with server_elsewhere(bench, far, "--total", "5"):
         env = {"PATH": with_fakes(), "SSH_CALLS": str(calls), "SSH_DROP": str(drop)}
         begun = bench.ask("run", given, "--detach", **env)
         bench.event(begun["run_dir"], "first_step")
@@ -197,10 +208,6 @@ def test_a_server_behind_ssh_is_reached_through_a_forward_that_is_started_again(
         assert first == again
         options = r"-N (?:-o \w+=\w+ )+-L 127\.0\.0\.1:\d+:127\.0\.0\.1:(\d+) -p 22 user@gpu7"
         assert re.findall(options, first) == [str(far)]
-        assert not is_free(far)  # the server there is not ours to end
-    finally:
-        server.kill()
-        server.wait()
     ended(bench, done, "finished")
 
 
@@ -209,10 +216,7 @@ def test_a_server_elsewhere_gives_the_rewards_of_its_pool(bench: Any, swarm: Blu
     given = swarm("steps=99", notes=f"- swarm_url: http://127.0.0.1:{port}")  # the engine ends before, at step 3
     metric = "- metric: swarm/collected_reward/mean"
     given.write_text(re.sub(r"^- swarm_server: .*$", metric, given.read_text(), flags=re.MULTILINE))
-    argv = [sys.executable, "fake_swarm_server.py", f"--swarm-port={port}"]
-    server = subprocess.Popen(argv, cwd=bench.repo, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        bench.until(lambda: not is_free(port))
+    with server_elsewhere(bench, port):
         done = bench.ask("run", given)
         steps = re.findall(r"^\[swarm\] step (.*)$", log_of(done), re.MULTILINE)
         assert steps == [f"{n} reward 0.5" for n in (1, 2, 3)]
@@ -220,69 +224,22 @@ def test_a_server_elsewhere_gives_the_rewards_of_its_pool(bench: Any, swarm: Blu
         assert (row["metric_name"], row["metric_value"], row["steps"]) == ("swarm/collected_reward/mean", 0.5, 3)
         assert (done["ending"], done["verdict"]) == ("finished", "keep"), done
         assert "end_unseen: the engine went off after the batch of step 3" in str(done["warnings"]), done
-        assert not is_free(port)  # the server there is not ours to end
-    finally:
-        server.kill()
-        server.wait()
-
-
-@pytest.fixture
-def far(bench: Any, tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
-    """A real sshd on a port of its own that lets us in as `far`: ssh's configuration, and the daemon."""
-    daemon = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
-    if daemon is None:
-        pytest.skip("sshd is not installed, so nobody can be reached by ssh")
-    place = tmp_path / "far"
-    place.mkdir(mode=0o700)
-    if os.geteuid() == 0:
-        Path("/run/sshd").mkdir(exist_ok=True)  # it drops its privileges into this
-    for name in ("host", "key"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / name], check=True)
-    shutil.copy(place / "key.pub", place / "authorized")
-    port = free_port()
-    theirs = [f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {place}/host", "PidFile none", "StrictModes no"]
-    theirs += [f"AuthorizedKeysFile {place}/authorized", "UsePAM no", "PermitRootLogin yes"]
-    (place / "sshd_config").write_text("\n".join(theirs) + "\n")
-    ours = ["Host far", "HostName 127.0.0.1", f"Port {port}", f"User {getpass.getuser()}", f"IdentityFile {place}/key"]
-    ours += ["IdentitiesOnly yes", f"UserKnownHostsFile {place}/known", "StrictHostKeyChecking accept-new"]
-    (place / "ssh_config").write_text("\n".join(ours) + "\n")
-    with (place / "log").open("wb") as log:
-        process = subprocess.Popen([daemon, "-D", "-e", "-f", place / "sshd_config"], stderr=log)
-    try:
-        bench.until(lambda: not is_free(port))
-        yield place / "ssh_config", process
-    finally:
-        process.terminate()
-        process.wait()
 
 
 @pytest.mark.real
-def test_a_real_ssh_carries_the_port_and_a_cut_link_is_made_again(
-    bench: Any, swarm: Blueprint, far: tuple[Path, subprocess.Popen[bytes]]
-) -> None:
-    config, daemon = far
+def test_a_real_ssh_carries_the_port_and_a_cut_link_is_made_again(bench: Any, swarm: Blueprint, sshd: Any) -> None:
     port = free_port()
-    given = swarm("steps=12 evals", notes=f"- swarm_ssh: -F {config} far\n- swarm_url: http://127.0.0.1:{port}")
+    given = swarm("steps=12 evals", notes=f"- swarm_ssh: -F {sshd.config} far\n- swarm_url: http://127.0.0.1:{port}")
     given.write_text(re.sub(r"^- swarm_server: .*\n", "", given.read_text(), flags=re.MULTILINE))
-    argv = [sys.executable, "fake_swarm_server.py", f"--swarm-port={port}", "--total", "12"]
-    server = subprocess.Popen(argv, cwd=bench.repo, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        bench.until(lambda: not is_free(port))
+    with server_elsewhere(bench, port, "--total", "12"):
         begun = bench.ask("run", given, "--detach")
         bench.event(begun["run_dir"], "first_step")
-        children = Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text().split()
-        assert children, "nobody came by ssh"
-        for pid in children:  # the link's own daemons: what a cut line leaves of them
-            os.kill(int(pid), signal.SIGKILL)
+        assert sshd.cut(), "nobody came by ssh"
         bench.until(lambda: Path(begun["run_dir"], "exit.json").exists())
         done = bench.ask("status", begun["run"])
         assert done["ending"] == "finished", log_of(done)
         said = Path(done["run_dir"], "server", "run.log").read_text()
         assert said.count("$ ssh -N") == 2 and "the forward ended (255); again in" in said, said
-        assert not is_free(port)  # the server there is not ours to end
-    finally:
-        server.kill()
-        server.wait()
     ended(bench, done, "finished")
 
 
