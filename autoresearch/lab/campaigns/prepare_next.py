@@ -66,3 +66,4 @@ def be_quick() -> None:
     compile_ahead("results.md.j2")
     gc.collect()
     gc.freeze()  # keep thousands of ideas out of garbage collection
+    gc.set_threshold(700)  # a command that is soon over collects later (`cli.main`): here that is memory
