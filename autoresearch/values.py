@@ -1,9 +1,10 @@
 """`dataclasses`, for the classes of this house: what a class can do is made when it is first asked to do it.
 
 The decorator of the standard library writes and compiles six functions for every class, 0.5 to 1 ms each time, and its
-import takes 10 ms. A command imports 60 to 250 such classes and makes values of a quarter of them. Here a class costs
-0.05 ms, `__init__` is compiled for the first value, and the rest is a few functions that all classes share. What the
-standard library knows of a dataclass (`dataclasses.replace`, `fields`, `asdict`, subclasses) it finds in ours as well.
+import takes 10 ms. A command imports 50 to 200 such classes and makes values of a third of them, mostly one or two.
+Here a class costs 0.04 ms, `__init__` is compiled (0.1 ms) for the seventh value, and the rest is a few functions that
+all classes share. What the standard library knows of a dataclass (`dataclasses.replace`, `fields`, `asdict`,
+subclasses) it finds in ours as well.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ __all__ = ["MISSING", "asdict", "dataclass", "field", "fields", "is_dataclass", 
 
 _MISSING: Any = type("MISSING", (), {"__repr__": lambda _: "MISSING"})()
 _FIELDS = "__value_fields__"
+_UNCOMPILED = 6  # values of a class: so many cost what compiling its `__init__` does, and most classes have fewer
 
 
 class _Field(NamedTuple):
@@ -40,38 +42,51 @@ def _dataclass(cls: Any = None, /, *, frozen: bool = False, slots: bool = False,
 
 
 def _made(cls: Any, frozen: bool, slots: bool, kw_only: bool) -> Any:
+    own = dict(cls.__dict__)
     by_name: dict[str, _Field] = {}
     for base in cls.__mro__[:0:-1]:
         by_name |= base.__dict__.get(_FIELDS, {})
     inherited = set(by_name)
-    for name, kind in cls.__dict__.get("__annotations__", {}).items():  # noqa: RUF063 - inspect takes 8 ms
+    for name, kind in own.get("__annotations__", {}).items():
         if not str(kind).startswith(("ClassVar", "typing.ClassVar")):
-            value = cls.__dict__.get(name, _MISSING)
-            said = value if isinstance(value, _Field) else _Field(value)
-            by_name[name] = said._replace(name=name, type=kind, kw_only=kw_only)
+            said = own.pop(name, _MISSING)
+            said = said if said.__class__ is _Field else _Field(said)
+            by_name[name] = _Field(*said[:5], kw_only, name, kind)
             if said.default.__class__.__hash__ is None:
                 raise ValueError(f"{cls.__name__}.{name}: all values would share its default; use a default_factory")
+            if slots:
+                continue
             if said.default is not _MISSING:
                 setattr(cls, name, said.default)
-            elif value is not _MISSING:
+            elif name in cls.__dict__:
                 delattr(cls, name)
+    made = [cls]
+    methods = _methods(made, own, by_name, frozen)
     if slots:  # only a new class can have them
-        apart = {*by_name, "__dict__", "__weakref__"}
-        names = {name: value for name, value in cls.__dict__.items() if name not in apart}
-        names["__slots__"] = tuple(name for name in by_name if name not in inherited)
-        names["__qualname__"] = cls.__qualname__
-        cls = type(cls)(cls.__name__, cls.__bases__, names)
-    _add_methods(cls, by_name, frozen)
-    return cls
+        for name in ("__dict__", "__weakref__"):
+            own.pop(name, None)
+        own["__slots__"] = tuple(name for name in by_name if name not in inherited)
+        own["__qualname__"] = cls.__qualname__
+        made[0] = type(cls)(cls.__name__, cls.__bases__, own | methods)
+    else:
+        for name, method in methods.items():
+            setattr(cls, name, method)
+    return made[0]
 
 
-def _add_methods(cls: Any, by_name: dict[str, _Field], frozen: bool) -> None:
+def _methods(made: list[Any], own: Mapping[str, Any], by_name: dict[str, _Field], frozen: bool) -> dict[str, Any]:
+    """What a class gets that it does not define itself; `made` holds that class, once there is one."""
     compared = [one.name for one in by_name.values() if one.compare]
     values = attrgetter(*compared) if compared else lambda _: ()
+    left = [_UNCOMPILED]
 
     def first(self: Any, *args: Any, **options: Any) -> None:
-        cls.__init__ = _initialiser(cls, by_name, frozen)
-        cls.__init__(self, *args, **options)
+        left[0] -= 1
+        if left[0] < 0 or not _filled(self, by_name, args, options):
+            made[0].__init__ = _initialiser(made[0], by_name, frozen)
+            made[0].__init__(self, *args, **options)
+        elif hasattr(self, "__post_init__"):
+            self.__post_init__()
 
     def equal(self: Any, other: object) -> Any:
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
@@ -80,15 +95,31 @@ def _add_methods(cls: Any, by_name: dict[str, _Field], frozen: bool) -> None:
     methods["__match_args__"] = tuple(one.name for one in by_name.values() if one.init and not one.kw_only)
     if frozen:
         methods |= {"__setattr__": _refuse, "__delattr__": _refuse, "__setstate__": _set_state}
-    own = cls.__dict__
+    methods = {name: method for name, method in methods.items() if name not in own}
     if own.get("__hash__") is None:  # also None where the class has its own __eq__
-        cls.__hash__ = (lambda self: hash(values(self))) if frozen else None
-    for name, method in methods.items():
-        if name not in own:
-            setattr(cls, name, method)
-    setattr(cls, _FIELDS, by_name)
+        methods["__hash__"] = (lambda self: hash(values(self))) if frozen else None
     for name in ("__dataclass_fields__", "__dataclass_params__"):
-        setattr(cls, name, _ForDataclasses(name))
+        methods[name] = _ForDataclasses(name)
+    return methods | {_FIELDS: by_name}
+
+
+def _filled(self: Any, by_name: Mapping[str, _Field], args: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    """Whether it has all its fields now: not where a word is missing or too many, which the compiled one refuses."""
+    taken, named = 0, 0
+    for name, one in by_name.items():
+        if one.init and not one.kw_only and taken < len(args):
+            value = args[taken]
+            taken += 1
+        elif one.init and name in options:
+            value = options[name]
+            named += 1
+        elif one.default_factory is not _MISSING:
+            value = one.default_factory()
+        elif (value := one.default) is _MISSING and one.init:
+            return False
+        if value is not _MISSING:
+            object.__setattr__(self, name, value)
+    return taken == len(args) and named == len(options)
 
 
 def _initialiser(cls: Any, by_name: Mapping[str, _Field], frozen: bool) -> Callable[..., None]:
