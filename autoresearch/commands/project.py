@@ -346,7 +346,7 @@ def clean(
     Branches, ledgers, results and run directories stay, and so does a worktree with changes that no commit holds.
     """
     from autoresearch.commands.wiring import parts
-    from autoresearch.git_repo.checkout import current_project
+    from autoresearch.git_repo.project import current_project
     from autoresearch.lab.disk import cleaning
 
     of_project = None if every else current_project()

@@ -68,7 +68,7 @@ def report(
 
 def _serve(name: str, port: int) -> int:
     """Serve a campaign, or with "" all of this project, until Ctrl-C or SIGTERM; 0. Writes nothing."""
-    from autoresearch.git_repo.checkout import current_project
+    from autoresearch.git_repo.project import current_project
     from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.live_report.server import LiveServer
     from autoresearch.lab.live_report.site import LiveSite

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.git import LIST, Git, GitFailed
 from autoresearch.values import dataclass
 
@@ -76,21 +75,13 @@ def find(directory: Path) -> Checkout | None:
     return found if isinstance(found, Checkout) else None
 
 
-def project_of(directory: Path) -> Path:
-    """The project of a directory: the main working tree of its repository, else the directory itself."""
+def asked_project(directory: Path) -> Path:
+    """The project of a directory, as git knows it (`git_repo.project`)."""
     try:
         found = _ask(directory)
     except GitFailed:
         return directory.resolve()
     return found.project if isinstance(found, Checkout) else directory.resolve()
-
-
-def current_project() -> Path:
-    """The project of the current directory. Raises NotFoundError if that directory was removed."""
-    try:
-        return project_of(Path.cwd())
-    except FileNotFoundError as error:
-        raise NotFoundError("the current directory was removed", hint="go to that of your project") from error
 
 
 def why_not(directory: Path) -> str:

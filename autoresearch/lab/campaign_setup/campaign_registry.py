@@ -72,7 +72,7 @@ def find(name: str, parts: Parts) -> CampaignDir:
     direct = CampaignDir(Path(os.path.abspath(name or ".")))  # noqa: PTH100
     if direct.spec.is_file():
         return direct
-    from autoresearch.git_repo.checkout import current_project
+    from autoresearch.git_repo.project import current_project
 
     here, every = current_project(), known(parts)
     own = [one for one in every if one.is_of(here)] or _moved(here)
@@ -114,7 +114,7 @@ def unfinished(parts: Parts) -> list[KnownCampaign]:
     """The campaigns of the current project that have not ended, newest first; their controllers may be gone."""
     if not (every := known(parts)):
         return every
-    from autoresearch.git_repo.checkout import current_project
+    from autoresearch.git_repo.project import current_project
 
     here = current_project()
     if not (own := [one for one in every if one.is_of(here)]):
@@ -126,7 +126,7 @@ def unfinished(parts: Parts) -> list[KnownCampaign]:
 
 def register(campaign_spec: CampaignSpec, parts: Parts) -> CampaignSpec:
     """Make a campaign known to commands in any directory; returns its spec, with a result directory of its own."""
-    from autoresearch.git_repo.checkout import current_project
+    from autoresearch.git_repo.project import current_project
     from autoresearch.records.campaign_records import CampaignDir
 
     folder = _folder(parts)

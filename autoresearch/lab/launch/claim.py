@@ -9,6 +9,7 @@ from pathlib import Path
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
 from autoresearch.git_repo import checkout as repository
+from autoresearch.git_repo.project import current_project, project_of
 from autoresearch.lab.launch.runner_session import write_spec
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.resolve.run_names import free_name
@@ -78,14 +79,14 @@ def _projects(resolved_run: ResolvedRun) -> tuple[str, str]:
     home = resolved.codebase if resolved.files.here else resolved.path.parent
     started_in = ""
     with contextlib.suppress(NotFoundError):
-        started_in = str(repository.current_project())
-    return str(options.checkout.project if options.checkout else repository.project_of(home)), started_in
+        started_in = str(current_project())
+    return str(options.checkout.project if options.checkout else project_of(home)), started_in
 
 
 @functools.lru_cache(maxsize=8)
 def _project_of(directory: Path) -> str:
     """The project of a campaign's directory, which lies in it as long as there are runs."""
-    return str(repository.project_of(directory))
+    return str(project_of(directory))
 
 
 def hide_records(resolved_run: ResolvedRun) -> list[str]:

@@ -17,6 +17,7 @@ from autoresearch.core.statistics.comparable import Measured
 from autoresearch.core.statistics.noise import mean
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo import checkout as repository
+from autoresearch.git_repo.project import current_project
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes.recipe_of_run import CommittedRun
 from autoresearch.lab.runs import sessions
@@ -165,7 +166,7 @@ def _campaign(name: str, parts: Parts) -> Path:
     except NotFoundError:
         if (Path(name) / "results.tsv").is_file():
             return Path(name).absolute()
-        runs = parts.index.recent(1000, str(repository.current_project()))
+        runs = parts.index.recent(1000, str(current_project()))
         if found := next((one for entry in runs if (one := Path(entry.run_dir).parent).name == name), None):
             return found
         raise
