@@ -305,10 +305,11 @@ def _names_a_verb(word: str, verbs: Collection[str]) -> bool:
     """Whether a word is a verb of a group, or a slip of one: a file has a suffix, a directory, or is there."""
     if word in verbs:
         return True
+    if word.startswith("-") or "." in word or "/" in word or os.path.lexists(word):
+        return False
     import difflib
 
-    named_file = word.startswith("-") or "." in word or "/" in word or os.path.lexists(word)
-    return not named_file and bool(difflib.get_close_matches(word, verbs, 1, 0.7))
+    return bool(difflib.get_close_matches(word, verbs, 1, 0.7))
 
 
 def _plain(argv: Sequence[str]) -> int | None:
@@ -412,7 +413,7 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
     if type(error).__name__ == "Abort":
         return 130
     if isinstance(error, FileNotFoundError) and error.filename is None:  # so fails `os.getcwd`
-        from autoresearch.git_repo.checkout import current_project
+        from autoresearch.git_repo.project import current_project
 
         try:
             current_project()

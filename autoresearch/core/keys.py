@@ -10,7 +10,6 @@ Neither msgspec nor pydantic does this for us: their messages name neither the f
 from __future__ import annotations
 
 import datetime
-import difflib
 import shlex
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping
@@ -190,6 +189,8 @@ def same_thing(word: str, known: Iterable[str], words_of: Iterable[str] = _SAME)
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """The known key that is nearest to a word: by what it means, then by the letters of all words for it; or ""."""
+    import difflib
+
     meant, known = (*_SAME, *_NEAR), tuple(known)
     words = {one: key for words in meant for key in known if key in words.split() for one in words.split()}
     near = difflib.get_close_matches(word, words.keys() | set(known), 1)

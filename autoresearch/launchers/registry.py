@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import math
 import re
@@ -88,6 +87,8 @@ def check(target: Target) -> None:
         where = f"launchers.{target.name}.{name}"
         _refuse_secret(where, name, value, known=name in known)
         if name not in known:
+            import difflib
+
             near = difflib.get_close_matches(name, known, n=2)  # `prot` is as near to `root` as to `port`
             meant = " or ".join(sorted(near))
             hint = f"did you mean {meant}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -65,6 +64,8 @@ def proposer(name: str, inputs: ProposerInputs) -> Proposer:
         if (make := PLUGINS.get(name)) is not None:
             return _of_plugin(name, make(inputs))
         known = (*NAMES, *(one.name for one in PLUGINS.installed()))
+        import difflib
+
         near = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
         raise UsageError(f"there is no proposer {name!r}", hint=hint, code="unknown_proposer")

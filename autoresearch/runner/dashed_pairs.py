@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 
+from .basics import LazyPattern
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, ItemsView, Iterator, KeysView
@@ -15,11 +17,11 @@ _VALUE = (
     r"(?:(?:np\.\w{1,12}|tensor)\()?([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?))"
     r"(?![a-z0-9_.:])"
 )
-_DASHED = re.compile(  # names may hold colons and blanks
+_DASHED = LazyPattern(  # names may hold colons and blanks
     rf" - ([^\s:]+(?:(?: (?!- )|:(?!{_VALUE.replace('([', '(?:[', 1)}))[^\s:]*){{0,40}}):{_VALUE}"
 )
 _NUMBER = r"[-+]?[0-9]+(?:\.[0-9]+|)(?:[eE][-+]?[0-9]+|)"  # in one way only: a line has a hundred
-_NUMBERS = re.compile(rf"(?:{_NUMBER}(?::|\Z))+\Z")
+_NUMBERS = LazyPattern(rf"(?:{_NUMBER}(?::|\Z))+\Z")
 _OFTEN = 64  # lines with the same names, before a template is made of them
 _MOST_TEMPLATES = 4
 

@@ -7,9 +7,7 @@ skills, Alpha-RL-Research): `## [exp_purpose]`, `# exp_purpose`, `**[exp_purpose
 
 from __future__ import annotations
 
-import difflib
 import re
-import textwrap
 from collections.abc import Sequence
 from enum import StrEnum
 from itertools import dropwhile
@@ -96,7 +94,7 @@ class SectionItem:
     def prose(self) -> list[tuple[int, str]]:
         """(line number, text) of every line outside code blocks, dedented, without the label."""
         rest = [n for n in self.more if not n.block]
-        dedented = textwrap.dedent("\n".join(n.text for n in rest)).split("\n") if rest else []
+        dedented = without_indent([n.text for n in rest])
         head = [(self.line, self.first)] if self.first else []
         return head + [(n.no, text) for n, text in zip(rest, dedented, strict=True)]
 
@@ -318,11 +316,22 @@ def _tag(text: str, *, hashed: bool) -> tuple[str, str] | None:
     return key, re.sub(r"^[*_`]*\s*[:：]?\s*(?:\*\*|__)?\s*", "", rest).strip()
 
 
+def without_indent(lines: Sequence[str]) -> list[str]:
+    """Lines without the indentation that all of them have."""
+    if not any(line[:1] in (" ", "\t") for line in lines):
+        return list(lines)
+    import textwrap
+
+    return textwrap.dedent("\n".join(lines)).split("\n")
+
+
 def _plain(text: str) -> str:
     return text.strip().strip("*_ ").strip()
 
 
 def _unknown(section: Section) -> Finding:
+    import difflib
+
     close = difflib.get_close_matches(section.key, SECTIONS, n=1)
     hint = f"did you mean [{close[0]}]?" if close else f"the sections are {', '.join(SECTIONS)}"
     return warning(section.line, "unknown_section", f"[{section.key}] is not a section of a blueprint", hint)

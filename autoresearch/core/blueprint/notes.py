@@ -7,10 +7,8 @@ What a key takes is declared in `note_keys`; here is how its text is found, read
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +21,7 @@ from autoresearch.core.blueprint.document import (
     Section,
     SectionItem,
     SourceLine,
+    without_indent,
 )
 from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.model import Notes
@@ -129,6 +128,8 @@ def _yaml_entries(block: Sequence[SourceLine], findings: list[Finding]) -> list[
 def _close(word: str) -> str:
     """The key that a word resembles; "" for any other word, which is prose."""
     key = re.sub(r"[ -]+", "_", word.strip().lower())
+    import difflib
+
     close = [] if key in ("sources", "notes") else difflib.get_close_matches(key, BY_NAME, n=1, cutoff=0.82)
     return close[0] if close else same_thing(key, BY_NAME)
 
@@ -140,7 +141,7 @@ def _values(key: str, item: SectionItem) -> list[NoteValue]:
     more = item.more
     while more and not more[-1].text.strip():
         more = more[:-1]
-    first, below = item.first, textwrap.dedent("\n".join(line.text for line in more)).strip("\n")
+    first, below = item.first, "\n".join(without_indent([line.text for line in more])).strip("\n")
     if first in ("|", "|-", ">", ">-"):
         return [NoteValue(item.line, below)]
     brackets = {"env": ("[]", "{}")}.get(key, ("[]",))

@@ -236,6 +236,8 @@ _EVERY_SHELL = frozenset({
     "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES", "AUTORESEARCH_RUN_ID",
 })  # fmt: skip
 _PLACEHOLDER = later(r"(?<!\\)\$\{\s*([A-Za-z_][\w .-]*?)\s*\}")
+_TWO_WORDS = later(r"[^\W\d_]{3,}.*[^\W\d_]{3,}")
+_FOUR_HAN = later(r"[\u4e00-\u9fff]{4,}")
 _DEFINED = later(r"\$\{\s*([A-Za-z_][\w .-]*?)\s*\}\s*(?:=|:=|＝|是|为)\s*\S")
 
 
@@ -387,8 +389,8 @@ def _is_explained(section: Section, value: SectionValue | None) -> bool:
     if value and value.explained:
         return True
     if section.key == "exp_max_time":
-        words = re.compile(r"[^\W\d_]{3,}.*[^\W\d_]{3,}|[\u4e00-\u9fff]{4,}")
-        return any(words.search(item.text) for item in section.items)
+        texts = [item.text for item in section.items]
+        return any(map(_TWO_WORDS.search, texts)) or any(_FOUR_HAN.search(one) for one in texts if not one.isascii())
     taken = set(value.lines) if value else set()
     return any(_explains(item, taken) for item in section.items)
 

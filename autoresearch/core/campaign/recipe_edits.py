@@ -7,7 +7,6 @@ named `data.train`. A leading `+` (as in Hydra) adds a key that the recipe does 
 from __future__ import annotations
 
 import copy
-import difflib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -166,6 +165,8 @@ def _unknown(key: str, recipe: Mapping[str, object], holder: object, name: str) 
     known = list(dict.fromkeys(_keys(recipe, "")))
     last = key.rpartition(".")[2]
     near = [k for k in known if k.rpartition(".")[2] == last][:3]
+    import difflib
+
     near += [k for k in difflib.get_close_matches(key, known, n=3) if k not in near]
     if isinstance(holder, list):
         hint = f"the list has {len(holder)} items, counted from 0"

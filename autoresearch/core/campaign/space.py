@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import json
 import math
@@ -333,6 +332,8 @@ class _KeyReader:
             self.wrong(f"{shown} is neither a range nor a list", f"`{{value: {shown}}}` fixes it; else {_EXAMPLE}")
         for word in spec:
             if word not in RANGE["properties"]:
+                import difflib
+
                 near = _FOREIGN.get(word) or next(iter(difflib.get_close_matches(word, RANGE["properties"], 1)), "")
                 hint = f"write `{near}`" if near else "a nested recipe key is written with dots: `actor.lr`"
                 self.wrong(f"`{word}` is no word of a range", hint)

@@ -59,7 +59,7 @@ class Rules:
     @property
     def any_set(self) -> bool:
         """Whether any stop rule is set."""
-        return any(getattr(self, name) is not None for name in self.__dataclass_fields__ if name != "confirm_runs")
+        return any(getattr(self, name) is not None for name in self.__match_args__ if name != "confirm_runs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class CampaignSpec:
 
     def with_rules(self, changes: Mapping[str, Any]) -> CampaignSpec:
         """A copy with changed stop rules. Raises ValueError for a value that is not a number."""
-        known = {k: v for k, v in changes.items() if k in Rules.__dataclass_fields__}
+        known = {k: v for k, v in changes.items() if k in Rules.__match_args__}
         if wrong := [k for k, v in known.items() if not isinstance(v, int | float | None)]:
             raise ValueError(f"{wrong[0]} is no number: {known[wrong[0]]!r}")
         return replace(self, rules=replace(self.rules, **known))

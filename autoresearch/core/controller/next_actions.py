@@ -66,7 +66,7 @@ def answer(state: CampaignState, request: Mapping[str, Any], live: Sequence[str]
         case "skip":
             return _skip(state, str(request.get("slug")), reason)
         case "set":
-            changes = {k: v for k, v in request.items() if k in Rules.__dataclass_fields__}
+            changes: dict[str, Any] = {k: v for k, v in request.items() if k in Rules.__match_args__}
             words = ", ".join(f"{k} {v}" for k, v in changes.items())
             return Note("rules", changes), Say(f"rules changed: {words}")
         case "veto":

@@ -25,12 +25,15 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from autoresearch.core.agents.agent import Traits
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records.index import state_home
 from autoresearch.values import dataclass
+
+if TYPE_CHECKING:
+    from autoresearch.core.agents.agent import Traits
 
 _AT_HOME = (
     *(".ssh", ".aws", ".azure", ".oci", ".gnupg", ".docker", ".dockercfg", ".kube", ".huggingface", ".kaggle"),

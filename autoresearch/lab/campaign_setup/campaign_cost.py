@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from itertools import islice
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.agents.turns import AGENT
@@ -214,7 +214,7 @@ def run_duration(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -
     for campaign in campaign_registry.known(parts):
         if spans := _baseline_spans(campaign.campaign_dir, blueprint):
             words = f"as the baseline of the campaign {campaign.name} took on average"
-            known.append((campaign.created, fmean(spans), words))
+            known.append((campaign.created, math.fsum(spans) / len(spans), words))
             break
     if known:
         _, seconds, words = max(known)

@@ -6,7 +6,6 @@ A script without flags is varied where its text sets numbers: each idea of the q
 from __future__ import annotations
 
 import ast
-import difflib
 import json
 import os.path
 import shutil
@@ -119,6 +118,8 @@ def _ideas(path: Path, root: Path) -> dict[str, tuple[str, str]]:
             if value != node.value:
                 new = f"{value:g}"
                 after = [*before[:n], f"{line[:start]}{new}{line[stop:]}", *before[n + 1 :]]
+                import difflib
+
                 patch = "".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
                 ideas[slugify(f"{key}-{new}")] = (f"{key} = {new} instead of {line[start:stop]}", patch)
     return ideas

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -84,6 +83,8 @@ def _misfit(launch: LaunchSettings, recipe: str, hypothesis: Hypothesis) -> str:
         if behind := launch.placed(behind)[0]:
             launch.with_settings(behind)
     except BlueprintError as error:
+        import difflib
+
         known = launch.recipe or {}
         unknown = [key for key in hypothesis.overrides if known and not holds(known, key.removeprefix("+"))]
         near = [one for key in unknown for one in difflib.get_close_matches(key, flatten(known), 1)]

@@ -12,7 +12,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab import settings as project
@@ -77,6 +76,8 @@ def forget(run: str) -> None:
 
 def end_notice(outcome: Outcome, host: str) -> Notice:
     """Its ending, its number, and what to type next."""
+    from autoresearch.core.campaign.stop_rules import span
+
     spec, end = outcome.spec, outcome.exit
     code = "unknown" if end.returncode is None else end.returncode
     crashed = outcome.verdict.value == "crash"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os.path
 import shlex
 from collections.abc import Callable, Mapping
@@ -212,6 +211,8 @@ class LaunchSettings:
         known = [one for one in flatten(self.settings) if not one.startswith("$") or key.startswith("$")]
         last = key.rpartition(".")[2]
         near = [one for one in known if one.rpartition(".")[2] == last]
+        import difflib
+
         near += [one for one in difflib.get_close_matches(key, known, 3) if one not in near]
         offered = f"did you mean {' or '.join(near[:3])}?" if near else f"there are {', '.join(known[:8])}"
         if not known:

@@ -5,7 +5,6 @@ Nothing is written.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 import shlex
@@ -124,6 +123,8 @@ def _no_blueprint(path: Path) -> NotFoundError:
         return NotFoundError(f"{_shown(path)} is a directory, not a blueprint", hint="name the .md file in it")
     if path.exists():
         return NotFoundError(f"{_shown(path)} is not a regular file")
+    import difflib
+
     near = difflib.get_close_matches(path.name, (one.name for one in path.parent.glob("*.md")), n=1)
     hint = f"did you mean {path.parent / near[0]}?" if near else NEW_BLUEPRINT
     return NotFoundError(f"there is no blueprint {_shown(path)}", hint=hint, code="no_blueprint")

@@ -19,7 +19,6 @@ from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.shell.commands import ABSENT, DIRECTORY, Script, ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import read_shell
-from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.program_flags import ask_help, flags_in, missing_in, other_names, parser_of, short_names
 from autoresearch.lab.resolve.files import OURS, Files
@@ -221,6 +220,8 @@ class LaunchTexts:
 
         Where these print none, the modules beside them that they import, if all of these were read.
         """
+        if not self.sources:  # it starts no Python of this codebase
+            return []
         from autoresearch.lab.recipes.printed_names import PLAIN_PRINTS, objectives_of  # what reads lines comes with it
 
         flags = self._known_flags()
@@ -269,6 +270,8 @@ class LaunchTexts:
 
 def _imported(source: str) -> list[str]:
     """What a program imports, as paths without their suffix: modules, and names of a package that may be modules."""
+    from autoresearch.core.text.python_text import syntax_tree
+
     found, tree = list[str](), syntax_tree(source)
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Import):

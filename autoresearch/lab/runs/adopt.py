@@ -16,7 +16,6 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.sessions import close_session
-from autoresearch.records import exit_record
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.recorded_run import Outcome
 from autoresearch.records.recorded_run import read as read_spec
@@ -102,6 +101,7 @@ def attend(rundir: RunDir, parts: Parts) -> None:
 
 def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
     """Settle one run: write a dead one's exit record, collect one that is over; its state, and what came of it."""
+    from autoresearch.records import exit_record
     from autoresearch.records.ledger import Ledger
 
     state = rundir.state()
