@@ -151,12 +151,12 @@ def _offer() -> Path:
 
 def _first_blueprint(path: Path, *, asking: bool, yes: bool) -> bool:
     """Write a blueprint that was named and is missing, as `init` does, where the folder has none; whether it did."""
-    from autoresearch.commands.project import first_files
-    from autoresearch.lab.resolve.resolve_blueprint import is_blueprint
-
     folder = path.absolute().parent
     if path.suffix != ".md" or os.path.lexists(path) or not folder.is_dir():
         return False
+    from autoresearch.commands.project import first_files
+    from autoresearch.lab.resolve.resolve_blueprint import is_blueprint
+
     if any(map(is_blueprint, folder.glob("*.md"))):
         return False
     missing = NotFoundError(f"there is no blueprint {path}", fix="autoresearch init", code="no_blueprint")
