@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.campaign_plan import unless_agreed
+from autoresearch.commands.campaign_view import changed, live_parts, stand_result, state_of
+from autoresearch.commands.live_line import live_line, new_lines
 from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, ConflictError, UsageError
+from autoresearch.runner.log_follower import LogFollower
 from autoresearch.values import replace
 
 if TYPE_CHECKING:
@@ -52,7 +55,6 @@ def start(
 
     `autoresearch config schema` lists the keys of a campaign file, which --set takes too: --set prune=median.
     """
-    from autoresearch.commands.campaign_view import changed
     from autoresearch.commands.project import campaign_file_here
     from autoresearch.lab.campaign_setup.preflight import preflight
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
@@ -151,7 +153,6 @@ def follow(campaign_dir: CampaignDir, more: Mapping[str, Any] | None = None) -> 
 
     It exits with 0 unless nothing could be measured.
     """
-    from autoresearch.commands.campaign_view import stand_result, state_of
     from autoresearch.core.campaign.spec import CampaignPhase
 
     name = state_of(campaign_dir).spec.name
@@ -172,11 +173,8 @@ def follow(campaign_dir: CampaignDir, more: Mapping[str, Any] | None = None) -> 
 
 def _follow(campaign_dir: CampaignDir) -> None:
     """Print what its controller says until there is nothing more to follow, above a live line if there is one."""
-    from autoresearch.commands.campaign_view import live_parts, state_of
-    from autoresearch.commands.live_line import live_line, new_lines
     from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.records.campaign_records import LOG_ONLY
-    from autoresearch.runner.log_follower import LogFollower
 
     told = LogFollower(str(campaign_dir.log))
     with live_line() as display:

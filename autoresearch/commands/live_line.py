@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from autoresearch.commands import output
+from autoresearch.commands.layout import for_people
 from autoresearch.runner.masking import clean_text
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ class LiveLine:
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        from autoresearch.commands.layout import for_people
 
         if self.display is None:
             output.remark(text)

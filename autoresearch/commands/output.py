@@ -15,7 +15,19 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from autoresearch.commands import Option
+from autoresearch.commands.layout import (
+    WIDEST,
+    Whole,
+    columns,
+    for_people,
+    from_here,
+    has_colour,
+    painted,
+    table_lines,
+    wrapped,
+)
 from autoresearch.commands.options import Parameter, parameters_of
+from autoresearch.core.text import numbers
 from autoresearch.errors import AutoresearchError, InputMissing
 from autoresearch.runner.masking import clean_text, mask_values
 from autoresearch.values import dataclass
@@ -136,16 +148,12 @@ def say(text: str = "") -> None:
 
 def prose(text: str) -> None:
     """The same for people: paths from here; at a terminal, laid out and coloured. A `Whole` line is left as it is."""
-    from autoresearch.commands.layout import Whole, for_people
-
     cleaned = clean_text(text)  # before it is cut: half a secret would not be known as one
     _write(cleaned if isinstance(text, Whole) else for_people(cleaned, sys.stdout))
 
 
 def log_text(text: str) -> None:
     """See `LogLine`."""
-    from autoresearch.commands.layout import columns, wrapped
-
     text, terminal = clean_text(text), sys.stdout.isatty()
     _write("\n".join(wrapped(line, columns()) for line in text.split("\n")) if terminal else text)
 
@@ -166,8 +174,6 @@ def _write(text: str) -> None:
 
 def remark(text: str) -> None:
     """One line about what is going on, on stderr, as `prose` writes it: never data."""
-    from autoresearch.commands.layout import for_people
-
     sys.stderr.write(for_people(clean_text(text), sys.stderr) + "\n")
     sys.stderr.flush()
 
@@ -297,15 +303,11 @@ def near(path: str | Path) -> str:
 
 def number(value: float | None) -> str:
     """A metric as people read it."""
-    from autoresearch.core.text import numbers
-
     return "-" if value is None else numbers.number(value)
 
 
 def table(rows: Sequence[Sequence[str]]) -> None:
     """See `TableRows`."""
-    from autoresearch.commands.layout import WIDEST, columns, from_here, has_colour, painted, table_lines
-
     terminal, colour = sys.stdout.isatty(), has_colour(sys.stdout)
     cells = [[from_here(clean_text(cell)) for cell in row] for row in rows]
     for line in table_lines(cells, columns() if terminal else WIDEST):

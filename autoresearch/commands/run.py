@@ -19,6 +19,7 @@ from autoresearch.lab import settings as project
 from autoresearch.lab.launch.experiment import Experiment, begin, planned
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
+from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir
 from autoresearch.values import asdict
 
@@ -258,8 +259,6 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
 
 def _already(launched: Launched) -> str:
     """That it lives, and where: another target may have been asked for. "" for a run that has just been started."""
-    from autoresearch.records import order_file
-
     order = order_file.read(RunDir(Path(launched.spec.run_dir))) if launched.already else None
     return f"is already running at {order.place.name}" if order else "is already running" if launched.already else ""
 

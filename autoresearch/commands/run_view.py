@@ -11,17 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoresearch.commands import output
+from autoresearch.commands.live_line import Part, live_line, new_lines, progress_bar, sparkline
 from autoresearch.commands.output import CommandResult, TableRows
+from autoresearch.core.run.ending import NOTHING_MEASURED, Ending
 from autoresearch.core.run.limits import nap
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import AutoresearchError
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.events import Event
+from autoresearch.records.events import read as read_events
+from autoresearch.records.lines import tail
+from autoresearch.runner.log_follower import LogFollower
 
 if TYPE_CHECKING:
-    from autoresearch.commands.live_line import Part
     from autoresearch.lab.parts import Parts
     from autoresearch.lab.runs.run_status import RunStatus
-    from autoresearch.records.campaign_records import CampaignDir
-    from autoresearch.records.events import Event
     from autoresearch.records.recorded_run import Outcome, RecordedRun
 
 REFRESH_S = 1.0
@@ -79,7 +83,6 @@ class LiveView:
     def news(self) -> list[Event]:
         """Events since the last look that are worth a line."""
         from autoresearch.lab.runs.watch import WAKING
-        from autoresearch.records.events import read as read_events
 
         fresh, self.seq = read_events(self.recorded.rundir.events, self.seq)
         return [e for e in fresh if e.event in WAKING or e.event in ("started", "prepared", "cleaned")]
@@ -100,8 +103,6 @@ class LiveView:
 
     def line(self) -> list[Part]:
         """The live line: bar, step of total, metric and its sparkline, time left, or to the limit, what is awaited."""
-        from autoresearch.commands.live_line import progress_bar, sparkline
-
         now, spec = self.stand(), self.recorded.spec
         parts: list[Part] = []
         left = f"limit in {output.duration(now.left_s)}"
@@ -147,8 +148,6 @@ class LiveView:
 
 def total_of(log: Path, step: int) -> int | None:
     """The number of steps in all, where the newest lines print it beside this step (`12/40`); None otherwise."""
-    from autoresearch.records.lines import tail
-
     text = tail(log, 16_384).decode("utf-8", "replace")
     found = re.findall(rf"(?<![\d./])(?:{step}|{step + 1})/(\d+)(?![\d./])", text)
     total = int(found[-1]) if found else 0
@@ -157,7 +156,6 @@ def total_of(log: Path, step: int) -> int | None:
 
 def follow(recorded: RecordedRun, parts: Parts) -> Outcome:
     """Watch until the run is over and collected, live or with a report now and then. Ctrl-C leaves the run alone."""
-    from autoresearch.commands.live_line import live_line
     from autoresearch.lab.runs.adopt import ATTEND_S, adopt, attend
     from autoresearch.lab.runs.watch import Watcher
 
@@ -187,9 +185,6 @@ def follow(recorded: RecordedRun, parts: Parts) -> Outcome:
 
 def grown(recorded: RecordedRun) -> Iterator[str]:
     """What comes until the run is over, in whole lines, which alone can be looked through for secrets; live."""
-    from autoresearch.commands.live_line import live_line, new_lines
-    from autoresearch.runner.log_follower import LogFollower
-
     rundir, view = recorded.rundir, LiveView(recorded)
     grows = LogFollower(str(rundir.log), rundir.log.stat().st_size)
     with live_line(beside=sys.stdout.isatty()) as display:
@@ -230,8 +225,6 @@ def outcome_result(
 
 
 def _outcome_rows(outcome: Outcome) -> list[list[str]]:
-    from autoresearch.core.run.ending import NOTHING_MEASURED
-
     spec, end, rundir = outcome.spec, outcome.exit, outcome.rundir
     code = "unknown" if end.returncode is None else end.returncode
     first = "never" if end.first_step_s is None else f"after {output.duration(end.first_step_s)}"
@@ -266,8 +259,6 @@ def _outcome_rows(outcome: Outcome) -> list[list[str]]:
 
 def repair_line(spec: RunSpec) -> str:
     """What is typed to run it once more when its trouble is repaired: where it was, or by its campaign."""
-    from autoresearch.records.campaign_records import CampaignDir
-
     campaign_dir = CampaignDir(Path(spec.run_dir).parent)
     if campaign_dir.spec.is_file():
         return _repair_in_campaign(campaign_dir, spec)
@@ -295,8 +286,6 @@ def _repair_in_campaign(campaign_dir: CampaignDir, spec: RunSpec) -> str:
 
 
 def _next(outcome: Outcome) -> list[str]:
-    from autoresearch.core.run.ending import Ending
-
     run = outcome.spec.run
     log = f"autoresearch logs {run} --tail 40"
     if outcome.exit.ending is Ending.FINISHED and not (outcome.measured or outcome.crashed):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
+from autoresearch.commands.live_line import live_line
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.run_view import (
     REFRESH_S,
@@ -17,9 +18,11 @@ from autoresearch.commands.run_view import (
     outcome_result,
 )
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.lab.runs import sessions
 from autoresearch.lab.runs.adopt import ATTEND_S, adopt, adopt_all, attend
+from autoresearch.records.events import read as read_events
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 
@@ -148,8 +151,6 @@ def wait(
     A run returns early on its end, first step, error or limit; a campaign on its next row, on a pause and at the end.
     """
     from autoresearch.commands.name_lookup import resolve, unnamed
-    from autoresearch.core.text.durations import parse_duration
-    from autoresearch.records.events import read as read_events
 
     try:
         limit = parse_duration(seconds)
@@ -187,7 +188,6 @@ def wait(
 
 def _news_until(recorded: RecordedRun, parts: Parts, since: int, until: float) -> tuple[list[Event], int]:
     """What happens until then; a run elsewhere is looked after meanwhile, and a person sees the live line."""
-    from autoresearch.commands.live_line import live_line
     from autoresearch.lab.runs.watch import wait_for_news
 
     rundir, view = recorded.rundir, LiveView(recorded)
@@ -210,7 +210,6 @@ def _wait_for_row(campaign_dir: CampaignDir, until: float, since: int, *, as_exi
     """Wait for the next row, a pause or the end of a campaign; `since` is a number of rows, -1 for as many as now."""
     from autoresearch.commands import campaign_view
     from autoresearch.commands.campaign_view import STOOD_STILL, live_parts, mark_of, state_of
-    from autoresearch.commands.live_line import live_line
     from autoresearch.core.controller.sentences import row_line
 
     rows, phase = mark_of(campaign_dir)

@@ -14,7 +14,9 @@ from pathlib import Path, PurePosixPath
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout, private_index
+from autoresearch.git_repo.fresh_files import own_settings
 from autoresearch.git_repo.git import text
+from autoresearch.git_repo.remove_tree import stays_inside
 
 _GITLINK, _BLOCKING = "160000", "other"
 _POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*oid sha256:([0-9a-f]{64})\n")
@@ -44,8 +46,6 @@ def link_includes(
     A submodule's directory remains a directory and gets a link to each entry: git then takes it for a submodule that
     is not checked out, whereas a link in its place would be a change, and an error for `git status`.
     """
-    from autoresearch.git_repo.remove_tree import stays_inside
-
     made = []
     for relative in dict.fromkeys(map(_normal, includes)):
         if fault := _outside(relative):
@@ -225,8 +225,6 @@ def _pointers(checkout: Checkout, oids: Sequence[bytes]) -> list[str]:
 
 def _not_run(checkout: Checkout, name: str) -> str:
     """Why git runs no program for this filter when it writes the files of a worktree; "" if it does."""
-    from autoresearch.git_repo.fresh_files import own_settings
-
     keys = [f"filter.{name}.{key}" for key in ("smudge", "process")]
     if not any(checkout.git.line("config", "--default", "", key) for key in keys):
         return "not configured"

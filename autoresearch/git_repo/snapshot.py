@@ -15,8 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from pathlib import Path
 
+from autoresearch.core.run.spec import SUBMODULE_EDITS
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout, locate, private_index
+from autoresearch.git_repo.commits import commit_tree
 from autoresearch.git_repo.git import LIST, Git, GitFailed, directory_locked, path_in_tree, text
 from autoresearch.records.appending import FULL, unwritable
 from autoresearch.records.rundir import write_atomically
@@ -263,8 +265,6 @@ class _Classifier:
 
     def _allowed(self, changed_file: _ChangedFile) -> None:
         """Classify a tracked path that exists and may be taken."""
-        from autoresearch.core.run.spec import SUBMODULE_EDITS
-
         path = changed_file.path
         if changed_file.work_mode == _GITLINK != changed_file.index_mode:  # a repository replaced a file
             self._leave(path + b"/", NESTED)
@@ -414,8 +414,6 @@ def snapshot(
     snapshot takes anyway with this content is stored as usual (filters, mode). Raises GitFailed if the repository
     cannot be read or written, UsageError for an impossible path.
     """
-    from autoresearch.git_repo.commits import commit_tree
-
     own = Exclusions.of(checkout, leave_out, max_bytes)
     for attempt in range(1, ATTEMPTS + 1):
         with private_index(checkout) as git:

@@ -10,7 +10,9 @@ from typing import Any
 
 from autoresearch.core.campaign.recipe_edits import apply_overrides
 from autoresearch.core.keys import ValueType, same_thing, unknown_key
+from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
+from autoresearch.runner.debug_log import note
 
 MOST_NODES = 1_000_000  # values in a file; with aliases a few lines can stand for more than any memory holds
 _DEEP = 8  # keys within keys of which anybody asks for the line
@@ -27,8 +29,6 @@ def load_mapping(path: Path) -> dict[str, object]:
     Raises NotFoundError if the file cannot be read, and BlueprintError with the line if it is not YAML, repeats a key,
     or holds anything but a mapping.
     """
-    from autoresearch.runner.debug_log import note
-
     try:
         data = path.read_bytes()
     except OSError as failure:
@@ -125,8 +125,6 @@ def edit(text: str, overrides: Mapping[str, object], *, name: str = "recipe", ne
     The result is parsed again as a check, and the file written anew if a value cannot be replaced in place.
     Raises BlueprintError for a text that is not a YAML mapping, and the errors of `apply_overrides`.
     """
-    from autoresearch.core.run.recipe_keys import look_up
-
     wanted = apply_overrides(parse_mapping(text.encode(), name), overrides, allow_new=new_keys)
     if not overrides:
         return text

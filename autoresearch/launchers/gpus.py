@@ -17,6 +17,7 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
+from autoresearch.launchers import program
 from autoresearch.runner.basics import is_locked
 from autoresearch.values import dataclass
 
@@ -52,8 +53,6 @@ class Gpu:
 
 def find() -> tuple[Gpu, ...]:
     """All GPUs of this machine; empty without a driver or a device, or if nvidia-smi does not answer."""
-    from autoresearch.launchers import program
-
     said = program.output("nvidia-smi", *_QUERY, timeout_s=ANSWER_S)
     return parse(said or "")  # a lost GPU makes the exit code 15 although the others are listed
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import UsageError
-from autoresearch.launchers import gpus, host_sandbox_check
+from autoresearch.launchers import gpus, host_sandbox_check, program
 from autoresearch.runner.remote_files import BIG_VOLUME, CACHES, caches
 from autoresearch.values import dataclass, field
 
@@ -122,8 +122,6 @@ def look(
     """Gather the facts; `directories` are those that a run would write to, `git_directory` is `.git`."""
     import platform  # takes milliseconds to import
 
-    from autoresearch.launchers import program
-
     found = gpus.find()
     return Surroundings(
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -142,7 +140,6 @@ def look(
 
 def findings(around: Surroundings, tmux: TmuxLauncher | None = None) -> list[Finding]:
     """Problems that would stop a run or surprise a person, including the launcher's own preflight."""
-    from autoresearch.launchers import program
     from autoresearch.launchers.tmux import TmuxLauncher
 
     found = (tmux or TmuxLauncher()).preflight()

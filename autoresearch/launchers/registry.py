@@ -7,17 +7,15 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from autoresearch.core.run.job_launcher import JobLauncher
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.plugins import PluginGroup, why_unlike
 from autoresearch.runner.masking import mask_text
 from autoresearch.values import replace
-
-if TYPE_CHECKING:
-    from autoresearch.core.run.job_launcher import JobLauncher
 
 COMMON = {
     "python": "the interpreter of the Runner there; default: the trainer's",
@@ -190,8 +188,6 @@ def launcher_of(target: Target, environ: Mapping[str, str], render: Render | Non
 
     render: (template, values) -> manifest; for Kubernetes, whose templates belong to the lab.
     """
-    from autoresearch.core.run.job_launcher import JobLauncher
-
     check(target)
     if target.kind not in _LAUNCHERS:
         of_plugin: JobLauncher = _plugin(target.kind)(target, environ)

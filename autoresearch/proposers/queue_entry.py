@@ -26,6 +26,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from autoresearch.core.agents.proposals import is_inside
+from autoresearch.core.agents.suspicion import files_of
 from autoresearch.core.blueprint.finding import errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.campaign import overrides
@@ -199,8 +201,6 @@ class _EntryReader:
         return changes
 
     def files(self) -> dict[str, str]:
-        from autoresearch.core.agents.proposals import is_inside
-
         texts = {}
         for target, value in self.entry.get("files", {}).items():
             if not is_inside(str(target)):
@@ -231,9 +231,6 @@ class _EntryReader:
         return bool(suffix and value.endswith(suffix)) or (self.folder / value).is_file()
 
     def patches(self) -> tuple[str, ...]:
-        from autoresearch.core.agents.proposals import is_inside
-        from autoresearch.core.agents.suspicion import files_of
-
         texts = []
         for n, name in enumerate(self.entry.get("patches", [])):
             if (text := self.read(name, "patches", n)) is None:

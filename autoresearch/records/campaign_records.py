@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoresearch.errors import NotFoundError
+from autoresearch.records import lines
 from autoresearch.records.appending import append_line, json_line, sync_directory
 from autoresearch.records.rundir import FileIn, is_locked, read_json, write_atomically, write_json
 from autoresearch.values import asdict, dataclass
@@ -166,8 +167,6 @@ def entries(path: Path, since: int = 0, *, needle: bytes = b"") -> Iterator[dict
     With a `needle`, only lines that contain these bytes are parsed.
     A last line that lacks only its newline counts, because the next append will add the newline.
     """
-    from autoresearch.records import lines
-
     with lines.reading(path) as fd:
         if fd is None:
             return

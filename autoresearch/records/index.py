@@ -18,7 +18,9 @@ from pathlib import Path
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.text.session_and_branch_names import RUN_ID
 from autoresearch.errors import EnvironmentUnusable
+from autoresearch.records import lines
 from autoresearch.records.appending import FULL, append_line, sync_directory
+from autoresearch.records.hostile import lies_in
 from autoresearch.records.rundir import locked, write_atomically
 from autoresearch.values import asdict, dataclass
 
@@ -39,8 +41,6 @@ def move(result_dir: Path, files: Iterable[Path], run: str = "") -> list[Path]:
     Files inside the result directory keep their relative path; one that a link leads out of it to is left alone. Called
     again after an interruption, it continues.
     """
-    from autoresearch.records.hostile import lies_in
-
     present = [f for f in files if os.path.lexists(f) and lies_in(f.parent, result_dir)]
     moving = unfinished(result_dir)
     if moving.is_dir() and any(os.path.lexists(moving / _inside(result_dir, f)) for f in present):
@@ -229,8 +229,6 @@ class Index:
         return self._newest(limit, needle, lambda entry: getattr(entry, kind) == value and _is_of(entry, project))
 
     def _newest(self, count: int, needle: bytes, matches: Callable[[IndexEntry], bool]) -> list[IndexEntry]:
-        from autoresearch.records import lines
-
         found: dict[str, IndexEntry] = {}
         with self._usable(), contextlib.suppress(FileNotFoundError):
             self.runs.stat()  # raises if the directory is a file: that is an error, not an empty index

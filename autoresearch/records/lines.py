@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.errors import EnvironmentUnusable
+from autoresearch.records.hostile import open_readable
 
 BLOCK = 1 << 18
 
@@ -90,8 +91,6 @@ def backwards(fd: int, start: int = 0, *, needle: bytes = b"") -> Iterator[bytes
 
 def tail(path: Path, limit: int) -> bytes:
     """The last bytes of a file, from the start of a line; empty where it cannot be read."""
-    from autoresearch.records.hostile import open_readable
-
     try:
         with open_readable(path) as file:
             size = file.seek(0, os.SEEK_END)

@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, PENDING, Ending, Verdict, exit_code
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError
-from autoresearch.records import index
+from autoresearch.records import exit_record, index
 from autoresearch.records.appending import unwritable
+from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.lines import unreadable
 from autoresearch.records.rundir import RunDir, read_json, write_json
 from autoresearch.runner.masking import learn, mask_values, secrets_in
 from autoresearch.values import asdict, dataclass, fields
-
-if TYPE_CHECKING:
-    from autoresearch.records.exit_record import ExitRecord
 
 # spec.json: a RunSpec as one flat JSON object that the Runner reads too.
 #
@@ -128,8 +126,6 @@ class FinishedRun(RecordedRun):
     @classmethod
     def checked(cls, rundir: RunDir) -> FinishedRun:
         """Read it, and move an exit record aside that its Runner did not write. ConflictError if it is not over."""
-        from autoresearch.records import exit_record
-
         spec = read(rundir)
         end = None if exit_record.set_aside(rundir, spec.run) else exit_record.read(rundir)
         if end is None:
@@ -188,8 +184,6 @@ class Outcome(FinishedRun):
     @classmethod
     def load(cls, rundir: RunDir) -> Outcome | None:
         """The outcome of a collected run; None while its records are unfinished."""
-        from autoresearch.records import exit_record
-
         end = exit_record.read(rundir) if rundir.collected.exists() else None
         return cls.of(FinishedRun(rundir, read(rundir), end)) if end else None
 

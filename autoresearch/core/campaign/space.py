@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, NoReturn, TypeGuard
 
+from autoresearch.core.agents.protection import why_protected
 from autoresearch.core.campaign.overrides import canonical, flatten, plain
 from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
@@ -44,8 +45,6 @@ _NOT = later(r"(?i)schedul|decay_(?:steps|iters)|steps?$|iters?$|interval|freq|e
 
 def usual_space(settings: Mapping[str, object]) -> dict[str, dict[str, object] | list[int]]:
     """The keys worth searching and what they may be, as a campaign file has it; {} if no number looks like one."""
-    from autoresearch.core.agents.protection import why_protected
-
     ranked = sorted(
         (rank, n, key, number)
         for n, (key, value) in enumerate(flatten(settings).items())

@@ -9,10 +9,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from autoresearch.core.campaign.claim import Claim
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.run.ending import TAMPERED, UNPROVEN, Verdict
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import seeding
 from autoresearch.core.statistics.confirmation import (
     FEWEST,
@@ -33,7 +35,6 @@ from autoresearch.values import asdict, dataclass, replace
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState, Idea, Round
     from autoresearch.core.controller.actions import ControllerAction, RecordVerdict
-    from autoresearch.core.run.ledger_row import LedgerRow
 
 MOST_ROUNDS = 2  # at the end of a campaign
 
@@ -135,7 +136,6 @@ def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> t
 
     () on ideas that have their verdict, and on those whose runs the seed changes, as far as is known.
     """
-    from autoresearch.core.campaign.claim import Claim
     from autoresearch.core.campaign.judgement import claim_words
     from autoresearch.core.controller.actions import RecordVerdict, Say
 
@@ -303,7 +303,6 @@ def cut_round(state: CampaignState) -> tuple[ControllerAction, ...]:
 
 def judge_round(state: CampaignState, curves: Curves) -> tuple[ControllerAction, ...]:
     """The verdicts of the open round, from the curves of its runs, and one sentence for each."""
-    from autoresearch.core.campaign.claim import Claim
     from autoresearch.core.campaign.state import marked
     from autoresearch.core.controller.actions import Note, RecordVerdict, Say
 
@@ -335,7 +334,6 @@ def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[RecordV
     Undecided where no test is valid, as its runs are copies; and instead of confirmed where records of the idea were
     tampered with, it lost more runs than the baseline, or a person has to approve it first.
     """
-    from autoresearch.core.campaign.claim import Claim
     from autoresearch.core.controller.actions import RecordVerdict
     from autoresearch.core.controller.sentences import breach_words
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from autoresearch.core.agents.turns import AGENT, HYBRID
+from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
 from autoresearch.core.campaign.tip import most_proofs, proof_runs
 from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS, plan_round, rounds_left
@@ -121,8 +122,6 @@ def baseline_runs(runs: float) -> int:
 
 def confirmation_to_come(state: CampaignState) -> float:
     """The expected fresh runs of the confirmation at the end of a campaign, as it stands; 0 if there will be none."""
-    from autoresearch.core.campaign.decision import gain
-
     spec, best, baseline = state.spec, state.best, state.baseline
     if not spec.confirm or state.unseeded or rounds_left(state) <= 0:
         return 0.0

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import BASELINE_RUNS
 from autoresearch.core.run.ending import CAMPAIGN_STOPPED, Ending, Verdict
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import copies
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.values import dataclass, replace
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
-    from autoresearch.core.run.ledger_row import LedgerRow
 
 FRESH_SEEDS = 1000  # confirmations use seeds that played no part in the selection
 CHECKED = 3  # runs of the baseline: two of one seed, one of another

@@ -6,6 +6,9 @@ import math
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from autoresearch.core.metrics.expression import ExpressionError, parse
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.run.ending import CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
 from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass
 
@@ -35,8 +38,6 @@ class Constraint:
     @property
     def keys(self) -> tuple[str, ...]:
         """The metrics to read."""
-        from autoresearch.core.metrics.objective import Objective
-
         return Objective(self.metric).keys
 
     @property
@@ -59,8 +60,6 @@ class Breach:
 
 def parse_constraint(text: str) -> Constraint:
     """Parse `memory_gb <= 40`. ValueError, with one clause, for anything else."""
-    from autoresearch.core.metrics.expression import ExpressionError, parse
-
     found = _TEXT.match(text)
     if found is None:
         raise ValueError(f"{text[:80]!r} is no constraint: {NOTATION}")
@@ -91,7 +90,6 @@ def breach(constraints: Sequence[Constraint], values: Mapping[str, float], logge
     values: by the metric of each constraint. logged: the names of all metrics of the run.
     """
     from autoresearch.core.metrics.nearest_lines import nearest_lines
-    from autoresearch.core.run.ending import CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
 
     for one in constraints:
         value = values.get(one.metric)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from autoresearch.core.text.durations import spoken
 from autoresearch.values import dataclass, replace
 
 FIRST_STEP_S = 20 * 60.0
@@ -33,8 +34,6 @@ class Limits:
 
         steps_known: whether the trainer is a named one, or the blueprint declares the format of its step lines.
         """
-        from autoresearch.core.text.durations import spoken
-
         limit = spoken(self.first_step_s)
         if self.first_step_since_output:
             return f"recognised from the output; before it, a run that prints nothing new for {limit} is ended"

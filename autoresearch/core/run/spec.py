@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from pathlib import PurePath
 
+from autoresearch.core.metrics.constraint import MEMORY, parsed
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import SignalPattern
 from autoresearch.core.run.limits import EVALUATE_S, Limits
@@ -111,8 +112,6 @@ class RunSpec:
     @property
     def metric_keys(self) -> tuple[str, ...]:
         """The metrics to read of it: those of its objective and of its constraints."""
-        from autoresearch.core.metrics.constraint import MEMORY, parsed
-
         limited = (key for one in parsed(self.constraints) for key in one.keys if key != MEMORY)
         return tuple(dict.fromkeys((*(self.objective.keys if self.objective else ()), *limited)))
 

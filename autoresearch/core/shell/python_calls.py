@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterator
 
 from autoresearch.core.shell.commands import OpenText
+from autoresearch.core.text.python_text import called_name, syntax_tree
 from autoresearch.core.text.regex import later
 
 _PACKAGED = ("pyproject.toml", "setup.cfg", "setup.py")  # they name the programs of a package
@@ -20,8 +21,6 @@ _STARTS = later(r"(?i).*(?:exec|run|system|shell|cmd|command|popen|spawn|output)
 
 def commands(text: str) -> Iterator[tuple[int, str]]:
     """(line, shell text) of each command that is written out in a call; nothing for a file that cannot be parsed."""
-    from autoresearch.core.text.python_text import called_name, syntax_tree
-
     tree = syntax_tree(text)
     nodes = list(ast.walk(tree)) if tree else []
     named = [(one.targets[0], one.value) for one in nodes if isinstance(one, ast.Assign)]

@@ -26,14 +26,13 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
+from autoresearch.core.campaign.claim import Claim, ClaimEstimate
+from autoresearch.core.campaign.decision import gain
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.noise import measured, variance
+from autoresearch.core.statistics.student_t import share_p, t_cdf, t_quantile
 from autoresearch.values import dataclass, replace
-
-if TYPE_CHECKING:
-    from autoresearch.core.campaign.claim import Claim, ClaimEstimate
 
 _HIGHER = Objective("metric")
 _POINTS = 41  # of Simpson's rule between two boundaries: errors below 1e-5
@@ -274,8 +273,6 @@ def confirm(
 
 def unfinished(candidate: Sequence[float | None], baseline: Sequence[float | None], why: str) -> Confirmation:
     """The result of a test that cannot be finished: no claim."""
-    from autoresearch.core.campaign.claim import Claim
-
     return Confirmation(Claim.UNDECIDED, f"not decided: {why}", _counts(candidate, baseline))
 
 
@@ -289,9 +286,6 @@ def _look(
     least: float,
 ) -> Confirmation | None:
     """The result at this look; None if the test goes on."""
-    from autoresearch.core.campaign.claim import Claim
-    from autoresearch.core.campaign.decision import gain
-
     ours, theirs, counts = measured(candidate), measured(baseline), _counts(candidate, baseline)
     last, alpha = look == len(looks.sizes) - 1, looks.levels[look]
     fails = fails_more([*candidate], [*baseline, *earlier])
@@ -319,16 +313,12 @@ def _look(
 
 def _counts(candidate: Sequence[float | None], baseline: Sequence[float | None]) -> ClaimEstimate:
     """The fresh runs of both sides, with the metric and without."""
-    from autoresearch.core.campaign.claim import ClaimEstimate
-
     n, m = len(measured(candidate)), len(measured(baseline))
     return ClaimEstimate(n=n, n_baseline=m, failed=len(candidate) - n, failed_baseline=len(baseline) - m)
 
 
 def fails_more(candidate: Sequence[float | None], baseline: Sequence[float | None]) -> str:
     """In words, if a candidate's runs fail more often than the baseline's, by a one-sided exact test; "" if not."""
-    from autoresearch.core.statistics.student_t import share_p
-
     ours, theirs = len(candidate) - len(measured(candidate)), len(baseline) - len(measured(baseline))
     if not ours or share_p((ours, len(candidate)), (theirs, len(baseline))) > FAILING:
         return ""
@@ -359,9 +349,6 @@ def power(looks: Design, effect: float) -> float:
 
 def p_value(objective: Objective, ours: Sequence[float], theirs: Sequence[float]) -> float:
     """One-sided; 1 if there is nothing to test."""
-    from autoresearch.core.campaign.decision import gain
-    from autoresearch.core.statistics.student_t import t_cdf
-
     if min(len(ours), len(theirs)) < 2:
         return 1.0
     delta, sharpest = gain(objective, ours, theirs), _sharpest(len(ours), len(theirs))
@@ -389,8 +376,6 @@ def _gain(
     The difference is taken as normal, with a standard error that makes the plain interval as wide as Student's t does.
     Not adjusted where a side has failures: then it is not the values alone that decided how many runs there were.
     """
-    from autoresearch.core.statistics.student_t import t_quantile
-
     se, df = _welch(ours, theirs)
     if not df:
         return delta, delta, delta

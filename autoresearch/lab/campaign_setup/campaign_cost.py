@@ -18,6 +18,7 @@ from autoresearch.core.text.numbers import counted
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
+from autoresearch.records import exit_record
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir, read_json
 from autoresearch.values import dataclass, replace
@@ -232,8 +233,6 @@ def most_of_a_run(campaign_spec: CampaignSpec, max_time_s: float) -> float:
 
 def _whole_s(rundir: RunDir) -> float:
     """The seconds of a run that went through, its evaluation included; 0 for any other."""
-    from autoresearch.records import exit_record
-
     try:
         end = exit_record.read(rundir)
     except (OSError, ValueError):

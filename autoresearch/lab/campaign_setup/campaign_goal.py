@@ -8,11 +8,13 @@ from pathlib import Path
 from autoresearch.core.campaign.spec import CampaignSpec, Rules, parse_target
 from autoresearch.core.metrics.constraint import MEMORY, parsed
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError
+from autoresearch.core.metrics.nearest_lines import nearest_lines
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.errors import AutoresearchError, InputMissing, UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.records.index import Index
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import ask
 from autoresearch.values import fields, replace
@@ -80,8 +82,6 @@ def objective_of(setup: CampaignSetup) -> Objective:
 
 def constraints_of(setup: CampaignSetup) -> tuple[str, ...]:
     """Those of flag or campaign file, else the blueprint's; a warning for a metric that its last run did not log."""
-    from autoresearch.core.metrics.nearest_lines import nearest_lines
-
     own = setup.file.is_set("constraints")
     found = tuple(setup.file["constraints"]) if own else setup.blueprint.notes.constraint
     if found and not own:
@@ -139,7 +139,6 @@ def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:
 def _printed(blueprint: Path, index: Index) -> tuple[str, list[str]]:
     """The last run of a blueprint that printed metrics, and their names; "" and [] if there is none."""
     from autoresearch.lab.results import readout
-    from autoresearch.records.recorded_run import RecordedRun
 
     for entry in index.by_blueprint(str(blueprint)):
         try:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.errors import NotFoundError
+from autoresearch.records import campaign_records
+from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home, state_usable
 from autoresearch.records.rundir import locked, read_json, write_json
 from autoresearch.values import dataclass, replace
@@ -16,7 +18,6 @@ from autoresearch.values import dataclass, replace
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec
     from autoresearch.lab.parts import Parts
-    from autoresearch.records.campaign_records import CampaignDir
 
 LAST_CAMPAIGN = "last-campaign"  # the name that stands for the newest campaign, as `last` does for the newest run
 
@@ -47,8 +48,6 @@ def known(parts: Parts) -> list[KnownCampaign]:
 
 def registered(parts: Parts) -> list[KnownCampaign]:
     """The same with those whose records were removed since."""
-    from autoresearch.records.campaign_records import CampaignDir
-
     campaigns = []
     for path in _folder(parts).glob("*.json"):
         record = read_json(path) or {}
@@ -65,8 +64,6 @@ def find(name: str, parts: Parts) -> CampaignDir:
     "" and `last-campaign` are one that is running, else the newest.
     A directory names a campaign of any project; other names never leave the project. NotFoundError if there is none.
     """
-    from autoresearch.records import campaign_records
-    from autoresearch.records.campaign_records import CampaignDir
 
     name = "" if name == LAST_CAMPAIGN else name
     direct = CampaignDir(Path(os.path.abspath(name or ".")))  # noqa: PTH100
@@ -99,8 +96,6 @@ def find(name: str, parts: Parts) -> CampaignDir:
 
 def _moved(project: Path) -> list[KnownCampaign]:
     """The campaigns in a project's records, newest first, for one that was moved: it was registered elsewhere."""
-    from autoresearch.records import campaign_records
-    from autoresearch.records.campaign_records import CampaignDir
 
     found = []
     for path in (project / "reports" / "auto_research").glob("*/campaign.json"):
@@ -127,7 +122,6 @@ def unfinished(parts: Parts) -> list[KnownCampaign]:
 def register(campaign_spec: CampaignSpec, parts: Parts) -> CampaignSpec:
     """Make a campaign known to commands in any directory; returns its spec, with a result directory of its own."""
     from autoresearch.git_repo.project import current_project
-    from autoresearch.records.campaign_records import CampaignDir
 
     folder = _folder(parts)
     with state_usable(folder), locked(folder / ".lock"):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from autoresearch.core.agents.protection import why_protected
 from autoresearch.core.agents.turns import AGENT, HYBRID, OPTIMISER
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.space import around, need_grid, need_search, on_one_line, read_space
@@ -16,6 +17,7 @@ from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.proposers.queue_entry import QUEUE
+from autoresearch.proposers.registry import NAMES, check_packages
 
 
 def launch_of(setup: CampaignSetup) -> LaunchSettings:
@@ -30,8 +32,6 @@ def resolve_proposer(setup: CampaignSetup, launch: LaunchSettings) -> ProposerSp
 
     UsageError if it has neither, EnvironmentUnusable if a package that it needs is missing.
     """
-    from autoresearch.proposers.registry import NAMES, check_packages
-
     file, queue = setup.file, setup.file["queue"]
     if not file.is_set("proposer"):
         setup.sources["proposer"] = "a queue is named" if queue else "built-in"
@@ -98,8 +98,6 @@ def space_line(launch: LaunchSettings) -> str:
 
 def _offered(launch: LaunchSettings) -> dict[str, Any]:
     """The numbers that this launch could vary; not what measures a run, such as its seed or its number of steps."""
-    from autoresearch.core.agents.protection import why_protected
-
     numbers = {
         key: value
         for key, value in flatten(launch.settings).items()

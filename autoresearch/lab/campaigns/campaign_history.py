@@ -13,13 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.records import campaign_records, lines
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.values import dataclass
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState
-    from autoresearch.core.run.ledger_row import LedgerRow
     from autoresearch.records.ledger import Ledger
 
 UNREAD, ALL_AGAIN = (0, 0, 0), (0, 0, -1)

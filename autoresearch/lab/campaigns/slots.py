@@ -17,6 +17,8 @@ from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.parts import Parts
 from autoresearch.launchers import gpus
+from autoresearch.records import order_file
+from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir
 from autoresearch.values import dataclass
 
@@ -76,9 +78,6 @@ class SlotPool:
 
     def occupied(self, run_dir: Path, run: str) -> None:
         """Register a run that an earlier controller started; its spec and its order name its worktree and target."""
-        from autoresearch.records import order_file
-        from autoresearch.records.recorded_run import read as read_run
-
         spec, order = read_run(RunDir(run_dir)), order_file.read(RunDir(run_dir))
         run_slot = RunSlot(order.place) if order else RunSlot(self._here.target, spec.gpus)
         for one in self.slots:
@@ -87,8 +86,6 @@ class SlotPool:
 
     def busy(self, live: Mapping[str, RunDir]) -> dict[str, str]:
         """Output files of live runs -> the run that writes each."""
-        from autoresearch.records.recorded_run import read as read_run
-
         found: dict[str, str] = {}
         for run, rundir in live.items():
             with contextlib.suppress(OSError, AutoresearchError):  # a run directory that was removed by hand

@@ -10,6 +10,7 @@ from typing import Any
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.controller.cost import RunCount
+from autoresearch.core.run.spec import RunState
 from autoresearch.core.text.numbers import counted
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import GitFailed
@@ -194,8 +195,6 @@ def _by_volume(needs: Iterable[tuple[Path, float]], *, certain: bool) -> Iterabl
 
 def _run_size(campaign_spec: CampaignSpec, parts: Parts) -> RunSize | None:
     """What a run of this blueprint leaves, by the newest campaign that measured it, else by its newest run."""
-    from autoresearch.core.run.spec import RunState
-
     for campaign in campaign_registry.known(parts):
         if (read_json(campaign.campaign_dir.spec) or {}).get("blueprint") != campaign_spec.blueprint:
             continue

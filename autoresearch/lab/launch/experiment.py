@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError, ConflictError
+from autoresearch.lab.launch.mark_refused import refusals_marked
+from autoresearch.lab.launch.snapshot_code import check_snapshot
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_remote, check_sandbox
 from autoresearch.lab.resolve.resolve_blueprint import read_bytes
@@ -17,6 +19,7 @@ from autoresearch.lab.resolve.resolve_run import resolve_run
 from autoresearch.lab.resolve.resolved_run import ResolvedRun, RunOptions
 from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.lab.settings import Settings
+from autoresearch.records import journal
 from autoresearch.records.rundir import RunDir
 from autoresearch.values import dataclass, replace
 
@@ -77,9 +80,6 @@ class Begun:
 def begin(experiment: Experiment) -> Begun:
     """Launch the run, or return the run of this very blueprint that is in progress."""
     from autoresearch.lab.launch.launch import launch
-    from autoresearch.lab.launch.mark_refused import refusals_marked
-    from autoresearch.lab.launch.snapshot_code import check_snapshot
-    from autoresearch.records import journal
 
     parts = experiment.parts
     read_bytes(experiment.path.absolute())  # before the lock: an invalid path leaves no trace

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from autoresearch.core.text.python_text import called_name, syntax_tree
+from autoresearch.lab.recipes.program_flags import command_functions
+
 
 def not_done(tree: ast.AST, flags: Mapping[str, object]) -> set[ast.AST]:
     """The nodes of branches that these flags do not take, and of those that end the program with an error.
@@ -12,9 +15,6 @@ def not_done(tree: ast.AST, flags: Mapping[str, object]) -> set[ast.AST]:
     `if args.test: print(...)` is not done where `--test` is off by default; `print("loss is nan"); sys.exit(1)` is
     said of a run that failed.
     """
-    from autoresearch.core.text.python_text import called_name
-    from autoresearch.lab.recipes.program_flags import command_functions
-
     found = set[ast.AST]()
     known = {**flags, **_constants(tree)}
     for name in _changed(tree):
@@ -38,8 +38,6 @@ def not_done(tree: ast.AST, flags: Mapping[str, object]) -> set[ast.AST]:
 
 def reached_names(texts: Mapping[str, str], flags: Mapping[str, object]) -> set[str]:
     """The names of functions and classes, and all others, that the first of these texts leads to with these flags."""
-    from autoresearch.core.text.python_text import called_name, syntax_tree
-
     uses: dict[str, set[str]] = {"": set()}  # within a function or class of this name, or outside of all
     for path, text in texts.items():
         tree = syntax_tree(text) or ast.Module([], [])
@@ -63,8 +61,6 @@ def reached_names(texts: Mapping[str, str], flags: Mapping[str, object]) -> set[
 
 def _looks_up(node: ast.AST) -> bool:
     """Whether a call may reach any function or class, by a name that no source holds: `fire.Fire()`, `globals()`."""
-    from autoresearch.core.text.python_text import called_name
-
     match node:
         case ast.Call(func=func, args=args):
             return called_name(func) in ("globals", "instantiate") or (called_name(func) == "Fire" and not args)
@@ -79,8 +75,6 @@ def definitions(tree: ast.AST) -> dict[ast.AST, str]:
 
 def _not_shown(tree: ast.AST, left: Collection[ast.AST]) -> Iterator[ast.AST]:
     """`logging.info` where logging is set up in branches alone that are left: it shows warnings only."""
-    from autoresearch.core.text.python_text import called_name
-
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     setup = [call for call in calls if called_name(call.func) == "basicConfig"]
     if setup and all(call in left for call in setup):
@@ -92,8 +86,6 @@ def _not_shown(tree: ast.AST, left: Collection[ast.AST]) -> Iterator[ast.AST]:
 
 def _value(test: ast.expr, known: Mapping[str, object], local_names: Collection[str]) -> bool | None:
     """Whether a condition holds; None where only the run knows. local_names: variables that may be something else."""
-    from autoresearch.core.text.python_text import called_name
-
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             value = _value(inner, known, local_names)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePath
 
 from autoresearch.core.campaign.overrides import canonical, flatten
+from autoresearch.core.campaign.recipe_edits import apply_overrides
+from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import simple_commands
@@ -22,6 +24,8 @@ from autoresearch.lab.recipes.shell_settings import (
     with_value,
     with_variable,
 )
+from autoresearch.lab.yaml_files import edit, parse_mapping
+from autoresearch.trainers.command_settings import hydra_words
 from autoresearch.values import dataclass, field
 
 # Merges a recipe with the parents under `defaults:`, as NeMo-RL reads it (nemo_rl/utils/config.py, 017238e5).
@@ -244,8 +248,6 @@ class LaunchSettings:
 
     def _words(self, settings: Mapping[str, object]) -> tuple[str, ...]:
         """The words that set these keys behind the training's own command."""
-        from autoresearch.trainers.command_settings import hydra_words
-
         if self.own_words:
             return self.trainer.arguments(dict(settings))
         flags = {key[2:]: value for key, value in settings.items() if key.startswith("--")}
@@ -254,8 +256,6 @@ class LaunchSettings:
         return (*words, *(word for key, value in flags.items() for word in _flag_of(key, value)))
 
     def _with_words(self, settings: Mapping[str, object]) -> str:
-        from autoresearch.core.run.recipe_keys import look_up
-
         command, left = self.command, dict(settings)
         if not self.own_words or not with_words(command, self._words(settings), self._recognises):
             for key, value in settings.items():
@@ -311,8 +311,6 @@ def _resolved(value: object, variables: Mapping[str, object]) -> object:
 
 def holds(recipe: Recipe, key: str) -> bool:
     """Whether a recipe has this dotted key."""
-    from autoresearch.core.campaign.recipe_edits import apply_overrides
-
     try:
         apply_overrides(recipe, {key: None})
     except BlueprintError:
@@ -322,10 +320,6 @@ def holds(recipe: Recipe, key: str) -> bool:
 
 def rewritten(text: str, whole: Recipe, overrides: Mapping[str, object], name: str) -> str:
     """The text of a recipe with these keys set; keys that only a parent has (`whole` has all) are added to it."""
-    from autoresearch.core.campaign.recipe_edits import apply_overrides
-    from autoresearch.core.run.recipe_keys import look_up
-    from autoresearch.lab.yaml_files import edit, parse_mapping
-
     own = parse_mapping(text.encode(), name)
     wanted: dict[str, object] = {}
     for key, value in overrides.items():

@@ -15,8 +15,12 @@ from types import MappingProxyType
 
 from autoresearch.core.metrics.objective import Objective, usual_direction
 from autoresearch.core.run.trainer import Source, SourceFormat
+from autoresearch.core.text.python_text import called_name, syntax_tree
 from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.dead_branches import definitions, not_done, reached_names
+from autoresearch.lab.recipes.written_files import written_names
+from autoresearch.runner.metric_lines import body, is_count, parse, step_rank
+from autoresearch.trainers.trl import Trl
 from autoresearch.values import dataclass, replace
 
 _TRACKERS = {"wandb": Source(SourceFormat.WANDB, "wandb/"), "swanlab": Source(SourceFormat.SWANLAB, "swanlog/")}
@@ -114,8 +118,6 @@ def objectives_of(
 
     texts: of Python files, by path. calls: the functions that print. flags: as the command sets them.
     """
-    from autoresearch.trainers.trl import Trl
-
     names: dict[str, PrintedName] = {}
     used = reached_names(texts, flags)
     for path, text in texts.items():
@@ -144,10 +146,6 @@ def printed_names(
 
     A number on the console comes before the same one in a file; whole numbers are counts.
     """
-    from autoresearch.core.text.python_text import called_name, syntax_tree
-    from autoresearch.lab.recipes.written_files import written_names
-    from autoresearch.runner.metric_lines import body, is_count, parse, step_rank
-
     tree = syntax_tree(text)
     if tree is None:
         return []
@@ -202,8 +200,6 @@ def _template(parts: list[ast.expr] | None) -> ast.Constant | None:
 
 def _before_training(tree: ast.AST) -> Iterator[ast.AST]:
     """The calls that stand before the loop that trains: what they print is of the data, or of settings."""
-    from autoresearch.core.text.python_text import called_name
-
     for node in ast.walk(tree):
         body = node.body if isinstance(node, ast.Module | ast.FunctionDef | ast.If) else []
         for n, one in enumerate(body):
@@ -323,8 +319,6 @@ def _lines_of(call: ast.Call) -> list[str]:
 
 def _lines(call: ast.Call) -> Iterator[str]:
     """The lines that a call prints, with numbers for its values."""
-    from autoresearch.core.text.python_text import called_name
-
     arguments = [one for one in call.args if not isinstance(one, ast.Starred)]
     first, name = arguments[0] if arguments else None, called_name(call.func)
     text = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
@@ -352,9 +346,6 @@ def _shows(call: ast.Call) -> bool:
 
 def _shown(node: ast.expr) -> str:
     """How a value looks when it is printed."""
-    from autoresearch.core.text.python_text import called_name
-    from autoresearch.runner.metric_lines import step_rank
-
     match node:
         case ast.Constant():
             return str(node.value)

@@ -7,9 +7,10 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
@@ -17,10 +18,6 @@ from autoresearch.lab.recipes.overrides import LaunchSettings, inherited
 from autoresearch.lab.resolve.trainer_settings import there
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.values import dataclass
-
-if TYPE_CHECKING:
-    from autoresearch.core.run.ledger_row import LedgerRow
-    from autoresearch.core.run.spec import RunSpec
 
 # A run that goes on from the last checkpoint of one that the machine ended.
 

@@ -12,6 +12,7 @@ from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.statistics.seeding import VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
+from autoresearch.core.text.python_text import called_name, syntax_tree
 from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.overrides import LaunchSettings
@@ -138,8 +139,6 @@ def randomness_of(sources: Mapping[str, str]) -> tuple[Randomness, str]:
     Of one that seeds some generators with constants and others with nothing: UNKNOWN, and the line that draws anew.
     A seed that comes from elsewhere, such as a flag or a variable, tells nothing: that is tried out.
     """
-    from autoresearch.core.text.python_text import called_name, syntax_tree
-
     constant = unseeded = drawn = ""
     imported: set[str] = set()
     for path, text in sources.items():

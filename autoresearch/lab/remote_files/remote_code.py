@@ -14,16 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.model import Blueprint
+from autoresearch.core.run.job_launcher import Declined, Unreachable
+from autoresearch.core.run.spec import SUBMODULE_EDITS, RunSpec
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.lab.settings import Settings
+from autoresearch.records import journal
 from autoresearch.values import replace
 
 if TYPE_CHECKING:
-    from autoresearch.core.run.spec import RunSpec
     from autoresearch.lab.remote_files.remote_host import RemoteHost
 
 SLASH = "/"  # a directory that every host has
@@ -112,8 +114,6 @@ class HostFiles(Files):
 @contextlib.contextmanager
 def _unusable() -> Iterator[None]:
     """Turn a host's refusal, or its silence, into an error for the person who plans the run."""
-    from autoresearch.core.run.job_launcher import Declined, Unreachable
-
     try:
         yield
     except (Unreachable, Declined) as error:
@@ -156,9 +156,7 @@ def at_home(spec: RunSpec) -> RunSpec:
 
 def keep_code_there(spec: RunSpec, host_files: HostFiles, extra: Mapping[str, bytes], message: str) -> RunSpec:
     """Commit the code to the run's branch in the host's own repository; without a repository, record why not."""
-    from autoresearch.core.run.spec import SUBMODULE_EDITS
     from autoresearch.git_repo.snapshot import MAX_BYTES
-    from autoresearch.records import journal
 
     place, theirs = Path(spec.result_dir), spec.far_paths.get(spec.result_dir, "")
     try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.campaign.overrides import flatten
+from autoresearch.core.run.job_launcher import Declined, Unreachable
 from autoresearch.core.run.targets import Kind, Target, kind_of
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.shell.commands import SimpleCommand
@@ -23,7 +24,8 @@ from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.settings import Settings
-from autoresearch.launchers import gpus
+from autoresearch.launchers import gpus, host_sandbox_check
+from autoresearch.launchers.program import install_line
 from autoresearch.plugins import PluginNames
 from autoresearch.trainers import ray_job
 from autoresearch.values import dataclass, replace
@@ -234,8 +236,6 @@ def check_sandbox(parts: Parts) -> None:
     """Refuse to run in a sandbox, before its other limits (a home that cannot be written ...) cause misleading
     errors.
     """
-    from autoresearch.launchers import host_sandbox_check
-
     _refuse(host_sandbox_check.findings(host_sandbox_check.look(parts.environ)), parts)
 
 
@@ -243,8 +243,6 @@ def check_local(tmux_socket: str, parts: Parts, checkout: Checkout | None = None
     """Refuse if nothing can be started here, or its code not be committed to `checkout` (None: no repository is
     written).
     """
-    from autoresearch.launchers import host_sandbox_check
-
     _refuse(parts.launcher(tmux_socket).preflight(), parts)
     for git_dir in {checkout.git_dir, checkout.common_dir} if checkout else ():
         if host_sandbox_check.forbids_writing(git_dir):
@@ -268,8 +266,6 @@ def remote_findings(target: Target, parts: Parts, search: InterpreterSearch | No
 
     `search`: the interpreter that must exist there; skipped for pods (their image has it) and for shared files.
     """
-    from autoresearch.core.run.job_launcher import Declined, Unreachable
-
     if target.is_local:
         return []
     launcher = parts.launcher_for(target, parts.environ)
@@ -286,9 +282,6 @@ def remote_findings(target: Target, parts: Parts, search: InterpreterSearch | No
 
 
 def _refuse(findings: list[Finding], parts: Parts) -> None:
-    from autoresearch.launchers import host_sandbox_check
-    from autoresearch.launchers.program import install_line
-
     bad = next((finding for finding in findings if finding.severity is Severity.ERROR), None)
     if bad is None:
         return

@@ -23,7 +23,10 @@ from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.recipes.overrides import inherited
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.lab.resolve.scripts import recipe_of, shell_reader, unread_scripts
+from autoresearch.lab.yaml_files import parse_mapping
+from autoresearch.records import finish_flag
 from autoresearch.runner.masking import MASK, mask_text
+from autoresearch.runner.text import plain
 from autoresearch.values import dataclass, field, replace
 
 NEW_BLUEPRINT = "`autoresearch blueprint new FILE.md --purpose WHY --command COMMAND` makes one"
@@ -309,8 +312,6 @@ class _PathChecker:
 
     def _mapping(self, path: Path) -> tuple[bytes, Mapping[str, object]]:
         """A YAML file of that machine, and what it holds. Raises AutoresearchError."""
-        from autoresearch.lab.yaml_files import parse_mapping
-
         try:
             data = self.files.read(path, _RECIPE_BYTES + 1)
         except OSError as failure:
@@ -330,8 +331,6 @@ class _PathChecker:
 
     def check_results(self, result_dir: Path) -> None:
         """No results go into a directory of the system, and a finished run's are told."""
-        from autoresearch.records import finish_flag
-
         key, here = "exp_result_dir", self.files.here
         real = Path(os.path.realpath(result_dir)) if here else result_dir
         if _is_system(real):
@@ -371,8 +370,6 @@ def _required(blueprint: Blueprint, environ: Mapping[str, str]) -> list[Finding]
 
 def _secrets(data: bytes, name: str, code: str = "secret_in_blueprint") -> list[Finding]:
     """The lines of a file that hold a secret; they are masked in the commit on the run's branch."""
-    from autoresearch.runner.text import plain
-
     text = data.decode("utf-8", "surrogateescape")
     masked = mask_text(text)
     if masked == text:

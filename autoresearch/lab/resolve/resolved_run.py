@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.core.text.durations import spoken
 from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable, UsageError
@@ -25,7 +26,6 @@ from autoresearch.trainers import ask
 from autoresearch.values import dataclass, field, fields, replace
 
 if TYPE_CHECKING:
-    from autoresearch.core.run.spec import RunSpec
     from autoresearch.lab.launch.run_sandbox import RunSandbox
 
 ROUTINE = frozenset({"no_explanation", "relative_path"})

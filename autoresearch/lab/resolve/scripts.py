@@ -19,6 +19,7 @@ from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.shell.commands import ABSENT, DIRECTORY, Script, ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import read_shell
+from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.program_flags import ask_help, flags_in, missing_in, other_names, parser_of, short_names
 from autoresearch.lab.resolve.files import OURS, Files
@@ -270,8 +271,6 @@ class LaunchTexts:
 
 def _imported(source: str) -> list[str]:
     """What a program imports, as paths without their suffix: modules, and names of a package that may be modules."""
-    from autoresearch.core.text.python_text import syntax_tree
-
     found, tree = list[str](), syntax_tree(source)
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Import):

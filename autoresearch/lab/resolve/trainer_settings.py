@@ -26,6 +26,7 @@ from autoresearch.lab.recipes.seeds import randomness_of
 from autoresearch.lab.resolve import host_check
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
+from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers import ask, nrl_k8s, ray_job
 from autoresearch.values import dataclass, replace
 
@@ -339,8 +340,6 @@ class TrainerSettings:
 
     def _file_of(self, simple: SimpleCommand, path: str) -> Recipe:
         """The YAML file that a command names, such as the configuration of `accelerate launch`; {} for any other."""
-        from autoresearch.lab.yaml_files import parse_mapping
-
         place = self.resolved.codebase / (simple.cwd or "") / path
         try:
             return parse_mapping(self.resolved.files.read(place, MAX_BYTES), path)
@@ -417,8 +416,6 @@ def _copied(plain: TrainerSettings, recording: Recording) -> TrainerSettings:
 
     Returns `plain` if the command does not contain a path of the recipe (a script may name it).
     """
-    from autoresearch.lab.yaml_files import edit
-
     resolved = plain.resolved
     if resolved.recipe is None or not resolved.files.here:
         return plain

@@ -9,21 +9,21 @@ import os
 import time
 from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoresearch.core.run.ending import Ending, Verdict
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.sessions import close_session
+from autoresearch.records import evidence, exit_record, finish_flag
+from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import IndexEntry
+from autoresearch.records.ledger import Ledger
 from autoresearch.records.recorded_run import Outcome
 from autoresearch.records.recorded_run import read as read_spec
 from autoresearch.records.rundir import STARTING_S, RunDir, locked, read_json
 from autoresearch.values import dataclass
-
-if TYPE_CHECKING:
-    from autoresearch.records.ledger import Ledger
 
 MOST_RECENT = 1000  # runs whose ledger is checked for rows lost at a torn end
 ATTEND_S = 30.0  # whoever tells of a run elsewhere may be killed: it is looked after so often
@@ -76,8 +76,6 @@ def _cause(error: Exception, rundir: RunDir) -> str:
 
 def _without_row(parts: Parts, known: Container[str]) -> Iterator[IndexEntry]:
     """Runs with finished records whose row was lost at the torn end of a ledger."""
-    from autoresearch.records.ledger import Ledger
-
     torn: dict[str, Ledger | None] = {}  # by the text of its directory: making a thousand paths takes 30 ms
     for entry in parts.index.recent(MOST_RECENT):
         folder = os.path.dirname(entry.run_dir)  # noqa: PTH120
@@ -101,9 +99,6 @@ def attend(rundir: RunDir, parts: Parts) -> None:
 
 def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
     """Settle one run: write a dead one's exit record, collect one that is over; its state, and what came of it."""
-    from autoresearch.records import exit_record
-    from autoresearch.records.ledger import Ledger
-
     state = rundir.state()
     if state is RunState.DEAD:
         run = read_spec(rundir).run
@@ -140,7 +135,6 @@ def record_failed_launch(rundir: RunDir, parts: Parts, reason: str) -> None:
 def was_deleted(rundir: RunDir, entry: IndexEntry) -> bool:
     """Whether a run had begun and its directory was deleted; those of a campaign are left to its controller."""
     from autoresearch.records import journal
-    from autoresearch.records.campaign_records import CampaignDir
 
     campaign = CampaignDir(rundir.path.parent)
     if rundir.path.exists() or not campaign.path.is_dir() or campaign.spec.exists():
@@ -150,9 +144,7 @@ def was_deleted(rundir: RunDir, entry: IndexEntry) -> bool:
 
 def record_deleted(rundir: RunDir, entry: IndexEntry, now: float) -> None:
     """Write the row and finish.flag of such a run, from the index."""
-    from autoresearch.core.run.ledger_row import LedgerRow
-    from autoresearch.records import evidence, finish_flag, journal
-    from autoresearch.records.ledger import Ledger
+    from autoresearch.records import journal
 
     reason = "its run directory was deleted while it ran: what became of it is not known"
     ledger = Ledger(rundir.path.parent / "results.tsv")

@@ -10,15 +10,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import UsageError
+from autoresearch.records import events
 from autoresearch.records.lines import tail
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
 from autoresearch.values import dataclass, field
 
 if TYPE_CHECKING:
-    from autoresearch.core.metrics.signal import Reading
     from autoresearch.core.run.trainer import LogReader, Trainer
     from autoresearch.runner.log_follower import LogFollower
 
@@ -112,8 +113,6 @@ class RunWatch:
 
     def _stepped(self) -> bool:
         """Whether its first step was seen; events are read only until then, and only when they grew."""
-        from autoresearch.records import events
-
         self._first_step = self._first_step or self.readings.step is not None
         if not self._first_step:
             path = self.recorded.rundir.events
@@ -127,8 +126,6 @@ class RunWatch:
         return self._first_step
 
     def _evaluation_ends(self) -> float | None:
-        from autoresearch.records import events
-
         if self._evaluates_until is None:
             latest = events.last(self.recorded.rundir.events, 20)
             began = [event.t for event in latest if event.event == "evaluating"]
@@ -209,8 +206,6 @@ class LiveReadings:
         self._keep_last(reversed(found))
 
     def _keep_last(self, newest_first: Iterable[Reading | None]) -> None:
-        from autoresearch.core.metrics.signal import SignalKind
-
         wanted = {SignalKind.STEP, SignalKind.VALIDATION}
         for reading in newest_first:
             if reading is None or reading.kind not in wanted:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.parts import Parts
-from autoresearch.records import recorded_run
+from autoresearch.records import events, recorded_run
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
@@ -123,7 +123,7 @@ def living(parts: Parts) -> list[IndexEntry]:
 
 def note(rundir: RunDir, text: str) -> tuple[RunSpec, Path]:
     """Add a note of somebody to the experiment log and the events of a run; its spec, and the path of that log."""
-    from autoresearch.records import events, journal
+    from autoresearch.records import journal
 
     spec = recorded_run.read(rundir)
     journal.append(Path(spec.result_dir), f"note: {text}")
@@ -133,7 +133,7 @@ def note(rundir: RunDir, text: str) -> tuple[RunSpec, Path]:
 
 def ask_to_stop(rundir: RunDir, reason: str, *, drain: bool = False) -> None:
     """Request the end of a run: now, or with `drain` after its current step. NotFoundError if its directory is gone."""
-    from autoresearch.records import events, journal
+    from autoresearch.records import journal
     from autoresearch.records.order_file import request_stop
 
     how = "drain" if drain else "now"
