@@ -162,8 +162,8 @@ def _leave(code: int) -> None:
         sys.exit(code)
     atexit._run_exitfuncs()
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # one that was closed before is None
+            stream.flush()
     except (OSError, ValueError):  # Python has an exit code for this
         sys.exit(code)
     os._exit(code)

@@ -723,3 +723,20 @@ def test_a_typo_is_never_told_to_mean_a_command_of_our_own(
 def test_a_negative_number_of_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["logs", "--tail", "-2"]) == 2
     assert capsys.readouterr().err == "autoresearch: --tail is a number of lines, from 0\n"
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    "line, code, said",
+    [
+        ("config schema blueprint 2>&-", 0, ""),
+        ("config schema blueprint >/dev/full", 6, "No space left"),
+        ("status no-such-run >&-", 4, "no run of"),
+        ("--version >/dev/full", 120, "No space left"),
+    ],
+)
+def test_output_that_is_closed_or_full(line: str, code: int, said: str) -> None:
+    """A process leaves without Python's own end, which flushes: what could not be written still has its exit code."""
+    whole = f"{sys.executable} -m autoresearch {line}"
+    done = subprocess.run(["sh", "-c", whole], cwd=REPO, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
