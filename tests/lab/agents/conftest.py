@@ -71,9 +71,6 @@ class Yard:
     def with_spec(self, **changes: Any) -> Yard:
         return replace(self, bench=replace(self.bench, spec=replace(self.bench.spec, **changes)))
 
-    def with_protection(self, **changes: Any) -> Yard:
-        return replace(self, bench=replace(self.bench, protection=replace(self.bench.protection, **changes)))
-
     def on(self, root: Path) -> Yard:
         """The same on another repository."""
         bench = _bench(root, root.parent, self.bench.spec)

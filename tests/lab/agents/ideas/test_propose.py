@@ -21,7 +21,6 @@ pytestmark = pytest.mark.system
 
 METRIC = "task_pass_rate@1"
 WAITING = [Hypothesis("queued", "x", parent="baseline", overrides={"lr": 0.4})]
-TITLE = "Add a bonus reward for short answers that are correct"
 
 
 def idea(slug: str = "wide", value: str = "0.4", **changes: Any) -> dict[str, Any]:
