@@ -180,7 +180,7 @@ def _blueprint_file(
         output.remark(f"running `{command}` for at most {spoken(trying)}, in a copy")
         shown, tried = tried_command(command, root, trying, settings.resolved.interpreter, os.environ)
         likely, tried = shown or likely, "" if shown else tried
-        metric = likely[0].name if len(likely) == 1 else ""
+        metric = likely[0].name if len(likely) == 1 and likely[0].objective else ""
     if asking:
         for one in likely:
             output.remark(f"it has {one}")

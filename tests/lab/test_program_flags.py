@@ -116,3 +116,18 @@ flags.mark_flags_as_required(["task"])
     assert missing_in(source, []) == ["--out"]
     assert missing_in(source, ["--out=a"]) == []
     assert missing_in(f'{source}@click.command()\n@click.option("--x", required=True)\ndef g(x): ...\n', []) == []
+    module = 'import argparse\ndef get():\n    p.add_argument("-m", "--model", required=True)\n'
+    assert missing_in(module, [], {"get"}) == ["--model"] and missing_in(module, [], {"main"}) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "missing"),
+    [
+        ("if len(sys.argv) != 3:\n    print('usage')\n    sys.exit(1)\nx = sys.argv[1]", ["sys.argv[2]"]),
+        ("a, b = sys.argv[1], sys.argv[2]", ["sys.argv[2]"]),
+        ("b = sys.argv[2] if len(sys.argv) > 2 else 0", []),
+        ("try:\n    b = sys.argv[2]\nexcept IndexError:\n    b = 0", []),
+    ],
+)
+def test_words_that_a_program_without_a_parser_demands(source: str, missing: list[str]) -> None:
+    assert missing_in(source, ["data"]) == missing

@@ -115,9 +115,10 @@ def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:
 
     resolved = setup.trainer_settings.resolved
     run, printed = _printed(resolved.path, setup.parts.index)
-    likely = [one.name for one in candidates(map(PrintedName, printed))]
-    if len(likely) == 1:
-        return likely[0], f"none was named; run {run} printed it"
+    likely = candidates(map(PrintedName, printed))
+    two = [one.name for one in setup.trainer_settings.texts.objectives() if one.also]  # numbers of one name
+    if len(likely) == 1 and likely[0].objective and likely[0].name not in two:
+        return likely[0].name, f"none was named; run {run} printed it"
     found = setup.trainer_settings.found_metric
     if found is not None and (not printed or found.name in printed):
         return found.name, f"none was named; {found.printed}"
@@ -129,7 +130,7 @@ def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:
         hint="--metric names it, by the words that the program prints before it, such as --metric 'val loss' "
         "(in a blueprint: `- metric: val loss` in the notes)" + ("" if printed else "; one run lists what it prints"),
         missing="metric",
-        add=f"- metric: {next(iter(likely or printed or in_text), 'NAME')}",
+        add=f"- metric: {next(iter([one.name for one in likely] or printed or in_text), 'NAME')}",
         add_to=str(resolved.path),
         fix=f"autoresearch metrics {run}" if printed else start,
         code="no_metric",

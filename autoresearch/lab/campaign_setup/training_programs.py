@@ -27,9 +27,10 @@ _SETS_UP = frozenset({"os", "sys", "warnings", "logging", "logger", "torch", "np
 _PYTHON, _GIVEN = later(r"(?m)^[^#\n]*\b(?:python3?|torchrun|accelerate|deepspeed)\b.*\.py\b"), later(r"\$\{?[@*]")
 _DEFINES = later(r"(?m)^(?:def|class) ")
 _TYPED = later(r"(?:[A-Z_]\w*=\S+ +)*(?:python3?|torchrun|accelerate|deepspeed|mpiexec|mpirun|bash|sh|uv)\s")
-_PROMPT = later(r"^(?:[ \t]|[*$>%`-]|\(\w+\) ?\$)+")
+_PROMPT = later(r"^(?:[ \t]|[*$>%`-]|\d+\. |\(\w+\) ?\$)+")
 _MOVES = later(r"cd (?:\./)?([\w.-]+)/?(?: *&& *(.+))?")
 _USAGE = later(r".*(?: \[|\.\.\.)")  # what may be typed
+_FILLED_IN = later(r"(?i)[<>{}$|;]|(?<!&)&(?!&)|path|your|xxx")
 _NOT_TRAINED = later(r"--?(?:eval|evaluate|test|eval_only|test_only|inference|help|download[-_]\w+)\b(?! +[Ff]alse)")
 MOST_NAMED = 4  # in a sentence
 _README_BYTES = 1 << 18
@@ -39,7 +40,8 @@ def training_command(directory: Path) -> str:
     """How the training of a project is started; "" if no file is its program, or any of several may be.
 
     It is a script of a usual name, of two such the one that imports the other; else the only Python file, or the only
-    one that its name says to train; else the only one of a usual name one directory below.
+    one that its name says to train; else the only one of a usual name one directory below. With the words that the
+    README has behind it, if they can be typed as they are.
     """
     usual = [name for name in SCRIPTS if _starts(directory / name)]
     importing = [one for one in usual if any(_imports(directory / one, Path(other)) for other in usual if other != one)]
@@ -47,8 +49,10 @@ def training_command(directory: Path) -> str:
     inside, _, name = found[0].rpartition("/") if len(found) == 1 else ("", "", "")
     if not name or (inside and name not in ("train.py", "main.py")):
         return ""
-    moved = f"cd {inside} && python {name}"  # its README may start it there
-    return moved if inside and moved in dict(typed_commands(directory)) else _started(directory, found[0])
+    there = rf"|cd {re.escape(inside)} && python3?(?: -u)? {re.escape(name)}" if inside else ""
+    same = re.compile(rf"(?:[A-Z_]\w*=\S+ )*(?:python3?(?: -u)? {re.escape(found[0])}{there})(?: .*)?")
+    typed = (command for command, _ in typed_commands(directory) if not _FILLED_IN.search(command))
+    return next(filter(same.fullmatch, typed), _started(directory, found[0]))
 
 
 def likely_commands(directory: Path) -> list[str]:
@@ -86,7 +90,9 @@ def _starts(script: Path) -> bool:
     text = _text(script)
     if script.suffix == ".sh":
         return _PYTHON.search(text) is not None or not _GIVEN.search(text)
-    return not _DEFINES.search(text) or _acts(text)
+    if _DEFINES.search(text) or (tree := syntax_tree(text)) is None:
+        return _acts(text)
+    return not text or any(isinstance(node, ast.Call) for node in ast.walk(tree))  # not `__version__ = "1.0"`
 
 
 def _acts(text: str) -> bool:

@@ -1,12 +1,17 @@
-"""What a Python program does not do by default, found in its text: branches of flags that are off, and last words."""
+"""What a Python program does not do by default, or does before it trains, found in its text."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from autoresearch.core.text.python_text import called_name, syntax_tree
+from autoresearch.core.text.python_text import called_name, definitions, syntax_tree
+from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.program_flags import command_functions
+
+_TRAINS = later(r"(?i)train|backward|(?:^|_)(?:fit|learn|step|update)")  # within a loop
+_RUNS = later(r"(?i)(?:pre|start_|run_)?train(?:ing)?(?:_(?:loop|model|net|epochs?|one_epoch|agent|worker))?|fit|learn")
+_DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 def not_done(tree: ast.AST, flags: Mapping[str, object]) -> set[ast.AST]:
@@ -44,19 +49,123 @@ def reached_names(texts: Mapping[str, str], flags: Mapping[str, object]) -> set[
         left, inside = not_done(tree, flags), definitions(tree)
         names = [node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute)]
         plain = {node.id for node in names if isinstance(node, ast.Name)}
+        froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        meant = {alias.asname or alias.name: alias.name for node in froms for alias in node.names}
         for node in names:
             if node not in left and (isinstance(node, ast.Name) or node.attr not in plain):  # not `model.eval()`
-                uses.setdefault(inside.get(node, ""), set()).add(called_name(node))
-        imports = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+                uses.setdefault(inside.get(node, ""), set()).add(meant.get(called_name(node), called_name(node)))
         if any(map(_looks_up, ast.walk(tree))):
             uses[""] |= set(inside.values())
         if path == next(iter(texts)) or not path.endswith("__init__.py"):  # another one only hands names on
-            uses[""] |= imports - {called_name(node) for node in names}
+            used = {called_name(node) for node in names}
+            uses[""] |= {name for own, name in meant.items() if own not in used}
     found, new = set[str](), {"", "main"}  # which an installed program calls
     while new:
         found |= new
         new = set().union(*(uses.get(name, ()) for name in new)) - found
     return found
+
+
+def before_training(tree: ast.AST, trained: Collection[str] = ()) -> set[ast.AST]:
+    """The nodes that are done before the loop that trains, or its call: what they print is of settings, or of the data.
+
+    trained: the functions that training calls, of which nothing is done before it.
+    """
+    scopes = (scope for scope in _scopes(tree) if getattr(scope, "name", "") not in trained)
+    return {node for scope in scopes for node in _early(scope.body)}
+
+
+def trained_names(texts: Iterable[str]) -> set[str]:
+    """The functions that are called by the loops that train, or behind these, perhaps by others."""
+    calls, found, new = dict[str, set[str]](), set[str](), set[str]()
+    for tree in filter(None, map(syntax_tree, texts)):
+        early = before_training(tree)
+        for scope in _scopes(tree):
+            late = {node for one in scope.body for node in _own(one)} - early
+            names = {called_name(node.func) for node in late if isinstance(node, ast.Call)} - {""}
+            calls.setdefault(getattr(scope, "name", ""), set()).update(names)
+            new |= names if _start(scope.body) is not None else set()
+    while new:
+        found |= new
+        new = set().union(*(calls.get(name, ()) for name in new)) - found
+    return found
+
+
+def called_twice(texts: Mapping[str, str], flags: Mapping[str, object]) -> dict[tuple[str, int], str]:
+    """The functions, by file and line, that are called in two ways, directly or by who calls them, and the second way.
+
+    What `evaluate(train_set)` prints is another number than what `evaluate(test_set)` prints by the same name.
+    """
+    trees = {path: syntax_tree(text) or ast.Module([], []) for path, text in texts.items()}
+    calls: dict[str, list[tuple[ast.Call, str, tuple[str, int]]]] = {}  # by name: each call, its file, who calls
+    for path, tree in trees.items():
+        left = not_done(tree, flags)
+        for scope in _scopes(tree):
+            for node in (node for one in scope.body for node in _own(one) if node not in left):
+                if isinstance(node, ast.Call):
+                    caller = (path, getattr(scope, "lineno", 0))
+                    calls.setdefault(called_name(node.func), []).append((node, path, caller))
+    found, callers = dict[tuple[str, int], str](), dict[tuple[str, int], tuple[str, int]]()
+    for path, tree in trees.items():
+        for scope in _scopes(tree):
+            if isinstance(scope, ast.FunctionDef):
+                of_whom: dict[str, dict[str, tuple[str, str, tuple[str, int]]]] = {}  # others may be of another class
+                for call, where, caller in calls.get(scope.name, ()):
+                    if _fits(call, scope.args):
+                        words, place = ast.unparse(call), f"{where}:{call.lineno}"
+                        of_whom.setdefault(ast.unparse(call.func), {})[words] = (place, words, caller)
+                for ways in of_whom.values():
+                    if len(ways) > 1:
+                        found[path, scope.lineno] = ": ".join([*ways.values()][1][:2])
+                    elif len(of_whom) == 1:
+                        callers[path, scope.lineno] = next(iter(ways.values()))[2]
+    while new := {one: found[caller] for one, caller in callers.items() if caller in found and one not in found}:
+        found |= new
+    return found
+
+
+def _fits(call: ast.Call, takes: ast.arguments) -> bool:
+    """Whether a call may be one of a function that takes these arguments: not `model.train()` of `train(epoch)`."""
+    names = [one.arg for one in (*takes.posonlyargs, *takes.args)]
+    of_object = names[:1] in (["self"], ["cls"])
+    most = len(names) + len(takes.kwonlyargs) - of_object
+    least = len(names) - len(takes.defaults) - of_object
+    given = len(call.args) + len(call.keywords)
+    open_ended = takes.vararg or takes.kwarg or any(isinstance(one, ast.Starred) for one in call.args)
+    return isinstance(call.func, ast.Attribute) is of_object and (bool(open_ended) or least <= given <= most)
+
+
+def _scopes(tree: ast.AST) -> Iterator[ast.Module | ast.FunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.FunctionDef))
+
+
+def _early(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    if (start := _start(body)) is None:
+        return
+    for one in body[:start]:
+        yield from _own(one)
+    if not isinstance(body[start], ast.For | ast.While):  # `with session:`
+        for block in ("body", "orelse", "finalbody"):
+            yield from _early(getattr(body[start], block, ()))
+
+
+def _start(body: Sequence[ast.stmt]) -> int | None:
+    """Which statement of a block trains: the first loop or call that says so, else the first that holds a loop."""
+    loops = [n for n, one in enumerate(body) if any(isinstance(node, ast.For | ast.While) for node in _own(one))]
+    for n, one in enumerate(body):
+        says = _TRAINS.search if isinstance(one, ast.For | ast.While) else _RUNS.fullmatch
+        if any(isinstance(node, ast.Call) and says(called_name(node.func)) for node in _own(one)):
+            return n
+    return loops[0] if loops else None
+
+
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and those in it, without what it only defines."""
+    left = [node]
+    while left:
+        if not isinstance(node := left.pop(), _DEFINES):
+            yield node
+            left += ast.iter_child_nodes(node)
 
 
 def _looks_up(node: ast.AST) -> bool:
@@ -65,12 +174,6 @@ def _looks_up(node: ast.AST) -> bool:
         case ast.Call(func=func, args=args):
             return called_name(func) in ("globals", "instantiate") or (called_name(func) == "Fire" and not args)
     return False
-
-
-def definitions(tree: ast.AST) -> dict[ast.AST, str]:
-    """The function or class at the top of a text that a node stands in; nothing of those that a decorator may use."""
-    tops = [node for node in getattr(tree, "body", ()) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-    return {inner: top.name for top in tops if not top.decorator_list for inner in ast.walk(top)}
 
 
 def _not_shown(tree: ast.AST, left: Collection[ast.AST]) -> Iterator[ast.AST]:

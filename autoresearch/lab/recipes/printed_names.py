@@ -15,9 +15,15 @@ from types import MappingProxyType
 
 from autoresearch.core.metrics.objective import Objective, usual_direction
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.core.text.python_text import called_name, syntax_tree
+from autoresearch.core.text.python_text import called_name, definitions, syntax_tree
 from autoresearch.core.text.regex import later
-from autoresearch.lab.recipes.dead_branches import definitions, not_done, reached_names
+from autoresearch.lab.recipes.dead_branches import (
+    before_training,
+    called_twice,
+    not_done,
+    reached_names,
+    trained_names,
+)
 from autoresearch.lab.recipes.written_files import written_names
 from autoresearch.runner.metric_lines import body, is_count, parse, step_rank
 from autoresearch.trainers.trl import Trl
@@ -60,8 +66,7 @@ _NEVER = _set_of(
 _NO_MEASURE = _set_of("total number step steps epoch samples per second results metrics stats") | _HELD_OUT
 _CONSOLE = later(r"(?i)stdout|stderr|tqdm|bar\b|logger|console")
 _ASIDE = later(r"\[?DEBUG\b|(?i:\W*(?:load|resum|restor)(?:ed|ing)\b)")  # of a checkpoint
-_TRAINS = later(r"(?i)train|backward|(?:^|_)(?:fit|learn|step|update)")
-_EVALUATES = later(r"(?s)(?=.*\beval_dataset\s*=\s*(?!None\b)).*\beval(?:uation)?_strategy\s*=\s*(?![\"']no[\"'])")
+_EVALUATES = (later(r"\beval_dataset\s*=\s*(?!None\b)"), later(r"\beval(?:uation)?_strategy\s*=\s*(?![\"']no[\"'])"))
 _PERCENT = later(r"%(?:\(\w+\))?[-+ #0]*\d*(?:\.\d+)?([diouxXeEfFgGs])")
 _BRACES = later(r"\{[^{}:]*(?::([^{}]*))?\}")
 _NUMBER, _REAL, _COUNT, _TEXT = "0.1234", "0.4321", "7", "..."  # the second: its format says so
@@ -84,10 +89,11 @@ class PrintedName:
     source: str = ""
     sure: bool = True  # its format is that of a measured number
     final: bool = False  # it is printed once, when all is done
-    inside: str = ""  # the function or class at the top of its file that prints it
+    within: tuple[int, ...] = ()  # the lines of the functions and loops that it is printed in
+    also: str = ""  # where another number is printed by this name
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.provenance})"
+        return f"{self.name} ({self.provenance}{f', and as another number by {self.also}' if self.also else ''})"
 
     @property
     def printed(self) -> str:
@@ -106,9 +112,15 @@ class PrintedName:
 
     @property
     def objective(self) -> Objective | None:
-        """It as an objective; None where its name does not say which direction is better."""
+        """It as an objective; None where its name says no measure, and so no direction, or means two numbers."""
         direction = usual_direction(f'"{self.name}"', None)
-        return Objective(self.name, direction) if direction else None
+        return Objective(self.name, direction) if direction and not self.also and _measure(self) else None
+
+    def beside(self, earlier: PrintedName) -> PrintedName:
+        """It, where another one of this name is printed before: in other functions and loops that is another number."""
+        same = earlier.where == self.where and all(a == b for a, b in zip(self.within, earlier.within, strict=False))
+        another = "" if same or self.file or earlier.file else earlier.printed
+        return replace(self, also=self.also or earlier.also or another)
 
 
 def objectives_of(
@@ -119,10 +131,12 @@ def objectives_of(
     texts: of Python files, by path. calls: the functions that print. flags: as the command sets them.
     """
     names: dict[str, PrintedName] = {}
-    used = reached_names(texts, flags)
+    used, trained, twice = reached_names(texts, flags), trained_names(texts.values()), called_twice(texts, flags)
     for path, text in texts.items():
-        shown = printed_names(text, path, calls, flags)
-        names |= {one.name: one for one in shown if not one.inside or one.inside in used}
+        for one in printed_names(text, path, calls, flags, used, trained):
+            ways = (twice.get((path, line), "") for line in reversed(one.within))
+            shown = replace(one, also=one.also or next(filter(None, ways), ""))
+            names[one.name] = shown.beside(names[one.name]) if one.name in names else shown
     found = candidates(names.values())
     for path, text in texts.items():
         if not Trl().trains(text) or [one.name for one in found] not in ([], ["eval_loss"]):
@@ -131,7 +145,7 @@ def objectives_of(
         if "RLOOTrainer(" in text or "GRPOTrainer(" in text:  # a policy's loss does not say how good it is
             return [_at("reward", path, line, text)]
         evaluates = ".evaluate(" in text or "compute_metrics" in text  # by numbers that no text names
-        usual = "eval_loss" if _EVALUATES.search(text) else "loss"
+        usual = "eval_loss" if all(pattern.search(text) for pattern in _EVALUATES) else "loss"
         return found or ([] if evaluates else [_at(usual, path, line, text)])
     return found
 
@@ -141,18 +155,23 @@ def printed_names(
     where: str = "",
     prints: re.Pattern[str] = _PRINTS,
     flags: Mapping[str, object] = MappingProxyType({}),
+    used: Collection[str] | None = None,
+    trained: Collection[str] = (),
 ) -> list[PrintedName]:
     """The measured numbers that a Python text prints or writes, the last one last; [] for one that cannot be parsed.
 
-    A number on the console comes before the same one in a file; whole numbers are counts.
+    A number on the console comes before the same one in a file; whole numbers are counts. used: the functions and
+    classes that the program reaches, if not all; trained: those that training calls.
     """
     tree = syntax_tree(text)
     if tree is None:
         return []
-    off, final = {*_before_training(tree), *not_done(tree, flags)}, set(_after_loops(tree))
+    off, final = before_training(tree, trained) | not_done(tree, flags), set(_after_loops(tree))
     calls = {node for node in ast.walk(tree) if isinstance(node, ast.Call) and prints.fullmatch(called_name(node.func))}
     _put_built_texts(tree, calls)
-    inside = definitions(tree)
+    if used is not None:
+        off.update(node for node, name in definitions(tree).items() if name not in used)
+    places = _lines_around(tree)
     names: dict[str, PrintedName] = {}
     for call in sorted(filter(_on_console, calls - off), key=lambda call: (call.lineno, call.col_offset)):
         for line in _lines_of(call):
@@ -161,14 +180,24 @@ def printed_names(
                 if step_rank(name) is None and not is_count(value):
                     before, file = names.pop(name, None), _TRACKERS.get(_tracker(call))
                     found = _at(name, where, _line_of(name, call, text), text)
-                    found = replace(found, file=file, sure=value == _SURE, final=call in final)
+                    found = replace(found, file=file, sure=value == _SURE, final=call in final, within=places[call])
                     shown = before if before and file and not before.file else None  # on the console, too
-                    names[name] = shown or replace(found, inside=inside.get(call, ""))
+                    names[name] = shown or (found.beside(before) if before else found)
     for one in written_names(tree, flags):
         if one.call not in off and step_rank(one.name) is None:
-            found = replace(_at(one.name, where, one.call.lineno, text), file=one.file)
-            names.setdefault(one.name, replace(found, inside=inside.get(one.call, "")))
+            names.setdefault(one.name, replace(_at(one.name, where, one.call.lineno, text), file=one.file))
     return list(names.values())
+
+
+def _lines_around(tree: ast.AST) -> dict[ast.AST, tuple[int, ...]]:
+    """The lines of the functions and loops that each node stands in."""
+    places: dict[ast.AST, tuple[int, ...]] = {tree: ()}
+    for node in ast.walk(tree):  # what is outside comes first
+        within = places[node]
+        if isinstance(node, ast.FunctionDef | ast.For | ast.While):
+            within = (*within, node.lineno)
+        places.update(dict.fromkeys(ast.iter_child_nodes(node), within))
+    return places
 
 
 def _put_built_texts(tree: ast.AST, calls: Collection[ast.Call]) -> None:
@@ -196,17 +225,6 @@ def _put_built_texts(tree: ast.AST, calls: Collection[ast.Call]) -> None:
 def _template(parts: list[ast.expr] | None) -> ast.Constant | None:
     """The one text that a variable is, with places for values."""
     return parts[0] if parts and len(parts) == 1 and isinstance(parts[0], ast.Constant) else None
-
-
-def _before_training(tree: ast.AST) -> Iterator[ast.AST]:
-    """The calls that stand before the loop that trains: what they print is of the data, or of settings."""
-    for node in ast.walk(tree):
-        body = node.body if isinstance(node, ast.Module | ast.FunctionDef | ast.If) else []
-        for n, one in enumerate(body):
-            names = (called_name(call.func) for call in ast.walk(one) if isinstance(call, ast.Call))
-            if isinstance(one, ast.For | ast.While) and any(map(_TRAINS.search, names)):
-                yield from (before.value for before in body[:n] if isinstance(before, ast.Expr))
-                break
 
 
 def _after_loops(tree: ast.AST) -> Iterator[ast.AST]:
@@ -264,22 +282,28 @@ def _core(printed_name: PrintedName) -> frozenset[str]:
     return frozenset(_SAME.get(word, word) for word in _words(printed_name) - _NO_DIFFERENCE) - {""}
 
 
+def _measure(printed_name: PrintedName) -> int:
+    """Which measure a name says, 1 for the best kind, 0 for none; the loss of a reward model is a loss."""
+    words = _words(printed_name)
+    return max((n for n, measured in enumerate(_MEASURES, 1) if words & measured), default=0)
+
+
 def _rank(printed_name: PrintedName) -> int:
     """0 for a number that is measured on held-out data, then that of its measure; more for what nobody optimises."""
-    words = _words(printed_name)
-    measures = [n for n, measured in enumerate(_MEASURES, 1) if words & measured]
-    if words & _NEVER:
+    words, measure = _words(printed_name), _measure(printed_name)
+    if words & _NEVER or not measure:
         return len(_MEASURES) + 1
-    return 0 if words & _HELD_OUT and measures else [*measures, len(_MEASURES) + 1][0]
+    return 0 if words & _HELD_OUT else measure
 
 
 def _best(names: list[PrintedName]) -> list[PrintedName]:
-    """The likeliest of the best rank; without one, what is measured on held-out data by whatever name."""
+    """The likeliest of the best rank, and what is measured on held-out data by whatever name, if that rank is not."""
     fair = [one for one in names if not _words(one) & _NEVER]
+    others = [one for one in fair if one.sure and _words(one) & _HELD_OUT and not _measure(one)]  # `valid corr`
     for rank in range(len(_MEASURES) + 1):
         if fit := [one for one in fair if _rank(one) == rank]:
-            return _likeliest(fit)
-    return _likeliest([one for one in fair if one.sure and _words(one) & _HELD_OUT and _words(one) - _NO_MEASURE])
+            return [*_likeliest(fit), *(others if rank else [])]
+    return _likeliest([one for one in others if _words(one) - _NO_MEASURE])
 
 
 def _likeliest(names: list[PrintedName]) -> list[PrintedName]:

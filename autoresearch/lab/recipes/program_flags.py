@@ -11,22 +11,23 @@ import ast
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from autoresearch.core.campaign.overrides import flatten
-from autoresearch.core.text.python_text import called_name, syntax_tree
+from autoresearch.core.text.python_text import called_name, definitions, syntax_tree
 from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.trainers.command_settings import value_of
 
+_EXITS = frozenset({"exit", "_exit", "quit"})
 HELP_S = 60.0  # imports of torch and transformers take half of it on a cold disk
 _BYTES = 1 << 20
 _PARSERS = later(
     r"(?m)^[ \t]*(?:from|import)[ \t]+(?:[\w, \t]*,[ \t]*)?"
     r"(argparse|click|typer|tyro|hydra|simple_parsing|jsonargparse|absl|fire)\b"
-    r"|\b(HfArgumentParser|TrlParser)\b"
+    r"|\b(HfArgumentParser|TrlParser)\b|\b(tf\.(?:app\.)?flags)\b"
 )
 _OF_CALLS = frozenset({"add_argument", "option", "Option"})
 _OF_FIELDS = frozenset({"tyro", "simple_parsing", "HfArgumentParser", "TrlParser", "jsonargparse"})
@@ -42,7 +43,7 @@ _HYDRA_CONFIG = later(r"(?s)== Config ==\n(?P<config>.*?)\n\s*\n(?:Powered by Hy
 def parser_of(source: str) -> str:
     """The library that reads the program's command line; "" if none that we know does."""
     match = _PARSERS.search(source)
-    return (match[1] or match[2]) if match else ""
+    return next(filter(None, match.groups())) if match else ""
 
 
 def flags_in(source: str) -> dict[str, object]:
@@ -52,7 +53,7 @@ def flags_in(source: str) -> dict[str, object]:
     tree = syntax_tree(source)
     if tree is None:
         return {}
-    used = {match[1] or match[2] for match in _PARSERS.finditer(source)}
+    used = {next(filter(None, match.groups())) for match in _PARSERS.finditer(source)}
     found: dict[str, object] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
@@ -97,15 +98,18 @@ def short_names(source: str) -> dict[str, list[str]]:
     return found
 
 
-def missing_in(source: str, words: Sequence[str]) -> list[str]:
+def missing_in(source: str, words: Sequence[str], used: Collection[str] | None = None) -> list[str]:
     """The flags and operands that a program's text demands and that these words, behind the program, do not give it.
 
-    [] where only the run knows the words.
+    [] where only the run knows the words. used: of a module, the functions that the program reaches; None: all.
     """
-    if any(set(word) & set("$`") or word.startswith("@") for word in words) or not parser_of(source):
-        return []
-    tree = syntax_tree(source)
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree else []
+    tree = None if any(set(word) & set("$`") or word.startswith("@") for word in words) else syntax_tree(source)
+    if tree is None or not parser_of(source):
+        return _missing_operands(tree, len(words)) if tree and used is None else []
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    if used is not None:
+        inside = definitions(tree)
+        calls = [call for call in calls if inside.get(call) in used]
     of_click = sum(called_name(call.func) == "command" for call in calls) == 1  # of several, one is called
     demanding = ("add_argument", "option") if of_click else ("add_argument",)
     given = {word.partition("=")[0].replace("_", "-") for word in words}
@@ -126,6 +130,25 @@ def missing_in(source: str, words: Sequence[str]) -> list[str]:
             flags = [f"--{flag}" for flag in (named if isinstance(named, list) else [named])]
             missing += [flag for flag in flags if flag.replace("_", "-") not in given]
     return missing
+
+
+def _missing_operands(tree: ast.AST, operands: int) -> list[str]:
+    """The words that a program without a parser demands: by their count, or else by taking each of them."""
+    counted, wanted = False, 0
+    for node in ast.walk(tree):
+        match node:
+            case ast.If(test=ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=int() as n)]), body=body):
+                inner = [node for one in body for node in ast.walk(one)]
+                ends = any(called_name(node) in _EXITS or isinstance(node, ast.Raise) for node in inner)
+                if ends and ast.unparse(left) == "len(sys.argv)" and isinstance(op, ast.NotEq | ast.Lt | ast.LtE):
+                    wanted = max(wanted, n if isinstance(op, ast.LtE) else n - 1)
+            case ast.Call(func=ast.Name(id="len"), args=[words]) if ast.unparse(words) in ("sys.argv", "argv"):
+                counted = True
+    taken = [node.slice.value for node in ast.walk(tree) if isinstance(node, ast.Subscript)
+             and ast.unparse(node.value) == "sys.argv" and isinstance(node.slice, ast.Constant)
+             and isinstance(node.slice.value, int)]  # fmt: skip
+    most = wanted if counted or any(isinstance(node, ast.Try) for node in ast.walk(tree)) else max(taken, default=0)
+    return [f"sys.argv[{n}]" for n in range(operands + 1, most + 1)]
 
 
 def ask_help(program: Sequence[str], interpreter: Path, cwd: Path, environ: Mapping[str, str]) -> dict[str, object]:

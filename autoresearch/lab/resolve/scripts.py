@@ -210,10 +210,18 @@ class LaunchTexts:
 
     def missing(self) -> tuple[str, list[str]]:
         """A program that ends at once for want of flags and operands, and these; "" and [] without one."""
+        from autoresearch.lab.recipes.dead_branches import reached_names
+
         for program in self.reading.programs:
             starts = [one for one in self.reading.commands if one.live and python_file(one.argv) == program.name]
-            if len(starts) == 1 and (needed := missing_in(program.text or "", _own_words(starts[0]))):
-                return program.where, needed
+            if len(starts) == 1:
+                words, (own, *others) = _own_words(starts[0]), self.sources.values()
+                needed = missing_in(program.text or "", words)
+                if not needed and own == program.text:  # a function of another module may read the words
+                    used = reached_names(self.sources, {})
+                    needed = [flag for text in others for flag in missing_in(text, words, used)]
+                if needed:
+                    return program.where, needed
         return "", []
 
     def objectives(self) -> list[PrintedName]:
@@ -246,6 +254,8 @@ class LaunchTexts:
                 name, *value = re.split(r"[=:]", word, maxsplit=1)
                 for key in (name.lstrip("-+").replace("-", "_"), *short.get(name[1:], ())):
                     words.setdefault(key, set()).add(value[0] if value else following)
+        if any("TrainingArguments" in text for text in self.sources.values()):  # of transformers
+            found = {"do_train": False, "do_eval": False, "do_predict": False, **found}
         typed = {name: next(iter(values)) for name, values in words.items() if len(values) == 1}
         known = {name: word for name, word in typed.items() if isinstance(found.get(name), str) and "$" not in word}
         return {**{key: value for key, value in found.items() if key not in words}, **known}

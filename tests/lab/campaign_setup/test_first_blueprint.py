@@ -36,6 +36,7 @@ MODULE = "import os\nos.environ['A'] = '1'\n\n\ndef train(rank):\n    print('los
         ({"train.py": "", "fit.py": ""}, "python train.py", None),
         ({"fit.py": ""}, "python fit.py", None),
         ({"fit.py": "", "setup.py": "", "conftest.py": ""}, "python fit.py", None),
+        ({"version.py": "VERSION = '1.0'\n"}, "", []),  # vision_transformer
         ({"fit.py": MAIN, "data.py": MODULE}, "python fit.py", None),
         ({"run.sh": "", "data.py": ""}, "bash run.sh", None),
         ({"setup.py": ""}, "", []),
@@ -48,6 +49,8 @@ MODULE = "import os\nos.environ['A'] = '1'\n\n\ndef train(rank):\n    print('los
         ({"run.sh": "docker run -t image ${@:2}", "src/main.py": MAIN}, "python src/main.py", None),  # pymarl
         ({"gae/train.py": MAIN, "README.md": "```\npython train.py\n```"}, "cd gae && python train.py", None),
         ({"gae/train.py": MAIN, "README.md": "cd gae && python train.py"}, "cd gae && python train.py", None),
+        ({"train.py": MAIN, "README.md": "1. `python3 -u train.py -c a.json`"}, "python3 -u train.py -c a.json", None),
+        ({"train.py": MAIN, "README.md": "python train.py --data <dir>"}, "python train.py", None),
         ({"config.py": MODULE, "train/train.py": MAIN}, "python train/train.py", None),  # light_mappo
         ({"text/train_lm.py": MAIN, "vision/tools/run.py": MAIN}, "", ["python text/train_lm.py"]),  # deq
         ({"scripts/a_train.py": MAIN, "scripts/b_train.py": MAIN}, "",

@@ -75,7 +75,12 @@ LOGS_WITH_V = "if args.v:\n    logging.basicConfig(level=logging.INFO)\n"
         ("class Other:\n    def end(self):\n        print(f'Reward: {r:.2f}')", {}, []),  # VideoGPT
         ("try: ask()\nexcept OSError as e:\n    print(f'API error: {e}')", {}, []),  # FastChat
         ("print(f'mixed precision: {c.use_fp16}')", {}, []),  # edm
-        ("print(f'preconditioning loss: {opts.precond}')", {}, []),
+        ("if main:\n    print('Dynamic Loss Scaling:', h.scaling)\n    train(h)", {}, []),  # tacotron2
+        ("def show():\n    print('Reward:', r)\n    for i in n:\n        step()\nfor i in n:\n    train()\n    show()",
+         {}, ["Reward"]),
+        ("for i in n:\n    step()\n    print('accuracy train: %f test: %f' % (a, b))", {},
+         ["accuracy_train", "test"]),  # powerful-gnns
+        ("print('train_loss %.2f valid corr %.2f' % (l, c))", {}, ["train_loss", "valid_corr"]),  # LSTNet
         ("def a():\n    show(1)\ndef show(r):\n    print(f'reward {r:.2f}')", {}, []),  # a() is not called either
         ("def show(r):\n    print(f'Reward: {r:.2f}')\nfire.Fire()", {}, ["Reward"]),  # the command names it
         ("def show(r):\n    print(f'Reward: {r:.2f}')\nfire.Fire(main)", {}, []),
@@ -87,3 +92,29 @@ LOGS_WITH_V = "if args.v:\n    logging.basicConfig(level=logging.INFO)\n"
 )  # fmt: skip
 def test_what_is_not_printed_by_default(text: str, flags: dict[str, object], names: list[str]) -> None:
     assert [one.name for one in objectives_of({"train.py": text}, flags=flags)] == names
+
+
+@pytest.mark.parametrize(
+    ("text", "metric"),
+    [
+        ("def run(d):\n    print('acc', a)\nrun(train)\nrun(test)", ""),  # attention-is-all-you-need-pytorch
+        ("def run(d):\n    print('acc', a)\nrun(test)\nrun(test)", "acc"),
+        ("def run(d):\n    show()\ndef show():\n    print('acc', a)\nrun(train)\nrun(test)", ""),
+        ("def train(d):\n    m.train()\n    print('acc', a)\ntrain(d)", "acc"),  # pyGAT
+        ("def fit():\n    print('acc', a)\ndef test():\n    print('acc', b)\nfit()\ntest()", ""),  # pytorch-cifar
+        ("def fit():\n    print('acc', a)\ndef test():\n    print('acc', b)\n    print('acc', c)\nfit()\ntest()", ""),
+        ("def train(s):\n    m.train()\n    print('acc', a)\nr.train(s)", "acc"),  # ddim
+        ("for i in n:\n    for b in d:\n        print('acc', a)\n    for b in d:\n        print('acc', c)", ""),
+        ("for i in n:\n    for b in d:\n        print('acc', a)\n    print('acc', c)", "acc"),
+        ("print('val_distance: %.2f' % d)", ""),  # whether it should rise, its name does not say
+        ("print('reward_model_loss: %.2f' % d)", "reward_model_loss"),
+    ],
+)
+def test_a_metric_is_named_where_its_name_means_one_number_that_is_measured(text: str, metric: str) -> None:
+    found = [one.name for one in objectives_of({"train.py": text}) if one.objective]
+    assert found == ([metric] if metric else [])
+
+
+def test_a_long_script_around_transformers_is_read_in_time() -> None:
+    text = "import transformers\n" + "eval_dataset = v\n" * 9000 + "transformers.Trainer(x).train()\n"
+    assert [one.name for one in objectives_of({"train.py": text})] == ["loss"]
