@@ -138,6 +138,14 @@ def test_after_a_crash_of_the_controller_the_same_line_goes_on(project: Any) -> 
     assert found["proved"] is True and found["campaign"] == begun["campaign"], found
 
 
+def test_a_seed_that_the_script_takes_and_never_reads_makes_no_copies(project: Any) -> None:
+    fresh = SCRIPT.replace('random.Random(int(os.environ["AUTORESEARCH_SEED"]))', "random")
+    fresh = fresh.replace("lr = parser", 'parser.add_argument("--seed", type=int)\nlr = parser')
+    (project.repo / "train.py").write_text(fresh)
+    found, _ = proof(project, "--", "python train.py --seed 1", "python train.py --seed 1 --lr 0.3")
+    assert found["proved"] is True and found["seed"]["randomness"] == "random", found
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

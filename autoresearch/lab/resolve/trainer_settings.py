@@ -153,14 +153,16 @@ class TrainerSettings:
     def seeding(self) -> tuple[str, str]:
         """`random` or `fixed`, as the notes declare it or the program's text shows, and how that is known; else "".
 
-        And a line that draws anew, where other lines seed with constants: the runs tell.
+        And a line that draws anew, where other lines seed with constants, or a seed is typed: the runs tell.
         """
         note = self.resolved.blueprint.notes.seed
         if note in (Randomness.RANDOM, Randomness.FIXED):
             return note, f"the notes say `- seed: {note}`"
-        if self.trainer.named or self.seed is not None:
+        if self.trainer.named:
             return "", ""
         found, why = randomness_of(self.texts.sources)
+        if self.seed is not None:  # which the program may not read
+            return "", why if found is Randomness.RANDOM else ""
         return ("" if found is Randomness.UNKNOWN else found.value), why
 
     @property
