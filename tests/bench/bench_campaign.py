@@ -30,7 +30,7 @@ from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
 from autoresearch.lab.campaign_setup import start_campaign
 from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
-from autoresearch.records import tsv
+from autoresearch.records import evidence, tsv
 from autoresearch.records.campaign_records import CampaignDir
 from tests.bench import published
 from tests.bench.bench_snapshot import FILES, fill
@@ -319,7 +319,9 @@ def _live_through(place: CampaignDir, spec: CampaignSpec, repo: Path, ideas: int
             table.append(tsv.join(row.cells().values()))
             entries.append({"run": run, "slug": slug, "session": f"ajet_{run}", "run_dir": run_dir,
                             "result_dir": f"{spec.result_dir}/{slug}-{replicate}", "created": now})  # fmt: skip
-    place.ledger.write_bytes(b"".join(table))
+    for path in (place.ledger, evidence.path_of(place.ledger)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(table))
     place.journal.write_text("".join(json.dumps({"t": now, **line}) + "\n" for line in journal))
     runs = real_parts().index.runs
     runs.parent.mkdir(parents=True, exist_ok=True)
