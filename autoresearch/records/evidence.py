@@ -87,7 +87,7 @@ def restore_row(ledger: Path, run: str) -> bool:
 def restore(ledger: Path) -> list[str]:
     """Restore every run's row from the evidence, and move other rows aside; returns the runs whose rows changed."""
     theirs = Ledger(ledger)
-    return [row.run_id for row in Ledger(path_of(ledger)).rows() if theirs.replace(row)]
+    return [row.run_id for row in theirs.lacking(Ledger(path_of(ledger)).rows()) if theirs.replace(row)]
 
 
 def take_in(ledger: Path, over: Iterable[str]) -> None:

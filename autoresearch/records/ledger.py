@@ -63,7 +63,7 @@ class Ledger:
         Added columns and differently formatted numbers do not count as differences.
         """
         found = self.find(row.run_id)
-        if len(found) == 1 and self._same(found[0], row):
+        if len(found) == 1 and _same(self.header(), found[0], row):
             return False
         if not found:
             return self.append_once(row)
@@ -82,11 +82,14 @@ class Ledger:
             raise unwritable(self.path, error) from error
         return True
 
-    def _same(self, theirs: LedgerRow, ours: LedgerRow) -> bool:
-        """Whether two rows are equal in the columns that this file has."""
+    def lacking(self, rows: Iterable[LedgerRow]) -> list[LedgerRow]:
+        """Those that are not the only row of their run here, or differ from it; the file is read once for all."""
+        found: dict[str, list[LedgerRow]] = {}
+        for row in self.rows():
+            found.setdefault(row.run_id, []).append(row)
         header = self.header()
-        cells, other_cells = theirs.cells(), ours.cells()
-        return all(cells[name] == other_cells[name] for name in cells if name in header)
+        alone = {run: theirs[0] for run, theirs in found.items() if len(theirs) == 1}
+        return [row for row in rows if row.run_id not in alone or not _same(header, alone[row.run_id], row)]
 
     def _check(self, fd: int) -> None:
         """Raise ConflictError for a file that is not an autoresearch ledger, before anything in it is repaired."""
@@ -198,6 +201,12 @@ def _locked(path: Path) -> Iterator[int]:
                 return
         finally:
             os.close(fd)
+
+
+def _same(header: tuple[str, ...], theirs: LedgerRow, ours: LedgerRow) -> bool:
+    """Whether two rows are equal in the columns of a file."""
+    cells, other_cells = theirs.cells(), ours.cells()
+    return all(cells[name] == other_cells[name] for name in cells if name in header)
 
 
 def _is_still(path: Path, fd: int) -> bool:
