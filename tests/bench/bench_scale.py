@@ -105,7 +105,8 @@ def _campaign(world: World, repeats: int, lines: Lines) -> Iterator[Result]:
     costs = [(b.cpu_ms - a.cpu_ms) / (b.rows - a.rows) for a, b in pairwise(moments)]
     lines["ideas: controller, one idea"] = {moment.rows: cost for moment, cost in zip(moments[1:], costs, strict=True)}
     what = f"campaign of {IDEAS} ideas"
-    yield Result(f"{what}: CPU of an idea in the last tenth", "in the second", [costs[-1]], [costs[1]], 1.1, reached=1.53)
+    last = f"{what}: CPU of an idea in the last tenth"
+    yield Result(last, "in the second", [costs[-1]], [costs[1]], 1.1, reached=1.53)
     yield Result(f"{what}: memory of its controller at the end", "", [moments[-1].memory], [], 25, "MB PSS", reached=56)
     for name, goal in (("report", 1500.0), ("campaign status", None)):
         argv = [str(COMMAND), *name.split(), str(directory.path), "--json"]
