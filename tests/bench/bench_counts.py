@@ -1,6 +1,6 @@
 """What commands that people type cost without a clock: modules, files, programs, system calls, and CPU.
 
-Each is started as the installed console script is, on a repository with one living run, and nothing here depends on
+Each is started as the installed console script is, in a repository with one living run, and nothing here depends on
 how fast the machine is, or what else it does. CPU is that of the whole process with all that it waited for, over that
 of a Python program with argparse and json, in turn. Modules are counted by `-X importtime`, the rest by `strace -f`:
 files that were opened, programs that were started, and system calls, which include those of these programs. `collect`
@@ -10,6 +10,7 @@ whose trainer is silent. CI runs this: `make bench-counts`.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import subprocess
@@ -55,8 +56,11 @@ def run(repeats: int = 5) -> Iterator[Result]:
         began = time.monotonic()
         small = place / "small.py"
         small.write_text(published.SMALL_PROGRAM)
-        for typed in _typed(world, idle):
-            yield from _counted(typed, [sys.executable, str(small), "--name", "a", "--json"], place / "trace", repeats)
+        with contextlib.chdir(world.repo):
+            for typed in _typed(world, idle):
+                yield from _counted(
+                    typed, [sys.executable, str(small), "--name", "a", "--json"], place / "trace", repeats
+                )
         time.sleep(max(0.0, began + SETTLE_S - time.monotonic()))
         yield from _idle(idle)
         end_run(idle)
@@ -80,13 +84,13 @@ def _typed(world: World, idle: RunDir) -> list[Typed]:
         return ["collect", str(rundir.path)]
 
     return [
-        Typed("--help", lambda: ["--help"], None, (3.1, 165, 168, 0, 2255)),
-        Typed("status --json", lambda: ["status", "--json"], 2, (2.5, 153, 174, 0, 2227)),
-        Typed("wait RUN --for 0s --json", lambda: ["wait", name, "--for", "0s", "--json"], 2, (3.4, 184, 241, 1, 3056)),
-        Typed("run FILE --dry-run", lambda: new("--dry-run"), 2.5, (6.2, 297, 399, 4, 5403)),
-        Typed("campaign FILE --dry-run", lambda: campaign, 4, (9.8, 416, 593, 7, 7914)),
-        Typed("run FILE --detach", lambda: new("--detach", "--json"), 2.5, (8.8, 309, 716, 16, 9990)),
-        Typed("collect RUN", over, None, (8.9, 350, 425, 0, 5170)),
+        Typed("--help", lambda: ["--help"], None, (2.6, 168, 169, 0, 2265)),
+        Typed("status --json", lambda: ["status", "--json"], 2, (1.8, 138, 151, 0, 1945)),
+        Typed("wait RUN --for 0s --json", lambda: ["wait", name, "--for", "0s", "--json"], 2, (2.2, 161, 200, 0, 2560)),
+        Typed("run FILE --dry-run", lambda: new("--dry-run"), 2.5, (4.3, 253, 350, 4, 4785)),
+        Typed("campaign FILE --dry-run", lambda: campaign, 4, (6.1, 326, 496, 7, 6722)),
+        Typed("run FILE --detach", lambda: new("--detach", "--json"), 2.5, (6.4, 292, 707, 15, 9700)),
+        Typed("collect RUN", over, None, (6.4, 343, 414, 0, 5041)),
     ]
 
 
