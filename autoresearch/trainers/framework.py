@@ -12,7 +12,6 @@ from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.metrics.step_line import KnownLines
 from autoresearch.core.run.recipe_keys import around, look_up, text_of, whole_number
 from autoresearch.core.run.trainer import LogReader, Output, Recipe, Trainer
-from autoresearch.trainers import ray_job
 from autoresearch.trainers.command_settings import flag_words, hydra_words, with_flags, with_hydra
 
 HOLD_S = 120.0  # loading a shard, capturing a graph, a batch: each prints something this often
@@ -101,6 +100,8 @@ class CommandFramework(Framework):
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """The recipe with the command's settings over it, and where its Ray job runs."""
+        from autoresearch.trainers import ray_job
+
         whole = with_hydra(recipe, command) if self.hydra else with_flags(recipe, command)
         return {**whole, **ray_job.beside(command)} if self.by_ray else whole
 
@@ -109,4 +110,6 @@ class CommandFramework(Framework):
 
     def lint_command(self, command: str) -> tuple[Finding, ...]:
         """A Ray job that is not waited for, or has no submission id."""
+        from autoresearch.trainers import ray_job
+
         return ray_job.lint(command) if self.by_ray else ()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import warnings
 from functools import partial
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
-from autoresearch.core.shell.commands import ShellReading
 from autoresearch.errors import AutoresearchError, BlueprintError, UsageError
 from autoresearch.plugins import PluginGroup, PluginWarning
+
+if TYPE_CHECKING:
+    from autoresearch.core.blueprint.model import Blueprint
+    from autoresearch.core.shell.commands import ShellReading
 
 _REFERENCES = {
     "tinygrpo": "autoresearch.trainers.tinygrpo:TinyGrpo",

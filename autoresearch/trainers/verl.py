@@ -27,7 +27,6 @@ from autoresearch.core.run.recipe_keys import around, look_up, product, text_of,
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.numbers import counted
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import ray_job
 from autoresearch.trainers.framework import (
     FATAL_WITH_RAY,
     HOLD_S,
@@ -127,6 +126,8 @@ class Verl(CommandFramework):
         Its path is set in the environment, which a Ray started by verl passes on to its workers, and in the runtime
         environment for a Ray that is already running. None for a job on another host, which may lack the directory.
         """
+        from autoresearch.trainers import ray_job
+
         if ray_job.elsewhere(recipe):
             return None
         loggers = _loggers(recipe) or _LOGGERS

@@ -85,11 +85,11 @@ def _typed(world: World, idle: RunDir) -> list[Typed]:
 
     return [
         Typed("--help", lambda: ["--help"], None, (2.6, 168, 169, 0, 2265)),
-        Typed("status --json", lambda: ["status", "--json"], 2, (1.8, 138, 151, 0, 1945)),
-        Typed("wait RUN --for 0s --json", lambda: ["wait", name, "--for", "0s", "--json"], 2, (2.2, 161, 200, 0, 2560)),
-        Typed("run FILE --dry-run", lambda: new("--dry-run"), 2.5, (4.3, 253, 350, 4, 4785)),
+        Typed("status --json", lambda: ["status", "--json"], 2, (1.8, 139, 153, 0, 1967)),
+        Typed("wait RUN --for 0s --json", lambda: ["wait", name, "--for", "0s", "--json"], 2, (2.2, 156, 186, 0, 2310)),
+        Typed("run FILE --dry-run", lambda: new("--dry-run"), 2.5, (4.3, 254, 351, 4, 4804)),
         Typed("campaign FILE --dry-run", lambda: campaign, 4, (6.1, 326, 496, 7, 6722)),
-        Typed("run FILE --detach", lambda: new("--detach", "--json"), 2.5, (6.4, 292, 707, 15, 9700)),
+        Typed("run FILE --detach", lambda: new("--detach", "--json"), 2.5, (6.4, 292, 677, 15, 9487)),
         Typed("collect RUN", over, None, (6.4, 343, 414, 0, 5041)),
     ]
 
