@@ -93,7 +93,7 @@ class PrintedName:
     also: str = ""  # where another number is printed by this name
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.provenance}{f', and as another number by {self.also}' if self.also else ''})"
+        return f"{self.name} ({self.provenance}{f'; another number by {self.also}' if self.also else ''})"
 
     @property
     def printed(self) -> str:
@@ -137,7 +137,10 @@ def objectives_of(
             ways = (twice.get((path, line), "") for line in reversed(one.within))
             shown = replace(one, also=one.also or next(filter(None, ways), ""))
             names[one.name] = shown.beside(names[one.name]) if one.name in names else shown
+    unread = names.pop("", None)
     found = candidates(names.values())
+    if unread:
+        found = [one if _words(one) & _HELD_OUT else replace(one, also=one.also or unread.printed) for one in found]
     for path, text in texts.items():
         if not Trl().trains(text) or [one.name for one in found] not in ([], ["eval_loss"]):
             continue
@@ -161,7 +164,8 @@ def printed_names(
     """The measured numbers that a Python text prints or writes, the last one last; [] for one that cannot be parsed.
 
     A number on the console comes before the same one in a file; whole numbers are counts. used: the functions and
-    classes that the program reaches, if not all; trained: those that training calls.
+    classes that the program reaches, if not all; trained: those that training calls. The name "" is of numbers that
+    no text shows.
     """
     tree = syntax_tree(text)
     if tree is None:
@@ -174,6 +178,8 @@ def printed_names(
     places = _lines_around(tree)
     names: dict[str, PrintedName] = {}
     for call in sorted(filter(_on_console, calls - off), key=lambda call: (call.lineno, call.col_offset)):
+        if _is_unread(call):
+            names[""] = _at("", where, call.lineno, text)
         for line in _lines_of(call):
             pairs = None if _ASIDE.match(line) else parse(body(line))
             for name, value in pairs.metrics.items() if pairs else ():
@@ -234,6 +240,15 @@ def _after_loops(tree: ast.AST) -> Iterator[ast.AST]:
             loops = [n for n, one in enumerate(node.body) if isinstance(one, ast.For | ast.While)]
             after = node.body[loops[-1] + 1 :] if loops else []
             yield from (one.value for one in after if isinstance(one, ast.Expr))
+
+
+def _is_unread(call: ast.Call) -> bool:
+    """Whether a call prints nothing but what was measured on held-out data, in a form that no text shows."""
+    match call.args:
+        case [ast.Name() | ast.Call() as shown] if not _is_text(shown):
+            words = (set(called_name(node).lower().split("_")) for node in ast.walk(shown))
+            return any(one & _HELD_OUT for one in words)  # `print(metrics.to_str(val_score))`
+    return False
 
 
 def _on_console(call: ast.Call) -> bool:

@@ -106,6 +106,7 @@ def test_what_is_not_printed_by_default(text: str, flags: dict[str, object], nam
         ("def train(s):\n    m.train()\n    print('acc', a)\nr.train(s)", "acc"),  # ddim
         ("for i in n:\n    for b in d:\n        print('acc', a)\n    for b in d:\n        print('acc', c)", ""),
         ("for i in n:\n    for b in d:\n        print('acc', a)\n    print('acc', c)", "acc"),
+        ("for i in n:\n    print('Loss=%f' % l)\n    print(metrics.to_str(val_score))", ""),  # DeepLabV3Plus-Pytorch
         ("print('val_distance: %.2f' % d)", ""),  # whether it should rise, its name does not say
         ("print('reward_model_loss: %.2f' % d)", "reward_model_loss"),
     ],
