@@ -184,7 +184,8 @@ def _blueprint_file(
     if asking:
         for one in likely:
             output.remark(f"it has {one}")
-        metric = _answer("Which metric is the objective (empty: none)?", metric)
+        likeliest = likely[0].name if len(likely) == 1 else ""
+        metric = _answer("Which metric is the objective (empty: none)?", metric or likeliest)
         purpose = _answer("What is the experiment for, in a sentence (may be empty)?", "")
     number = next((one for one in likely if one.name == metric), None)
     fields = first.first_blueprint(root, command, metric, purpose, path)
@@ -198,6 +199,8 @@ def _blueprint_file(
     program, missing = settings.texts.missing()
     if missing:
         remarks.append(f"{program} ends at once without {', '.join(missing)}: complete the command in {path.name}")
+    elif absent := settings.texts.absent():
+        remarks.append(f"{'; '.join(absent)}: if the program does not get it by itself, complete {path.name}")
     typed = sorted(typed_commands(root), key=lambda one: command.split()[-1] not in one[0])  # of the same program first
     if not given and typed and command not in dict(typed):
         remarks.append(f"{typed[0][1]} has `{typed[0][0]}`: if that is meant, write it into {path.name}")

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.lab.recipes.program_flags import ask_help, flags_in, flags_of_help, missing_in, other_names, parser_of
+from autoresearch.lab.recipes.program_flags import (
+    ask_help,
+    flags_in,
+    flags_of_help,
+    missing_in,
+    other_names,
+    parser_of,
+    unset_in,
+)
 
 ARGPARSE = """
 import argparse
@@ -131,3 +139,11 @@ flags.mark_flags_as_required(["task"])
 )
 def test_words_that_a_program_without_a_parser_demands(source: str, missing: list[str]) -> None:
     assert missing_in(source, ["data"]) == missing
+
+
+def test_flags_that_are_nothing_unless_they_are_given() -> None:
+    text = "import argparse\np.add_argument('--mode', type=str)\np.add_argument('--train-dir', default=None)\n"
+    text += "p.add_argument('--v', action='store_true')\np.add_argument('--lr', default=LR)\nargs.mode == 'train'"
+    assert unset_in(text) == {"mode": True, "train_dir": False}  # keras-dcgan, Conv-TasNet
+    text = "from transformers import HfArgumentParser\nclass Args:\n    lr: float = field(default=1)\n"
+    assert unset_in(f"{text}    data_path: str = field(default=None)\n") == {"data_path": False}  # stanford_alpaca

@@ -11,6 +11,7 @@ from autoresearch.lab.recipes.program_flags import command_functions
 
 _TRAINS = later(r"(?i)train|backward|(?:^|_)(?:fit|learn|step|update)")  # within a loop
 _RUNS = later(r"(?i)(?:pre|start_|run_)?train(?:ing)?(?:_(?:loop|model|net|epochs?|one_epoch|agent|worker))?|fit|learn")
+_PARTS = frozenset({"phase", "split", "mode", "stage", "subset", "fold", "seed", "run", "trial", "task", "dataset"})
 _DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -91,10 +92,11 @@ def trained_names(texts: Iterable[str]) -> set[str]:
     return found
 
 
-def called_twice(texts: Mapping[str, str], flags: Mapping[str, object]) -> dict[tuple[str, int], str]:
-    """The functions, by file and line, that are called in two ways, directly or by who calls them, and the second way.
+def done_twice(texts: Mapping[str, str], flags: Mapping[str, object]) -> dict[tuple[str, int], str]:
+    """The functions and loops, by file and line, that serve two ends, and the second of them, or the loop.
 
-    What `evaluate(train_set)` prints is another number than what `evaluate(test_set)` prints by the same name.
+    What `evaluate(train_set)` prints is another number than what `evaluate(test_set)` prints by the same name; so it is
+    in `for phase in loaders:`. A function serves two ends if it is called in two ways, directly or by who calls it.
     """
     trees = {path: syntax_tree(text) or ast.Module([], []) for path, text in texts.items()}
     calls: dict[str, list[tuple[ast.Call, str, tuple[str, int]]]] = {}  # by name: each call, its file, who calls
@@ -106,6 +108,12 @@ def called_twice(texts: Mapping[str, str], flags: Mapping[str, object]) -> dict[
                     caller = (path, getattr(scope, "lineno", 0))
                     calls.setdefault(called_name(node.func), []).append((node, path, caller))
     found, callers = dict[tuple[str, int], str](), dict[tuple[str, int], tuple[str, int]]()
+    within = dict[ast.AST, str]()
+    for path, tree in trees.items():
+        for loop in (node for node in ast.walk(tree) if isinstance(node, ast.For) and _of_parts(node)):
+            shown = f"{path}:{loop.lineno}: for {ast.unparse(loop.target)} in {ast.unparse(loop.iter)}"
+            found[path, loop.lineno] = shown
+            within.update(dict.fromkeys(ast.walk(loop), shown))
     for path, tree in trees.items():
         for scope in _scopes(tree):
             if isinstance(scope, ast.FunctionDef):
@@ -114,6 +122,7 @@ def called_twice(texts: Mapping[str, str], flags: Mapping[str, object]) -> dict[
                     if _fits(call, scope.args):
                         words, place = ast.unparse(call), f"{where}:{call.lineno}"
                         of_whom.setdefault(ast.unparse(call.func), {})[words] = (place, words, caller)
+                        found.update({(path, scope.lineno): within[call]} if call in within else {})
                 for ways in of_whom.values():
                     if len(ways) > 1:
                         found[path, scope.lineno] = ": ".join([*ways.values()][1][:2])
@@ -122,6 +131,14 @@ def called_twice(texts: Mapping[str, str], flags: Mapping[str, object]) -> dict[
     while new := {one: found[caller] for one, caller in callers.items() if caller in found and one not in found}:
         found |= new
     return found
+
+
+def _of_parts(loop: ast.For) -> bool:
+    """Whether a loop does the same for parts of the data, or for runs: of one name, each prints another number."""
+    names = [word for node in ast.walk(loop.target) for word in called_name(node).lower().split("_")]
+    lists = [node.elts for node in ast.walk(loop.iter) if isinstance(node, ast.List | ast.Tuple)]
+    texts = any(len(one) > 1 and all(isinstance(getattr(e, "value", None), str) for e in one) for one in lists)
+    return texts or not _PARTS.isdisjoint(names)
 
 
 def _fits(call: ast.Call, takes: ast.arguments) -> bool:

@@ -19,7 +19,7 @@ from autoresearch.core.text.python_text import called_name, definitions, syntax_
 from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.dead_branches import (
     before_training,
-    called_twice,
+    done_twice,
     not_done,
     reached_names,
     trained_names,
@@ -48,6 +48,7 @@ _MEASURES = (
     _set_of("loss bpb bpc ppl perplexity error err mse mae mape rmse nll fid wer cer"),
 )
 """Words of a name that make it worth optimising, the best first; held-out ones come before these."""
+_RETURNS = _set_of("reward rewards return returns score scores success win winrate fitness elo")
 _MEANS = _set_of("avg average mean ave running moving smoothed")
 _SO_FAR = _set_of("best max highest lowest")
 _NO_DIFFERENCE = _MEANS | _SO_FAR | _set_of("episode episodic ep per episodes final last")
@@ -112,9 +113,15 @@ class PrintedName:
 
     @property
     def objective(self) -> Objective | None:
-        """It as an objective; None where its name says no measure, and so no direction, or means two numbers."""
-        direction = usual_direction(f'"{self.name}"', None)
-        return Objective(self.name, direction) if direction and not self.also and _measure(self) else None
+        """It as an objective; None where its name does not say what is to be optimised, or means two numbers.
+
+        A loss or an accuracy that nobody says to be of held-out data may be that of the batch before an update.
+        """
+        words = _words(self)
+        measured = words.intersection(*[chain(*_MEASURES)])
+        says = measured and (measured <= _RETURNS or words & _HELD_OUT)
+        direction = usual_direction(f'"{self.name}"', None) if says and not self.also else None
+        return Objective(self.name, direction) if direction else None
 
     def beside(self, earlier: PrintedName) -> PrintedName:
         """It, where another one of this name is printed before: in other functions and loops that is another number."""
@@ -131,16 +138,13 @@ def objectives_of(
     texts: of Python files, by path. calls: the functions that print. flags: as the command sets them.
     """
     names: dict[str, PrintedName] = {}
-    used, trained, twice = reached_names(texts, flags), trained_names(texts.values()), called_twice(texts, flags)
+    used, trained, twice = reached_names(texts, flags), trained_names(texts.values()), done_twice(texts, flags)
     for path, text in texts.items():
         for one in printed_names(text, path, calls, flags, used, trained):
             ways = (twice.get((path, line), "") for line in reversed(one.within))
             shown = replace(one, also=one.also or next(filter(None, ways), ""))
             names[one.name] = shown.beside(names[one.name]) if one.name in names else shown
-    unread = names.pop("", None)
     found = candidates(names.values())
-    if unread:
-        found = [one if _words(one) & _HELD_OUT else replace(one, also=one.also or unread.printed) for one in found]
     for path, text in texts.items():
         if not Trl().trains(text) or [one.name for one in found] not in ([], ["eval_loss"]):
             continue
@@ -164,8 +168,7 @@ def printed_names(
     """The measured numbers that a Python text prints or writes, the last one last; [] for one that cannot be parsed.
 
     A number on the console comes before the same one in a file; whole numbers are counts. used: the functions and
-    classes that the program reaches, if not all; trained: those that training calls. The name "" is of numbers that
-    no text shows.
+    classes that the program reaches, if not all; trained: those that training calls.
     """
     tree = syntax_tree(text)
     if tree is None:
@@ -178,8 +181,6 @@ def printed_names(
     places = _lines_around(tree)
     names: dict[str, PrintedName] = {}
     for call in sorted(filter(_on_console, calls - off), key=lambda call: (call.lineno, call.col_offset)):
-        if _is_unread(call):
-            names[""] = _at("", where, call.lineno, text)
         for line in _lines_of(call):
             pairs = None if _ASIDE.match(line) else parse(body(line))
             for name, value in pairs.metrics.items() if pairs else ():
@@ -240,15 +241,6 @@ def _after_loops(tree: ast.AST) -> Iterator[ast.AST]:
             loops = [n for n, one in enumerate(node.body) if isinstance(one, ast.For | ast.While)]
             after = node.body[loops[-1] + 1 :] if loops else []
             yield from (one.value for one in after if isinstance(one, ast.Expr))
-
-
-def _is_unread(call: ast.Call) -> bool:
-    """Whether a call prints nothing but what was measured on held-out data, in a form that no text shows."""
-    match call.args:
-        case [ast.Name() | ast.Call() as shown] if not _is_text(shown):
-            words = (set(called_name(node).lower().split("_")) for node in ast.walk(shown))
-            return any(one & _HELD_OUT for one in words)  # `print(metrics.to_str(val_score))`
-    return False
 
 
 def _on_console(call: ast.Call) -> bool:

@@ -132,6 +132,27 @@ def missing_in(source: str, words: Sequence[str], used: Collection[str] | None =
     return missing
 
 
+def unset_in(source: str) -> dict[str, bool]:
+    """The flags of a text that are nothing unless they are given, in Python's names; True: it is compared with texts.
+
+    `--mode` without a default is one, and `data_path: str = field(default=None)`.
+    """
+    tree = syntax_tree(source) if parser_of(source) else None
+    nodes = [*ast.walk(tree)] if tree else []
+    texts = [one for one in nodes if isinstance(one, ast.Compare) and isinstance(_literal(one.comparators[0]), str)]
+    compared, found = {called_name(one.left) for one in texts}, list[str]()
+    for node in nodes:
+        call = node.value if isinstance(node, ast.AnnAssign) else node
+        keywords = {one.arg: one.value for one in call.keywords} if isinstance(call, ast.Call) else {}
+        if ast.unparse(keywords.get("default", ast.Constant(None))) != "None":
+            continue
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and "default" in keywords:
+            found.append(node.target.id)
+        elif isinstance(node, ast.Call) and not {"action", "required", "nargs"} & keywords.keys():
+            found += [name for name, _ in _of_call(node)][:1] if called_name(node.func) == "add_argument" else []
+    return {name: name in compared for name in (one.replace("-", "_") for one in found)}
+
+
 def _missing_operands(tree: ast.AST, operands: int) -> list[str]:
     """The words that a program without a parser demands: by their count, or else by taking each of them."""
     counted, wanted = False, 0

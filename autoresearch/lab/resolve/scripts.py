@@ -21,7 +21,8 @@ from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import read_shell
 from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.core.text.regex import later
-from autoresearch.lab.recipes.program_flags import ask_help, flags_in, missing_in, other_names, parser_of, short_names
+from autoresearch.lab.recipes import program_flags
+from autoresearch.lab.recipes.program_flags import flags_in, missing_in, other_names, parser_of, unset_in
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.values import dataclass, replace
 
@@ -35,6 +36,8 @@ _CONFIG = later(r"(?:--)?(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
 _HYDRA_NAME, _HYDRA_PATH = re.compile(r"--config[-_]name|-cn"), re.compile(r"--config[-_](?:path|dir)|-cp|-cd")
 _EXPERIMENT = later(r"\+?experiment")  # of Hydra's groups, the one that stands for a whole recipe
 _HYDRA = later(r"""(config_path|config_name)\s*=\s*["']([\w./-]{1,200})["']""")
+_DATA = later(r"(?i)(?:.*_)?(?:data(?:set)?s?|corpus|train(?:ing)?|inputs?)_?(?:path|dir|file|root|folder|json|csv)?")
+_PATH = later(r"(?:\.{0,2}/|data/)[^$*{}<>]+|(?!\w+:)[^$*{}<>]+\.(?:txt|jsonl?|csv|tsv|np[yz]|pkl|h5|hdf5|bin|pt)")
 _YAML = later(r"""["']([\w./-]{1,200}\.ya?ml)["']""")
 
 
@@ -203,7 +206,7 @@ class LaunchTexts:
                 named = any(program.name in one.words for one in self.reading.commands)
                 module = program.name.removesuffix(".py").replace("/", ".")
                 words = [program.name] if named else ["-m", module]
-                found = ask_help(words, interpreter, self.codebase / (program.cwd or ""), environ)
+                found = program_flags.ask_help(words, interpreter, self.codebase / (program.cwd or ""), environ)
                 dashes = "" if parser == "hydra" else "--"
                 return {f"{dashes}{key}": value for key, value in found.items()}
         return {}
@@ -223,6 +226,19 @@ class LaunchTexts:
                 if needed:
                     return program.where, needed
         return "", []
+
+    def absent(self) -> list[str]:
+        """What its programs take as data and do not get, in words: paths that lead nowhere, flags without a value."""
+        found, words = self._flags
+        typed = {name: next(iter(values)) for name, values in words.items() if len(values) == 1}
+        data = {name: str(typed.get(name) or value or "") for name, value in found.items() if _DATA.fullmatch(name)}
+        folders = {self.codebase / (program.cwd or "") for program in self.reading.programs}
+        paths = [(name, path) for name, path in data.items() if _PATH.fullmatch(path)]
+        lost = [one for one in paths if not any(self.files.kind(folder / one[1]) for folder in folders)]
+        unset = {one: chooses for text in self.sources.values() for one, chooses in unset_in(text).items()}
+        bare = [one for one in unset if one not in words and (unset[one] or (one in data and not any(data.values())))]
+        shown = [f"--{name} is {path}, which is not there" for name, path in lost]
+        return [*shown, *(f"--{name} has no default and is not given" for name in bare)]
 
     def objectives(self) -> list[PrintedName]:
         """The numbers that its programs print or write and of which any may be the objective, as their texts show them.
@@ -244,9 +260,19 @@ class LaunchTexts:
 
         Without those that the command sets to a number, or to what only the run knows.
         """
+        found, words = self._flags
+        if any("TrainingArguments" in text for text in self.sources.values()):  # of transformers
+            found = {"do_train": False, "do_eval": False, "do_predict": False, **found}
+        typed = {name: next(iter(values)) for name, values in words.items() if len(values) == 1}
+        known = {name: word for name, word in typed.items() if isinstance(found.get(name), str) and "$" not in word}
+        return {**{key: value for key, value in found.items() if key not in words}, **known}
+
+    @cached_property
+    def _flags(self) -> tuple[dict[str, object], dict[str, set[str]]]:
+        """The flags in these texts, by their names in Python, with their defaults, and the words that set them."""
         found, short = dict[str, object](), dict[str, list[str]]()
         for text in self.sources.values():
-            short |= short_names(text)
+            short |= program_flags.short_names(text)
             found = {**{key.replace("-", "_"): value for key, value in flags_in(text).items()}, **found}
         words: dict[str, set[str]] = {}
         for one in self.reading.commands:
@@ -254,11 +280,7 @@ class LaunchTexts:
                 name, *value = re.split(r"[=:]", word, maxsplit=1)
                 for key in (name.lstrip("-+").replace("-", "_"), *short.get(name[1:], ())):
                     words.setdefault(key, set()).add(value[0] if value else following)
-        if any("TrainingArguments" in text for text in self.sources.values()):  # of transformers
-            found = {"do_train": False, "do_eval": False, "do_predict": False, **found}
-        typed = {name: next(iter(values)) for name, values in words.items() if len(values) == 1}
-        known = {name: word for name, word in typed.items() if isinstance(found.get(name), str) and "$" not in word}
-        return {**{key: value for key, value in found.items() if key not in words}, **known}
+        return found, words
 
     @cached_property
     def sources(self) -> Mapping[str, str]:

@@ -269,10 +269,13 @@ class TrainerSettings:
         return (*blueprints, *own, *self._incomplete(), *self._unjudged())
 
     def _incomplete(self) -> tuple[Finding, ...]:
-        """A warning if the program's text demands flags that the command does not set."""
+        """Warnings of what the program's text demands, or takes as data, and the command does not give."""
         program, missing = self.texts.missing()
         if not missing:
-            return ()
+            absent = () if self.resolved.blueprint.notes.prepare else self.texts.absent()
+            hint = "give them in [exp_launch_command], unless the program gets its data by itself"
+            where = self.resolved.blueprint.name
+            return tuple(Finding(Severity.WARNING, "missing_data", one, hint, where) for one in absent)
         message = f"{program} ends at once without {', '.join(missing)}, which the command does not give it"
         hint = "write them into [exp_launch_command]"
         return (Finding(Severity.WARNING, "missing_flags", message, hint, self.resolved.blueprint.name),)

@@ -110,16 +110,16 @@ def test_what_the_readme_types(tmp_path: Path) -> None:
 def test_modules_that_a_program_imports_are_read(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(MODULE)
     (tmp_path / "main.py").write_text(f"from train import train\n{MAIN}")
-    assert printed_metric("python main.py", tmp_path) == "loss"
+    assert shown("python main.py", tmp_path) == "loss"
     (tmp_path / "train.py").write_text("from tables import table\n\n\ndef train(rank):\n    table(0.5)\n")
     (tmp_path / "tables.py").write_text("def table(f1):\n    print_res_table('f1', f1)\n")
-    assert printed_metric("python main.py", tmp_path) == ""  # whatever its print_table may show
+    assert shown("python main.py", tmp_path) == ""  # whatever its print_table may show
     (tmp_path / "tables.py").write_text("def table(f1):\n    print('f1', f1)\n")
-    assert printed_metric("python main.py", tmp_path) == "f1"
+    assert shown("python main.py", tmp_path) == "f1"
     for n in range(MOST_SOURCES):
         (tmp_path / f"m{n}.py").touch()
     (tmp_path / "main.py").write_text("\n".join(["import train", *(f"import m{n}" for n in range(MOST_SOURCES)), MAIN]))
-    assert printed_metric("python main.py", tmp_path) == ""  # not all is read: SLM-Lab
+    assert shown("python main.py", tmp_path) == ""  # not all is read: SLM-Lab
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_branch_that_the_command_does_not_take_prints_nothing(tmp_path: Path, 
     text = "import os, argparse\np.add_argument('--verbose', '-v', action='store_true')\nprint('loss', l)\n"
     (tmp_path / "flags.py").write_text(f"{text}if args.verbose:\n    print('acc', a)\n")
     (tmp_path / "lib" / "shown.py").write_text("def show():\n    print('Average Loss %.3f' % x)\n")
-    assert printed_metric(command, tmp_path) == metric
+    assert shown(command, tmp_path) == metric
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,30 @@ def test_a_branch_that_the_command_does_not_take_prints_nothing(tmp_path: Path, 
 )
 def test_the_loss_of_a_script_around_transformers(tmp_path: Path, arguments: str, metric: str) -> None:
     (tmp_path / "train.py").write_text(f"import transformers\ntransformers.Trainer({arguments}).train()\n")
-    assert printed_metric("python train.py", tmp_path) == metric
+    assert shown("python train.py", tmp_path) == metric
+
+
+def test_data_that_is_not_there(tmp_path: Path) -> None:
+    text = "import argparse\np.add_argument('--data', default='./data/wiki')\np.add_argument('--train_file')\n"
+    (tmp_path / "train.py").write_text(text)
+
+    def absent(command: str) -> list[str]:
+        fields = first_blueprint(tmp_path, command, "", "", tmp_path / "b.md")
+        return as_read(fields, tmp_path / "b.md", {}).texts.absent()
+
+    assert absent("python train.py") == ["--data is ./data/wiki, which is not there"]
+    assert absent("python train.py --data ./data/$SET") == absent("python train.py --data org/set") == []
+    (tmp_path / "data" / "wiki").mkdir(parents=True)
+    assert absent("python train.py") == []
+    (tmp_path / "train.py").write_text("import argparse\np.add_argument('--train_file')\n")
+    assert absent("python train.py") == ["--train_file has no default and is not given"]
+    assert absent("python train.py --train_file=x.json") == ["--train_file is x.json, which is not there"]
+
+
+def shown(command: str, root: Path) -> str:
+    """What may count, as the text of what this command starts shows it."""
+    settings = as_read(first_blueprint(root, command, "", "", root / "b.md"), root / "b.md", {})
+    return " ".join(one.name for one in settings.texts.objectives())
 
 
 def printed_metric(command: str, root: Path) -> str:

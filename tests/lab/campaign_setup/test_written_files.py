@@ -97,18 +97,21 @@ def test_what_is_not_printed_by_default(text: str, flags: dict[str, object], nam
 @pytest.mark.parametrize(
     ("text", "metric"),
     [
-        ("def run(d):\n    print('acc', a)\nrun(train)\nrun(test)", ""),  # attention-is-all-you-need-pytorch
-        ("def run(d):\n    print('acc', a)\nrun(test)\nrun(test)", "acc"),
-        ("def run(d):\n    show()\ndef show():\n    print('acc', a)\nrun(train)\nrun(test)", ""),
-        ("def train(d):\n    m.train()\n    print('acc', a)\ntrain(d)", "acc"),  # pyGAT
-        ("def fit():\n    print('acc', a)\ndef test():\n    print('acc', b)\nfit()\ntest()", ""),  # pytorch-cifar
-        ("def fit():\n    print('acc', a)\ndef test():\n    print('acc', b)\n    print('acc', c)\nfit()\ntest()", ""),
-        ("def train(s):\n    m.train()\n    print('acc', a)\nr.train(s)", "acc"),  # ddim
-        ("for i in n:\n    for b in d:\n        print('acc', a)\n    for b in d:\n        print('acc', c)", ""),
-        ("for i in n:\n    for b in d:\n        print('acc', a)\n    print('acc', c)", "acc"),
-        ("for i in n:\n    print('Loss=%f' % l)\n    print(metrics.to_str(val_score))", ""),  # DeepLabV3Plus-Pytorch
+        ("def run(d):\n    print('win', a)\nrun(train)\nrun(test)", ""),  # attention-is-all-you-need-pytorch
+        ("def run(d):\n    print('win', a)\nrun(test)\nrun(test)", "win"),
+        ("def run(d):\n    show()\ndef show():\n    print('win', a)\nrun(train)\nrun(test)", ""),
+        ("def train(d):\n    m.train()\n    print('win', a)\ntrain(d)", "win"),  # pyGAT
+        ("def fit():\n    print('win', a)\ndef test():\n    print('win', b)\nfit()\ntest()", ""),  # pytorch-cifar
+        ("def fit():\n    print('win', a)\ndef test():\n    print('win', b)\n    print('win', c)\nfit()\ntest()", ""),
+        ("def train(s):\n    m.train()\n    print('win', a)\nr.train(s)", "win"),  # ddim
+        ("for i in n:\n    for b in d:\n        print('win', a)\n    for b in d:\n        print('win', c)", ""),
+        ("for i in n:\n    for b in d:\n        print('win', a)\n    print('win', c)", "win"),
+        ("for i in n:\n    for phase, d in loaders.items():\n        print('test acc', l)", ""),  # wavenet_vocoder
+        ("def run(d):\n    print('test acc', l)\nfor d in ['train', 'win']:\n    run(d)", ""),
+        ("for i in n:\n    print('accuracy: %.2f' % a)", ""),  # of the batch that was trained on, perhaps
+        ("for i in n:\n    print('average score: %.2f' % a)", "average_score"),
         ("print('val_distance: %.2f' % d)", ""),  # whether it should rise, its name does not say
-        ("print('reward_model_loss: %.2f' % d)", "reward_model_loss"),
+        ("print('reward_model_loss: %.2f' % d)", ""),
     ],
 )
 def test_a_metric_is_named_where_its_name_means_one_number_that_is_measured(text: str, metric: str) -> None:
