@@ -200,7 +200,7 @@ def _blueprint_file(
     if missing:
         remarks.append(f"{program} ends at once without {', '.join(missing)}: complete the command in {path.name}")
     elif absent := settings.texts.absent():
-        remarks.append(f"{'; '.join(absent)}: if the program does not get it by itself, complete {path.name}")
+        remarks.append(f"{'; '.join(absent)}: if the program does not get or make it itself, complete {path.name}")
     typed = sorted(typed_commands(root), key=lambda one: command.split()[-1] not in one[0])  # of the same program first
     if not given and typed and command not in dict(typed):
         remarks.append(f"{typed[0][1]} has `{typed[0][0]}`: if that is meant, write it into {path.name}")

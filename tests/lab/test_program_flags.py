@@ -12,6 +12,7 @@ from autoresearch.lab.recipes.program_flags import (
     flags_in,
     flags_of_help,
     missing_in,
+    named_paths,
     other_names,
     parser_of,
     unset_in,
@@ -139,6 +140,21 @@ flags.mark_flags_as_required(["task"])
 )
 def test_words_that_a_program_without_a_parser_demands(source: str, missing: list[str]) -> None:
     assert missing_in(source, ["data"]) == missing
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("dir_img = Path('./data/imgs/')\ndir_out = './out/'", {"./data/imgs/": 1}),  # Pytorch-UNet
+        ("a = Data(root='/x/voc')\nb = Data(root='/x/voc')", {"/x/voc": 1}),  # pytorch-retinanet
+        ("a = CIFAR10(root='/x/voc', download=True)", {}),
+        ("if main:\n    text = open('input.txt', 'r').read()", {"input.txt": 2}),  # minGPT
+        ("open('log.txt', 'w')\nopen('log.txt')", {}),
+        ("p.add_argument('--data', default='./data/x')", {}),  # a flag: the command may set it
+    ],
+)
+def test_paths_of_data_that_a_text_names(text: str, paths: dict[str, int]) -> None:
+    assert named_paths(text) == paths
 
 
 def test_flags_that_are_nothing_unless_they_are_given() -> None:

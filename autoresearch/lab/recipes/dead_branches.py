@@ -12,6 +12,7 @@ from autoresearch.lab.recipes.program_flags import command_functions
 _TRAINS = later(r"(?i)train|backward|(?:^|_)(?:fit|learn|step|update)")  # within a loop
 _RUNS = later(r"(?i)(?:pre|start_|run_)?train(?:ing)?(?:_(?:loop|model|net|epochs?|one_epoch|agent|worker))?|fit|learn")
 _PARTS = frozenset({"phase", "split", "mode", "stage", "subset", "fold", "seed", "run", "trial", "task", "dataset"})
+_BATCHES = later(r"(?i)(?:val|test|dev)\w*?_?(?:loader|set|data|iter|dl|gen|batches)")
 _DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -134,11 +135,11 @@ def done_twice(texts: Mapping[str, str], flags: Mapping[str, object]) -> dict[tu
 
 
 def _of_parts(loop: ast.For) -> bool:
-    """Whether a loop does the same for parts of the data, or for runs: of one name, each prints another number."""
+    """Whether a loop does the same for parts of the data, its batches, or runs: each has another number."""
     names = [word for node in ast.walk(loop.target) for word in called_name(node).lower().split("_")]
     lists = [node.elts for node in ast.walk(loop.iter) if isinstance(node, ast.List | ast.Tuple)]
     texts = any(len(one) > 1 and all(isinstance(getattr(e, "value", None), str) for e in one) for one in lists)
-    return texts or not _PARTS.isdisjoint(names)
+    return texts or not _PARTS.isdisjoint(names) or _BATCHES.search(ast.unparse(loop.iter)) is not None
 
 
 def _fits(call: ast.Call, takes: ast.arguments) -> bool:

@@ -26,13 +26,18 @@ HELP_S = 60.0  # imports of torch and transformers take half of it on a cold dis
 _BYTES = 1 << 20
 _PARSERS = later(
     r"(?m)^[ \t]*(?:from|import)[ \t]+(?:[\w, \t]*,[ \t]*)?"
-    r"(argparse|click|typer|tyro|hydra|simple_parsing|jsonargparse|absl|fire)\b"
+    r"((?:config)?argparse|click|typer|tyro|hydra|simple_parsing|jsonargparse|absl|fire)\b"
     r"|\b(HfArgumentParser|TrlParser)\b|\b(tf\.(?:app\.)?flags)\b"
 )
 _OF_CALLS = frozenset({"add_argument", "option", "Option"})
 _OF_FIELDS = frozenset({"tyro", "simple_parsing", "HfArgumentParser", "TrlParser", "jsonargparse"})
 _OF_FUNCTIONS = frozenset({"typer", "fire", "tyro", "jsonargparse"})
 _MAKE_COMMANDS = frozenset({"Fire", "run", "cli", "CLI", "auto_cli"})
+_DATA = later(
+    r"(?i)(?:.*_)?(?:data(?:set)?s?|corpus|train(?:ing)?|inputs?|root|list)_?(?:path|dir|file|root|folder|json|csv)?"
+)
+_PATH = later(r"(?:\.{0,2}/|data/)[^$*{}<>]+|(?!\w+:)[^$*{}<>]+\.(?:txt|jsonl?|csv|tsv|np[yz]|pkl|h5|hdf5|bin|pt)")
+_IN_DATA = later(r"(?:\.{0,2}/)?data(?:sets?)?/[\w./-]+\Z")
 _HELP_FLAG = later(
     r"(?m)^[ \t│|]{1,12}(?:[*][ \t]+)?(?:-\w(?:[ \t]+[A-Z_<>\[\]]+)?,?[ \t]+)?--(?P<key>[A-Za-z][\w.-]*)"
 )
@@ -139,8 +144,9 @@ def unset_in(source: str) -> dict[str, bool]:
     """
     tree = syntax_tree(source) if parser_of(source) else None
     nodes = [*ast.walk(tree)] if tree else []
-    texts = [one for one in nodes if isinstance(one, ast.Compare) and isinstance(_literal(one.comparators[0]), str)]
-    compared, found = {called_name(one.left) for one in texts}, list[str]()
+    same = [one for one in nodes if isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Eq)]
+    compared = {called_name(one.left) for one in same if isinstance(_literal(one.comparators[0]), str)}
+    found = list[str]()
     for node in nodes:
         call = node.value if isinstance(node, ast.AnnAssign) else node
         keywords = {one.arg: one.value for one in call.keywords} if isinstance(call, ast.Call) else {}
@@ -151,6 +157,39 @@ def unset_in(source: str) -> dict[str, bool]:
         elif isinstance(node, ast.Call) and not {"action", "required", "nargs"} & keywords.keys():
             found += [name for name, _ in _of_call(node)][:1] if called_name(node.func) == "add_argument" else []
     return {name: name in compared for name in (one.replace("-", "_") for one in found)}
+
+
+def named_paths(source: str) -> dict[str, int]:
+    """The paths of data that a text names at its top, or opens to read, and their lines; none that it may download."""
+    tree = None if "download" in source.lower() else syntax_tree(source)
+    if tree is None:
+        return {}
+    found, inside = dict[str, list[int]](), definitions(tree)
+    every = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="open"), args=[value]):
+                name = "data"
+            case ast.Call(func=ast.Name(id="open"), args=[value, ast.Constant(value="r" | "rb")]):
+                name = "data"
+            case ast.Call(func=ast.Attribute(attr="read_csv" | "loadtxt" | "genfromtxt"), args=[value, *_]):
+                name = "data"
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if node not in inside:
+                pass
+            case ast.keyword(arg=str(name), value=value) if node not in inside and name not in ("default", "help"):
+                pass
+            case _:
+                continue
+        value = value.args[0] if isinstance(value, ast.Call) and len(value.args) == 1 else value  # of Path()
+        text = _literal(value)
+        if isinstance(text, str) and (_IN_DATA.match(text) or is_data(name, text)):
+            found.setdefault(text, []).append(value.lineno)
+    return {text: lines[0] for text, lines in found.items() if len(lines) == every.count(text)}  # no other use of it
+
+
+def is_data(name: str, value: str) -> bool:
+    """Whether a name says that its value is data, and the value looks like a path."""
+    return bool(_DATA.fullmatch(name) and _PATH.fullmatch(value))
 
 
 def _missing_operands(tree: ast.AST, operands: int) -> list[str]:

@@ -21,8 +21,17 @@ from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import read_shell
 from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.core.text.regex import later
-from autoresearch.lab.recipes import program_flags
-from autoresearch.lab.recipes.program_flags import flags_in, missing_in, other_names, parser_of, unset_in
+from autoresearch.lab.recipes.program_flags import (
+    ask_help,
+    flags_in,
+    is_data,
+    missing_in,
+    named_paths,
+    other_names,
+    parser_of,
+    short_names,
+    unset_in,
+)
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.values import dataclass, replace
 
@@ -36,8 +45,6 @@ _CONFIG = later(r"(?:--)?(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
 _HYDRA_NAME, _HYDRA_PATH = re.compile(r"--config[-_]name|-cn"), re.compile(r"--config[-_](?:path|dir)|-cp|-cd")
 _EXPERIMENT = later(r"\+?experiment")  # of Hydra's groups, the one that stands for a whole recipe
 _HYDRA = later(r"""(config_path|config_name)\s*=\s*["']([\w./-]{1,200})["']""")
-_DATA = later(r"(?i)(?:.*_)?(?:data(?:set)?s?|corpus|train(?:ing)?|inputs?)_?(?:path|dir|file|root|folder|json|csv)?")
-_PATH = later(r"(?:\.{0,2}/|data/)[^$*{}<>]+|(?!\w+:)[^$*{}<>]+\.(?:txt|jsonl?|csv|tsv|np[yz]|pkl|h5|hdf5|bin|pt)")
 _YAML = later(r"""["']([\w./-]{1,200}\.ya?ml)["']""")
 
 
@@ -206,7 +213,7 @@ class LaunchTexts:
                 named = any(program.name in one.words for one in self.reading.commands)
                 module = program.name.removesuffix(".py").replace("/", ".")
                 words = [program.name] if named else ["-m", module]
-                found = program_flags.ask_help(words, interpreter, self.codebase / (program.cwd or ""), environ)
+                found = ask_help(words, interpreter, self.codebase / (program.cwd or ""), environ)
                 dashes = "" if parser == "hydra" else "--"
                 return {f"{dashes}{key}": value for key, value in found.items()}
         return {}
@@ -231,14 +238,20 @@ class LaunchTexts:
         """What its programs take as data and do not get, in words: paths that lead nowhere, flags without a value."""
         found, words = self._flags
         typed = {name: next(iter(values)) for name, values in words.items() if len(values) == 1}
-        data = {name: str(typed.get(name) or value or "") for name, value in found.items() if _DATA.fullmatch(name)}
-        folders = {self.codebase / (program.cwd or "") for program in self.reading.programs}
-        paths = [(name, path) for name, path in data.items() if _PATH.fullmatch(path)]
-        lost = [one for one in paths if not any(self.files.kind(folder / one[1]) for folder in folders)]
+        data = {name: str(typed.get(name) or value or "") for name, value in found.items() if is_data(name, "/x")}
+        cwd = self.codebase / next((one.cwd for one in self.reading.programs if one.cwd), "")
+        named = {path: f"--{name} is" for name, path in data.items() if is_data(name, path)}
+        for program in self.reading.programs:
+            lines = named_paths(program.text or "").items()
+            named = {**{path: f"{program.where}:{line} names" for path, line in lines}, **named}
+        lost = [f"{what} {path}, where nothing is" for path, what in named.items() if self._is_void(cwd / path)]
         unset = {one: chooses for text in self.sources.values() for one, chooses in unset_in(text).items()}
         bare = [one for one in unset if one not in words and (unset[one] or (one in data and not any(data.values())))]
-        shown = [f"--{name} is {path}, which is not there" for name, path in lost]
-        return [*shown, *(f"--{name} has no default and is not given" for name in bare)]
+        return [*lost, *(f"--{name} has no default and is not given" for name in bare)]
+
+    def _is_void(self, path: Path) -> bool:
+        kind = self.files.kind(path)
+        return not kind or (kind == "directory" and self.files.here and not any(path.glob("[!.]*")))
 
     def objectives(self) -> list[PrintedName]:
         """The numbers that its programs print or write and of which any may be the objective, as their texts show them.
@@ -272,7 +285,7 @@ class LaunchTexts:
         """The flags in these texts, by their names in Python, with their defaults, and the words that set them."""
         found, short = dict[str, object](), dict[str, list[str]]()
         for text in self.sources.values():
-            short |= program_flags.short_names(text)
+            short |= short_names(text)
             found = {**{key.replace("-", "_"): value for key, value in flags_in(text).items()}, **found}
         words: dict[str, set[str]] = {}
         for one in self.reading.commands:

@@ -273,7 +273,7 @@ class TrainerSettings:
         program, missing = self.texts.missing()
         if not missing:
             absent = () if self.resolved.blueprint.notes.prepare else self.texts.absent()
-            hint = "give them in [exp_launch_command], unless the program gets its data by itself"
+            hint = "complete [exp_launch_command], unless the program gets or makes it itself"
             where = self.resolved.blueprint.name
             return tuple(Finding(Severity.WARNING, "missing_data", one, hint, where) for one in absent)
         message = f"{program} ends at once without {', '.join(missing)}, which the command does not give it"

@@ -168,13 +168,16 @@ def test_data_that_is_not_there(tmp_path: Path) -> None:
         fields = first_blueprint(tmp_path, command, "", "", tmp_path / "b.md")
         return as_read(fields, tmp_path / "b.md", {}).texts.absent()
 
-    assert absent("python train.py") == ["--data is ./data/wiki, which is not there"]
+    assert absent("python train.py") == ["--data is ./data/wiki, where nothing is"]
     assert absent("python train.py --data ./data/$SET") == absent("python train.py --data org/set") == []
     (tmp_path / "data" / "wiki").mkdir(parents=True)
+    (tmp_path / "data" / "wiki" / ".keep").touch()
+    assert len(absent("python train.py")) == 1
+    (tmp_path / "data" / "wiki" / "train.txt").touch()
     assert absent("python train.py") == []
     (tmp_path / "train.py").write_text("import argparse\np.add_argument('--train_file')\n")
     assert absent("python train.py") == ["--train_file has no default and is not given"]
-    assert absent("python train.py --train_file=x.json") == ["--train_file is x.json, which is not there"]
+    assert absent("python train.py --train_file=x.json") == ["--train_file is x.json, where nothing is"]
 
 
 def shown(command: str, root: Path) -> str:

@@ -108,6 +108,7 @@ def test_what_is_not_printed_by_default(text: str, flags: dict[str, object], nam
         ("for i in n:\n    for b in d:\n        print('win', a)\n    print('win', c)", "win"),
         ("for i in n:\n    for phase, d in loaders.items():\n        print('test acc', l)", ""),  # wavenet_vocoder
         ("def run(d):\n    print('test acc', l)\nfor d in ['train', 'win']:\n    run(d)", ""),
+        ("for b in enumerate(testloader):\n    print('test_loss', b)", ""),  # pytorch-retinanet: of its last batch
         ("for i in n:\n    print('accuracy: %.2f' % a)", ""),  # of the batch that was trained on, perhaps
         ("for i in n:\n    print('average score: %.2f' % a)", "average_score"),
         ("print('val_distance: %.2f' % d)", ""),  # whether it should rise, its name does not say
