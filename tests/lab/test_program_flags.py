@@ -44,6 +44,7 @@ CLICK = 'import click\n@click.command()\n@click.option("--lr/--no-lr", default=T
 @pytest.mark.parametrize(
     ("source", "flags"),
     [
+        ("import jsonargparse\ndef setup(data=Path('d')): ...\nCLI(setup)", {"data": "d"}),  # TinyLlama
         (ARGPARSE, {"batch-size": 8, "layers": [64, 64], "use-kl": False, "out": None}),
         ("import os, argparse, sys\np.add_argument('--lr', '-l', default=0.1)", {"lr": 0.1}),  # MinAtar
         (TYRO, {"lr": 0.1, "env_id": "CartPole-v1", "steps": 7}),
@@ -147,6 +148,7 @@ def test_words_that_a_program_without_a_parser_demands(source: str, missing: lis
     [
         ("dir_img = Path('./data/imgs/')\ndir_out = './out/'", {"./data/imgs/": 1}),  # Pytorch-UNet
         ("a = Data(root='/x/voc')\nb = Data(root='/x/voc')", {"/x/voc": 1}),  # pytorch-retinanet
+        ("def main():\n    a = H5Dataset('/x/y.h5')\n    b = save('/x/z.h5')", {"/x/y.h5": 2}),  # pytorch-SRResNet
         ("a = CIFAR10(root='/x/voc', download=True)", {}),
         ("if main:\n    text = open('input.txt', 'r').read()", {"input.txt": 2}),  # minGPT
         ("open('log.txt', 'w')\nopen('log.txt')", {}),

@@ -39,6 +39,7 @@ def _set_of(words: str) -> frozenset[str]:
 
 
 _VALIDATION, _TEST = _set_of("val valid vali validation eval evaluation dev"), _set_of("test")
+_OF_TRAINING = _set_of("train training tr")
 _HELD_OUT = _VALIDATION | _TEST
 _MEASURES = (
     _set_of(
@@ -308,9 +309,17 @@ def _best(names: list[PrintedName]) -> list[PrintedName]:
     fair = [one for one in names if not _words(one) & _NEVER]
     others = [one for one in fair if one.sure and _words(one) & _HELD_OUT and not _measure(one)]  # `valid corr`
     for rank in range(len(_MEASURES) + 1):
-        if fit := [one for one in fair if _rank(one) == rank]:
-            return [*_likeliest(fit), *(others if rank else [])]
+        if fit := _likeliest([one for one in fair if _rank(one) == rank]):
+            return [*fit, *(others if rank else _beside(fit, fair))]
     return _likeliest([one for one in others if _words(one) - _NO_MEASURE])
+
+
+def _beside(found: list[PrintedName], names: list[PrintedName]) -> list[PrintedName]:
+    """Measures of another thing that stand beside held-out losses: `Top 1-err 5.2 Test Loss 0.3`."""
+    known = {_core(one) - _HELD_OUT for one in found}
+    places = {(one.where, one.within) for one in found if _measure(one) == len(_MEASURES) and one.line and not one.file}
+    here = [one for one in names if (one.where, one.within) in places and one not in found and _measure(one)]
+    return [one for one in here if not _words(one) & _OF_TRAINING and _core(one) - _HELD_OUT not in known]
 
 
 def _likeliest(names: list[PrintedName]) -> list[PrintedName]:

@@ -37,6 +37,8 @@ _DATA = later(
     r"(?i)(?:.*_)?(?:data(?:set)?s?|corpus|train(?:ing)?|inputs?|root|list)_?(?:path|dir|file|root|folder|json|csv)?"
 )
 _PATH = later(r"(?:\.{0,2}/|data/)[^$*{}<>]+|(?!\w+:)[^$*{}<>]+\.(?:txt|jsonl?|csv|tsv|np[yz]|pkl|h5|hdf5|bin|pt)")
+_READS = later(r"(?i)open|read_\w+|loadtxt|\w*data\w*")
+_DOWNLOADS = later(r"(?i)download\w* ?[=(]")
 _IN_DATA = later(r"(?:\.{0,2}/)?data(?:sets?)?/[\w./-]+\Z")
 _HELP_FLAG = later(
     r"(?m)^[ \t│|]{1,12}(?:[*][ \t]+)?(?:-\w(?:[ \t]+[A-Z_<>\[\]]+)?,?[ \t]+)?--(?P<key>[A-Za-z][\w.-]*)"
@@ -161,28 +163,22 @@ def unset_in(source: str) -> dict[str, bool]:
 
 def named_paths(source: str) -> dict[str, int]:
     """The paths of data that a text names at its top, or opens to read, and their lines; none that it may download."""
-    tree = None if "download" in source.lower() else syntax_tree(source)
+    tree = None if _DOWNLOADS.search(source) else syntax_tree(source)
     if tree is None:
         return {}
     found, inside = dict[str, list[int]](), definitions(tree)
     every = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Name(id="open"), args=[value]):
-                name = "data"
-            case ast.Call(func=ast.Name(id="open"), args=[value, ast.Constant(value="r" | "rb")]):
-                name = "data"
-            case ast.Call(func=ast.Attribute(attr="read_csv" | "loadtxt" | "genfromtxt"), args=[value, *_]):
-                name = "data"
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if node not in inside:
-                pass
-            case ast.keyword(arg=str(name), value=value) if node not in inside and name not in ("default", "help"):
-                pass
+            case ast.Call(func=function, args=[value, *rest]) if _READS.fullmatch(called_name(function)):
+                writes = called_name(function) == "open" and [*map(_literal, rest)] not in ([], ["r"], ["rb"])
+                name = "" if writes else "data"
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.keyword(arg=str(name), value=value):
+                name = "" if node in inside or name in ("default", "help") else name
             case _:
                 continue
-        value = value.args[0] if isinstance(value, ast.Call) and len(value.args) == 1 else value  # of Path()
         text = _literal(value)
-        if isinstance(text, str) and (_IN_DATA.match(text) or is_data(name, text)):
+        if name and isinstance(text, str) and (_IN_DATA.match(text) or is_data(name, text)):
             found.setdefault(text, []).append(value.lineno)
     return {text: lines[0] for text, lines in found.items() if len(lines) == every.count(text)}  # no other use of it
 
@@ -293,7 +289,8 @@ def _of_function(node: ast.FunctionDef, *, dashes: bool) -> Iterator[tuple[str, 
 
 
 def _literal(node: ast.expr | None) -> object:
-    """The value of a literal that a recipe could hold; None for anything else."""
+    """The value of a literal that a recipe could hold, or of a path of one; None for anything else."""
+    node = node.args[0] if isinstance(node, ast.Call) and called_name(node.func) == "Path" and node.args[:1] else node
     try:
         value = ast.literal_eval(node) if node is not None else None
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

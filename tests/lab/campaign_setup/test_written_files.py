@@ -81,6 +81,7 @@ LOGS_WITH_V = "if args.v:\n    logging.basicConfig(level=logging.INFO)\n"
         ("for i in n:\n    step()\n    print('accuracy train: %f test: %f' % (a, b))", {},
          ["accuracy_train", "test"]),  # powerful-gnns
         ("print('train_loss %.2f valid corr %.2f' % (l, c))", {}, ["train_loss", "valid_corr"]),  # LSTNet
+        ("for i in n:\n    print('Top 1-err %.3f Test Loss %.3f' % (e, l))", {}, ["Test_Loss", "err"]),  # CutMix
         ("def a():\n    show(1)\ndef show(r):\n    print(f'reward {r:.2f}')", {}, []),  # a() is not called either
         ("def show(r):\n    print(f'Reward: {r:.2f}')\nfire.Fire()", {}, ["Reward"]),  # the command names it
         ("def show(r):\n    print(f'Reward: {r:.2f}')\nfire.Fire(main)", {}, []),
@@ -108,6 +109,8 @@ def test_what_is_not_printed_by_default(text: str, flags: dict[str, object], nam
         ("for i in n:\n    for b in d:\n        print('win', a)\n    print('win', c)", "win"),
         ("for i in n:\n    for phase, d in loaders.items():\n        print('test acc', l)", ""),  # wavenet_vocoder
         ("def run(d):\n    print('test acc', l)\nfor d in ['train', 'win']:\n    run(d)", ""),
+        ("for i in n:\n    print('train loss %.3f val loss %.3f' % (e, l))", "val_loss"),
+        ("for i in n:\n    print('loss %.3f' % e)\n    print('val loss %.3f' % l)", "val_loss"),
         ("for b in enumerate(testloader):\n    print('test_loss', b)", ""),  # pytorch-retinanet: of its last batch
         ("for i in n:\n    print('accuracy: %.2f' % a)", ""),  # of the batch that was trained on, perhaps
         ("for i in n:\n    print('average score: %.2f' % a)", "average_score"),
