@@ -38,7 +38,7 @@ def _set_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_VALIDATION, _TEST = _set_of("val valid vali validation eval evaluation dev"), _set_of("test")
+_VALIDATION, _TEST = _set_of("val valid vali validation eval evaluation dev held heldout holdout"), _set_of("test")
 _OF_TRAINING = _set_of("train training tr")
 _HELD_OUT = _VALIDATION | _TEST
 _MEASURES = (
@@ -314,11 +314,12 @@ def _best(names: list[PrintedName]) -> list[PrintedName]:
     return _likeliest([one for one in others if _words(one) - _NO_MEASURE])
 
 
-def _beside(found: list[PrintedName], names: list[PrintedName]) -> list[PrintedName]:
+def _beside(losses: list[PrintedName], names: list[PrintedName]) -> list[PrintedName]:
     """Measures of another thing that stand beside held-out losses: `Top 1-err 5.2 Test Loss 0.3`."""
-    known = {_core(one) - _HELD_OUT for one in found}
-    places = {(one.where, one.within) for one in found if _measure(one) == len(_MEASURES) and one.line and not one.file}
-    here = [one for one in names if (one.where, one.within) in places and one not in found and _measure(one)]
+    known = {_core(one) - _HELD_OUT for one in losses}
+    told = [one for one in losses if _measure(one) == len(_MEASURES) and one.line and not one.file]
+    places = {(one.where, one.within) for one in told}
+    here = [one for one in names if (one.where, one.within) in places and one not in losses and _measure(one)]
     return [one for one in here if not _words(one) & _OF_TRAINING and _core(one) - _HELD_OUT not in known]
 
 
