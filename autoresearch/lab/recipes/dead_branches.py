@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from autoresearch.core.text.python_text import called_name, definitions, syntax_tree
 from autoresearch.core.text.regex import later
@@ -68,29 +68,9 @@ def reached_names(texts: Mapping[str, str], flags: Mapping[str, object]) -> set[
     return found
 
 
-def before_training(tree: ast.AST, trained: Collection[str] = ()) -> set[ast.AST]:
-    """The nodes that are done before the loop that trains, or its call: what they print is of settings, or of the data.
-
-    trained: the functions that training calls, of which nothing is done before it.
-    """
-    scopes = (scope for scope in _scopes(tree) if getattr(scope, "name", "") not in trained)
-    return {node for scope in scopes for node in _early(scope.body)}
-
-
-def trained_names(texts: Iterable[str]) -> set[str]:
-    """The functions that are called by the loops that train, or behind these, perhaps by others."""
-    calls, found, new = dict[str, set[str]](), set[str](), set[str]()
-    for tree in filter(None, map(syntax_tree, texts)):
-        early = before_training(tree)
-        for scope in _scopes(tree):
-            late = {node for one in scope.body for node in _own(one)} - early
-            names = {called_name(node.func) for node in late if isinstance(node, ast.Call)} - {""}
-            calls.setdefault(getattr(scope, "name", ""), set()).update(names)
-            new |= names if _start(scope.body) is not None else set()
-    while new:
-        found |= new
-        new = set().union(*(calls.get(name, ()) for name in new)) - found
-    return found
+def before_training(tree: ast.AST) -> set[ast.AST]:
+    """The nodes that are done before the loop that trains, or its call: they print settings, or what the data are."""
+    return {node for scope in _scopes(tree) for node in _early(scope.body)}
 
 
 def done_twice(texts: Mapping[str, str], flags: Mapping[str, object]) -> dict[tuple[str, int], str]:

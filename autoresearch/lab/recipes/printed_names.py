@@ -22,7 +22,6 @@ from autoresearch.lab.recipes.dead_branches import (
     done_twice,
     not_done,
     reached_names,
-    trained_names,
 )
 from autoresearch.lab.recipes.written_files import written_names
 from autoresearch.runner.metric_lines import body, is_count, parse, step_rank
@@ -139,9 +138,9 @@ def objectives_of(
     texts: of Python files, by path. calls: the functions that print. flags: as the command sets them.
     """
     names: dict[str, PrintedName] = {}
-    used, trained, twice = reached_names(texts, flags), trained_names(texts.values()), done_twice(texts, flags)
+    used, twice = reached_names(texts, flags), done_twice(texts, flags)
     for path, text in texts.items():
-        for one in printed_names(text, path, calls, flags, used, trained):
+        for one in printed_names(text, path, calls, flags, used):
             ways = (twice.get((path, line), "") for line in reversed(one.within))
             shown = replace(one, also=one.also or next(filter(None, ways), ""))
             names[one.name] = shown.beside(names[one.name]) if one.name in names else shown
@@ -164,17 +163,16 @@ def printed_names(
     prints: re.Pattern[str] = _PRINTS,
     flags: Mapping[str, object] = MappingProxyType({}),
     used: Collection[str] | None = None,
-    trained: Collection[str] = (),
 ) -> list[PrintedName]:
     """The measured numbers that a Python text prints or writes, the last one last; [] for one that cannot be parsed.
 
     A number on the console comes before the same one in a file; whole numbers are counts. used: the functions and
-    classes that the program reaches, if not all; trained: those that training calls.
+    classes that the program reaches, if not all.
     """
     tree = syntax_tree(text)
     if tree is None:
         return []
-    off, final = before_training(tree, trained) | not_done(tree, flags), set(_after_loops(tree))
+    off, final = before_training(tree) | not_done(tree, flags), set(_after_loops(tree))
     calls = {node for node in ast.walk(tree) if isinstance(node, ast.Call) and prints.fullmatch(called_name(node.func))}
     _put_built_texts(tree, calls)
     if used is not None:

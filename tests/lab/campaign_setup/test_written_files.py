@@ -76,8 +76,6 @@ LOGS_WITH_V = "if args.v:\n    logging.basicConfig(level=logging.INFO)\n"
         ("try: ask()\nexcept OSError as e:\n    print(f'API error: {e}')", {}, []),  # FastChat
         ("print(f'mixed precision: {c.use_fp16}')", {}, []),  # edm
         ("if main:\n    print('Dynamic Loss Scaling:', h.scaling)\n    train(h)", {}, []),  # tacotron2
-        ("def show():\n    print('Reward:', r)\n    for i in n:\n        step()\nfor i in n:\n    train()\n    show()",
-         {}, ["Reward"]),
         ("for i in n:\n    step()\n    print('accuracy train: %f test: %f' % (a, b))", {},
          ["accuracy_train", "test"]),  # powerful-gnns
         ("print('train_loss %.2f valid corr %.2f' % (l, c))", {}, ["train_loss", "valid_corr"]),  # LSTNet
