@@ -308,7 +308,7 @@ class _PairReader:
             pairs.steps.setdefault(BAR, (_count(tokens[at]), _count(tokens[of])))
 
     def _ahead(self, n: int) -> str:
-        return self.tokens[self.at + n][0] if self.at + n < len(self.tokens) else ""
+        return self.tokens[self.at + n][0] if 0 <= self.at + n < len(self.tokens) else ""
 
     def _number_ahead(self, n: int) -> bool:
         return self.at + n < len(self.tokens) and bool(self.tokens[self.at + n]["number"])

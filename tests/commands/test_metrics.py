@@ -141,7 +141,7 @@ def test_what_is_no_log(ask: Ask, tmp_path: Path) -> None:
     found = ask("--log", prose)
     assert found["steps"] == [] and found["failure"] is None and "no line with metrics" in found["warnings"][0]
     assert found["next"] == [f"autoresearch explain {prose} --json"]
-    assert "in any usual spelling, as `step 10 loss 0.5`; `- step_line:`" in found["warnings"][0]
+    assert "as `step 10 loss 0.5` (on three lines at least); `- step_line:`" in found["warnings"][0]
     prose.write_text("2 files\nafter 30 rounds of it the loss went down to 0.31, it seems\nbye\n" * 2)
     assert "; nearest is `after 30 rounds of it the loss went" in ask("--log", prose)["warnings"][0]
     assert ask("last-summer", "--log", prose, code=2)["error"]["code"] == "usage"

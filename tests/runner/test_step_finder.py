@@ -209,7 +209,7 @@ def test_a_line_in_its_spelling(line: str, steps: dict[str, int], metrics: dict[
     "line",
     [
         *("step: 12,34", "losses=[1, 2, 3]", "Namespace(step=10, loss='grpo')", "+ step=5 loss=3"),
-        *("lr ......... 1e-6", "{'loss': 0.5"),
+        *("lr ......... 1e-6", "{'loss': 0.5", ","),
         " Average Precision  (AP) @[ IoU=0.50      | area=   all | maxDets=100 ] = 0.719",
     ],
 )

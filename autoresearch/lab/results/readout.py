@@ -174,7 +174,7 @@ def _as_printed_by(trainer: Trainer, path: Path, metric_names: Sequence[str]) ->
         near = [line for line in nearest_in(path, metric_names or _USUAL, 1) if re.search(r"\d", line)]
         like = f"nearest is `{near[0][:_NEAREST]}`, and " if near else ""
         how = "`- step_line:` in a blueprint's notes declares a line"
-        return f"in any usual spelling, as `step 10 loss 0.5`; {like}{how}"
+        return f"in any usual spelling, as `step 10 loss 0.5` (on three lines at least); {like}{how}"
     return f"as {trainer.name} prints them"
 
 
