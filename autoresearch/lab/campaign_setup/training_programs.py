@@ -25,7 +25,9 @@ _NO_TRAINING = frozenset({
 """Words of a file's name that say what it does, or that it does something else."""
 _SETS_UP = frozenset({"os", "sys", "warnings", "logging", "logger", "torch", "np", "numpy", "random", "tf", "mp"})
 _PYTHON, _GIVEN = later(r"(?m)^[^#\n]*\b(?:python3?|torchrun|accelerate|deepspeed)\b.*\.py\b"), later(r"\$\{?[@*]")
+_FILE = later(r"[^\s\"']+\.py\b")
 _DEFINES = later(r"(?m)^(?:def|class) ")
+_LEARNS = later(r"(?i)loss|reward|accuracy|epoch|optimi[sz]|backward|learn|\b(?:fit|train\w*)\(")
 _TYPED = later(r"(?:[A-Z_]\w*=\S+ +)*(?:python3?|torchrun|accelerate|deepspeed|mpiexec|mpirun|bash|sh|uv)\s")
 _PROMPT = later(r"^(?:[ \t]|[*$>%`-]|\d+\. |\(\w+\) ?\$)+")
 _MOVES = later(r"cd (?:\./)?([\w.-]+)/?(?: *&& *(.+))?")
@@ -63,8 +65,9 @@ def likely_commands(directory: Path) -> list[str]:
 def _by_name(directory: Path) -> list[str]:
     """The scripts that may train, of those at the top the ones that say so in their names, if any does."""
     scripts = (path for path in sorted(directory.glob("*.py")) if not _words(path) & _NO_TRAINING)
-    fair = [path.name for path in scripts if _starts(path)]
-    named = [name for name in fair if _words(Path(name)) & _TRAINS]
+    starts = [path for path in scripts if _starts(path)]
+    named = [path.name for path in starts if _words(path) & _TRAINS]
+    fair = [path.name for path in starts if _learns(path)]
     below = [
         str(path.relative_to(directory))
         for path in sorted(directory.glob("*/*.py"))
@@ -93,6 +96,12 @@ def _starts(script: Path) -> bool:
     if _DEFINES.search(text) or (tree := syntax_tree(text)) is None:
         return _acts(text)
     return not text or any(isinstance(node, ast.Call) for node in ast.walk(tree))  # not `__version__ = "1.0"`
+
+
+def _learns(script: Path) -> bool:
+    """Whether a Python script speaks of what training is about, or leaves it to a module beside it."""
+    own = (path for path in script.parent.iterdir() if path.is_dir() or path.suffix == ".py")
+    return _LEARNS.search(_text(script)) is not None or any(_imports(script, one) for one in own)
 
 
 def _acts(text: str) -> bool:
@@ -148,7 +157,8 @@ def typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
                     yield f"cd {folder} && {words}" if folder else words, f"{readme.name}:{n + 1}"
                     break
     for script in sorted(directory.glob("*.sh")):
-        if not _words(script) & _NO_TRAINING and _PYTHON.search(_text(script)):
+        programs = [directory / name for line in _PYTHON.findall(_text(script)) for name in _FILE.findall(line)]
+        if not _words(script) & _NO_TRAINING and any(not one.is_file() or _learns(one) for one in programs):
             yield f"bash {script.name}", "the project"
 
 

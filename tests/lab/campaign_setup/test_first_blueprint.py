@@ -26,6 +26,7 @@ from autoresearch.readers.console import find_metrics
 PROJECTS = Path(__file__).parents[2] / "samples" / "projects"
 
 
+FIT = "print('loss', 0.5)\n"
 MAIN = "if __name__ == '__main__':\n    go()\n"
 MODULE = "import os\nos.environ['A'] = '1'\n\n\ndef train(rank):\n    print('loss', 0.5)\n"  # rl_a3c_pytorch
 
@@ -33,19 +34,20 @@ MODULE = "import os\nos.environ['A'] = '1'\n\n\ndef train(rank):\n    print('los
 @pytest.mark.parametrize(
     ("files", "command", "others"),
     [
-        ({"train.py": "", "fit.py": ""}, "python train.py", None),
-        ({"fit.py": ""}, "python fit.py", None),
-        ({"fit.py": "", "setup.py": "", "conftest.py": ""}, "python fit.py", None),
+        ({"train.py": "", "fit.py": FIT}, "python train.py", None),
+        ({"fit.py": FIT}, "python fit.py", None),
+        ({"fit.py": FIT, "setup.py": "", "conftest.py": ""}, "python fit.py", None),
         ({"version.py": "VERSION = '1.0'\n"}, "", []),  # vision_transformer
-        ({"fit.py": MAIN, "data.py": MODULE}, "python fit.py", None),
+        ({"fit.py": FIT + MAIN, "data.py": MODULE}, "python fit.py", None),
         ({"run.sh": "", "data.py": ""}, "bash run.sh", None),
         ({"setup.py": ""}, "", []),
+        ({"prep_text8.py": "print(len(open('a').read()))\n", "getdata.sh": "python prep_text8.py"}, "", []),
         ({}, "", []),
         ({"train.py": MODULE, "main.py": f"from train import train\n{MAIN}"}, "python main.py", None),
         ({"train.py": MODULE + MAIN, "main.py": f"from train import train\n{MAIN}"}, "python main.py", None),
         ({"plot.py": MAIN, "dreamer/main.py": MAIN}, "python dreamer/main.py", None),  # dreamerv3
         ({"main_dino.py": MAIN, "eval_knn.py": MAIN, "video.py": MAIN}, "python main_dino.py", None),
-        ({"ppo.py": MAIN, "sac.py": MAIN}, "", ["python ppo.py", "python sac.py"]),
+        ({"ppo.py": FIT, "sac.py": FIT + MAIN}, "", ["python ppo.py", "python sac.py"]),
         ({"run.sh": "docker run -t image ${@:2}", "src/main.py": MAIN}, "python src/main.py", None),  # pymarl
         ({"gae/train.py": MAIN, "README.md": "```\npython train.py\n```"}, "cd gae && python train.py", None),
         ({"gae/train.py": MAIN, "README.md": "cd gae && python train.py"}, "cd gae && python train.py", None),
@@ -63,6 +65,7 @@ def test_which_program_trains(tmp_path: Path, files: dict[str, str], command: st
         (tmp_path / name).write_text(text)
     assert training_command(tmp_path) == command
     assert others is None or likely_commands(tmp_path) == others
+    assert others != [] or not [*typed_commands(tmp_path)]
 
 
 def test_what_is_no_file_trains_nothing(tmp_path: Path) -> None:
