@@ -158,7 +158,8 @@ def typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
                     break
     for script in sorted(directory.glob("*.sh")):
         programs = [directory / name for line in _PYTHON.findall(_text(script)) for name in _FILE.findall(line)]
-        if not _words(script) & _NO_TRAINING and any(not one.is_file() or _learns(one) for one in programs):
+        trains = any(_words(one) & _TRAINS or (one.is_file() and _learns(one)) for one in programs)
+        if trains and not _words(script) & _NO_TRAINING:
             yield f"bash {script.name}", "the project"
 
 

@@ -41,7 +41,7 @@ MODULE = "import os\nos.environ['A'] = '1'\n\n\ndef train(rank):\n    print('los
         ({"fit.py": FIT + MAIN, "data.py": MODULE}, "python fit.py", None),
         ({"run.sh": "", "data.py": ""}, "bash run.sh", None),
         ({"setup.py": ""}, "", []),
-        ({"prep_text8.py": "print(len(open('a').read()))\n", "getdata.sh": "python prep_text8.py"}, "", []),
+        ({"prep_text8.py": "print(len(open('a').read()))\n", "getdata.sh": "cd a\npython ../prep_text8.py"}, "", []),
         ({}, "", []),
         ({"train.py": MODULE, "main.py": f"from train import train\n{MAIN}"}, "python main.py", None),
         ({"train.py": MODULE + MAIN, "main.py": f"from train import train\n{MAIN}"}, "python main.py", None),
