@@ -67,7 +67,7 @@ def _by_name(directory: Path) -> list[str]:
     scripts = (path for path in sorted(directory.glob("*.py")) if not _words(path) & _NO_TRAINING)
     starts = [path for path in scripts if _starts(path)]
     named = [path.name for path in starts if _words(path) & _TRAINS]
-    fair = [path.name for path in starts if _learns(path)]
+    fair = [path.name for path in starts if _learns(path, directory)]
     below = [
         str(path.relative_to(directory))
         for path in sorted(directory.glob("*/*.py"))
@@ -98,10 +98,11 @@ def _starts(script: Path) -> bool:
     return not text or any(isinstance(node, ast.Call) for node in ast.walk(tree))  # not `__version__ = "1.0"`
 
 
-def _learns(script: Path) -> bool:
-    """Whether a Python script speaks of what training is about, or leaves it to a module beside it."""
-    own = (path for path in script.parent.iterdir() if path.is_dir() or path.suffix == ".py")
-    return _LEARNS.search(_text(script)) is not None or any(_imports(script, one) for one in own)
+def _learns(script: Path, project: Path) -> bool:
+    """Whether a script speaks of what training is about, or leaves it to another file, or a module of the project."""
+    own = (path for place in {script.parent, project} for path in place.iterdir() if path.suffix in ("", ".py"))
+    speaks = script.suffix != ".py" or _words(script) & _TRAINS or _LEARNS.search(_text(script))
+    return bool(speaks) or any(_imports(script, one) for one in own)
 
 
 def _acts(text: str) -> bool:
@@ -158,7 +159,7 @@ def typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
                     break
     for script in sorted(directory.glob("*.sh")):
         programs = [directory / name for line in _PYTHON.findall(_text(script)) for name in _FILE.findall(line)]
-        trains = any(_words(one) & _TRAINS or (one.is_file() and _learns(one)) for one in programs)
+        trains = any(_words(one) & _TRAINS or (one.is_file() and _learns(one, directory)) for one in programs)
         if trains and not _words(script) & _NO_TRAINING:
             yield f"bash {script.name}", "the project"
 
@@ -187,4 +188,4 @@ def _trains(command: str, directory: Path) -> bool:
     named = (word for word in argv if word.endswith((".py", ".sh")) and (directory / word).is_file())
     script = next(named, python_file(argv))
     there = (directory / script).is_file() and not any(_words(Path(part)) & _NO_TRAINING for part in Path(script).parts)
-    return there and not _NOT_TRAINED.search(command)
+    return there and _learns(directory / script, directory) and not _NOT_TRAINED.search(command)
