@@ -376,8 +376,8 @@ opened: Counter[str] = Counter()
 _counting = [False]
 
 
-def _count(event: str, arguments: tuple[Any, ...]) -> None:
-    if _counting[0] and event == "open":
+def _count(event: str, arguments: tuple[Any, ...], counting: list[bool] = _counting) -> None:
+    if counting[0] and event == "open":  # also called when Python ends, and this module has nothing left
         opened[os.path.basename(str(arguments[0]))] += 1
 
 
