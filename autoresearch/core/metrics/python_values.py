@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -67,11 +66,9 @@ def python_dict(text: str) -> dict[str, object] | None:
         else:
             return value if isinstance(value, dict) else None
     try:
-        with warnings.catch_warnings():
-            import ast  # takes milliseconds to import, as in the functions below
+        from autoresearch.core.text.python_text import expression  # `ast` takes milliseconds to import
 
-            warnings.simplefilter("ignore")  # such as one for an invalid escape in a string
-            value = _value(ast.parse(text, mode="eval").body)
+        value = _value(expression(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return value if isinstance(value, dict) else None

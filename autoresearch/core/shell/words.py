@@ -16,6 +16,7 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from autoresearch.core.shell.shell import UNKNOWN, Shell, Value, number, unknown
+from autoresearch.core.text.python_text import expression
 from autoresearch.values import dataclass
 
 # The syntax tree of a shell text, by tree-sitter: its nodes, their sources and their offsets.
@@ -280,7 +281,7 @@ def arithmetic(source: str, shell: Shell) -> str | None:
     if len(source) > _LONGEST or not re.fullmatch(r"[\d\s()+*/%-]+", bare) or re.search(r"\*\s*\*|/\s*/", bare):
         return None
     try:
-        return str(evaluated(ast.parse(bare.strip().replace("/", "//"), mode="eval").body))
+        return str(evaluated(expression(bare.strip().replace("/", "//"))))
     except (SyntaxError, ValueError, ArithmeticError, MemoryError):
         return None
 

@@ -129,7 +129,7 @@ def test_a_script_that_is_run_says_how_its_blueprint_is_made(camp: Any) -> None:
 
 
 def test_init_without_anything_to_train_says_how_a_blueprint_is_made(bench: Any) -> None:
-    (bench.repo / "another.py").touch()  # of several scripts, none of a usual name, nobody knows which trains
+    (bench.repo / "another.py").write_text("print('loss', 0.5)")  # two may train
     made = bench.ask("init")
     assert made["blueprint"] is None and "it may be `python another.py` or `python trainer.py`" in made["remarks"][0]
     assert made["next"][0] == "autoresearch init --command 'python another.py' --json"
