@@ -144,7 +144,7 @@ def _values(space: object) -> str:
 
 def _seed_words(proposed: ProposedCampaign) -> str:
     """How runs are seeded, and whether it will be seen that the seed does anything."""
-    from autoresearch.core.controller.scheduler import CHECKED
+    from autoresearch.core.campaign.spec import CHECKED
 
     spec = proposed.spec
     if spec.seeding in _KNOWN_SEEDS:

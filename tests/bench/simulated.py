@@ -16,7 +16,7 @@ from autoresearch.core.campaign.claim import Claim
 from autoresearch.core.campaign.fold import Fold
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.judgement import decision_of
-from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
+from autoresearch.core.campaign.spec import MOST_ROUNDS, CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.state import Idea
 from autoresearch.core.controller import confirmation_rounds, scheduler
 from autoresearch.core.controller.actions import Note, RecordVerdict
@@ -258,7 +258,7 @@ class Simulation:
         """Put the best idea to the proof; False if there is nothing left to do."""
         if not self.state.rounds and (best := self.state.best):
             self.outcome.best = self.levels[best.index]
-        if len(self.state.rounds) >= confirmation_rounds.MOST_ROUNDS:
+        if len(self.state.rounds) >= MOST_ROUNDS:
             return False
         planned, _ = confirmation_rounds.plan_round(self.state)
         if planned is None:

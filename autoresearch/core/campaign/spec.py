@@ -20,6 +20,10 @@ from autoresearch.values import asdict, dataclass, field, replace
 AT_LEAST = later(r"\s*(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*%?\s*\Z")
 TARGET = later(r"\s*(?:(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*)?(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
 
+CHECKED = 3  # runs of the baseline that tell what the seed does: two of one seed, one of another
+REFRESH = 12  # attempted ideas after which the baseline runs again, to see whether results drift
+MOST_REPEATS = 12  # further runs of kept ideas, to measure them better, in the whole campaign
+MOST_ROUNDS = 2  # of confirmation, at the end of a campaign
 BASELINE_RUNS = 5  # usually; fewer where they would be more than a fifth of all (`core/controller/cost.py`)
 CONFIRM_RUNS = 16
 LEAST_CONFIRM_RUNS = 8  # four fresh runs of the idea and of the baseline: fewer cannot reach the level of any claim

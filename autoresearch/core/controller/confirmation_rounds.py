@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autoresearch.core.campaign.claim import Claim
 from autoresearch.core.campaign.decision import gain
+from autoresearch.core.campaign.judgement import claim_words, unprovable
+from autoresearch.core.campaign.spec import MOST_ROUNDS
+from autoresearch.core.campaign.state import CampaignState, Idea, Round, marked, measured
 from autoresearch.core.controller import scheduler
+from autoresearch.core.controller.actions import ControllerAction, Note, RecordVerdict, Say
 from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.controller.sentences import breach_words, doubt_words, seed_words
 from autoresearch.core.run.ending import TAMPERED, UNPROVEN, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import seeding
@@ -32,12 +37,6 @@ from autoresearch.core.statistics.noise import measured as measured_values
 from autoresearch.core.statistics.seeding import Randomness, SeedCheck, SeededRun
 from autoresearch.values import asdict, dataclass, replace
 
-if TYPE_CHECKING:
-    from autoresearch.core.campaign.state import CampaignState, Idea, Round
-    from autoresearch.core.controller.actions import ControllerAction, RecordVerdict
-
-MOST_ROUNDS = 2  # at the end of a campaign
-
 Curves = Mapping[str, SeededRun]  # by run ID
 
 
@@ -52,24 +51,17 @@ def check_due(state: CampaignState) -> bool:
 
 def measured_rows(idea: Idea) -> list[LedgerRow]:
     """The judged rows of an idea that have the metric."""
-    from autoresearch.core.campaign.state import measured
-
     return [row for row in idea.judged if measured(row) is not None]
 
 
 def round_rows(idea: Idea, number: int) -> list[LedgerRow]:
     """The rows of an idea's confirmation runs in a round that have the metric."""
-    from autoresearch.core.campaign.state import measured
-
     fresh = {run.run for run in idea.runs if run.round == number}
     return [row for row in idea.rows if row.run_id in fresh and measured(row) is not None]
 
 
 def check_seeds(state: CampaignState, curves: Curves) -> tuple[ControllerAction, ...]:
     """Record the result of the check; () if the runs do not allow it yet."""
-    from autoresearch.core.controller.actions import Note, Say
-    from autoresearch.core.controller.sentences import seed_words
-
     if (baseline := state.baseline) is None:
         return ()
     rows = [row for row in measured_rows(baseline) if row.run_id in curves]
@@ -136,9 +128,6 @@ def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> t
 
     () on ideas that have their verdict, and on those whose runs the seed changes, as far as is known.
     """
-    from autoresearch.core.campaign.judgement import claim_words
-    from autoresearch.core.controller.actions import RecordVerdict, Say
-
     actions: list[ControllerAction] = []
     for idea in ideas or state.keeps:
         if not idea.kept or idea.index == 1 or idea.confirmed or state.claim_doubt(idea):
@@ -174,10 +163,6 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
 
     If the campaign does not allow a round for all of them, the best ones are tested.
     """
-    from autoresearch.core.campaign.judgement import unprovable
-    from autoresearch.core.campaign.state import Round
-    from autoresearch.core.controller.sentences import doubt_words
-
     baseline = state.baseline
     chosen = list(candidates) or to_be_proved(state)
     doubted = next((idea for idea in (chosen or state.doubtful) if state.claim_doubt(idea)), None)
@@ -230,8 +215,6 @@ def design_of(ongoing: Round) -> Design:
 
 
 def _tests(state: CampaignState, ongoing: Round) -> list[_Test]:
-    from autoresearch.core.controller.sentences import breach_words
-
     baseline = state.baseline
     assert baseline is not None
     theirs, found = baseline.fresh_values(ongoing.number), []
@@ -291,8 +274,6 @@ def round_is_over(state: CampaignState) -> bool:
 
 def cut_round(state: CampaignState) -> tuple[ControllerAction, ...]:
     """End the open round with the runs that it has, as no time is left; () if they are too few to claim anything."""
-    from autoresearch.core.controller.actions import Note, Say
-
     assert state.open_round is not None
     undecided = [test for test in _tests(state, state.open_round) if test.result is None]
     size = min((min(len(test.ours), len(test.theirs)) for test in undecided), default=0)
@@ -303,9 +284,6 @@ def cut_round(state: CampaignState) -> tuple[ControllerAction, ...]:
 
 def judge_round(state: CampaignState, curves: Curves) -> tuple[ControllerAction, ...]:
     """The verdicts of the open round, from the curves of its runs, and one sentence for each."""
-    from autoresearch.core.campaign.state import marked
-    from autoresearch.core.controller.actions import Note, RecordVerdict, Say
-
     ongoing = state.open_round
     assert ongoing is not None
     settled = Note("confirmed_round", {"round": ongoing.number})
@@ -334,9 +312,6 @@ def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[RecordV
     Undecided where no test is valid, as its runs are copies; and instead of confirmed where records of the idea were
     tampered with, it lost more runs than the baseline, or a person has to approve it first.
     """
-    from autoresearch.core.controller.actions import RecordVerdict
-    from autoresearch.core.controller.sentences import breach_words
-
     idea, number = test.idea, test.ongoing.number
     result = test.result or unfinished(test.ours, test.theirs, "the machine ended too many of its runs")
     claim, reason, p, caveat = result.claim, result.reason, result.p, ""
@@ -364,8 +339,6 @@ def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[RecordV
 
 def _why_not_claimed(state: CampaignState, idea: Idea) -> str:
     """What forbids to claim an idea that passed its test; "" if nothing does."""
-    from autoresearch.core.controller.sentences import doubt_words
-
     assert state.baseline is not None
     if state.claim_doubt(idea):
         return doubt_words(state, idea)

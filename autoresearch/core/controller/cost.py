@@ -15,10 +15,15 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.agents.turns import AGENT, HYBRID
 from autoresearch.core.campaign.decision import gain
-from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
+from autoresearch.core.campaign.spec import (
+    BASELINE_RUNS,
+    CHECKED,
+    MOST_REPEATS,
+    MOST_ROUNDS,
+    REFRESH,
+    CampaignSpec,
+)
 from autoresearch.core.campaign.tip import most_proofs, proof_runs
-from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS, plan_round, rounds_left
-from autoresearch.core.controller.scheduler import CHECKED, MOST_REPEATS, REFRESH
 from autoresearch.core.statistics.confirmation import design, expected_size
 from autoresearch.core.statistics.noise import noise_of
 from autoresearch.values import dataclass, replace
@@ -122,6 +127,8 @@ def baseline_runs(runs: float) -> int:
 
 def confirmation_to_come(state: CampaignState) -> float:
     """The expected fresh runs of the confirmation at the end of a campaign, as it stands; 0 if there will be none."""
+    from autoresearch.core.controller.confirmation_rounds import rounds_left  # a campaign that begins has no state yet
+
     spec, best, baseline = state.spec, state.best, state.baseline
     if not spec.confirm or state.unseeded or rounds_left(state) <= 0:
         return 0.0
@@ -140,6 +147,8 @@ def plan_in_time(state: CampaignState, waves: float) -> tuple[Round | None, str]
 
     Each slot takes its share of them, and all runs of a look end before those of the next one begin.
     """
+    from autoresearch.core.controller.confirmation_rounds import plan_round
+
     planned, why = plan_round(state)
     while planned is not None and _waves(planned, state.spec.parallel) > waves:
         fewer = (len(planned.candidates) + 1) * planned.sizes[-1] - 1

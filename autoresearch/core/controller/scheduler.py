@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
+from autoresearch.core.campaign.judgement import pending, promised, search_goes_on
 from autoresearch.core.campaign.proposer import Attempt
-from autoresearch.core.campaign.spec import BASELINE_RUNS
+from autoresearch.core.campaign.spec import BASELINE_RUNS, CHECKED, MOST_REPEATS, REFRESH
+from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun, measured
 from autoresearch.core.run.ending import CAMPAIGN_STOPPED, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import copies
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.values import dataclass, replace
 
-if TYPE_CHECKING:
-    from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
-
 FRESH_SEEDS = 1000  # confirmations use seeds that played no part in the selection
-CHECKED = 3  # runs of the baseline: two of one seed, one of another
 REOPEN = 1.5  # times what re-tests it the first time, for an idea that was discarded
-REFRESH = 12  # attempted ideas after which the baseline runs again, to see whether results drift
-MOST_REPEATS = 12  # further runs of kept ideas, to measure them better, in the whole campaign
 MOST_TRIES = 3  # additional baseline runs, if failed runs left the seed check undecided
 MENDABLE = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED)
 
@@ -74,8 +69,6 @@ def refreshes(state: CampaignState) -> int:
 
     Not of a baseline that has fewer runs than usual, as the budget is small, and not where they would be copies.
     """
-    from autoresearch.core.campaign.judgement import search_goes_on
-
     if state.spec.replicates < BASELINE_RUNS or state.unseeded or state.again or not search_goes_on(state):
         return 0
     return max(0, state.attempted - 1) // REFRESH
@@ -218,8 +211,6 @@ def decided(state: CampaignState, idea: Idea) -> bool:
 
 def retest_owed(state: CampaignState, idea: Idea) -> bool:
     """Whether another run of the idea is to come, or to be made first: until then, nothing is decided of it."""
-    from autoresearch.core.campaign.judgement import pending, promised
-
     if idea.hypothesis.is_baseline or idea.slug in state.unwanted:
         return False
     if idea.rows and tried_again(state, idea, idea.rows[-1]):
@@ -275,8 +266,6 @@ def seed_of(run_request: RunRequest, first: int, *, repeats: bool = True) -> int
 
 def _counted(idea: Idea) -> set[str]:
     """The runs outside confirmation that have a result, or may still get one."""
-    from autoresearch.core.campaign.state import measured
-
     over = idea.done
     judged = {row.run_id for row in idea.judged if measured(row) is not None}
     return {run.run for run in idea.runs if run.why != "confirm" and (run.run in judged or run.run not in over)}

@@ -26,6 +26,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import zip_longest
+from statistics import NormalDist
 
 from autoresearch.core.campaign.claim import Claim, ClaimEstimate
 from autoresearch.core.campaign.decision import gain
@@ -34,19 +35,10 @@ from autoresearch.core.statistics.noise import measured, variance
 from autoresearch.core.statistics.student_t import share_p, t_cdf, t_quantile
 from autoresearch.values import dataclass, replace
 
+_NORMAL = NormalDist()
 _HIGHER = Objective("metric")
 _POINTS = 41  # of Simpson's rule between two boundaries: errors below 1e-5
 _FAR = 8.0  # standard deviations
-
-
-def _below(x: float) -> float:
-    """The probability that a standard normal value lies below x; `statistics` takes 5 ms to import, and is slower."""
-    return 0.5 * (1.0 + math.erf(x / math.sqrt(2)))
-
-
-def _quantile(share: float) -> float:
-    """Where that probability is `share`."""
-    return _root(lambda x: _below(x) - share, -_FAR, _FAR, within=1e-13)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +57,12 @@ class Design:
     @property
     def up(self) -> list[float]:
         """What B has to reach at each look for a claim."""
-        return [-_quantile(p) * math.sqrt(t) for p, t in zip(self.levels, self.times, strict=True)]
+        return [-_NORMAL.inv_cdf(p) * math.sqrt(t) for p, t in zip(self.levels, self.times, strict=True)]
 
     @property
     def down(self) -> list[float]:
         """What B has to reach at each look but the last for the test to go on."""
-        return [-_quantile(p) * math.sqrt(t) for p, t in zip(self.futile, self.times, strict=False)]
+        return [-_NORMAL.inv_cdf(p) * math.sqrt(t) for p, t in zip(self.futile, self.times, strict=False)]
 
 
 class _Motion:
@@ -84,7 +76,7 @@ class _Motion:
         """Probability that the test goes on until time t and that B(t) is above (or below) the edge."""
         sd, shift = math.sqrt(t - self.t), self.theta * (t - self.t)
         sign = 1.0 if above else -1.0
-        return math.fsum(weight * _below(sign * (x + shift - edge) / sd) for x, weight in self.points)
+        return math.fsum(weight * _NORMAL.cdf(sign * (x + shift - edge) / sd) for x, weight in self.points)
 
     def go_on(self, low: float, high: float, t: float) -> None:
         """Go on to time t, where the test ends unless B(t) lies between the two."""
@@ -111,7 +103,7 @@ def levels(alpha: float, sizes: tuple[int, ...], planned: int = 0) -> tuple[floa
         t = size / (planned or sizes[-1])
         own = alpha * ((t if size < sizes[-1] else 1.0) - motion.t)
         bound = _root(lambda b: motion.beyond(b, t) - own, -_FAR, _FAR)  # noqa: B023 - called at once
-        found.append(_below(-bound / math.sqrt(t)))
+        found.append(_NORMAL.cdf(-bound / math.sqrt(t)))
         motion.go_on(-_FAR * math.sqrt(t), bound, t)
     return tuple(found)
 
@@ -182,7 +174,7 @@ ALPHA = 0.05
 FAILING = 0.5
 """The exact test's p-value at or below which a candidate fails more often than the baseline. Far above the usual 0.05:
 with 8 runs that would let nearly everything pass, also ideas whose worst runs never yield a number."""
-FUTILE_SLOPE = 4 * 0.6744897501960817  # the upper quartile of a standard normal
+FUTILE_SLOPE = 4 * _NORMAL.inv_cdf(0.75)
 """How fast the z-value below which a test ends without a claim rises with the time: p = 0.5 half way, 0.25 at 3/4."""
 COVERAGE = 0.9
 """Of the interval of a gain."""
@@ -237,7 +229,7 @@ def _sizes(first: int, most: int) -> tuple[int, ...]:
 
 def design_at(alpha: float, sizes: tuple[int, ...], planned: int = 0) -> Design:
     """The test with looks at these sizes that spends `alpha`; `planned`: as for `levels`."""
-    futile = (_below(-FUTILE_SLOPE * (size / (planned or sizes[-1]) - 0.5)) for size in sizes[:-1])
+    futile = (_NORMAL.cdf(-FUTILE_SLOPE * (size / (planned or sizes[-1]) - 0.5)) for size in sizes[:-1])
     return Design(sizes, levels(alpha, sizes, planned), tuple(futile))
 
 
@@ -333,8 +325,6 @@ def power(looks: Design, effect: float) -> float:
     Of POWER_TESTS simulated ones with normal noise and no failures; equal arguments give equal numbers.
     """
     each = 2 * looks.sizes[-1]
-    from statistics import NormalDist
-
     draws = NormalDist().samples(POWER_TESTS * each, seed=0)
     claimed = 0
     for start in range(0, len(draws), each):
@@ -382,8 +372,8 @@ def _gain(
     if min(len(ours), len(theirs)) < looks.sizes[look]:
         looks, look = Design(looks.sizes[look : look + 1], looks.levels[look : look + 1], ()), 0
     tail = (1 + COVERAGE) / 2
-    unit = se * t_quantile(tail, df) / _quantile(tail)
-    z, bound = delta / unit, -_quantile(looks.levels[look])
+    unit = se * t_quantile(tail, df) / NormalDist().inv_cdf(tail)
+    z, bound = delta / unit, -NormalDist().inv_cdf(looks.levels[look])
     if passed and z < bound:  # by Student's t it passed
         z, unit = bound, delta / bound
     found = estimate(looks, look, z, coverage=COVERAGE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
 
 from autoresearch.core.text.numbers import counted
 from autoresearch.core.text.regex import later
@@ -39,14 +38,11 @@ _CJK_UNIT = (
 )
 _LEAD = r"(?:(?<![a-z0-9_])|(?<=\d[wdhm]))(?<!\d[.,])"
 _NUMERALS = "零〇一二两三四五六七八九十百半"
-_ENGLISH = (
+_ONE_RE = later(
     rf"{_LEAD}(?P<sign>[-−]\s?)?(?:{_DIGITS}|{_WORDS})[\s-]?{_ENGLISH_UNIT}"
     rf"|{_LEAD}{_HALF} {_ENGLISH_UNIT.replace('<unit>', '<half_unit>').replace('<tail>', '<half_tail>')}"
     r"|(?<![a-z0-9_])an? (?P<a_unit>week|day|hour|minute)\b(?P<a_tail> and a half)?"
-)
-_ENGLISH_RE = later(_ENGLISH)  # for ASCII, which needs no more, as characters beyond it take longest to compile
-_ONE_RE = later(
-    rf"{_ENGLISH}|(?:(?<![第{_NUMERALS}])(?P<cjk>[{_NUMERALS}]+)|{_LEAD}{_DIGITS.replace('<digits>', '<cjk_digits>')})"
+    rf"|(?:(?<![第{_NUMERALS}])(?P<cjk>[{_NUMERALS}]+)|{_LEAD}{_DIGITS.replace('<digits>', '<cjk_digits>')})"
     rf"\s?(?P<cjk_each>个半|個半|个|個)?\s?{_CJK_UNIT}",
 )
 _CLOCK = later(r"(?<![\d:])(?:(?P<days>\d{1,3})-)?(?P<h>\d{1,4}):(?P<m>\d\d):(?P<s>\d\d)(?![\d:])")
@@ -78,10 +74,9 @@ def find_durations(text: str) -> list[DurationMatch]:
     """Every duration in a text returned by `normalise`, in order; `1 h 30 min` is one."""
     durations = [_clock(m) for m in _CLOCK.finditer(text)]
     rest = _CLOCK.sub(lambda m: "#" * len(m.group()), text)
-    for match in (_ENGLISH_RE if rest.isascii() else _ONE_RE).finditer(rest):
-        got = match.groupdict()
-        if not (got.get("cjk") and got["cjk_unit"] == "分"):  # 十分重要 means "very important"
-            durations.append(_one(match, got))
+    for match in _ONE_RE.finditer(rest):
+        if not (match["cjk"] and match["cjk_unit"] == "分"):  # 十分重要 means "very important"
+            durations.append(_one(match))
     return _joined(sorted(durations, key=lambda f: f.start), text)
 
 
@@ -141,19 +136,20 @@ def spoken(seconds: float) -> str:
     return " ".join(parts)
 
 
-def _one(match: re.Match[str], got: dict[str, Any]) -> DurationMatch:
+def _one(match: re.Match[str]) -> DurationMatch:
+    got = match.groupdict()
     unit = _letter(got["unit"] or got["half_unit"] or got["a_unit"] or got["cjk_unit"])
     if got["half"]:
         count = 0.5
     elif got["a_unit"]:
         count = 1.0
-    elif got.get("cjk_digits") is not None or got["digits"] is not None:
-        count = _number(got.get("cjk_digits") or got["digits"])
+    elif got["cjk_digits"] is not None or got["digits"] is not None:
+        count = _number(got["cjk_digits"] or got["digits"])
     else:
-        count = _cjk(got["cjk"]) if got.get("cjk") else _english(got["words"])
-    if got["tail"] or got["a_tail"] or got["half_tail"] or got.get("cjk_tail"):
+        count = _cjk(got["cjk"]) if got["cjk"] else _english(got["words"])
+    if got["tail"] or got["a_tail"] or got["half_tail"] or got["cjk_tail"]:
         count += 0.5
-    if got.get("cjk_each") in ("个半", "個半"):
+    if (got["cjk_each"] or "") in ("个半", "個半"):
         count += 0.5
     return DurationMatch(
         match.start(), match.end(), -count * _SECONDS[unit] if got["sign"] else count * _SECONDS[unit], unit

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.spec import CHECKED
 from autoresearch.core.campaign.state import Idea
-from autoresearch.core.controller.scheduler import CHECKED, RunRequest, seed_of
+from autoresearch.core.controller.scheduler import RunRequest, seed_of
 from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
 from autoresearch.errors import AutoresearchError, ConflictError
 from autoresearch.git_repo import branches

@@ -13,10 +13,8 @@ import pytest
 
 from autoresearch.core.campaign.decision import RunEvidence, decide
 from autoresearch.core.campaign.judgement import rule_for
-from autoresearch.core.campaign.spec import CampaignSpec, Rules
+from autoresearch.core.campaign.spec import MOST_REPEATS, MOST_ROUNDS, CampaignSpec, Rules
 from autoresearch.core.controller import cost
-from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS
-from autoresearch.core.controller.scheduler import MOST_REPEATS
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.confirmation import design, p_value

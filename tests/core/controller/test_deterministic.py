@@ -10,7 +10,7 @@ import pytest
 
 from autoresearch.core.campaign.decision import Resolution, RunEvidence, decide_once
 from autoresearch.core.campaign.judgement import JITTERED, anchor, decision_of, pending, resolution_of
-from autoresearch.core.campaign.spec import Rules
+from autoresearch.core.campaign.spec import CHECKED, Rules
 from autoresearch.core.controller import confirmation_rounds, rules, scheduler
 from autoresearch.core.controller.actions import Finish, Note, RecordVerdict, Say
 from autoresearch.core.controller.confirmation_rounds import check_seeds, plan_round
@@ -157,7 +157,7 @@ def test_no_run_is_spent_on_a_copy(records: Callable[..., Any]) -> None:
     while (owed := scheduler.owed(made.state())) is not None:
         asked += 1
         made.run("baseline", 0.5)
-        if asked == scheduler.CHECKED:
+        if asked == CHECKED:
             assert not scheduler.baseline_done(made.state())
             made.checked(seen=False)
     assert asked == 3 and owed is None and scheduler.baseline_done(made.state())
