@@ -234,8 +234,10 @@ def _outcome_rows(outcome: Outcome) -> list[list[str]]:
         value = output.number(outcome.metric_value) if outcome.measured else "could not be read"
         metric = f"{spec.objective.metric} = {value}{best}"
     else:
-        named = "one of those below" if outcome.steps_read else "the number that counts, by the words before it,"
-        metric = f"{NOTHING_MEASURED}: name {named} in the notes (`- metric: val loss`), then it judges the run"
+        which, line = "the number that counts, by the words before it,", "- metric: val loss"
+        if outcome.steps_read:
+            which, line = "one of those below", "- metric: NAME"
+        metric = f"{NOTHING_MEASURED}: name {which} in the notes (`{line}`), then it judges the run"
     failure = f"{outcome.failure}: {outcome.failure_line or end.reason}"[:800] if outcome.failure else ""
     log = outcome.where_now(Path(spec.result_dir) / "experiment_log.md")
     rows = [

@@ -171,7 +171,7 @@ def _finding(script: Script, where: str, line: int, *, must: bool) -> Finding:
     if must and script.must and script.why in (ABSENT, DIRECTORY):
         what = "is not there" if script.why == ABSENT else "is a directory"
         what += " without __main__.py" if script.kind == "python" and script.why == DIRECTORY else ""
-        message = f"the script {script.name} {what}: {script.where}"
+        message = f"the script {script.name} {what}" + (f": {script.where}" if script.where != script.name else "")
         message += f" (but {script.name}.py is)" if script.has_py else ""
         hint = "correct its path, or let a `prepare:` make it"
         return Finding(Severity.ERROR, "missing_script", message, hint, where, line)

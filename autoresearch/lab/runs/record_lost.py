@@ -139,7 +139,7 @@ def record_lost(rundir: RunDir, *, reason: str = "") -> None:
         else:
             ending, cause = Ending.LOST, _why_it_died(identity)
             who = f"the Runner (pid {identity.get('pid')})"
-            reason = f"{who} died without an exit record{_WORDS[cause]}; {killed} processes of the run were ended"
+            reason = f"{who} died without an exit record{_WORDS[cause]}; processes of the run that were ended: {killed}"
             if rundir.foreign_exit.exists():
                 reason += "; another exit record, which it did not write, is in exit.foreign.json"
         last = _last_sign(rundir, spec.created)
