@@ -46,13 +46,13 @@ test: setup
 	@$(BIN)/python -m pytest
 
 test-all: setup
-	@$(BIN)/python -m pytest -m 'not real' --durations=40
+	@$(BIN)/python -m pytest -m 'not real' -r fE --durations=40
 
 # What can be installed without a question is; a test that misses something is skipped, and the summary says why.
 # The tests of one file go to one worker, where they share a server that takes long to start.
 test-real: setup
 	@$(MAKE) --no-print-directory --keep-going -j2 trl ray aider skills-ref mcp notebook agents || echo "some of it is missing: see above" >&2
-	@PATH="$$PATH:/usr/sbin:/sbin" $(BIN)/python -m pytest -m real --dist loadfile --no-loadscope-reorder -r s --durations=40
+	@PATH="$$PATH:/usr/sbin:/sbin" $(BIN)/python -m pytest -m real --dist loadfile --no-loadscope-reorder -r sfE --durations=40
 
 # On a host with a GPU, with or without a network; GPU_PYTHON=/path/to/python names one that has torch.
 test-gpu: setup

@@ -119,17 +119,17 @@ def test_a_tip_that_breaks_a_constraint_is_made_anew_after_the_first_idea_on_it(
         edit(camp, "a", "A = 0.0", "A = 0.06", parent="baseline"),
         edit(camp, "b", "B = 0.0", "B = 0.05", parent="baseline"),
         {"slug": "between", "overrides": {"lr": 0.2}, "parent": "baseline"},  # each is committed a run ahead
-        {"slug": "unlucky", "overrides": {"lr": 0.05}},
-        {"slug": "ahead", "overrides": {"lr": 0.04}},
-        {"slug": "later", "overrides": {"lr": 0.03}},
+        *({"slug": f"later-{n}", "overrides": {"lr": round(0.06 - n / 100, 2)}} for n in range(5)),
     ]
     limits = ["val/toxicity < 0.1"]
-    state = camp.run(queue=queue, count=7, baseline=4, search="tip", confirm=False, constraints=limits)
-    assert state.by_slug("unlucky").rows[0].failure == "constraint_broken"
-    both = state.by_slug(state.by_slug("unlucky").parent)
-    assert {*both.hypothesis.merges} == {"a", "b"} and [row.failure for row in both.rows] == ["constraint_broken"]
-    assert state.by_slug(state.by_slug("later").parent).hypothesis.merges == ("a",), camp.said()
-    assert {"a", "later"} <= {*state.best.hypothesis.merges} and state.best.status == Verdict.KEEP
+    state = camp.run(queue=queue, count=9, baseline=4, search="tip", confirm=False, constraints=limits)
+    first, *later = [state.by_slug(f"later-{n}") for n in range(5)]
+    both = state.by_slug(first.parent)
+    assert {*both.hypothesis.merges} == {"a", "b"}
+    assert [[row.failure for row in idea.rows] for idea in (first, both)] == [["constraint_broken"]] * 2
+    last, best = state.by_slug(later[-1].parent).hypothesis.merges, state.best.hypothesis.merges
+    assert "a" in last and "b" not in last, camp.said()
+    assert state.best.status == Verdict.KEEP and {"a"} < {*best} and "b" not in best, camp.said()
 
 
 def test_the_first_fresh_run_that_breaks_one_ends_the_confirmation(camp: Any) -> None:
