@@ -23,6 +23,8 @@ import warnings
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
+from autoresearch.commands.pattern_code import PatternCode, kept_beside_modules
+
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -152,14 +154,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run one command and exit with its exit code."""
     warnings.formatwarning = _warning_line
     gc.set_threshold(50_000)  # at its usual 700, what is imported is looked through a hundred times
-    _leave(run(list(sys.argv[1:] if argv is None else argv)))
+    pattern_code = kept_beside_modules()
+    pattern_code.use()
+    _leave(run(list(sys.argv[1:] if argv is None else argv)), pattern_code)
 
 
-def _leave(code: int) -> None:
+def _leave(code: int, pattern_code: PatternCode) -> None:
     """Exit, and leave to the kernel what Python would free object by object, a tenth of a command's CPU."""
     threading = sys.modules.get("threading")
     if (threading and threading.active_count() > 1) or sys.getprofile() or sys.gettrace():
         sys.exit(code)
+    pattern_code.keep()
     atexit._run_exitfuncs()
     try:
         for stream in filter(None, (sys.stdout, sys.stderr)):  # one that was closed before is None
