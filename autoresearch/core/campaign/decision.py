@@ -132,7 +132,7 @@ def compared(
 ) -> MeanDifference:
     """Compare the values of two ideas. `noise`: of all others, and of `theirs`."""
     noise = noise.plus(ours)
-    parts = [_variance(values, noise, rule) / len(values) for values in (ours, theirs)]
+    parts = [shrunk(values, noise, rule) / len(values) for values in (ours, theirs)]
     total, prior, df = sum(parts), min(rule.prior, noise.df), float(noise.df)
     if prior and 0 < total < math.inf:
         sides = zip(parts, (ours, theirs), strict=True)
@@ -140,7 +140,7 @@ def compared(
     return MeanDifference(gain(objective, ours, theirs), noise, math.sqrt(total), df)
 
 
-def _variance(values: Sequence[float], noise: Noise, rule: DecisionRule) -> float:
+def shrunk(values: Sequence[float], noise: Noise, rule: DecisionRule) -> float:
     """The variance of a single run of an idea, shrunk towards the noise."""
     own = noise_in(values)
     return (rule.prior * noise.variance + own.squares) / (rule.prior + own.df)
@@ -218,7 +218,7 @@ def _repeat(evidence: RunEvidence, ours: Sequence[float], rule: DecisionRule) ->
     if not sd or not own.df or len(evidence.values) >= min(rule.repeats, 2 * rule.most):
         return 0
     noisier = own.variance > rule.noisier * sd * sd
-    return int(noisier and _variance(ours, evidence.noise.plus(ours), rule) / len(ours) > (rule.precise * sd) ** 2)
+    return int(noisier and shrunk(ours, evidence.noise.plus(ours), rule) / len(ours) > (rule.precise * sd) ** 2)
 
 
 def _runs(n: int, spent: int = 0) -> str:

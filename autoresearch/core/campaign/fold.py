@@ -134,6 +134,7 @@ class Fold:
                 known.changed()
             case "started" if owner := self._owners.get(str(line.get("run"))):
                 owner[1].started = True
+                owner[0].changed()
             case "guarded" if not line["passed"] and (merge := self._ideas.get(line["index"])):
                 self._break_up(merge)
             case "withdrawn" if owner := self._owners.pop(str(line.get("run")), None):

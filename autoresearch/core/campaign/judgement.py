@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain, islice
 
 from autoresearch.core.campaign.decision import (
     Decision,
@@ -16,11 +17,13 @@ from autoresearch.core.campaign.decision import (
     decide_once,
     gain,
     like_fallen,
+    shrunk,
 )
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.run.ending import PENDING, Verdict
 from autoresearch.core.statistics.noise import (
+    CUT,
     Noise,
     collapsed,
     mean,
@@ -112,17 +115,21 @@ def _is_out(state: CampaignState, idea: Idea) -> bool:
         return idea is not state.best or not search_goes_on(state)
     if len(idea.judged) >= rule_of(state).most:
         return True
-    if idea.simpler or len(idea.judged) > 1:
-        return False
-    rival = incumbent(state, idea)
+    return not idea.simpler and _clearly_no_better(state, idea)
+
+
+def _clearly_no_better(state: CampaignState, idea: Idea) -> bool:
+    """Whether its mean is not near what a re-test, or to be kept, requires."""
+    rival, ours, rule = incumbent(state, idea), search_values(state, idea), rule_of(state)
     theirs = state.memo(f"values of {rival.index}", lambda: search_values(state, rival)) if rival else []
-    ahead = gain(state.spec.objective, idea.values, theirs) if theirs else 0.0
-    if theirs and like_fallen(state.spec.objective, idea.values[0], best_fallen(state), theirs):
+    ahead = gain(state.spec.objective, ours, theirs) if theirs else 0.0
+    if theirs and len(idea.judged) == 1 and like_fallen(state.spec.objective, ours[0], best_fallen(state), theirs):
         return False
     if ahead <= 0:
         return True
-    sd = noise_without(state, idea).sd
-    return sd is not None and ahead < 0.999 * rule_of(state).first * sd
+    every = _noise(state)  # its own is of it, so that this is what `decide` pools, up to rounding
+    step = rule.first if len(ours) == 1 else rule.again  # the t-test, from `least` runs on, requires more
+    return every.known and ahead < 0.999 * step * math.sqrt(shrunk(ours, every, rule) / len(ours))
 
 
 def search_goes_on(state: CampaignState) -> bool:
@@ -163,7 +170,10 @@ def anchor(state: CampaignState, idea: Idea) -> Sequence[float]:
 
 def search_values(state: CampaignState, idea: Idea) -> list[float]:
     """The values that the mean of an idea rests on in the search: without the runs that collapsed."""
-    return idea.values if state.unseeded else survivors(state.spec.objective, idea.values, usual_sd(state))
+    sd = None if state.unseeded else usual_sd(state)
+    if sd is None or idea.width <= CUT * sd:  # as most are: none of them collapsed
+        return idea.values
+    return survivors(state.spec.objective, idea.values, sd)
 
 
 def search_mean(state: CampaignState, idea: Idea) -> float | None:
@@ -175,12 +185,12 @@ def search_mean(state: CampaignState, idea: Idea) -> float | None:
 def usual_sd(state: CampaignState) -> float | None:
     """The robust standard deviation of a run within its idea; None while too little is known."""
 
-    def known() -> float | None:
+    def groups() -> list[list[float]]:
         baseline = state.baseline
-        unselected = [*(baseline.values if baseline else ()), *(i.values[0] for i in state.ideas[1:] if i.values)]
-        return robust_sd(state.spec.objective, [unselected[:UNSELECTED], *(idea.values for idea in state.ideas)])
+        first = (values[0] for values in state.values[1:] if values)
+        return [[*islice(chain(baseline.values if baseline else (), first), UNSELECTED)], *state.values]
 
-    return state.memo("usual sd", known)
+    return state.memo("usual sd", lambda: robust_sd(state.spec.objective, groups()), groups)
 
 
 def best_fallen(state: CampaignState) -> float | None:
@@ -188,11 +198,11 @@ def best_fallen(state: CampaignState) -> float | None:
     objective, sd = state.spec.objective, usual_sd(state)
 
     def best() -> float | None:
-        fallen = [value for idea in state.ideas for value in collapsed(objective, idea.values, sd)]
+        fallen = [value for values in state.values for value in collapsed(objective, values, sd)]
         pick = max if objective.direction is Direction.MAXIMIZE else min
         return pick(fallen, default=None)
 
-    return state.memo("best fallen", best)
+    return state.memo("best fallen", best, lambda: (state.values, sd))
 
 
 def noise_without(state: CampaignState, idea: Idea) -> Noise:
@@ -201,16 +211,23 @@ def noise_without(state: CampaignState, idea: Idea) -> Noise:
     It is the total minus its own, as there are thousands of others.
     """
 
-    def of(any_idea: Idea) -> Noise:
-        values = search_values(state, any_idea)
-        return any_idea.noise if len(values) == len(any_idea.values) else noise_in(values)
-
-    every = state.memo("noise", lambda: pooled(map(of, state.ideas)))
-    own = of(idea)
+    every, own = _noise(state), _noise_of(state, idea)
     squares = every.squares - own.squares
     if not squares >= 1e-3 * own.squares:  # nearly all is its own, or not finite: digits would be lost
-        return pooled(of(other) for other in state.ideas if other is not idea)
+        return pooled(_noise_of(state, other) for other in state.ideas if other is not idea)
     return Noise(squares, every.df - own.df)
+
+
+def _noise(state: CampaignState) -> Noise:
+    """The noise of all ideas' replicates, without runs that collapsed."""
+    sd = None if state.unseeded else usual_sd(state)
+    work = lambda: pooled(_noise_of(state, idea) for idea in state.ideas)  # noqa: E731
+    return state.memo("noise", work, lambda: (state.values, sd))
+
+
+def _noise_of(state: CampaignState, idea: Idea) -> Noise:
+    values = search_values(state, idea)
+    return idea.noise if values is idea.values else noise_in(values)
 
 
 def rule_of(state: CampaignState) -> DecisionRule:
@@ -249,7 +266,7 @@ def resolution_of(state: CampaignState, values: Sequence[float | None] = ()) -> 
         return Resolution(state.spec.resolution, "as set")
     copies = state.baseline.values if state.baseline else []
     step = state.seed_check.step if state.seed_check and state.seed_check.step is not None else math.inf
-    known = state.memo("last_digit", lambda: last_digit(value for idea in state.ideas for value in idea.values))
+    known = state.memo("last_digit", lambda: last_digit(chain(*state.values)), lambda: state.values)
     found = [Resolution(min(step, known, last_digit(measured(values))), "one unit of the last digit")]
     if copies:
         found.append(Resolution(ROUNDING * abs(mean(copies)), "a rounding error"))

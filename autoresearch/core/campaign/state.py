@@ -80,15 +80,25 @@ class Idea:
         """The IDs of the runs that have a row."""
         return frozenset(row.run_id for row in self.rows)
 
-    @property
+    @cached_property
     def live(self) -> list[IdeaRun]:
         """Runs that were started and have no row yet."""
         return [run for run in self.runs if run.started and not run.reused and run.run not in self.done]
 
-    @property
+    @cached_property
+    def waits(self) -> bool:
+        """Whether a run of it is prepared or live, confirmations excluded."""
+        return any(run.run not in self.done and run.why != "confirm" for run in self.runs)
+
+    @cached_property
     def reused(self) -> frozenset[str]:
         """The IDs of the runs that an earlier campaign made."""
         return frozenset(run.run for run in self.runs if run.reused)
+
+    @cached_property
+    def minutes(self) -> float:
+        """What its runs took, without those."""
+        return sum(row.elapsed_min or 0.0 for row in self.rows if row.run_id not in self.reused)
 
     @cached_property
     def judged(self) -> list[LedgerRow]:
@@ -115,6 +125,16 @@ class Idea:
     def noise(self) -> Noise:
         """The noise that its replicates show."""
         return noise_in(self.values)
+
+    @cached_property
+    def width(self) -> float:
+        """How far its values lie apart."""
+        return max(self.values) - min(self.values) if self.values else 0.0
+
+    @cached_property
+    def longest(self) -> float:
+        """Minutes of its longest run; those that could not be launched tell nothing."""
+        return max((row.elapsed_min or 0.0 for row in self.rows if row.ending != Ending.LAUNCH_FAILED), default=0.0)
 
     @cached_property
     def breach(self) -> LedgerRow | None:
@@ -181,7 +201,7 @@ class Idea:
     def kept(self) -> bool:
         return self.status == Verdict.KEEP and self.confirmed != "demoted"
 
-    @property
+    @cached_property
     def attempted(self) -> bool:
         """Whether a run was started, whatever its outcome."""
         return bool(self.rows) or any(run.started for run in self.runs)
@@ -267,6 +287,7 @@ class CampaignState:
     broken_merges: set[frozenset[int]] = field(default_factory=set)  # of edits that together do not pass it
     damaged: list[int] = field(default_factory=list)  # numbers of journal lines that could not be parsed
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _read: dict[str, tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def open_round(self) -> Round | None:
@@ -397,6 +418,11 @@ class CampaignState:
         return [row for idea in self.ideas for row in idea.rows if row.run_id not in idea.reused]
 
     @property
+    def values(self) -> list[list[float]]:
+        """What each idea measured: a new list whenever the state changes."""
+        return self.memo("values", lambda: [idea.values for idea in self.ideas])
+
+    @property
     def live(self) -> list[tuple[Idea, IdeaRun]]:
         """The runs that are under way."""
         return self.memo("live", lambda: [(idea, run) for idea in self.ideas for run in idea.live])
@@ -404,22 +430,38 @@ class CampaignState:
     @property
     def gpu_hours(self) -> float:
         """GPU hours of all finished runs of its own."""
-        minutes = self.memo("min", lambda: sum(row.elapsed_min or 0.0 for row in self.own_rows))
+        minutes = self.memo("min", lambda: sum(idea.minutes for idea in self.ideas))
         return self.spec.gpus_per_run / 60 * minutes
 
     def by_slug(self, slug: str) -> Idea | None:
         return self.memo("slugs", lambda: {idea.slug: idea for idea in reversed(self.ideas)}).get(slug)
 
-    def memo(self, name: str, work: Callable[[], T]) -> T:
-        """The result of `work`, cached under `name` until the state changes."""
+    def memo(self, name: str, work: Callable[[], T], reads: Callable[[], Any] | None = None) -> T:
+        """The result of `work`, cached under `name` until the state changes.
+
+        `reads`: all that it depends on. While that stays equal it is not done again, whatever else changes: most lines
+        of a journal change no value, and there may be thousands.
+        """
         if name not in self._memo:
-            self._memo[name] = work()
+            now = reads() if reads else None
+            before = self._read.get(name) if reads else None
+            if before is None or before[0] != now:
+                before = now, work()
+            if reads:
+                self._read[name] = before
+            self._memo[name] = before[1]
         found: T = self._memo[name]
         return found
 
     def changed(self) -> None:
-        """Forget what `memo` knows."""
+        """Check again what `memo` knows, when it is asked for."""
         self._memo.clear()
+
+    def with_ideas(self, ideas: list[Idea]) -> CampaignState:
+        """The same campaign with other ideas."""
+        other = replace(self, ideas=ideas)
+        other._read = dict(self._read)
+        return other
 
     def attempts(self) -> list[Attempt]:
         """All attempts for the proposers, skipped ones last."""

@@ -46,7 +46,7 @@ Curves = Mapping[str, SeededRun]  # by run ID
 def check_due(state: CampaignState) -> bool:
     """Whether the check of the seeds is to be made, as soon as the baseline's runs allow it."""
     baseline = state.baseline
-    return state.seed_check is None and baseline is not None and not scheduler.waits(baseline)
+    return state.seed_check is None and baseline is not None and not baseline.waits
 
 
 def measured_rows(idea: Idea) -> list[LedgerRow]:
@@ -269,7 +269,7 @@ def round_is_over(state: CampaignState) -> bool:
     ongoing, baseline = state.open_round, state.baseline
     if ongoing is None or owed_to_round(state) is not None or any(_live(idea, ongoing) for idea in state.ideas):
         return False
-    return baseline is None or not scheduler.waits(baseline)
+    return baseline is None or not baseline.waits
 
 
 def cut_round(state: CampaignState) -> tuple[ControllerAction, ...]:

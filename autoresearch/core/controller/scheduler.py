@@ -49,13 +49,13 @@ def owed(state: CampaignState) -> RunRequest | None:
         if retry := _retry(state, baseline):
             return retry
         if begun(state, baseline) < replicates(state) + refreshes(state):
-            if state.seed_check is None and begun(state, baseline) >= CHECKED and waits(baseline):
+            if state.seed_check is None and begun(state, baseline) >= CHECKED and baseline.waits:
                 return None  # first check whether a further run would be a copy
             return RunRequest(baseline, next_replicate(baseline), "baseline")
         if baseline.live and len(baseline.judged) < replicates(state):
             return None
     for idea in state.ideas:
-        if idea.hypothesis.is_baseline or idea.slug in state.unwanted or waits(idea):
+        if idea.hypothesis.is_baseline or idea.slug in state.unwanted or idea.waits:
             continue
         if retry := _repaired(idea) or _retry(state, idea):
             return retry
@@ -96,7 +96,7 @@ def replicates(state: CampaignState) -> int:
 def owed_to_check(state: CampaignState) -> RunRequest | None:
     """A further baseline run, if a claim depends on the effect of the seed and no check has shown it yet."""
     baseline = state.baseline
-    if baseline is None or state.seed_check is not None or waits(baseline):
+    if baseline is None or state.seed_check is not None or baseline.waits:
         return None
     if begun(state, baseline) >= MOST_TRIES + max(CHECKED, replicates(state)):
         return None
@@ -133,12 +133,6 @@ def _counting(idea: Idea) -> list[IdeaRun]:
     return [run for run in idea.runs if run.why != "confirm" and run.run not in excused]
 
 
-def waits(idea: Idea) -> bool:
-    """Whether a run of the idea is prepared or live, confirmations excluded."""
-    done = idea.done
-    return any(run.run not in done and run.why != "confirm" for run in idea.runs)
-
-
 def next_replicate(idea: Idea) -> int:
     """The number of a further run."""
     return 1 + max((run.replicate for run in idea.runs), default=0)
@@ -153,7 +147,7 @@ def _repaired(idea: Idea) -> RunRequest | None:
 
 def _retry(state: CampaignState, idea: Idea) -> RunRequest | None:
     """Repeat a replicate whose last run was lost: `max_machine_retries` times at most, and after a `campaign stop`."""
-    if waits(idea):
+    if idea.waits:
         return None
     last = idea.rows[-1] if idea.rows else None
     if last is None or not tried_again(state, idea, last):
@@ -184,7 +178,7 @@ def fixable(state: CampaignState, idea: Idea) -> bool:
     research = state.research
     if idea.index in research.fixing:
         return True
-    if not state.spec.research.agent or idea.hypothesis.is_baseline or waits(idea) or idea.slug in state.unwanted:
+    if not state.spec.research.agent or idea.hypothesis.is_baseline or idea.waits or idea.slug in state.unwanted:
         return False
     last = idea.rows[-1] if idea.rows else None
     if last is None or last.ending not in MENDABLE or idea.excused(last) or idea.hypothesis.unmade:
@@ -202,7 +196,7 @@ def attempts(state: CampaignState) -> list[Attempt]:
 
 def decided(state: CampaignState, idea: Idea) -> bool:
     """Whether an idea's outcome is final: its runs are over, and no re-test or fix is owed."""
-    if waits(idea) or not idea.rows or fixable(state, idea) or _repaired(idea):
+    if idea.waits or not idea.rows or fixable(state, idea) or _repaired(idea):
         return False
     if idea.hypothesis.is_baseline:
         return baseline_done(state)
@@ -240,7 +234,7 @@ def without(state: CampaignState, run: str) -> CampaignState:
     for n, idea in enumerate(ideas):
         if any(one.run == run for one in idea.runs):
             ideas[n] = replace(idea, runs=[one for one in idea.runs if one.run != run])
-    return replace(state, ideas=ideas)
+    return state.with_ideas(ideas)
 
 
 def seed_of(run_request: RunRequest, first: int, *, repeats: bool = True) -> int:

@@ -142,7 +142,7 @@ def _from_quartile(groups: Sequence[Sequence[float]]) -> float | None:
 def collapsed(objective: Objective, values: Sequence[float | None], sd: float | None) -> list[float]:
     """Those of an idea's values that are of runs that collapsed."""
     finite = measured(values)
-    if sd is None or len(finite) < 2:
+    if sd is None or len(finite) < 2 or max(finite) - min(finite) <= CUT * sd:  # as most are
         return []
     best_first = sorted(finite, reverse=objective.direction is Direction.MAXIMIZE)
     middle, far = best_first[(len(finite) - 1) // 2], CUT * sd * math.sqrt(len(finite) / (len(finite) - 1))

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterable
+from dataclasses import asdict, replace
 from statistics import fmean
 from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.judgement import search_values
+from autoresearch.core.campaign import judgement
+from autoresearch.core.campaign.fold import Fold, fold
+from autoresearch.core.campaign.judgement import best_fallen, noise_without, resolution_of, search_values, usual_sd
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.controller import scheduler
+from autoresearch.core.controller.rules import facts
+from autoresearch.core.statistics.noise import survivors
+from tests.bench import simulated
 from tests.bench.simulated import Simulation, World, campaign
 
 WORTHLESS = {
@@ -69,3 +78,56 @@ def test_what_the_machine_ends_is_made_again() -> None:
     lossy = [campaign(World(effect=4.0, ideas=10, lost=0.3), seed) for seed in range(10)]
     assert abs(sum(bool(one.claimed) for one in plain) - sum(bool(one.claimed) for one in lossy)) <= 3
     assert sum(one.runs + one.fresh for one in lossy) > 1.2 * sum(one.runs + one.fresh for one in plain)
+
+
+class _Watched(Fold):
+    """After each line, what is kept of the state says what reading all lines anew would say."""
+
+    def __init__(self, spec: CampaignSpec) -> None:
+        super().__init__(spec)
+        self.read: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+        self.owed = 0
+
+    def add(self, journal: Iterable[Any] = (), rows: Iterable[Any] = (), verdicts: Iterable[Any] = ()) -> CampaignState:
+        added = (list(journal), list(rows), list(verdicts))
+        state = super().add(*added)
+        for past, new in zip(self.read, added, strict=True):
+            past += new
+        anew = fold(state.spec, *self.read)
+        assert _answers(state) == _answers(anew)
+        objective, sd = state.spec.objective, usual_sd(anew)
+        left = [survivors(objective, idea.values, sd) for idea in anew.ideas]
+        assert [search_values(state, idea) for idea in state.ideas] == left
+        for _, run in state.live:
+            other = scheduler.without(state, run.run)
+            assert _answers(other) == _answers(replace(other)), "nothing is kept for a copy"
+        with pytest.MonkeyPatch.context() as patch:  # what is clearly not owed, as every decision in full has it
+            patch.setattr(judgement, "_clearly_no_better", lambda *_: False)
+            owed = [scheduler.retest_owed(anew, idea) for idea in anew.ideas]
+        assert [scheduler.retest_owed(state, idea) for idea in state.ideas] == owed
+        self.owed += sum(owed)
+        return state
+
+
+def _answers(state: CampaignState) -> list[object]:
+    owed = scheduler.owed(state)
+    return [
+        [idea.slug for idea in state.keeps],
+        state.best and state.best.slug,
+        [(idea.slug, run.run) for idea, run in state.live],
+        [(idea.attempted, idea.waits, scheduler.decided(state, idea)) for idea in state.ideas],
+        [noise_without(state, idea) for idea in state.ideas],
+        (usual_sd(state), best_fallen(state), resolution_of(state), facts(state, 0.0)),
+        owed and (owed.idea.slug, owed.replicate, owed.why),
+    ]
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"noise": "collapsing"}, {"lost": 0.2, "failing": 0.2}, {"simpler": True, "effect": 0.2}]
+)
+def test_what_is_kept_of_a_state_is_what_all_lines_say(fields: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated, "Fold", _Watched)
+    for seed in range(2):
+        simulation = Simulation(World(ideas=8, share=0.4, minimise=seed == 1, **fields), seed)
+        simulation.run()
+        assert isinstance(simulation.fold, _Watched) and simulation.fold.owed, "some idea was owed a re-test"
