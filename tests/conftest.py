@@ -184,6 +184,7 @@ class Home:
             "GIT_CONFIG_NOSYSTEM": "1",
             "TMUX_TMPDIR": str(self.path),  # so that even the default server is the test's own
             "AUTORESEARCH_GPU_LEASES": str(self.path / "gpu"),
+            "MPLCONFIGDIR": str(self.path.with_name("fonts")),  # of all tests: each new one lists every font again
         }
         self.before = self._stamps()
 

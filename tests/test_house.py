@@ -58,7 +58,7 @@ OWNERS = {
     "pandas": "autoresearch/",
     "optuna": "autoresearch/proposers/",
     "numpy": "autoresearch/",
-    "PIL": "autoresearch/",
+    "matplotlib": "autoresearch/",
     "plotly": "autoresearch/",
     "apprise": "autoresearch/notifiers/",
 }
@@ -68,7 +68,7 @@ PACKAGED_DATA = frozenset({("autoresearch/core/diagnosis/families.py", "yaml")})
 # A parser: it computes, and touches nothing.
 PARSERS = ("autoresearch/core/shell", frozenset({"tree_sitter", "tree_sitter_bash"}))
 # They cost 50 to 400 ms to import.
-HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "PIL", "plotly", "apprise"})
+HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib", "plotly", "apprise"})
 
 _FILES = {"fcntl", "glob", "io", "logging", "mmap", "os", "shutil", "sys", "tempfile"}
 _PROCESSES = {"asyncio", "multiprocessing", "signal", "subprocess", "threading"}

@@ -1,17 +1,18 @@
 """`report` of a campaign of 1,000 ideas: the whole command, its children included.
 
 Every idea varies two settings; each that ran has a run directory with a curve, one in 11 has crashed, and 20 are kept.
-Beside it a program of a dozen lines that draws the same plots of the same ledger with matplotlib and Optuna, and reads
-no run directory: it needs `make bench-tools`.
+Beside it a program of a dozen lines that draws the same two plots of the same ledger with the same libraries, and reads
+no run directory.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
 from tests.bench.result import Result
-from tests.bench.yard import COMMAND, OTHERS, spent_ms
+from tests.bench.yard import COMMAND, spent_ms
 from tests.lab.conftest import Made, made_campaign
 
 IDEAS, KEPT_EVERY, CRASHED_EVERY = 1000, 50, 11
@@ -41,7 +42,7 @@ def run(repeats: int = 5) -> list[Result]:
         made = _campaign(place / "campaign")
         program = place / "plots.py"
         program.write_text(PLOTS)
-        theirs = [str(OTHERS), str(program), str(made.place.ledger), str(place / "theirs")]
+        theirs = [sys.executable, str(program), str(made.place.ledger), str(place / "theirs")]
         report = [str(COMMAND), "report", str(made.place.path)]
         pairs = [(spent_ms(report) / 1000, spent_ms(theirs) / 1000) for _ in range(repeats)]
     ours, others = zip(*pairs, strict=True)

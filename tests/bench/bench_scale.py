@@ -28,7 +28,7 @@ from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.records import tsv
 from autoresearch.records.campaign_records import CampaignDir
-from tests.bench import bench_snapshot, yard
+from tests.bench import bench_snapshot
 from tests.bench.result import Result
 from tests.bench.yard import COMMAND, ROOT, World, cpu_ms, end_run, isolated, memory_mb, processes_with, spent_ms, until
 
@@ -42,20 +42,6 @@ sleep 0.1
 echo "step:1 - task_pass_rate@1:0.$((RANDOM % 900 + 100)) - pass_n:2"
 """
 
-DRAWING = """
-import json, sys, matplotlib
-from matplotlib.figure import Figure
-with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "scale", "font.size": 9}):
-    figure = Figure(figsize=(7.5, 4), layout="constrained")
-    axes = figure.add_subplot(xscale="log", yscale="log", xlabel="so many of them", ylabel="ms of CPU")
-    for name, points in json.load(sys.stdin).items():
-        axes.plot([float(x) for x in points], [*points.values()], marker="o", markersize=3, label=name)
-    axes.plot([1e3, 1e5], [10, 1000], color="#999", linestyle=":", label="linear")
-    axes.grid(color="#ddd", linewidth=0.5)
-    axes.minorticks_off()
-    figure.legend(loc="outside right upper", frameon=False)
-    figure.savefig(sys.argv[1], metadata={"Date": None})
-"""
 
 Lines = dict[str, Mapping[int, float]]  # of the plot: what there is so many of, and milliseconds of CPU
 
@@ -83,7 +69,19 @@ def run(repeats: int = 5) -> Iterator[Result]:
 
 def draw(lines: Lines) -> None:
     """docs/scale.svg: each line with both axes logarithmic, where what is linear rises by one decade in a decade."""
-    subprocess.run([str(yard.OTHERS), "-c", DRAWING, str(PLOT)], input=json.dumps(lines), text=True, check=True)
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "scale", "font.size": 9}):
+        figure = Figure(figsize=(7.5, 4), layout="constrained")
+        axes = figure.add_subplot(xscale="log", yscale="log", xlabel="so many of them", ylabel="ms of CPU")
+        for name, points in lines.items():
+            axes.plot([*points], [*points.values()], marker="o", markersize=3, label=name)
+        axes.plot([1e3, 1e5], [10, 1000], color="#999", linestyle=":", label="linear")
+        axes.grid(color="#ddd", linewidth=0.5)
+        axes.minorticks_off()
+        figure.legend(loc="outside right upper", frameon=False)
+        figure.savefig(PLOT, metadata={"Date": None})
 
 
 def _campaign(world: World, repeats: int, lines: Lines) -> Iterator[Result]:
