@@ -23,8 +23,6 @@ import warnings
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from autoresearch.commands.pattern_code import PatternCode, kept_beside_modules
-
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -154,17 +152,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run one command and exit with its exit code."""
     warnings.formatwarning = _warning_line
     gc.set_threshold(50_000)  # at its usual 700, what is imported is looked through a hundred times
-    pattern_code = kept_beside_modules()
-    pattern_code.use()
-    _leave(run(list(sys.argv[1:] if argv is None else argv)), pattern_code)
+    _leave(run(list(sys.argv[1:] if argv is None else argv)))
 
 
-def _leave(code: int, pattern_code: PatternCode) -> None:
+def _leave(code: int) -> None:
     """Exit, and leave to the kernel what Python would free object by object, a tenth of a command's CPU."""
     threading = sys.modules.get("threading")
     if (threading and threading.active_count() > 1) or sys.getprofile() or sys.gettrace():
         sys.exit(code)
-    pattern_code.keep()
     atexit._run_exitfuncs()
     try:
         for stream in filter(None, (sys.stdout, sys.stderr)):  # one that was closed before is None
