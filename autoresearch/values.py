@@ -2,25 +2,44 @@
 
 The decorator of the standard library writes and compiles six functions for every class, 0.5 to 1 ms each time, and its
 import takes 10 ms. A command imports 50 to 200 such classes and makes values of a third of them, mostly one or two.
-Here a class costs 0.04 ms, `__init__` is compiled (0.1 ms) for the seventh value, and the rest is a few functions that
-all classes share. What the standard library knows of a dataclass (`dataclasses.replace`, `fields`, `asdict`,
-subclasses) it finds in ours as well.
+Here a class costs 0.02 ms, its fields are looked at for its first value, `__init__` is compiled (0.1 ms) for the
+seventh, and the rest is a few functions that all classes share. What the standard library knows of a dataclass
+(`dataclasses.replace`, `fields`, `asdict`, subclasses) it finds in ours as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    import hashlib
     from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 
-__all__ = ["MISSING", "asdict", "dataclass", "field", "fields", "is_dataclass", "replace"]
+__all__ = ["MISSING", "asdict", "dataclass", "field", "fields", "is_dataclass", "replace", "sha256"]
 
 _MISSING: Any = type("MISSING", (), {"__repr__": lambda _: "MISSING"})()
-_FIELDS = "__value_fields__"
+_FIELDS, _DECLARED = "__value_fields__", "__value_declared__"
 _UNCOMPILED = 6  # values of a class: so many cost what compiling its `__init__` does, and most classes have fewer
+
+
+def sha256(data: bytes = b"") -> hashlib._Hash:
+    """`hashlib.sha256`, without OpenSSL, which takes 3 ms to load."""
+    made: hashlib._Hash = _sha256_module().sha256(data)
+    return made
+
+
+@cache
+def _sha256_module() -> Any:
+    for name in ("_sha256", "_sha2"):  # of Python 3.11; of later ones
+        try:
+            return import_module(name)
+        except ImportError:
+            pass
+    return import_module("hashlib")
 
 
 class _Field(NamedTuple):
@@ -42,65 +61,79 @@ def _dataclass(cls: Any = None, /, *, frozen: bool = False, slots: bool = False,
 
 
 def _made(cls: Any, frozen: bool, slots: bool, kw_only: bool) -> Any:
-    own = dict(cls.__dict__)
-    by_name: dict[str, _Field] = {}
-    for base in cls.__mro__[:0:-1]:
-        by_name |= base.__dict__.get(_FIELDS, {})
-    inherited = set(by_name)
+    own, defaults = dict(cls.__dict__), {}
     for name, kind in own.get("__annotations__", {}).items():
         if not str(kind).startswith(("ClassVar", "typing.ClassVar")):
-            said = own.pop(name, _MISSING)
-            said = said if said.__class__ is _Field else _Field(said)
-            by_name[name] = _Field(*said[:5], kw_only, name, kind)
-            if said.default.__class__.__hash__ is None:
+            defaults[name] = said = own.pop(name, _MISSING)
+            if said.__class__.__hash__ is None:
                 raise ValueError(f"{cls.__name__}.{name}: all values would share its default; use a default_factory")
-            if slots:
-                continue
-            if said.default is not _MISSING:
-                setattr(cls, name, said.default)
-            elif name in cls.__dict__:
-                delattr(cls, name)
-    made = [cls]
-    methods = _methods(made, own, by_name, frozen)
+    added = {name: method for name, method in (_FROZEN if frozen else _SHARED).items() if name not in own}
+    if own.get("__hash__") is None:  # also None where the class has its own __eq__
+        added["__hash__"] = _hash if frozen else None
+    added[_DECLARED] = (defaults, kw_only, frozen)
     if slots:  # only a new class can have them
+        inherited = {name for base in cls.__mro__[1:-1] for name in base.__dict__.get(_DECLARED, ((),))[0]}
+        added |= {"__slots__": tuple(name for name in defaults if name not in inherited)}
+        added["__qualname__"] = cls.__qualname__
         for name in ("__dict__", "__weakref__"):
             own.pop(name, None)
-        own["__slots__"] = tuple(name for name in by_name if name not in inherited)
-        own["__qualname__"] = cls.__qualname__
-        made[0] = type(cls)(cls.__name__, cls.__bases__, own | methods)
-    else:
-        for name, method in methods.items():
-            setattr(cls, name, method)
-    return made[0]
+        return type(cls)(cls.__name__, cls.__bases__, own | added)
+    for name, said in defaults.items():
+        if said.__class__ is _Field:
+            added[name] = said.default
+            delattr(cls, name)
+    for name, value in added.items():
+        if value is not _MISSING:
+            setattr(cls, name, value)
+    return cls
 
 
-def _methods(made: list[Any], own: Mapping[str, Any], by_name: dict[str, _Field], frozen: bool) -> dict[str, Any]:
-    """What a class gets that it does not define itself; `made` holds that class, once there is one."""
-    compared = [one.name for one in by_name.values() if one.compare]
-    values = attrgetter(*compared) if compared else lambda _: ()
-    left = [_UNCOMPILED]
+class _AllFields:
+    """The fields of a class by name, with those that it inherits; made when they are first asked for."""
 
-    def first(self: Any, *args: Any, **options: Any) -> None:
-        left[0] -= 1
-        if left[0] < 0 or not _filled(self, by_name, args, options):
-            made[0].__init__ = _initialiser(made[0], by_name, frozen)
-            made[0].__init__(self, *args, **options)
-        elif hasattr(self, "__post_init__"):
-            self.__post_init__()
+    def __get__(self, instance: object, owner: Any) -> dict[str, _Field]:
+        by_name = {}
+        for base in owner.__mro__[::-1]:
+            defaults, kw_only, _ = base.__dict__.get(_DECLARED, ({}, False, False))
+            for name, said in defaults.items():
+                said = said if said.__class__ is _Field else _Field(said)
+                by_name[name] = _Field(*said[:5], kw_only, name, base.__annotations__[name])
+        setattr(next(base for base in owner.__mro__ if _DECLARED in base.__dict__), _FIELDS, by_name)
+        return by_name
 
-    def equal(self: Any, other: object) -> Any:
-        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
-    methods: dict[str, Any] = {"__init__": first, "__eq__": equal, "__repr__": _repr}
-    methods["__match_args__"] = tuple(one.name for one in by_name.values() if one.init and not one.kw_only)
-    if frozen:
-        methods |= {"__setattr__": _refuse, "__delattr__": _refuse, "__setstate__": _set_state}
-    methods = {name: method for name, method in methods.items() if name not in own}
-    if own.get("__hash__") is None:  # also None where the class has its own __eq__
-        methods["__hash__"] = (lambda self: hash(values(self))) if frozen else None
-    for name in ("__dataclass_fields__", "__dataclass_params__"):
-        methods[name] = _ForDataclasses(name)
-    return methods | {_FIELDS: by_name}
+class _MatchArgs:
+    """What `match` takes by position."""
+
+    def __get__(self, instance: object, owner: Any) -> tuple[str, ...]:
+        return tuple(one.name for one in _fields(owner) if one.init and not one.kw_only)
+
+
+def _first(self: Any, *args: Any, **options: Any) -> None:
+    """`__init__` of a class that has few values so far."""
+    cls: Any = next(base for base in type(self).__mro__ if base.__dict__.get("__init__") is _first)
+    _made_so_far[cls] = count = _made_so_far.get(cls, 0) + 1
+    if count > _UNCOMPILED or not _filled(self, getattr(cls, _FIELDS), args, options):
+        cls.__init__ = made = _initialiser(cls, getattr(cls, _FIELDS), cls.__dict__[_DECLARED][2])
+        made(self, *args, **options)
+    elif hasattr(self, "__post_init__"):
+        self.__post_init__()
+
+
+def _compared(value: Any) -> Any:
+    cls = value.__class__
+    if cls not in _getters:
+        names = [one.name for one in _fields(cls) if one.compare]
+        _getters[cls] = attrgetter(*names) if names else lambda _: ()
+    return _getters[cls](value)
+
+
+def _equal(self: Any, other: object) -> Any:
+    return _compared(self) == _compared(other) if other.__class__ is self.__class__ else NotImplemented
+
+
+def _hash(self: Any) -> int:
+    return hash(_compared(self))
 
 
 def _filled(self: Any, by_name: Mapping[str, _Field], args: tuple[Any, ...], options: dict[str, Any]) -> bool:
@@ -192,7 +225,7 @@ def _fields(value: Any) -> tuple[_Field, ...]:
 
 
 def _is_dataclass(value: object) -> bool:
-    return hasattr(value, _FIELDS)
+    return hasattr(value, _DECLARED)
 
 
 def _replace(value: Any, /, **changes: Any) -> Any:
@@ -214,6 +247,14 @@ def _plain(value: Any) -> Any:
         return type(value)(map(_plain, value))
     return {key: _plain(one) for key, one in value.items()} if isinstance(value, dict) else value
 
+
+_made_so_far: dict[Any, int] = {}
+_getters: dict[Any, Callable[[Any], Any]] = {}
+_SHARED: dict[str, Any] = {
+    **{"__init__": _first, "__eq__": _equal, "__repr__": _repr, "__match_args__": _MatchArgs(), _FIELDS: _AllFields()},
+    **{name: _ForDataclasses(name) for name in ("__dataclass_fields__", "__dataclass_params__")},
+}
+_FROZEN = _SHARED | {"__setattr__": _refuse, "__delattr__": _refuse, "__setstate__": _set_state}
 
 if not TYPE_CHECKING:
     MISSING, dataclass, field, fields = _MISSING, _dataclass, _Field, _fields

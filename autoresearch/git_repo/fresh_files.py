@@ -11,11 +11,9 @@ could have chosen. git-lfs works all the same, as its filter is named here.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -51,6 +49,8 @@ def write_files(checkout: Checkout, index: Path, directory: Path, commit: str, *
     anew: write every file again; otherwise those stay whose content is that of the commit, by its hash.
     Raises GitFailed, ConflictError for an object that is not what its name says, EnvironmentUnusable.
     """
+    import tempfile  # takes milliseconds to import
+
     check_objects(checkout, commit)
     settings = [*_kept_settings(checkout), *_lfs(checkout)]
     with tempfile.TemporaryDirectory(prefix="autoresearch-git-") as made:
@@ -87,6 +87,8 @@ def check_objects(checkout: Checkout, commit: str) -> None:
 
     The objects are read as a stream, a piece at a time: a repository may have files of gigabytes.
     """
+    import hashlib  # takes 3 ms to import
+
     git = checkout.git
     names = ("rev-list", "--objects", "--no-object-names", "--no-walk", commit)
     with git.start(*names) as listed, git.start("cat-file", "--batch", "--buffer", source=listed.pipe) as objects:

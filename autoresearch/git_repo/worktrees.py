@@ -9,7 +9,6 @@ never followed, and an unusable slot is created again. git's registry of worktre
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -353,6 +352,8 @@ def _digest(path: Path) -> str:
         data = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
     except OSError:
         return ""
+    import hashlib  # takes 3 ms to import
+
     return hashlib.sha256(data).hexdigest()
 
 

@@ -20,7 +20,6 @@ person who wrote the entry, with the keys that lead to what is wrong.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -36,7 +35,7 @@ from autoresearch.core.campaign.space import on_one_line
 from autoresearch.core.keys import in_known_words, nearest
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.runner.masking import mask_text
-from autoresearch.values import dataclass
+from autoresearch.values import dataclass, sha256
 
 QUEUE = "queue"
 FROM = "from"
@@ -87,7 +86,7 @@ def token_of(entry: object) -> str:
     """What the entry is called for good: its slug, else 12 digits of its content."""
     if isinstance(entry, Mapping) and isinstance(entry.get("slug"), str) and entry["slug"].strip():
         return slugify(entry["slug"])
-    return hashlib.sha256(overrides.canonical(_spelled_out(entry)).encode()).hexdigest()[:12]
+    return sha256(overrides.canonical(_spelled_out(entry)).encode()).hexdigest()[:12]
 
 
 def from_entry(entry: object, folder: Path) -> Hypothesis:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +26,7 @@ from autoresearch.readers.trainer_state import read_trainer_state, state_file
 from autoresearch.readers.wandb_run import read_wandb
 from autoresearch.records.hostile import bounds, is_readable, open_readable
 from autoresearch.runner.text import plain
-from autoresearch.values import dataclass, replace
+from autoresearch.values import dataclass, replace, sha256
 
 # Sniff: detect the format of a metrics file or directory from its content, and from its name only as a last resort.
 
@@ -256,7 +255,7 @@ def mark_of(source: Source, size: int) -> str:
         with open_readable(several or Path(source.path)) as file:
             begin = file.read(min(size, _MARKED))
             file.seek(max(0, size - _MARKED))
-            digest = hashlib.sha256(begin + file.read(min(size, _MARKED))).hexdigest()[:16]
+            digest = sha256(begin + file.read(min(size, _MARKED))).hexdigest()[:16]
             return f"{digest} {several}" if several else digest
     except OSError:
         return ""

@@ -20,14 +20,12 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.records.index import state_home
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import write_atomically
-from autoresearch.values import replace
+from autoresearch.values import replace, sha256
 
 
 def path_of(ledger: Path) -> Path:
     """Path of the second ledger that belongs to a ledger."""
-    import hashlib  # takes milliseconds to import
-
-    name = hashlib.sha256(os.path.realpath(ledger).encode()).hexdigest()[:24]
+    name = sha256(os.path.realpath(ledger).encode()).hexdigest()[:24]
     return state_home() / "evidence" / f"{name}.tsv"
 
 

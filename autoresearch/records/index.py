@@ -22,7 +22,7 @@ from autoresearch.records import lines
 from autoresearch.records.appending import FULL, append_line, sync_directory
 from autoresearch.records.hostile import lies_in
 from autoresearch.records.rundir import locked, write_atomically
-from autoresearch.values import asdict, dataclass
+from autoresearch.values import asdict, dataclass, sha256
 
 # Moves records of an earlier run aside, to `earlier/<its run id>/`: they are never deleted or overwritten.
 
@@ -246,9 +246,7 @@ class Index:
 
         There are 4096 of them; should two blueprints ever share one, the second waits for the launch of the first.
         """
-        import hashlib  # takes milliseconds to import
-
-        path = self.directory / "locks" / hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:3]
+        path = self.directory / "locks" / sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:3]
         with self._usable():
             self._made("locks")
             path.touch()

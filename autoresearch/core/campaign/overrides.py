@@ -6,13 +6,13 @@ written: 1e-3 and 0.001, 8 and 8.0, nested or dotted, in any order, with or with
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from autoresearch.core.text.session_and_branch_names import SLUG_MAX, first_free, slugify
+from autoresearch.values import sha256
 
 _MISREAD = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+\Z")
 _TEXT_MAX = 40
@@ -70,7 +70,7 @@ def changed(overrides: Mapping[str, object], baseline: Mapping[str, object] | No
 def fingerprint(overrides: Mapping[str, object], baseline: Mapping[str, object] | None = None) -> str:
     """16 hexadecimal digits, equal for equal ideas; without any change, the fingerprint of {}."""
     parts = sorted(f"{key}={canonical(value)}" for key, value in changed(overrides, baseline).items())
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def sentence(overrides: Mapping[str, object], baseline: Mapping[str, object] | None = None) -> str:

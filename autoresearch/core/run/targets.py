@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, field, replace
+from autoresearch.values import dataclass, field, replace, sha256
 
 
 class Kind(StrEnum):
@@ -49,9 +49,7 @@ class Target:
     def key(self) -> str:
         """Name of its directory, with a hash of kind and options: projects may use one name for different targets."""
         text = json.dumps([self.kind, self.options], sort_keys=True)
-        import hashlib  # takes milliseconds to import
-
-        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        return f"{self.name}-{sha256(text.encode()).hexdigest()[:8]}"
 
     @property
     def label(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping
@@ -11,7 +10,7 @@ from typing import Any
 
 from autoresearch.core.run.job_launcher import Declined, Reach, Unreachable, Want
 from autoresearch.core.run.targets import Target
-from autoresearch.values import dataclass
+from autoresearch.values import dataclass, sha256
 
 # The interpreter of a run on a host without shared files: where to search for it, and the error if there is none.
 
@@ -67,7 +66,7 @@ def search_for(target: Target, interpreter: str, codebase: Path, prepare: Collec
 
 def code_name(root: Path) -> str:
     """Name of the directory for a repository's code, below `code/` of a target."""
-    key = hashlib.sha256(str(root).encode()).hexdigest()[:10]
+    key = sha256(str(root).encode()).hexdigest()[:10]
     return f"{plain_word(root.name)}-{key}"
 
 

@@ -5,7 +5,6 @@ Nothing is written.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import shutil
@@ -27,7 +26,7 @@ from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.records import finish_flag
 from autoresearch.runner.masking import MASK, mask_text
 from autoresearch.runner.text import plain
-from autoresearch.values import dataclass, field, replace
+from autoresearch.values import dataclass, field, replace, sha256
 
 NEW_BLUEPRINT = "`autoresearch blueprint new FILE.md --purpose WHY --command COMMAND` makes one"
 _STARTED_BY = {".py": "python", ".sh": "bash", ".bash": "bash"}  # suffixes of scripts
@@ -50,7 +49,7 @@ class BlueprintFile:
     @property
     def sha(self) -> str:
         """sha256 of the content, hex."""
-        return hashlib.sha256(self.data).hexdigest()
+        return sha256(self.data).hexdigest()
 
     @property
     def base(self) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.values import dataclass, replace
+from autoresearch.values import dataclass, replace, sha256
 
 if TYPE_CHECKING:
     from autoresearch.core.run.spec import RunSpec
@@ -92,4 +91,4 @@ def _is_taken(directory: Path) -> bool:
 
 def key_of(path: Path) -> str:
     """A hash of the blueprint's real path, so that two CLIs lock the same key."""
-    return hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
+    return sha256(str(path.resolve()).encode()).hexdigest()[:16]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from pathlib import Path
 
 from autoresearch.core.diagnosis.failure import Failure
@@ -137,6 +136,8 @@ def _tampered(finished: FinishedRun) -> list[str]:
 
 def sha256(path: Path) -> str | None:
     """The digest of a file, hex; None if it cannot be read."""
+    import hashlib  # takes 3 ms to import
+
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
