@@ -141,7 +141,7 @@ def search_goes_on(state: CampaignState) -> bool:
 def incumbent(state: CampaignState, idea: Idea) -> Idea | None:
     """The idea to beat: the best other one that is kept, else the baseline."""
     best = state.best
-    parents = state.memo("parents", lambda: {other.parent for other in state.ideas})
+    parents = state.memo("parents", lambda: {other.parent for other in state.ideas}, state.ideas.copy)
     if idea is best or idea.status == Verdict.KEEP or idea.slug in parents or idea.hypothesis.is_baseline:
         rest = CampaignState(state.spec, [other for other in state.ideas if other is not idea], research=state.research)
         best = rest.best
@@ -187,7 +187,7 @@ def usual_sd(state: CampaignState) -> float | None:
 
     def groups() -> list[list[float]]:
         baseline = state.baseline
-        first = (values[0] for values in state.values[1:] if values)
+        first = (idea.values[0] for idea in state.ideas[1:] if idea.values)
         return [[*islice(chain(baseline.values if baseline else (), first), UNSELECTED)], *state.values]
 
     return state.memo("usual sd", lambda: robust_sd(state.spec.objective, groups()), groups)

@@ -117,6 +117,11 @@ class Idea:
         return [measured(row) for row in self.judged if row.run_id not in self.copies]
 
     @cached_property
+    def measurements(self) -> frozenset[tuple[str, str]]:
+        """What its judged runs measured, and whose measurement it is: names of metrics and of trainers."""
+        return frozenset((row.metric_name, row.trainer) for row in self.judged if row.metric_value is not None)
+
+    @cached_property
     def value(self) -> float | None:
         """The mean of `values`."""
         return mean(self.values) if self.values else None
@@ -419,8 +424,8 @@ class CampaignState:
 
     @property
     def values(self) -> list[list[float]]:
-        """What each idea measured: a new list whenever the state changes."""
-        return self.memo("values", lambda: [idea.values for idea in self.ideas])
+        """What each idea measured that measured anything."""
+        return self.memo("values", lambda: [idea.values for idea in self.ideas if idea.values])
 
     @property
     def live(self) -> list[tuple[Idea, IdeaRun]]:
@@ -434,7 +439,8 @@ class CampaignState:
         return self.spec.gpus_per_run / 60 * minutes
 
     def by_slug(self, slug: str) -> Idea | None:
-        return self.memo("slugs", lambda: {idea.slug: idea for idea in reversed(self.ideas)}).get(slug)
+        slugs = self.memo("slugs", lambda: {idea.slug: idea for idea in reversed(self.ideas)}, self.ideas.copy)
+        return slugs.get(slug)
 
     def memo(self, name: str, work: Callable[[], T], reads: Callable[[], Any] | None = None) -> T:
         """The result of `work`, cached under `name` until the state changes.

@@ -54,19 +54,18 @@ class Worth:
 
 def edits_of(state: CampaignState, idea: Idea) -> frozenset[int]:
     """The ideas whose edits a run of this one trains, by index."""
-
-    def known() -> dict[int, frozenset[int]]:
-        by_slug = {one.slug: one for one in reversed(state.ideas)}
-        found: dict[int, frozenset[int]] = {}
-        for one in state.ideas:  # a parent is older than its children
-            merged = [by_slug[slug].index for slug in one.hypothesis.merges if slug in by_slug]
-            parent = by_slug.get(one.parent)
-            below = found.get(parent.index, frozenset()) if parent else frozenset()
+    found = state.memo("edits", dict[int, frozenset[int]])
+    line = [idea]  # with its ancestors: a parent is older than its children
+    while line[-1].index not in found and (parent := state.by_slug(line[-1].parent)) and parent.index < line[-1].index:
+        line.append(parent)
+    edits = frozenset[int]()
+    for one in reversed(line):
+        if one.index not in found:
+            merged = [part.index for part in map(state.by_slug, one.hypothesis.merges) if part]
             own = () if one.hypothesis.merges or one.hypothesis.is_baseline else (one.index,)
-            found[one.index] = below.union(merged, own)
-        return found
-
-    return state.memo("edits", known)[idea.index]
+            found[one.index] = edits.union(merged, own)
+        edits = found[one.index]
+    return edits
 
 
 def sd_of_run(state: CampaignState) -> float | None:

@@ -64,8 +64,9 @@ def copy_of_first(state: CampaignState, idea: Idea, seeded_run: SeededRun) -> st
 def changed_nothing(state: CampaignState, idea: Idea, seed: int, measurement: Measurement) -> Idea | None:
     """The idea whose run with the same seed and the same edits but its own it repeats in every logged value, if any."""
     edits = edits_of(state, idea) - {idea.index}
-    alike = [one for one in state.ideas if one is not idea and edits_of(state, one) == edits]
     value = measurement.last[1] if measurement.last else None
+    others = (one for one in state.ideas if one is not idea and any(row.metric_value == value for row in one.rows))
+    alike = [one for one in others if edits_of(state, one) == edits]
     run, baseline = _seeded(seed, measurement, ()), state.baseline
     assert baseline is not None, "an idea is judged after the baseline"
     for one in alike:

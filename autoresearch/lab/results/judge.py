@@ -183,8 +183,8 @@ def _foreign(spec: RunSpec, state: CampaignState) -> str:
     if spec.objective is None:
         return ""
     ours = Measured(spec.trainer, spec.objective.metric)
-    judged = (row for idea in state.ideas for row in idea.judged if row.run_id != spec.run)
-    theirs = {Measured.of(row) for row in judged if row.metric_value is not None}
+    every = frozenset[tuple[str, str]]().union(*(idea.measurements for idea in state.ideas))
+    theirs = [Measured(trainer, metric) for metric, trainer in every]
     return next((why for other in sorted(theirs, key=str) if other.metric and (why := why_not(ours, other))), "")
 
 
