@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, fields
+from autoresearch.values import dataclass, field, fields
 
 MARKER = "AUTORESEARCH_RUN_ID"
 KEPT = "@autoresearch_exit_empty"  # a server option: "was 1" or "was 0", the value of exit-empty before us
 FIELDS = "#{session_id} #{pane_id} #{pid} #{pane_pid} #{pane_dead} #{session_name}"
-_PANE = later(r"(\$\d+) (%\d+) (\d+) (\d+) ([01]?) (.*)")
+_PANE = later(r"(\$\d+) (%\d+) (\d+) (\d*) ([01]?) (.*)")  # tmux 3.8 names no pid of a dead pane
 COLUMNS, LINES = "220", "50"  # a detached pane is 80x24 by default; one verl line is 3,000 characters
 
 
@@ -31,7 +31,7 @@ class SessionInfo:
     session_id: str  # "$3"
     pane_id: str  # "%5"
     server_pid: int
-    pane_pid: int  # the Runner's pid, maybe of the past
+    pane_pid: int = field(compare=False)  # the Runner's, maybe of the past; 0: not known any more
     attach: str  # the line to type
 
     @classmethod
@@ -58,7 +58,7 @@ class Pane:
     def read(cls, lines: Iterable[str]) -> list[Pane]:
         """The panes among these lines; a user's hook may have printed others."""
         found = (_PANE.fullmatch(line) for line in lines)
-        return [cls(m[1], m[2], int(m[3]), int(m[4]), m[5] == "1", m[6]) for m in found if m]
+        return [cls(m[1], m[2], int(m[3]), int(m[4] or 0), m[5] == "1", m[6]) for m in found if m]
 
     def is_of(self, info: SessionInfo) -> bool:
         """Whether the pane is in that session; ids restart with every server, so the server's pid counts too."""

@@ -20,6 +20,7 @@ from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import tmux
 from autoresearch.launchers.program import is_older, version
 from autoresearch.launchers.tmux import SessionInfo, TmuxLauncher
+from autoresearch.launchers.tmux_session import Pane
 
 pytestmark = pytest.mark.system
 
@@ -137,7 +138,13 @@ def test_a_session_runs_its_argv_where_and_with_what_it_was_told(
         assert size == [220, 50]
     assert info.session == "ajet_x_1" and info.socket == launcher.socket and info.launcher == "tmux"
     assert info.attach == f"tmux -S {launcher.socket} attach -t '=ajet_x_1'"
-    assert SessionInfo.read(json.loads(json.dumps(dataclasses.asdict(info)))) == info
+    again = SessionInfo.read(json.loads(json.dumps(dataclasses.asdict(info))))
+    assert again == info and again.pane_pid == info.pane_pid
+
+
+def test_a_dead_pane_whose_pid_tmux_names_no_more_is_there_all_the_same() -> None:
+    (pane,) = Pane.read(["$1 %1 7783  1 ajet_x_1"])  # tmux 3.8; 3.3 goes on naming it
+    assert (pane.session, pane.dead, pane.server_pid) == ("ajet_x_1", True, 7783)
 
 
 def test_one_word_is_a_program_and_not_a_line_for_a_shell(
