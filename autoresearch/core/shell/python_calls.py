@@ -9,6 +9,7 @@ import contextlib
 import posixpath
 import shlex
 from collections.abc import Iterator
+from functools import lru_cache
 
 from autoresearch.core.shell.commands import OpenText
 from autoresearch.core.text.python_text import called_name, syntax_tree
@@ -19,8 +20,13 @@ _ENTRY = later(r"""(?<![\w.-])([A-Za-z][\w.-]*)["']?\s*=\s*["']?([\w.]+):\w+""")
 _STARTS = later(r"(?i).*(?:exec|run|system|shell|cmd|command|popen|spawn|output).*|call|check_call")
 
 
-def commands(text: str) -> Iterator[tuple[int, str]]:
+@lru_cache(maxsize=64)
+def commands(text: str) -> tuple[tuple[int, str], ...]:
     """(line, shell text) of each command that is written out in a call; nothing for a file that cannot be parsed."""
+    return tuple(_commands(text))
+
+
+def _commands(text: str) -> Iterator[tuple[int, str]]:
     tree = syntax_tree(text)
     nodes = list(ast.walk(tree)) if tree else []
     named = [(one.targets[0], one.value) for one in nodes if isinstance(one, ast.Assign)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from autoresearch.core.text.python_text import called_name, definitions, syntax_tree
 from autoresearch.core.text.regex import later
@@ -45,6 +46,12 @@ def not_done(tree: ast.AST, flags: Mapping[str, object]) -> set[ast.AST]:
 
 def reached_names(texts: Mapping[str, str], flags: Mapping[str, object]) -> set[str]:
     """The names of functions and classes, and all others, that the first of these texts leads to with these flags."""
+    return _reached_names(tuple(texts.items()), tuple(flags.items()))
+
+
+@lru_cache(maxsize=32)
+def _reached_names(items: tuple[tuple[str, str], ...], flag_items: tuple[tuple[str, object], ...]) -> set[str]:
+    texts, flags = dict(items), dict(flag_items)
     uses: dict[str, set[str]] = {"": set()}  # within a function or class of this name, or outside of all
     for path, text in texts.items():
         tree = syntax_tree(text) or ast.Module([], [])

@@ -10,6 +10,7 @@ import ast
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import chain, repeat
 from types import MappingProxyType
 
@@ -137,6 +138,14 @@ def objectives_of(
 
     texts: of Python files, by path. calls: the functions that print. flags: as the command sets them.
     """
+    return [*_objectives_of(tuple(texts.items()), calls, tuple(flags.items()))]
+
+
+@lru_cache(maxsize=32)  # the runs of a campaign start the same programs
+def _objectives_of(
+    items: tuple[tuple[str, str], ...], calls: re.Pattern[str], flag_items: tuple[tuple[str, object], ...]
+) -> list[PrintedName]:
+    texts, flags = dict(items), dict(flag_items)
     names: dict[str, PrintedName] = {}
     used, twice = reached_names(texts, flags), done_twice(texts, flags)
     for path, text in texts.items():

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from autoresearch.core.campaign.overrides import flatten
@@ -53,6 +54,7 @@ def parser_of(source: str) -> str:
     return next(filter(None, match.groups())) if match else ""
 
 
+@lru_cache(maxsize=256)  # of each module of a program
 def flags_in(source: str) -> dict[str, object]:
     """The flags that stand in a Python text, as spelled without dashes, with their defaults (None: unknown)."""
     if not parser_of(source):
@@ -93,6 +95,7 @@ def other_names(source: str, words: Sequence[str]) -> set[str]:
     return others
 
 
+@lru_cache(maxsize=256)
 def short_names(source: str) -> dict[str, list[str]]:
     """The short name of each flag, without its dash, and its long ones as Python has them: `v` -> `verbose`."""
     tree = syntax_tree(source) if parser_of(source) else None
@@ -139,6 +142,7 @@ def missing_in(source: str, words: Sequence[str], used: Collection[str] | None =
     return missing
 
 
+@lru_cache(maxsize=256)
 def unset_in(source: str) -> dict[str, bool]:
     """The flags of a text that are nothing unless they are given, in Python's names; True: it is compared with texts.
 
@@ -161,6 +165,7 @@ def unset_in(source: str) -> dict[str, bool]:
     return {name: name in compared for name in (one.replace("-", "_") for one in found)}
 
 
+@lru_cache(maxsize=256)
 def named_paths(source: str) -> dict[str, int]:
     """The paths of data that a text names at its top, or opens to read, and their lines; none that it may download."""
     tree = None if _DOWNLOADS.search(source) else syntax_tree(source)

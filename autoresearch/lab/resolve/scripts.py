@@ -9,7 +9,7 @@ import ast
 import os.path
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -278,7 +278,8 @@ class LaunchTexts:
             found = {"do_train": False, "do_eval": False, "do_predict": False, **found}
         typed = {name: next(iter(values)) for name, values in words.items() if len(values) == 1}
         known = {name: word for name, word in typed.items() if isinstance(found.get(name), str) and "$" not in word}
-        return {**{key: value for key, value in found.items() if key not in words}, **known}
+        unset = {key: value for key, value in found.items() if key not in words}
+        return {**{key: tuple(value) if isinstance(value, list) else value for key, value in unset.items()}, **known}
 
     @cached_property
     def _flags(self) -> tuple[dict[str, object], dict[str, set[str]]]:
@@ -314,6 +315,7 @@ class LaunchTexts:
         return found
 
 
+@lru_cache(maxsize=256)
 def _imported(source: str) -> list[str]:
     """What a program imports, as paths without their suffix: modules, and names of a package that may be modules."""
     found, tree = list[str](), syntax_tree(source)
