@@ -172,7 +172,7 @@ def _blueprint_file(
         nothing = {"blueprint": None, "launch_command": "", "metric": metric, "direction": ""}
         return {**nothing, "remarks": [] if asking else [what_may_train(root)]}
     settings = first.as_read(first.first_blueprint(root, command, metric, "", path), path, os.environ)
-    metric, likely = (settings.objective.metric if settings.objective else ""), settings.texts.objectives()
+    metric, likely = (settings.objective.metric if settings.objective else ""), settings.texts.objectives
     tried = ""  # what a run printed, if that says nothing
     if trying and not metric:
         from autoresearch.lab.campaign_setup.tried_command import tried_command

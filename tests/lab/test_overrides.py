@@ -106,6 +106,9 @@ def test_a_flag_behind_a_script_goes_into_the_script() -> None:
     launch = LaunchSettings(GENERIC, None, "bash run.sh", {"run.sh": "python t.py --lr 1\n"}, {"--momentum": 0.9})
     own, scripts = launch.placed(launch.split({"momentum": 0.5})[1])
     assert (own, scripts) == ({}, {"run.sh": "python t.py --lr 1 --momentum 0.5\n"})
+    launch = LaunchSettings(GENERIC, None, "python t.py -net vgg", flags={"-lr": 0.1, "-net": None})  # pytorch-cifar100
+    settings = launch.split({"lr": 0.3, "net": "resnet"})[1]
+    assert launch.with_settings(settings) == "python t.py -net resnet -lr 0.3"
 
 
 def test_an_unknown_key_is_refused_by_a_sentence_that_shows_the_way() -> None:

@@ -47,6 +47,7 @@ CLICK = 'import click\n@click.command()\n@click.option("--lr/--no-lr", default=T
         ("import jsonargparse\ndef setup(data=Path('d')): ...\nCLI(setup)", {"data": "d"}),  # TinyLlama
         (ARGPARSE, {"batch-size": 8, "layers": [64, 64], "use-kl": False, "out": None}),
         ("import os, argparse, sys\np.add_argument('--lr', '-l', default=0.1)", {"lr": 0.1}),  # MinAtar
+        ("import argparse\np.add_argument('-lr', default=0.1)\np.add_argument('-b', '--bs')", {"-lr": 0.1, "bs": None}),
         (TYRO, {"lr": 0.1, "env_id": "CartPole-v1", "steps": 7}),
         (TYPER, {"learning-rate": 0.1}),
         (FIRE, {"lr": 0.1}),

@@ -116,14 +116,14 @@ def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:
     resolved = setup.trainer_settings.resolved
     run, printed = _printed(resolved.path, setup.parts.index)
     likely = candidates(map(PrintedName, printed))
-    two = [one.name for one in setup.trainer_settings.texts.objectives() if one.also]  # numbers of one name
+    two = [one.name for one in setup.trainer_settings.texts.objectives if one.also]  # numbers of one name
     if len(likely) == 1 and likely[0].objective and likely[0].name not in two:
         return likely[0].name, f"none was named; run {run} printed it"
     found = setup.trainer_settings.found_metric
     if found is not None and (not printed or found.name in printed):
         return found.name, f"none was named; {found.printed}"
     start = f"autoresearch run {shlex.quote(str(resolved.path))}"
-    in_text = [one.name for one in setup.trainer_settings.texts.objectives()]
+    in_text = [one.name for one in setup.trainer_settings.texts.objectives]
     seen = f"{run} printed" if printed else "the text of the program shows"
     raise InputMissing(
         f"which number counts? none is named; {seen} {', '.join((printed or in_text)[:8]) or 'none'}",

@@ -25,7 +25,7 @@ def first_blueprint(
     """
     direction = usual_direction(metric, None) if metric else None
     launch = LaunchTexts(shell_reader(directory, {})(command, ()), directory)
-    sources = next((one.sources for one in launch.objectives() if one.name == metric), ())
+    sources = next((one.sources for one in launch.objectives if one.name == metric), ())
     base = base_of(path)
     codebase = f"./{directory.relative_to(base)}" if directory.is_relative_to(base) else str(directory)
     fields = BlueprintFields(

@@ -115,7 +115,7 @@ class LaunchSettings:
         """The key as the launch spells it: `learning_rate` and `--learning-rate` may be `learning-rate`."""
         if self.own_words or _VARIABLE.match(key) or self._in_recipe(key):
             return key
-        return self._standing(key)[1] or (self._flag(key) or key).removeprefix("--")
+        return self._standing(key)[1] or (self._flag(key) or key).lstrip("-")
 
     def _in_recipe(self, key: str) -> bool:
         return self.recipe is not None and holds(self.recipe, key)
@@ -250,8 +250,8 @@ class LaunchSettings:
         """The words that set these keys behind the training's own command."""
         if self.own_words:
             return self.trainer.arguments(dict(settings))
-        flags = {key[2:]: value for key, value in settings.items() if key.startswith("--")}
-        plain = {key: value for key, value in settings.items() if not key.startswith("--")}
+        flags = {key: value for key, value in settings.items() if key.startswith("-")}
+        plain = {key: value for key, value in settings.items() if not key.startswith("-")}
         words = [word.removeprefix("++") for word in hydra_words(plain)]
         return (*words, *(word for key, value in flags.items() for word in _flag_of(key, value)))
 
@@ -295,8 +295,8 @@ def _changed_in(text: str, key: str, value: object) -> str:
 def _flag_of(key: str, value: object) -> tuple[str, ...]:
     items = list(value) if isinstance(value, list | tuple) else [value]
     if value is True or value is False or value is None:
-        return (f"--{key}",) if value is True else ()
-    return (f"--{key}", *map(_text, items))
+        return (key,) if value is True else ()
+    return (key, *map(_text, items))
 
 
 def _text(value: object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, repeat
 from types import MappingProxyType
@@ -44,7 +44,7 @@ _HELD_OUT = _VALIDATION | _TEST
 _MEASURES = (
     _set_of(
         "reward rewards return returns score scores acc accuracy success pass win winrate fitness f1 auc auroc bleu "
-        "rouge prec precision recall map miou iou dice psnr ssim elo ndcg mrr em acc1 top1 acc5 top5"
+        "rouge prec precision recall map miou iou dice psnr ssim elo ndcg mrr hits em acc1 top1 acc5 top5"
     ),
     _set_of("loss bpb bpc ppl perplexity error err mse mae mape rmse nll fid wer cer"),
 )
@@ -67,15 +67,18 @@ _NEVER = _set_of(
 )
 _NO_MEASURE = _set_of("total number step steps epoch samples per second results metrics stats") | _HELD_OUT
 _CONSOLE = later(r"(?i)stdout|stderr|tqdm|bar\b|logger|console")
-_ASIDE = later(r"\[?DEBUG\b|(?i:\W*(?:load|resum|restor)(?:ed|ing)\b)")  # of a checkpoint
+_ASIDE = later(r"\[?DEBUG\b|(?i:\W*(?:load|resum|restor|sav)(?:e|ed|ing)?\b)")  # of a checkpoint
 _EVALUATES = (later(r"\beval_dataset\s*=\s*(?!None\b)"), later(r"\beval(?:uation)?_strategy\s*=\s*(?![\"']no[\"'])"))
 _PERCENT = later(r"%(?:\(\w+\))?[-+ #0]*\d*(?:\.\d+)?([diouxXeEfFgGs])")
 _BRACES = later(r"\{[^{}:]*(?::([^{}]*))?\}")
 _NUMBER, _REAL, _COUNT, _TEXT = "0.1234", "0.4321", "7", "..."  # the second: its format says so
-_SURE = float(_REAL)
+_OF_TEST, _OF_VAL = "0.6789", "0.9876"  # what a function returned that evaluates
+_DATA = {float(_OF_TEST): "test", float(_OF_VAL): "val"}
+_SURE = frozenset({float(_REAL), *_DATA})
+_EVALUATE = later(r"(?i)(?:\w+_)?(?:(test)|eval(?:uate|uation)?|val(?:id(?:ate|ation)?)?)(?:_\w+)?")  # functions
 _COUNTS, _WRAPS = _set_of("len int"), _set_of("str repr round float")  # functions
 _MANY = later(r"(?:reward|return|score|loss|acc|error|metric|result)(?:e?s|_list)\Z")  # no number, but many
-_NO_NUMBER = later(r"(?:^|_)(?:type|name|path|dir|file|mode|device|title|msg|message)\Z|\A(?:use|has)_")
+_NO_NUMBER = later(r"(?:^|_)(?:type|f?name|filename|path|dir|file|mode|device|title|msg|message)\Z|\A(?:use|has)_")
 _NUMBERS = later(r"\d+")
 _SHOWN = 100  # characters of a line of source
 
@@ -93,6 +96,7 @@ class PrintedName:
     final: bool = False  # it is printed once, when all is done
     within: tuple[int, ...] = ()  # the lines of the functions and loops that it is printed in
     also: str = ""  # where another number is printed by this name
+    data: str = ""  # "test" or "val", where only the function that printed or returned it says so
 
     def __str__(self) -> str:
         return f"{self.name} ({self.provenance}{f'; another number by {self.also}' if self.also else ''})"
@@ -186,7 +190,7 @@ def printed_names(
     _put_built_texts(tree, calls)
     if used is not None:
         off.update(node for node, name in definitions(tree).items() if name not in used)
-    places = _lines_around(tree)
+    places, evaluating = _lines_around(tree), _evaluating(tree)
     names: dict[str, PrintedName] = {}
     for call in sorted(filter(_on_console, calls - off), key=lambda call: (call.lineno, call.col_offset)):
         for line in _lines_of(call):
@@ -195,7 +199,8 @@ def printed_names(
                 if step_rank(name) is None and not is_count(value):
                     before, file = names.pop(name, None), _TRACKERS.get(_tracker(call))
                     found = _at(name, where, _line_of(name, call, text), text)
-                    found = replace(found, file=file, sure=value == _SURE, final=call in final, within=places[call])
+                    found = replace(found, file=file, sure=value in _SURE, final=call in final, within=places[call])
+                    found = replace(found, data=_DATA.get(value, evaluating.get(call, "")))
                     shown = before if before and file and not before.file else None  # on the console, too
                     names[name] = shown or (found.beside(before) if before else found)
     for one in written_names(tree, flags):
@@ -213,6 +218,32 @@ def _lines_around(tree: ast.AST) -> dict[ast.AST, tuple[int, ...]]:
             within = (*within, node.lineno)
         places.update(dict.fromkeys(ast.iter_child_nodes(node), within))
     return places
+
+
+def _evaluating(tree: ast.AST) -> dict[ast.AST, str]:
+    """The nodes in functions that evaluate, and on what; names of values that such a function returned say so."""
+    nodes = [*ast.walk(tree)]
+    scope: dict[ast.AST, ast.FunctionDef] = {}
+    for node in nodes:  # what is outside comes first
+        scope.update(dict.fromkeys(ast.walk(node), node) if isinstance(node, ast.FunctionDef) else {})
+    assigned: dict[tuple[ast.AST | None, str], set[str]] = {}  # what a variable is of; "" for anything else
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            data = _data_of(called_name(node.value.func)) if isinstance(node.value, ast.Call) else ""
+            for one in (inner for target in node.targets for inner in ast.walk(target)):
+                assigned.setdefault((scope.get(node), called_name(one)), set()).add(data)
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            of = assigned.get((scope.get(node), node.id), {""})
+            node.id = f"{node.id} of {min(of)}" if len(of) == 1 and min(of) else node.id  # for `_shown`
+    loops = [node for node in nodes if isinstance(node, ast.For | ast.While) and node in scope]
+    batches = {inner for loop in loops for inner in ast.walk(loop)}  # of which each has a number
+    return {one: data for one, it in scope.items() if one not in batches and (data := _data_of(it.name))}
+
+
+def _data_of(function: str) -> str:
+    match = _EVALUATE.fullmatch(function)
+    return "" if match is None else "test" if match[1] else "val"
 
 
 def _put_built_texts(tree: ast.AST, calls: Collection[ast.Call]) -> None:
@@ -266,7 +297,10 @@ def _line_of(name: str, call: ast.Call, text: str) -> int:
 
 
 def _at(name: str, where: str, line: int, text: str) -> PrintedName:
-    return PrintedName(name, None, where, line, text.split("\n")[line - 1].strip()[:_SHOWN])
+    source = text.split("\n")[line - 1].strip()
+    at = source.replace(" ", "_").find(name)
+    start = at - 20 if at + len(name) > _SHOWN else 0  # the name shall be seen
+    return PrintedName(name, None, where, line, f"{'...' if start else ''}{source[start : start + _SHOWN]}")
 
 
 def candidates(names: Iterable[PrintedName]) -> list[PrintedName]:
@@ -289,6 +323,7 @@ def _split(printed_name: PrintedName) -> frozenset[str]:
 
 def _words(printed_name: PrintedName) -> frozenset[str]:
     words = _split(printed_name)
+    words |= {printed_name.data} - {""} if not words & (_HELD_OUT | _OF_TRAINING) else set()
     return words - {"max"} if words & {"acc", "accuracy"} else words  # the highest loss is an outlier
 
 
@@ -315,6 +350,7 @@ def _best(names: list[PrintedName]) -> list[PrintedName]:
     """The likeliest of the best rank, and what is measured on held-out data by whatever name, if that rank is not."""
     fair = [one for one in names if not _words(one) & _NEVER]
     others = [one for one in fair if one.sure and _words(one) & _HELD_OUT and not _measure(one)]  # `valid corr`
+    others = [one for one in others if {len(word) for word in _split(one) - _HELD_OUT} != {1}]  # not `T_eval`
     for rank in range(len(_MEASURES) + 1):
         if fit := _likeliest([one for one in fair if _rank(one) == rank]):
             return [*fit, *(others if rank else _beside(fit, fair))]
@@ -327,7 +363,8 @@ def _beside(losses: list[PrintedName], names: list[PrintedName]) -> list[Printed
     told = [one for one in losses if _measure(one) == len(_MEASURES) and one.line and not one.file]
     places = {(one.where, one.within) for one in told}
     here = [one for one in names if (one.where, one.within) in places and one not in losses and _measure(one)]
-    return [one for one in here if not _words(one) & _OF_TRAINING and _core(one) - _HELD_OUT not in known]
+    here = [one for one in here if not _words(one) & (_OF_TRAINING | {"loss"})]  # the one that is minimised
+    return [one for one in here if _core(one) - _HELD_OUT not in known]
 
 
 def _likeliest(names: list[PrintedName]) -> list[PrintedName]:
@@ -401,9 +438,9 @@ def _shown(node: ast.expr) -> str:
             return "".join(map(_shown, node.values))
         case ast.FormattedValue():
             spec = _shown(node.format_spec) if node.format_spec else ""
-            return _formatted(spec[-1:]) or _shown(node.value)
-        case ast.BinOp(left=ast.Constant(value=str() as text), op=ast.Mod()):
-            return _with_numbers(text)
+            return _formatted(spec[-1:], _shown(node.value))
+        case ast.BinOp(left=ast.Constant(value=str() as text), op=ast.Mod(), right=right):
+            return _with_numbers(text, right.elts if isinstance(right, ast.Tuple) else [right])
         case ast.BinOp(left=ast.Constant(value=str() as text), op=ast.Mult()):
             return text
         case ast.BinOp(op=ast.Add()) if _is_text(node.left) or _is_text(node.right):
@@ -423,6 +460,8 @@ def _shown(node: ast.expr) -> str:
             return str(_pairs(node))
         case ast.ListComp():
             return _TEXT
+        case ast.Name(id=name) if (data := name.rpartition(" of ")[2]) in ("test", "val") and data != name:
+            return _OF_TEST if data == "test" else _OF_VAL
         case ast.Name(id=name) | ast.Attribute(attr=name) if step_rank(name) is not None:
             return _COUNT
         case ast.Name(id=name) | ast.Attribute(attr=name) if _NO_NUMBER.search(name):
@@ -436,7 +475,8 @@ def _shown(node: ast.expr) -> str:
 
 def _formatted(kind: str, shown: str = "") -> str:
     """A number with this letter at the end of its format; what is shown anyway where it may be anything."""
-    return _COUNT if kind in ("d", ",", "i", "x", "X") else _REAL if kind and kind in "eEfFgG%" else shown
+    real = shown if shown in (_OF_TEST, _OF_VAL) else _REAL
+    return _COUNT if kind in ("d", ",", "i", "x", "X") else real if kind and kind in "eEfFgG%" else shown
 
 
 def _pairs(node: ast.Dict) -> dict[str, float | int]:
@@ -446,8 +486,9 @@ def _pairs(node: ast.Dict) -> dict[str, float | int]:
             if text in (_NUMBER, _REAL, _COUNT)}  # fmt: skip
 
 
-def _with_numbers(text: str) -> str:
-    return _PERCENT.sub(lambda spec: _formatted(spec[1]) or _NUMBER, text)
+def _with_numbers(text: str, values: Sequence[ast.expr] = ()) -> str:
+    told = chain(map(_shown, values), repeat(_NUMBER))
+    return _PERCENT.sub(lambda spec: _formatted(spec[1], next(told)), text)
 
 
 def _is_text(node: ast.expr | None) -> bool:

@@ -37,10 +37,13 @@ _MAKE_COMMANDS = frozenset({"Fire", "run", "cli", "CLI", "auto_cli"})
 _DATA = later(
     r"(?i)(?:.*_)?(?:data(?:set)?s?|corpus|train(?:ing)?|inputs?|root|list)_?(?:path|dir|file|root|folder|json|csv)?"
 )
-_PATH = later(r"(?:\.{0,2}/|data/)[^$*{}<>]+|(?!\w+:)[^$*{}<>]+\.(?:txt|jsonl?|csv|tsv|np[yz]|pkl|h5|hdf5|bin|pt)")
+_PATH = later(
+    r"(?:\.{0,2}/|data/|path/to/)[^$*{}<>]+|(?!\w+:)[^$*{}<>]+\.(?:txt|jsonl?|csv|tsv|np[yz]|pkl|h5|hdf5|bin|pt)"
+)
 _READS = later(r"(?i)open|read_\w+|loadtxt|\w*data\w*")
 _DOWNLOADS = later(r"(?i)download\w* ?[=(]")
 _IN_DATA = later(r"(?:\.{0,2}/)?data(?:sets?)?/[\w./-]+\Z")
+_WRITTEN = later(r"(?i)out|save|log|result|ckpt|checkpoint|cache|export")
 _HELP_FLAG = later(
     r"(?m)^[ \t│|]{1,12}(?:[*][ \t]+)?(?:-\w(?:[ \t]+[A-Z_<>\[\]]+)?,?[ \t]+)?--(?P<key>[A-Za-z][\w.-]*)"
 )
@@ -55,8 +58,11 @@ def parser_of(source: str) -> str:
 
 
 @lru_cache(maxsize=256)  # of each module of a program
-def flags_in(source: str) -> dict[str, object]:
-    """The flags that stand in a Python text, as spelled without dashes, with their defaults (None: unknown)."""
+def flags_in(source: str, reached: frozenset[str] | None = None) -> dict[str, object]:
+    """The flags that stand in a Python text, as spelled without `--`, with their defaults (None: unknown).
+
+    reached: of a module, the functions and classes that the program reaches; None: all.
+    """
     if not parser_of(source):
         return {}
     tree = syntax_tree(source)
@@ -64,7 +70,10 @@ def flags_in(source: str) -> dict[str, object]:
         return {}
     used = {next(filter(None, match.groups())) for match in _PARSERS.finditer(source)}
     found: dict[str, object] = {}
+    inside = {} if reached is None else definitions(tree)
     for node in ast.walk(tree):
+        if reached is not None and inside.get(node, "") not in reached:
+            continue
         if isinstance(node, ast.Call):
             found.update(_of_call(node))
         elif isinstance(node, ast.ClassDef) and used & _OF_FIELDS:
@@ -90,7 +99,7 @@ def other_names(source: str, words: Sequence[str]) -> set[str]:
     others = set[str]()
     for node in ast.walk(tree) if tree else ():
         names = [name for name, _ in _of_call(node)] if isinstance(node, ast.Call) else []
-        used = next((name for name in names if name in typed), names[0] if names else "")
+        used = next((name for name in names if name.lstrip("-") in typed), names[0] if names else "")
         others.update(name for name in names if name != used)
     return others
 
@@ -162,7 +171,7 @@ def unset_in(source: str) -> dict[str, bool]:
             found.append(node.target.id)
         elif isinstance(node, ast.Call) and not {"action", "required", "nargs"} & keywords.keys():
             found += [name for name, _ in _of_call(node)][:1] if called_name(node.func) == "add_argument" else []
-    return {name: name in compared for name in (one.replace("-", "_") for one in found)}
+    return {name: name in compared for name in (one.lstrip("-").replace("-", "_") for one in found)}
 
 
 @lru_cache(maxsize=256)
@@ -189,8 +198,9 @@ def named_paths(source: str) -> dict[str, int]:
 
 
 def is_data(name: str, value: str) -> bool:
-    """Whether a name says that its value is data, and the value looks like a path."""
-    return bool(_DATA.fullmatch(name) and _PATH.fullmatch(value))
+    """Whether a name says that its value is data, and the value looks like a path; or the value itself says so."""
+    inside = _IN_DATA.match(value) and Path(value).suffix and not _WRITTEN.search(name)
+    return bool(inside or (_DATA.fullmatch(name) and _PATH.fullmatch(value)))
 
 
 def _missing_operands(tree: ast.AST, operands: int) -> list[str]:
@@ -271,9 +281,9 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, object]]:
         keywords = {one.arg: one.value for one in node.keywords}
         default = _literal(keywords.get("default"))
         action = _literal(keywords.get("action"))
-        for text in texts:
-            if text.startswith("--"):
-                yield text[2:].partition("/")[0], (action == "store_false") if "store_" in str(action) else default
+        long = [text[2:].partition("/")[0] for text in texts if text.startswith("--")]
+        for text in long or [text for text in texts if text.startswith("-") and len(text) > 2]:  # `-lr` keeps its dash
+            yield text, (action == "store_false") if "store_" in str(action) else default
 
 
 def _of_fields(node: ast.ClassDef) -> Iterator[tuple[str, object]]:

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 
 from autoresearch.core.blueprint.document import MAX_BYTES
@@ -21,7 +22,7 @@ from autoresearch.core.shell.commands import ShellReading
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.recipes.overrides import inherited
 from autoresearch.lab.resolve.files import OURS, Files
-from autoresearch.lab.resolve.scripts import recipe_of, shell_reader, unread_scripts
+from autoresearch.lab.resolve.scripts import LaunchTexts, recipe_of, shell_reader, unread_scripts
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.records import finish_flag
 from autoresearch.runner.masking import MASK, mask_text
@@ -139,7 +140,7 @@ def _shown(path: Path) -> str:
     return text if len(text) < 200 else f"{text[:120]}...{text[-40:]}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ResolvedBlueprint:
     """A blueprint and its resolved values; every path is absolute.
 
@@ -168,6 +169,11 @@ class ResolvedBlueprint:
     def path(self) -> Path:
         """The blueprint's file."""
         return self.file.path
+
+    @cached_property
+    def texts(self) -> LaunchTexts:
+        """Its command, and what that starts; each text is read once."""
+        return LaunchTexts(self.shell_reading, self.codebase, self.files)
 
 
 def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files: Files = OURS) -> ResolvedBlueprint:

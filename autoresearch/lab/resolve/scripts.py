@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from autoresearch.lab.recipes.printed_names import PrintedName
 
 _BYTES = 1 << 18  # a longer file is data; only its beginning is read
+MOST_LOST = 3  # paths of data that are told
 MOST_SOURCES = 40  # modules of one program that are read
 _SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 _CONFIG = later(r"(?:--)?(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
@@ -195,11 +196,23 @@ class LaunchTexts:
         return {path: text for path, text in paths.items() if not path.startswith("..")}
 
     def flags(self) -> dict[str, object]:
-        """The flags of its program that stand in its text: `--lr` -> default, as `LaunchSettings` takes them."""
+        """The flags of its program that stand in its text, or in functions of modules beside it that it reaches.
+
+        As `LaunchSettings` takes them: `--lr` -> default.
+        """
         found: dict[str, object] = {}
-        for program in self.reading.programs:
-            found = {**{f"--{key}": value for key, value in flags_in(program.text or "").items()}, **found}
+        for flags in self._flags_of:
+            found = {**{key if key[:1] == "-" else f"--{key}": value for key, value in flags.items()}, **found}
         return found
+
+    @cached_property
+    def _flags_of(self) -> list[dict[str, object]]:
+        """The flags in each of its texts."""
+        from autoresearch.lab.recipes.dead_branches import reached_names
+
+        own = {program.text for program in self.reading.programs}
+        reached = reached_names(self.sources, {}) if any(map(parser_of, self.sources.values())) else set[str]()
+        return [flags_in(text, None if text in own else frozenset(reached | {""})) for text in self.sources.values()]
 
     def other_names(self) -> set[str]:
         """Second names of its program's flags, by which nothing is set that has not been set already."""
@@ -238,13 +251,16 @@ class LaunchTexts:
         """What its programs take as data and do not get, in words: paths that lead nowhere, flags without a value."""
         found, words = self._flags
         typed = {name: next(iter(values)) for name, values in words.items() if len(values) == 1}
-        data = {name: str(typed.get(name) or value or "") for name, value in found.items() if is_data(name, "/x")}
+        values = {name: str(value or "") for name, value in {**found, **typed}.items()}
+        data = {name: value for name, value in values.items() if is_data(name, "/x") or is_data(name, value)}
         cwd = self.codebase / next((one.cwd for one in self.reading.programs if one.cwd), "")
         named = {path: f"--{name} is" for name, path in data.items() if is_data(name, path)}
         for program in self.reading.programs:
             lines = named_paths(program.text or "").items()
             named = {**{path: f"{program.where}:{line} names" for path, line in lines}, **named}
         lost = [f"{what} {path}, where nothing is" for path, what in named.items() if self._is_void(cwd / path)]
+        more = len(lost) - MOST_LOST
+        lost[MOST_LOST:] = [f"{more} more paths of data lead nowhere"] if more > 0 else []
         unset = {one: chooses for text in self.sources.values() for one, chooses in unset_in(text).items()}
         bare = [one for one in unset if one not in words and (unset[one] or (one in data and not any(data.values())))]
         return [*lost, *(f"--{name} has no default and is not given" for name in bare)]
@@ -253,6 +269,7 @@ class LaunchTexts:
         kind = self.files.kind(path)
         return not kind or (kind == "directory" and self.files.here and not any(path.glob("[!.]*")))
 
+    @cached_property
     def objectives(self) -> list[PrintedName]:
         """The numbers that its programs print or write and of which any may be the objective, as their texts show them.
 
@@ -285,13 +302,15 @@ class LaunchTexts:
     def _flags(self) -> tuple[dict[str, object], dict[str, set[str]]]:
         """The flags in these texts, by their names in Python, with their defaults, and the words that set them."""
         found, short = dict[str, object](), dict[str, list[str]]()
-        for text in self.sources.values():
+        for flags, text in zip(self._flags_of, self.sources.values(), strict=True):
             short |= short_names(text)
-            found = {**{key.replace("-", "_"): value for key, value in flags_in(text).items()}, **found}
+            found = {**{key.lstrip("-").replace("-", "_"): value for key, value in flags.items()}, **found}
         words: dict[str, set[str]] = {}
         for one in self.reading.commands:
             for word, following in pairwise([*one.argv, ""]):
                 name, *value = re.split(r"[=:]", word, maxsplit=1)
+                if not value and word[:1] not in ("-", "+"):
+                    continue
                 for key in (name.lstrip("-+").replace("-", "_"), *short.get(name[1:], ())):
                     words.setdefault(key, set()).add(value[0] if value else following)
         return found, words

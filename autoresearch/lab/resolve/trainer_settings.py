@@ -170,7 +170,7 @@ class TrainerSettings:
         """The number that its program prints and that is the objective, where nobody names one."""
         if self.resolved.blueprint.notes.metric or self.trainer.objective(self.whole):
             return None
-        likely = self.texts.objectives()
+        likely = self.texts.objectives
         return likely[0] if len(likely) == 1 and likely[0].objective else None
 
     @property
@@ -179,18 +179,18 @@ class TrainerSettings:
         notes = self.resolved.blueprint.notes
         if not notes.metric or notes.source:
             return ()
-        return next((one.sources for one in self.texts.objectives() if one.name == notes.metric), ())
+        return next((one.sources for one in self.texts.objectives if one.name == notes.metric), ())
 
     @property
     def metric_shown(self) -> PrintedName | None:
         """The objective as its program prints or writes it; None where no text shows it."""
         name = self.objective.metric if self.objective else ""
-        return next((one for one in self.texts.objectives() if one.name == name), None)
+        return next((one for one in self.texts.objectives if one.name == name), None)
 
     @property
     def texts(self) -> LaunchTexts:
         """The blueprint's command, and what it starts."""
-        return LaunchTexts(self.resolved.shell_reading, self.resolved.codebase, self.resolved.files)
+        return self.resolved.texts
 
     def launch(self, root: Path | None = None) -> LaunchSettings:
         """All that the blueprint's command can vary. `root`: of its repository; None for the codebase itself."""
@@ -284,7 +284,7 @@ class TrainerSettings:
         """A warning if no metric judges the run."""
         if self.objective:
             return ()
-        likely = self.texts.objectives()
+        likely = self.texts.objectives
         message, hint = "no metric is named", "add `- metric: NAME` to the notes"
         if likely:
             message += f", and it may be {' or '.join(map(str, likely))}"

@@ -182,12 +182,25 @@ def test_data_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import argparse\np.add_argument('--train_file')\n")
     assert absent("python train.py") == ["--train_file has no default and is not given"]
     assert absent("python train.py --train_file=x.json") == ["--train_file is x.json, where nothing is"]
+    assert absent("python train.py --data_dir path/to/it") == ["--data_dir is path/to/it, where nothing is"]  # LM-BFF
+
+
+def test_flags_in_a_module_count_where_the_program_reaches_them(tmp_path: Path) -> None:
+    text = "import argparse\n" + "".join(
+        f"def {name}():\n    p.add_argument('--{name}', default='data/{name}.npz')\n" for name in ("train", "set_up")
+    )
+    (tmp_path / "args.py").write_text(text)
+    (tmp_path / "train.py").write_text("from args import train\ntrain()\n")
+    path = tmp_path / "b.md"
+    texts = as_read(first_blueprint(tmp_path, "python train.py", "", "", path), path, {}).texts
+    assert texts.flags() == {"--train": "data/train.npz"}  # squad: `set_up` is of another program
+    assert texts.absent() == ["--train is data/train.npz, where nothing is"]
 
 
 def shown(command: str, root: Path) -> str:
     """What may count, as the text of what this command starts shows it."""
     settings = as_read(first_blueprint(root, command, "", "", root / "b.md"), root / "b.md", {})
-    return " ".join(one.name for one in settings.texts.objectives())
+    return " ".join(one.name for one in settings.texts.objectives)
 
 
 def printed_metric(command: str, root: Path) -> str:

@@ -68,6 +68,8 @@ LOGS_WITH_V = "if args.v:\n    logging.basicConfig(level=logging.INFO)\n"
         ("log = False\nif log and main:\n    print(f'reward {r:.2f}')", {}, []),
         ("if not ok:\n    print('Loss is {}, stopping training'.format(l))\n    sys.exit(1)", {}, []),  # detr
         ("print('IoU metric: {}'.format(iou_type))", {}, []),  # the same: a text
+        ("print('score of %s' % fname, 'reward: %s' % fname)", {}, []),
+        ("for i in n:\n    print('T_eval %.2f eval_R_avg %.2f' % (a, b))", {}, ["eval_R_avg"]),  # PyTorch-RL: a time
         ("print(f'Loading best model from {p} (score: {s:.3f})')", {}, []),  # SimCSE
         ("def show(r):\n    print(f'Reward: {r:.2f}')", {}, []),  # pymarl: nobody calls it
         ("def show(r):\n    print(f'Reward: {r:.2f}')\nshow(1)", {}, ["Reward"]),
@@ -112,6 +114,12 @@ def test_what_is_not_printed_by_default(text: str, flags: dict[str, object], nam
         ("for b in enumerate(testloader):\n    print('test_loss', b)", ""),  # pytorch-retinanet: of its last batch
         ("for i in n:\n    print('accuracy: %.2f' % a)", ""),  # of the batch that was trained on, perhaps
         ("for i in n:\n    print('average score: %.2f' % a)", "average_score"),
+        ("def test(d):\n    for b in d: m(b)\n    print('accuracy: %.2f' % a)\nfor i in n: test(d)", "accuracy"),
+        ("def test(d):\n    for b in d: print('accuracy: %.2f' % a)\nfor i in n: test(d)", ""),  # of a batch
+        ("def fit():\n    for i in n:\n        a, b = test()\n        print(f'accuracy: {a:.2f}')\nfit()", "accuracy"),
+        ("def fit():\n    for i in n:\n        a = step(test())\n        print(f'accuracy: {a:.2f}')\nfit()", ""),
+        ("for i in n:\n    print('loss_lab %.2f test err %.2f' % (a, b))", "test_err"),  # improved-gan
+        ("print(' [*] Load SUCCESS: %s' % a)", ""),  # DQN-tensorflow
         ("print('val_distance: %.2f' % d)", ""),  # whether it should rise, its name does not say
         ("print('reward_model_loss: %.2f' % d)", ""),
     ],
