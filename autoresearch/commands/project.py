@@ -50,7 +50,7 @@ def init(
     campaign = _campaign_file(root, wrote) if first["blueprint"] else {"campaign": None, "varies": [], "remarks": []}
     if not wrote:
         raise ConflictError(f"{root / project.FILE} exists already", hint="edit it; nothing was changed")
-    remarks = [*first.pop("remarks", ()), *campaign["remarks"]]
+    remarks, unnamed = [*first.pop("remarks", ()), *campaign["remarks"]], first.pop("unnamed", "")
     near = root == Path.cwd()
     here = {name: name if near else shlex.quote(str(root / name)) for name in (BLUEPRINT, CAMPAIGN)}
     plan = "" if asking else " --dry-run"  # on a terminal it shows the plan and asks
@@ -60,8 +60,9 @@ def init(
         following = ["autoresearch config show", new]
         typed = [one for one, _ in typed_commands(root) if not set("<[") & set(one)]  # `--data <path>` has to be filled
         if commands := [*typed, *likely_commands(root)]:
-            following.insert(0, output.typed.again("--command", commands[0]))
-    elif not first["metric"] and not (trying or first["candidates"]) and str(root / BLUEPRINT) in wrote:
+            named = commands[0] if typed or len(commands) == 1 else "COMMAND"  # of several, one is as likely as another
+            following.insert(0, output.typed.again("--command", named))
+    elif not (first["metric"] or trying) and (unnamed or not first["candidates"]) and str(root / BLUEPRINT) in wrote:
         following.insert(0, output.typed.again("--try", "60s"))  # it reads what a run prints
     payload = {"path": str(root / project.FILE), "files": [*wrote], **first, **campaign, "remarks": remarks}
     lines = [_wrote(os.path.relpath(path) if near else path, words) for path, words in wrote.items()]
@@ -193,13 +194,14 @@ def _blueprint_file(
     path.write_text(render_blueprint(fields), encoding="utf-8")
     counts = f"{metric} counts ({fields.direction})" if metric else "no metric is named in it"
     wrote[str(path)] = f"`{command}`; {counts}" + (f", {number.provenance}" if number else "")
-    remarks = [tried] if tried else []
+    remarks = [*([tried] if tried else []), *settings.texts.unread()]
     if not metric and likely and not tried:
-        remarks.append(f"it may be {' or '.join(map(str, likely))}: name it as `- metric:` in {path.name}")
+        words = " or ".join(map(str, likely)) if trying else settings.likely_words
+        remarks.append(f"it may be {words}: name it as `- metric:` in {path.name}")
     program, missing = settings.texts.missing()
     if missing:
         remarks.append(f"{program} ends at once without {', '.join(missing)}: complete the command in {path.name}")
-    elif absent := settings.texts.absent():
+    elif absent := settings.absent():
         remarks.append(f"{'; '.join(absent)}: if the program does not get or make it itself, complete {path.name}")
     typed = sorted(typed_commands(root), key=lambda one: command.split()[-1] not in one[0])  # of the same program first
     if not given and typed and command not in dict(typed):
@@ -211,6 +213,7 @@ def _blueprint_file(
         "metric_line": number.printed if number else None,
         "direction": fields.direction,
         "candidates": [one.name for one in likely],
+        "unnamed": "" if metric else settings.texts.unnamed,
         "remarks": remarks,
     }
 

@@ -16,7 +16,7 @@ from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.text.durations import parse_duration
-from autoresearch.errors import UsageError
+from autoresearch.errors import InputMissing, UsageError
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign_setup.proof import Side
@@ -62,7 +62,12 @@ def prove(
     path = proof_file(candidate, baseline, here, metric, blueprint, at_least, budget)
     flags = {"deadline": budget, "at_least": at_least, "metric": metric, "launcher": launcher, "gpus": gpus}
     campaign_file = read_campaign_file(str(path), flags, start=here, now=parts.clock(), pairs=set_ or ())
-    proposed = resolve_campaign(campaign_file, parts)
+    try:
+        proposed = resolve_campaign(campaign_file, parts)
+    except InputMissing as missing:  # the blueprint that lacks it is ours
+        name = missing.add[0].removeprefix("- metric: ")
+        missing.fix = output.typed.again("--metric", name) if missing.missing == ["metric"] else missing.fix
+        raise
     campaign_dir = same_before(path, proposed, parts, committed=bool(candidate.revision))
     if campaign_dir is None:
         proposed = preflight(proposed)

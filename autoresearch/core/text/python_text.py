@@ -32,6 +32,17 @@ def syntax_tree(text: str) -> ast.Module | None:
     return tree if isinstance(tree, ast.Module) else None
 
 
+def syntax_error(text: str) -> tuple[int, str]:
+    """The line at which a text is no Python of today, and why; (0, "") for a text that is."""
+    try:
+        _parsed(text, "exec")
+    except SyntaxError as error:
+        return error.lineno or 1, error.msg.split(". ")[0]
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    return 0, ""
+
+
 def called_name(function: ast.AST) -> str:
     """The last part of the name of a function, or of any variable: `write` of `log.write`; "" for an expression."""
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")

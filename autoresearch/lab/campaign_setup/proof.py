@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.blueprint.fields import fields_like
-from autoresearch.core.blueprint.lint import RECORDS
 from autoresearch.core.campaign.spec import CONFIRM_RUNS, CampaignPhase
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.text.session_and_branch_names import SLUG_LEAST, first_free, slugify
@@ -29,14 +28,19 @@ from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.render import render_blueprint
-from autoresearch.lab.resolve.resolve_blueprint import base_of, raise_on_errors, read_blueprint, resolve_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import (
+    TYPED,
+    base_of,
+    raise_on_errors,
+    read_blueprint,
+    resolve_blueprint,
+)
 from autoresearch.lab.yaml_files import dump
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.values import dataclass, replace
 
 # The blueprint of a command that somebody typed: what it leaves open is found as `init` finds it.
 
-TYPED = f"{RECORDS}/typed"  # in the repository, beside the records
 _STARTERS = re.compile(r"\A(?:(?:uv run|python3?(?:\.\d+)?|bash|sh)\s+(?:-\w+\s+)?)+")
 _SUFFIX = re.compile(r"\.(?:py|sh)\b")
 

@@ -80,6 +80,8 @@ _COUNTS, _WRAPS = _set_of("len int"), _set_of("str repr round float")  # functio
 _MANY = later(r"(?:reward|return|score|loss|acc|error|metric|result)(?:e?s|_list)\Z")  # no number, but many
 _NO_NUMBER = later(r"(?:^|_)(?:type|f?name|filename|path|dir|file|mode|device|title|msg|message)\Z|\A(?:use|has)_")
 _NUMBERS = later(r"\d+")
+_SETTINGS = later(r"(?i)\bvars\(|__dict__|arg|opt|conf|param|cfg|flag|state|setting|environ")
+_SHOWS = later(r"(?i).*(?:print|info|log|scalar|record|writerow).*")
 _SHOWN = 100  # characters of a line of source
 
 
@@ -203,10 +205,51 @@ def printed_names(
                     found = replace(found, data=_DATA.get(value, evaluating.get(call, "")))
                     shown = before if before and file and not before.file else None  # on the console, too
                     names[name] = shown or (found.beside(before) if before else found)
+    for name, call in _fitted(tree) if "keras" in text else ():
+        if call not in off:
+            names.setdefault(name, _at(name, where, call.lineno, text))
     for one in written_names(tree, flags):
         if one.call not in off and step_rank(one.name) is None:
             names.setdefault(one.name, replace(_at(one.name, where, one.call.lineno, text), file=one.file))
     return list(names.values())
+
+
+def _fitted(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """What Keras's `fit` prints of validation data: what a callback watches, else its loss and its metrics."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    keywords = {call: {one.arg: one.value for one in call.keywords} for call in calls}
+    watched = {word: call for call in calls for word in _words_of([keywords[call].get("monitor")])}
+    fits = [call for call in calls if called_name(call.func) in ("fit", "fit_generator")]
+    loud = [one for one in fits if ast.unparse(keywords[one].get("verbose", ast.Constant(1))) != "0"]
+    yield from watched.items() if loud else ()
+    for call in loud[:1] if not watched else ():
+        if keywords[call].keys() & {"validation_data", "validation_split"}:
+            metrics = [keywords[one].get("metrics") for one in calls if called_name(one.func) == "compile"]
+            listed = [word for one in metrics if isinstance(one, ast.List) for word in _words_of(one.elts)]
+            yield from ((f"val_{name}", call) for name in ("loss", *listed))
+
+
+def shown_by_name(text: str, flags: Mapping[str, object], used: Collection[str]) -> int:
+    """The line of a text that shows numbers whose names only a run knows: `print(f"{k}: {v}")`; 0 if none does."""
+    tree = syntax_tree(text) or ast.Module([], [])
+    off = before_training(tree) | not_done(tree, flags)
+    off.update(node for node, name in definitions(tree).items() if name not in used)
+    for loop in ast.walk(tree):
+        each = getattr(loop, "generators", [loop])[0]
+        match getattr(each, "iter", None), getattr(each, "target", None):
+            case ast.Call(func=ast.Attribute(value=of, attr="items")), ast.Tuple(elts=[ast.Name(id=k), ast.Name(id=v)]):
+                if loop in off or _SETTINGS.search(ast.unparse(of)):
+                    continue
+            case _:
+                continue
+        for node in ast.walk(loop):
+            inner = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+            match node:
+                case ast.JoinedStr(lineno=line) if {k, v} <= inner:
+                    return line
+                case ast.Call(func=func, lineno=line) if {k, v} <= inner and _SHOWS.fullmatch(called_name(func)):
+                    return line
+    return 0
 
 
 def _lines_around(tree: ast.AST) -> dict[ast.AST, tuple[int, ...]]:
@@ -489,6 +532,10 @@ def _pairs(node: ast.Dict) -> dict[str, float | int]:
 def _with_numbers(text: str, values: Sequence[ast.expr] = ()) -> str:
     told = chain(map(_shown, values), repeat(_NUMBER))
     return _PERCENT.sub(lambda spec: _formatted(spec[1], next(told)), text)
+
+
+def _words_of(nodes: Iterable[ast.expr | None]) -> list[str]:
+    return [one.value for one in nodes if isinstance(one, ast.Constant) and isinstance(one.value, str)]
 
 
 def _is_text(node: ast.expr | None) -> bool:

@@ -120,7 +120,8 @@ class GpuRequest:
                 hint = "the Ray cluster that runs here may have them on its other nodes, which were not looked at"
                 return (Finding(Severity.WARNING, TOO_FEW, here, hint),)
             there = self.elsewhere or "--launcher PLACE"
-            return (_error(here, f"lower it, or run it where there are {self.count}: {there}; {_ANYWAY}"),)
+            are = "is one" if self.count == 1 else f"are {self.count}"
+            return (_error(here, f"lower it, or run it where there {are}: {there}; {_ANYWAY}"),)
         free = len(found) - len(gpus.taken(found, environ))
         if self.count > free:
             message = f"{asks}, and {free} of {len(found)} are free now"
@@ -150,7 +151,8 @@ def needed(
     if (known := trainer.gpus(whole)) is not None:
         return known
     keys = {} if trainer.named else flatten({**whole, "hydra": None})  # its launcher has GPUs of its own
-    own = [_number(value) for key, value in keys.items() if _is_own(key)]
+    beside = {key: str(keys.get(f"{key.rpartition('.')[0]}.accelerator".lstrip("."))) for key in keys}
+    own = [_number(value) for key, value in keys.items() if _is_own(key) and beside[key] not in ("auto", "cpu")]
     return started(commands, read) or max(own, default=0)
 
 

@@ -29,6 +29,7 @@ from autoresearch.runner.masking import MASK, mask_text
 from autoresearch.runner.text import plain
 from autoresearch.values import dataclass, field, replace, sha256
 
+TYPED = f"{RECORDS}/typed"  # in the repository, beside the records: blueprints of typed commands
 NEW_BLUEPRINT = "`autoresearch blueprint new FILE.md --purpose WHY --command COMMAND` makes one"
 _STARTED_BY = {".py": "python", ".sh": "bash", ".bash": "bash"}  # suffixes of scripts
 _RECIPE_BYTES = 16 << 20
@@ -169,6 +170,11 @@ class ResolvedBlueprint:
     def path(self) -> Path:
         """The blueprint's file."""
         return self.file.path
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether it was written for a command that somebody typed."""
+        return self.path.parent.match(TYPED)
 
     @cached_property
     def texts(self) -> LaunchTexts:

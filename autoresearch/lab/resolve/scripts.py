@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -19,7 +20,7 @@ from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.shell.commands import ABSENT, DIRECTORY, Script, ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import read_shell
-from autoresearch.core.text.python_text import syntax_tree
+from autoresearch.core.text.python_text import syntax_error, syntax_tree
 from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.program_flags import (
     ask_help,
@@ -44,7 +45,7 @@ MOST_SOURCES = 40  # modules of one program that are read
 _SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 _CONFIG = later(r"(?:--)?(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
 _HYDRA_NAME, _HYDRA_PATH = re.compile(r"--config[-_]name|-cn"), re.compile(r"--config[-_](?:path|dir)|-cp|-cd")
-_EXPERIMENT = later(r"\+?experiment")  # of Hydra's groups, the one that stands for a whole recipe
+_GROUP = later(r"(?:\+{1,2}([\w/]+)|(experiment))=([\w./-]+)")  # Hydra's: one that is added may be a whole recipe
 _HYDRA = later(r"""(config_path|config_name)\s*=\s*["']([\w./-]{1,200})["']""")
 _YAML = later(r"""["']([\w./-]{1,200}\.ya?ml)["']""")
 
@@ -104,8 +105,8 @@ def _named(simple: SimpleCommand, shell_reading: ShellReading) -> Iterator[str]:
     yield from _options(own, _CONFIG)
     folder, text = Path(program).parent, next((one.text for one in shell_reading.programs if one.name == program), "")
     in_text = [match[2] for match in _HYDRA.finditer(text or "") if match[1] == "config_path"]
-    experiments = [f"experiment/{name}" for name in _options([word for word in own if "=" in word], _EXPERIMENT)]
-    for name in [*experiments, *_options(own, _HYDRA_NAME)]:
+    groups = [f"{match[1] or match[2]}/{match[3]}" for match in map(_GROUP.fullmatch, own) if match]
+    for name in [*groups, *_options(own, _HYDRA_NAME)]:
         name = name if name.endswith((".yaml", ".yml")) else f"{name}.yaml"
         for path in _options(own, _HYDRA_PATH) or [*in_text, "config", "configs", "conf", "../configs"]:
             yield from (str(folder / path / name), str(Path(path) / name))
@@ -247,14 +248,27 @@ class LaunchTexts:
                     return program.where, needed
         return "", []
 
-    def absent(self) -> list[str]:
-        """What its programs take as data and do not get, in words: paths that lead nowhere, flags without a value."""
+    def unread(self) -> list[str]:
+        """Which of its texts are no Python 3, where, and what is unknown therefore; in words."""
+        whole = {path: text for path, text in self.sources.items() if len(text.encode()) < _BYTES}
+        errors = {path: syntax_error(text) for path, text in whole.items()}
+        wrong = [f"{path}:{line} is no Python 3 ({why})" for path, (line, why) in errors.items() if line]
+        more = f", nor are {len(wrong) - 1} more of its files" if len(wrong) > 1 else ""
+        return [f"{one}{more}: its flags and what it prints were not read" for one in wrong[:1]]
+
+    def absent(self, recipe: Mapping[str, object] = MappingProxyType({})) -> list[str]:
+        """What its programs take as data and do not get, in words: paths that lead nowhere, flags without a value.
+
+        recipe: dotted keys and values.
+        """
         found, words = self._flags
         typed = {name: next(iter(values)) for name, values in words.items() if len(values) == 1}
         values = {name: str(value or "") for name, value in {**found, **typed}.items()}
         data = {name: value for name, value in values.items() if is_data(name, "/x") or is_data(name, value)}
         cwd = self.codebase / next((one.cwd for one in self.reading.programs if one.cwd), "")
         named = {path: f"--{name} is" for name, path in data.items() if is_data(name, path)}
+        texts = {key: value for key, value in recipe.items() if isinstance(value, str)}
+        named |= {path: f"{key} is" for key, path in texts.items() if is_data(key.rpartition(".")[2], path)}
         for program in self.reading.programs:
             lines = named_paths(program.text or "").items()
             named = {**{path: f"{program.where}:{line} names" for path, line in lines}, **named}
@@ -284,6 +298,18 @@ class LaunchTexts:
         if any(one.file is None for one in own) or len(self.sources) == MOST_SOURCES:  # others may print what counts
             return own
         return objectives_of(self.sources, PLAIN_PRINTS, flags) or own  # a library's `print_table` is of anything
+
+    @cached_property
+    def unnamed(self) -> str:
+        """Where numbers are shown whose names only a run knows; "" where none are."""
+        from autoresearch.lab.recipes.dead_branches import reached_names
+        from autoresearch.lab.recipes.printed_names import shown_by_name
+
+        flags = self._known_flags()
+        used = reached_names(self.sources, flags)
+        lines = ((path, text, shown_by_name(text, flags, used)) for path, text in self.sources.items())
+        told = (f"{path}:{line}: {text.splitlines()[line - 1].strip()}" for path, text, line in lines if line)
+        return next(told, "")
 
     def _known_flags(self) -> dict[str, object]:
         """The flags in these texts, by their names in Python: the word that the command gives one, or its default.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.document import MAX_BYTES
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.core.run.trainer import COPIES, Circumstances, Recipe, Recording, Source, Trainer
@@ -270,25 +271,44 @@ class TrainerSettings:
 
     def _incomplete(self) -> tuple[Finding, ...]:
         """Warnings of what the program's text demands, or takes as data, and the command does not give."""
+        typed = self.resolved.is_typed
+        command, where = ("the command", "") if typed else ("[exp_launch_command]", self.resolved.blueprint.name)
+        hint = "it needs a Python that reads it; `- metric: NAME` in the notes names what counts"
+        found = [Finding(Severity.WARNING, "not_parsed", one, hint, where) for one in self.texts.unread()]
         program, missing = self.texts.missing()
-        if not missing:
-            absent = () if self.resolved.blueprint.notes.prepare else self.texts.absent()
-            hint = "complete [exp_launch_command], unless the program gets or makes it itself"
-            where = self.resolved.blueprint.name
-            return tuple(Finding(Severity.WARNING, "missing_data", one, hint, where) for one in absent)
-        message = f"{program} ends at once without {', '.join(missing)}, which the command does not give it"
-        hint = "write them into [exp_launch_command]"
-        return (Finding(Severity.WARNING, "missing_flags", message, hint, self.resolved.blueprint.name),)
+        if missing:
+            message = f"{program} ends at once without {', '.join(missing)}, which the command does not give it"
+            return (*found, Finding(Severity.WARNING, "missing_flags", message, f"write them into {command}", where))
+        hint = f"complete {command}, unless the program gets or makes it itself"
+        return (*found, *(Finding(Severity.WARNING, "missing_data", one, hint, where) for one in self.absent()))
+
+    def absent(self) -> list[str]:
+        """The data that command, program and recipe name and that is not there, in words; [] where it is prepared."""
+        recipe = {} if self.trainer.named else flatten(self.whole)  # a trainer has checks of its own
+        unset = [key for key, value in recipe.items() if value == "???"]  # as Hydra marks it
+        open_ = [f"the recipe leaves {key} open (???): `{key}=VALUE` behind the command gives it" for key in unset]
+        return [*open_, *([] if self.resolved.blueprint.notes.prepare else self.texts.absent(recipe))]
+
+    @property
+    def likely_words(self) -> str:
+        """What may be the objective, where nobody names one."""
+        held_out = any(one.objective for one in self.texts.objectives)
+        more = "" if held_out or not self.texts.unnamed else self.texts.unnamed
+        unnamed = [f"a number whose name only a run shows ({more})"] if more else []
+        return " or ".join([*map(str, self.texts.objectives), *unnamed])
 
     def _unjudged(self) -> tuple[Finding, ...]:
         """A warning if no metric judges the run."""
         if self.objective:
             return ()
         likely = self.texts.objectives
-        message, hint = "no metric is named", "add `- metric: NAME` to the notes"
+        notes = "the notes of the blueprint that the run writes" if self.resolved.is_typed else "the notes"
+        message, hint = "no metric is named", f"add `- metric: NAME` to {notes}"
         if likely:
-            message += f", and it may be {' or '.join(map(str, likely))}"
-            hint = f"add one to the notes: {' or '.join(f'`- metric: {one.name}`' for one in likely)}"
+            message += f", and it may be {self.likely_words}"
+            hint = f"add one to {notes}: {' or '.join(f'`- metric: {one.name}`' for one in likely)}"
+        elif self.texts.unnamed and not self.trainer.named:
+            message += f", and only a run shows what the numbers of {self.texts.unnamed} are called"
         elif self.trainer.named:
             message += f", and the trainer {self.trainer.name} has no usual one"
         else:

@@ -197,6 +197,31 @@ def test_flags_in_a_module_count_where_the_program_reaches_them(tmp_path: Path) 
     assert texts.absent() == ["--train is data/train.npz, where nothing is"]
 
 
+def test_a_recipe_that_names_data_that_is_not_there_or_leaves_a_value_open(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import hydra\n@hydra.main(config_path='.')\ndef main(c): ...\nmain()\n")
+    (tmp_path / "set").mkdir()
+    recipe = "data:\n  train_path: data/an4.json\n  lang: ???\ntrainer:\n  accelerator: {}\n  devices: 2\n"
+    (tmp_path / "set" / "an4.yaml").write_text(recipe.format("auto"))  # deepspeech.pytorch
+    path = tmp_path / "b.md"
+    settings = as_read(first_blueprint(tmp_path, "python train.py +set=an4", "", "", path), path, {})
+    assert [one.partition(":")[0] for one in settings.absent()] == [
+        "the recipe leaves data.lang open (???)",
+        "data.train_path is data/an4.json, where nothing is",
+    ]
+    assert settings.gpus_needed({}) == 0  # Lightning takes the CPU where there is no GPU
+    (tmp_path / "set" / "an4.yaml").write_text(recipe.format("gpu"))
+    assert as_read(first_blueprint(tmp_path, "python train.py +set=an4", "", "", path), path, {}).gpus_needed({}) == 2
+
+
+def test_a_text_that_is_no_python_of_today_is_told(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import net\nnet.fit()\n")
+    (tmp_path / "net.py").write_text("def fit():\n    print 'loss', 1\n")
+    path = tmp_path / "b.md"
+    settings = as_read(first_blueprint(tmp_path, "python train.py", "", "", path), path, {})
+    why = "Missing parentheses in call to 'print'"
+    assert settings.texts.unread() == [f"net.py:2 is no Python 3 ({why}): its flags and what it prints were not read"]
+
+
 def shown(command: str, root: Path) -> str:
     """What may count, as the text of what this command starts shows it."""
     settings = as_read(first_blueprint(root, command, "", "", root / "b.md"), root / "b.md", {})

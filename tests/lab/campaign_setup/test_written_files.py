@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.lab.recipes.printed_names import objectives_of
+from autoresearch.lab.recipes.printed_names import objectives_of, shown_by_name
 
 DATED = Path(__file__).parents[2] / "samples/first_contact/dated-output-dir/train.py"
 
@@ -127,6 +127,33 @@ def test_what_is_not_printed_by_default(text: str, flags: dict[str, object], nam
 def test_a_metric_is_named_where_its_name_means_one_number_that_is_measured(text: str, metric: str) -> None:
     found = [one.name for one in objectives_of({"train.py": text}) if one.objective]
     assert found == ([metric] if metric else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("m.fit(x, verbose=1, callbacks=[ModelCheckpoint(p, monitor='val_acc')])", ["val_acc"]),  # CapsNet-Keras
+        ("m.compile(a, metrics=['mae'])\nm.fit(x, validation_split=0.1)", ["val_loss", "val_mae"]),
+        ("m.fit(x, verbose=0, validation_split=0.1)", []),
+        ("m.fit(x)", []),
+    ],
+)
+def test_what_keras_prints_of_validation_data(text: str, names: list[str]) -> None:
+    assert [one.name for one in objectives_of({"train.py": f"import keras\n{text}"})] == names
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("for e in n:\n    for k, v in test().items():\n        log.info('%s = %s', k, v)", 3),  # LM-BFF
+        ("for e in n:\n    print(', '.join(f'{k}: {v:.2f}' for k, v in r.items()))", 2),  # squad
+        ("for e in n:\n    for k, v in vars(args).items():\n        print(k, v)", 0),
+        ("for k, v in sizes.items():\n    print(k, v)\nfor e in n:\n    train()", 0),
+        ("for e in n:\n    for k, v in b.items():\n        b[k] = v.cuda()", 0),
+    ],
+)
+def test_where_names_are_shown_that_only_a_run_knows(text: str, line: int) -> None:
+    assert shown_by_name(text, {}, {""}) == line
 
 
 def test_a_long_script_around_transformers_is_read_in_time() -> None:
