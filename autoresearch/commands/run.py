@@ -140,13 +140,10 @@ def typed_command(words: Sequence[str]) -> str:
 def _offer() -> Path:
     """No blueprint was named: offer to make one on a terminal, else say how."""
     if output.agent_or_pipe():
-        from autoresearch.lab.campaign_setup.training_programs import training_command
-
-        trains = training_command(Path.cwd())
         raise UsageError(
             "what is to be run? neither a command nor a blueprint was named",
             hint="`autoresearch init` finds what trains, and writes a blueprint",
-            fix=output.typed.again("--", *shlex.split(trains), without=()) if trains else "autoresearch init",
+            fix="autoresearch init",
         )
     from autoresearch.commands.blueprint import ask_for_blueprint
 

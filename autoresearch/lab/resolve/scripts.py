@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import Blueprint
+from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.shell.commands import ABSENT, DIRECTORY, Script, ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.reading import read_shell
@@ -259,7 +260,7 @@ class LaunchTexts:
     def absent(self, recipe: Mapping[str, object] = MappingProxyType({})) -> list[str]:
         """What its programs take as data and do not get, in words: paths that lead nowhere, flags without a value.
 
-        recipe: dotted keys and values.
+        And the values that the recipe leaves open, as Hydra marks them.
         """
         found, words = self._flags
         typed = {name: next(iter(values)) for name, values in words.items() if len(values) == 1}
@@ -267,7 +268,7 @@ class LaunchTexts:
         data = {name: value for name, value in values.items() if is_data(name, "/x") or is_data(name, value)}
         cwd = self.codebase / next((one.cwd for one in self.reading.programs if one.cwd), "")
         named = {path: f"--{name} is" for name, path in data.items() if is_data(name, path)}
-        texts = {key: value for key, value in recipe.items() if isinstance(value, str)}
+        texts = {key: value for key, value in flatten(recipe).items() if isinstance(value, str)}
         named |= {path: f"{key} is" for key, path in texts.items() if is_data(key.rpartition(".")[2], path)}
         for program in self.reading.programs:
             lines = named_paths(program.text or "").items()
@@ -277,7 +278,9 @@ class LaunchTexts:
         lost[MOST_LOST:] = [f"{more} more paths of data lead nowhere"] if more > 0 else []
         unset = {one: chooses for text in self.sources.values() for one, chooses in unset_in(text).items()}
         bare = [one for one in unset if one not in words and (unset[one] or (one in data and not any(data.values())))]
-        return [*lost, *(f"--{name} has no default and is not given" for name in bare)]
+        given = [f"the recipe leaves {key} open (???): `{key}=VALUE` behind the command gives it"
+                 for key, value in texts.items() if value == "???"]  # fmt: skip
+        return [*given, *lost, *(f"--{name} has no default and is not given" for name in bare)]
 
     def _is_void(self, path: Path) -> bool:
         kind = self.files.kind(path)

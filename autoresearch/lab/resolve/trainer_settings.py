@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.document import MAX_BYTES
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.core.run.trainer import COPIES, Circumstances, Recipe, Recording, Source, Trainer
@@ -284,10 +283,8 @@ class TrainerSettings:
 
     def absent(self) -> list[str]:
         """The data that command, program and recipe name and that is not there, in words; [] where it is prepared."""
-        recipe = {} if self.trainer.named else flatten(self.whole)  # a trainer has checks of its own
-        unset = [key for key, value in recipe.items() if value == "???"]  # as Hydra marks it
-        open_ = [f"the recipe leaves {key} open (???): `{key}=VALUE` behind the command gives it" for key in unset]
-        return [*open_, *([] if self.resolved.blueprint.notes.prepare else self.texts.absent(recipe))]
+        recipe = {} if self.trainer.named else self.whole  # a trainer has checks of its own
+        return [] if self.resolved.blueprint.notes.prepare else self.texts.absent(recipe)
 
     @property
     def likely_words(self) -> str:
