@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 from _thread import allocate_lock
+from functools import lru_cache
 
 _ONE = allocate_lock()
 
@@ -32,6 +33,7 @@ def syntax_tree(text: str) -> ast.Module | None:
     return tree if isinstance(tree, ast.Module) else None
 
 
+@lru_cache(maxsize=256)
 def syntax_error(text: str) -> tuple[int, str]:
     """The line at which a text is no Python of today, and why; (0, "") for a text that is."""
     try:
