@@ -68,13 +68,12 @@ def record(ledger: Path, row: LedgerRow) -> bool:
     ours, theirs = Ledger(path_of(ledger)), Ledger(ledger)
     if not ours.path.exists():
         take_in(ledger, {other.run_id for other in theirs.rows()} - {row.run_id})
-    if not ours.holds(row.run_id):
-        if theirs.find(row.run_id):
-            text = f"{TAMPERED}a row of this run stood in the ledger before it was measured"
-            row = replace(row, flags="; ".join(filter(None, (text, row.flags))))
-        ours.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        ours.append_once(row)
-    return restore_row(ledger, row.run_id)
+    if theirs.holds(row.run_id) and not ours.holds(row.run_id):
+        text = f"{TAMPERED}a row of this run stood in the ledger before it was measured"
+        row = replace(row, flags="; ".join(filter(None, (text, row.flags))))
+    ours.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    ours.append_once(row)
+    return theirs.replace(ours.find(row.run_id)[0])
 
 
 def restore_row(ledger: Path, run: str) -> bool:

@@ -36,6 +36,7 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._absent: tuple[str, object] = "", None  # a run that was looked for in vain, and in which state of the file
 
     def append_once(self, row: LedgerRow) -> bool:
         """Add a row unless its run id has one; returns whether it was added. Safe to repeat after any kill.
@@ -158,9 +159,17 @@ class Ledger:
         return any(self._of_run(run_id))
 
     def _of_run(self, run_id: str) -> Iterator[dict[str, str]]:
-        """The rows of a run, newest first; lines without its id are not parsed."""
-        near = partial(lines.backwards, needle=tsv.escape(run_id).encode())
-        return (record for record in self._records(near) if run_id and record.get("run_id") == run_id)
+        """The rows of a run, newest first; lines without its id are not parsed, and a file is read once in vain."""
+        looked_for = run_id, _stamp(self.path)
+        if self._absent == looked_for:
+            return
+        near, found = partial(lines.backwards, needle=tsv.escape(run_id).encode()), False
+        for record in self._records(near):
+            if run_id and record.get("run_id") == run_id:
+                found = True
+                yield record
+        if not found:
+            self._absent = looked_for
 
     def _records(self, read: Callable[[int, int], Iterator[bytes]]) -> Iterator[dict[str, str]]:
         with lines.reading(self.path) as fd:
@@ -207,6 +216,15 @@ def _same(header: tuple[str, ...], theirs: LedgerRow, ours: LedgerRow) -> bool:
     """Whether two rows are equal in the columns of a file."""
     cells, other_cells = theirs.cells(), ours.cells()
     return all(cells[name] == other_cells[name] for name in cells if name in header)
+
+
+def _stamp(path: Path) -> object:
+    """Differs after every change of a file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _is_still(path: Path, fd: int) -> bool:

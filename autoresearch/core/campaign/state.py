@@ -410,7 +410,7 @@ class CampaignState:
     @property
     def attempted(self) -> int:
         """Number of attempted ideas; replicates and confirmations do not count, nor do merges of ideas."""
-        return self.memo("attempted", lambda: sum(i.attempted and not i.hypothesis.merges for i in self.ideas))
+        return self.memo("attempted", lambda: sum([i.attempted and not i.hypothesis.merges for i in self.ideas]))
 
     @property
     def rows(self) -> list[LedgerRow]:
@@ -435,7 +435,7 @@ class CampaignState:
     @property
     def gpu_hours(self) -> float:
         """GPU hours of all finished runs of its own."""
-        minutes = self.memo("min", lambda: sum(idea.minutes for idea in self.ideas))
+        minutes = self.memo("min", lambda: sum([idea.minutes for idea in self.ideas]))
         return self.spec.gpus_per_run / 60 * minutes
 
     def by_slug(self, slug: str) -> Idea | None:

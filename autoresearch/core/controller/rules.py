@@ -117,7 +117,7 @@ def expected_run_s(state: CampaignState) -> float:
     0 before the first run has ended, as a limit is no expectation.
     """
     limit = state.spec.timeout_s
-    longest = MARGIN * (60 * state.memo("longest", lambda: max((idea.longest for idea in state.ideas), default=0.0)))
+    longest = MARGIN * (60 * state.memo("longest", lambda: max([idea.longest for idea in state.ideas], default=0.0)))
     return min(limit, longest) if limit else longest
 
 

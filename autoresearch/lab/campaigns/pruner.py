@@ -65,8 +65,8 @@ def changed_nothing(state: CampaignState, idea: Idea, seed: int, measurement: Me
     """The idea whose run with the same seed and the same edits but its own it repeats in every logged value, if any."""
     edits = edits_of(state, idea) - {idea.index}
     value = measurement.last[1] if measurement.last else None
-    others = (one for one in state.ideas if one is not idea and any(row.metric_value == value for row in one.rows))
-    alike = [one for one in others if edits_of(state, one) == edits]
+    others = [one for one in state.ideas if value in one.values or one.copies]
+    alike = [one for one in others if one is not idea and edits_of(state, one) == edits]
     run, baseline = _seeded(seed, measurement, ()), state.baseline
     assert baseline is not None, "an idea is judged after the baseline"
     for one in alike:

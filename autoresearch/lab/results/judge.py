@@ -183,7 +183,7 @@ def _foreign(spec: RunSpec, state: CampaignState) -> str:
     if spec.objective is None:
         return ""
     ours = Measured(spec.trainer, spec.objective.metric)
-    every = frozenset[tuple[str, str]]().union(*(idea.measurements for idea in state.ideas))
+    every = {pair for idea in state.ideas for pair in idea.measurements}
     theirs = [Measured(trainer, metric) for metric, trainer in every]
     return next((why for other in sorted(theirs, key=str) if other.metric and (why := why_not(ours, other))), "")
 
