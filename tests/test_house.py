@@ -427,10 +427,10 @@ def _aliases(source: Source) -> set[str]:
 
 
 def few_imports(sources: Sequence[Source]) -> list[str]:
-    """A file that needs more of the house than this does several things; `values` stands in for a standard module."""
+    """A file that needs more of the house than this does several things; two modules stand in for standard ones."""
     modules = {source.module for source in sources}
-    no_room = f"{PACKAGE}.values"
-    counts = {s.path: len({m for m, _ in targets(s, modules)} - {s.module, no_room}) for s in sources}
+    no_rooms = {f"{PACKAGE}.values", f"{PACKAGE}.core.text.regex"}
+    counts = {s.path: len({m for m, _ in targets(s, modules)} - {s.module} - no_rooms) for s in sources}
     return [f"{path}: {n} imports, {MOST_IMPORTS} at most" for path, n in counts.items() if n > MOST_IMPORTS]
 
 
@@ -484,6 +484,17 @@ def no_workplace(sources: Sequence[Source]) -> list[str]:
     ]
 
 
+def patterns_are_compiled_late(sources: Sequence[Source]) -> list[str]:
+    """A module compiles no regular expression when it is imported: most commands would not use it."""
+    return [
+        f"{source.path}:{node.lineno}: write later(...), or LazyPattern(...) in runner/"
+        for source in sources
+        if source.room != "tinygrpo"
+        for node in source.tree.body
+        if isinstance(node, ast.Assign) and "re.compile(" in ast.unparse(node.value)
+    ]
+
+
 RULES: tuple[Rule, ...] = (
     imports_run_one_way,
     programs_stand_alone,
@@ -500,6 +511,7 @@ RULES: tuple[Rule, ...] = (
     files_stay_small,
     public_things_are_explained,
     no_workplace,
+    patterns_are_compiled_late,
 )
 
 
@@ -701,6 +713,10 @@ BAD: dict[Rule, list[tuple[dict[str, str], str]]] = {
         ({HERE: "def f(): ..."}, "f says not"),
         ({HERE: "class A:\n    x = 1"}, "A says not"),
     ],
+    patterns_are_compiled_late: [
+        ({HERE: "import re\nA, B = re.compile('a'), 1"}, "a.py:3: write later"),
+        ({RUNNER: "A = re.compile('a').match"}, "LazyPattern"),
+    ],
     no_workplace: [({HERE: "x = '/w" + "ork/shared/x'"}, "a.py:2")],
 }
 
@@ -746,6 +762,9 @@ FINE: dict[Rule, list[dict[str, str]]] = {
     few_imports: [{HERE: "".join(f"import autoresearch.core.b{n % 20}\n" for n in range(30)) + "import math"}],
     files_stay_small: [{HERE: "\n" * 599, RUNNER: "\n" * 799}],
     public_things_are_explained: [{HERE: "def _f(): ...\nclass A:\n    " + DOC + "    def g(self): ..."}],
+    patterns_are_compiled_late: [
+        {HERE: "A = later('a')\ndef f(): return re.compile('a')", TINY: "A = re.compile('a')"},
+    ],
     no_workplace: [{HERE: "x = '/home/me/w" + "ork/shared'\ny = '/w" + "orkspace/main'"}],
 }
 

@@ -11,7 +11,6 @@ distinguish the end of training from a crash: modelscope/AgentJet, ajet/backbone
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,14 +33,14 @@ LAST_S = 5.0  # a dying server's Runner needs a moment to record how it ended
 OVER_S = 60.0  # a client may still evaluate or save when its engine is off; after that it hangs
 IDLE_S = 10.0  # ... unless it says that it waits for the engine
 
-_IDLE = re.compile(r"ENGINE\.OFFLINE|Engine not ready|Try again")  # repeated for ever by a client that hangs
-_WAITS = re.compile(r"already waited (\d{1,6})(?:\.\d+)?s\): ENGINE\.OFFLINE")
-_TOTAL = re.compile(r"Total training steps: (\d{1,9})\b")
-_RESUMED = re.compile(
+_IDLE = later(r"ENGINE\.OFFLINE|Engine not ready|Try again")  # repeated for ever by a client that hangs
+_WAITS = later(r"already waited (\d{1,6})(?:\.\d+)?s\): ENGINE\.OFFLINE")
+_TOTAL = later(r"Total training steps: (\d{1,9})\b")
+_RESUMED = later(
     r"Resuming from \S*global_step_[1-9]\d*|Setting global step to [1-9]\d*|Load from checkpoint folder: \S+"
 )
-_BOOTS = re.compile(r"\[start_engine\] Successfully started training process|engine status to ENGINE\.BOOTING")
-_CRASHED = re.compile(r"Traceback \(most recent call last\):|.{1,80}\| (?:Unexpected error|Error running subprocess): ")
+_BOOTS = later(r"\[start_engine\] Successfully started training process|engine status to ENGINE\.BOOTING")
+_CRASHED = later(r"Traceback \(most recent call last\):|.{1,80}\| (?:Unexpected error|Error running subprocess): ")
 _WELL = "Final validation metrics"
 _KEPT = 2000  # lines of the server's log that may explain its end
 _NEAR = 400  # lines: a traceback farther before the end belongs to some request, and was survived

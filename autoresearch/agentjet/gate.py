@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import re
 import shlex
 import time
 from pathlib import Path
@@ -21,13 +20,14 @@ from autoresearch.agentjet.engine import OFFLINE, ROLLING, TAG, EnginePoll, Engi
 from autoresearch.agentjet.server import SwarmRun, evidence, log_lines, port_of
 from autoresearch.core.metrics.python_values import number
 from autoresearch.core.run.server import HostServices, Say
+from autoresearch.core.text.regex import later
 from autoresearch.records.rundir import write_json
 
 LOOK_S = 1.0
 FIRST_LOOKS_S = 0.1  # a server is up within seconds; the first check is early
 
-_REWARD = re.compile(r"(?i)\breward[\"']?\s*(?:is|[:=])\s*((?:np\.\w+|tensor)\([^()]*\)|[-+]?[\w.]+)")
-_FILE = re.compile(r"\.(?:py|sh|ya?ml|json|toml)\Z")
+_REWARD = later(r"(?i)\breward[\"']?\s*(?:is|[:=])\s*((?:np\.\w+|tensor)\([^()]*\)|[-+]?[\w.]+)")
+_FILE = later(r"\.(?:py|sh|ya?ml|json|toml)\Z")
 _LARGEST = 1 << 20
 _PUSHED_S = 6.0  # seconds within which an episode that has ended shows in the pool
 _OUTPUT = "the check's output"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,14 +14,15 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.swarm import Swarm, is_url
 from autoresearch.core.run.targets import Target
 from autoresearch.core.run.trainer import Source, SourceFormat
+from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.values import replace
 
 PROGRAMS = ("up", "serve", "client")
 
 _RUN_DIR = '"$AUTORESEARCH_RUN_DIR"'
-_URL_VARIABLE = re.compile(r"\bAJET_SWARM_URL=[\"']?(https?://[^\s\"';&|]+)")
-_CLIENTS_OWN = re.compile(r"(?<![\w/@.-])(?=(?:task_pass_rate@\d{1,6}|mean_reward|std_reward)(?![\w/@.-]))")
+_URL_VARIABLE = later(r"\bAJET_SWARM_URL=[\"']?(https?://[^\s\"';&|]+)")
+_CLIENTS_OWN = later(r"(?<![\w/@.-])(?=(?:task_pass_rate@\d{1,6}|mean_reward|std_reward)(?![\w/@.-]))")
 
 
 class ServerHooks:

@@ -8,15 +8,15 @@ the turn has failed when `turn.failed` says so. With a dead endpoint it reconnec
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from autoresearch.agents.adapter import Adapter, AgentOutput, charge, own_name
 from autoresearch.agents.events import count, events, inside, listed, words
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn
+from autoresearch.core.text.regex import later
 
-_REFUSED = re.compile(rb"ERROR \S{1,80}: error=([^\n]{0,400}(?:rejected|blocked by|not permitted|denied)[^\n]{0,200})")
+_REFUSED = later(rb"ERROR \S{1,80}: error=([^\n]{0,400}(?:rejected|blocked by|not permitted|denied)[^\n]{0,200})")
 _ACTIONS = frozenset({"command_execution", "file_change", "mcp_tool_call", "web_search"})
 
 

@@ -15,9 +15,10 @@ from typing import Any
 from autoresearch.agents.adapter import Adapter, AgentOutput, complaints
 from autoresearch.agents.events import count, events, inside, wish, words
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
+from autoresearch.core.text.regex import later
 
 _STATUS = {status % 256: status for status in (401, 403, 429, 500, 502, 503, 504)}
-_TRIED = re.compile(r"^Attempt \d+ failed[^\n]{0,600}(?:\nSuggested retry[^\n]{0,200})?", re.MULTILINE)
+_TRIED = later(r"^Attempt \d+ failed[^\n]{0,600}(?:\nSuggested retry[^\n]{0,200})?", re.MULTILINE)
 _REFUSED = ("denied", "not allowed", "plan mode", "policy", "outside", "not found in registry", "must be within")
 _POLICIES = PurePath(__file__).parent
 

@@ -7,7 +7,6 @@ just ends: the reason of the last `step_finish` is `stop` only if the model came
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -15,11 +14,12 @@ from typing import Any
 from autoresearch.agents.adapter import Adapter, AgentOutput, complaints
 from autoresearch.agents.events import added, count, events, inside, money, words
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
+from autoresearch.core.text.regex import later
 
 _WORKING = {"edit": "allow", "external_directory": "deny"}  # what it would have to ask for ends the whole turn
 # better than its plan agent, which keeps the shell
 _LOOKING = {**_WORKING, "edit": "deny", "bash": "deny", "task": "deny"}
-_LOGGED = re.compile(
+_LOGGED = later(
     r'timestamp=(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z) level=ERROR [^\n]{0,400}?message="stream error"'
     r'[^\n]{0,400}? small=(?P<small>\w+) [^\n]{0,400}?error\.error="(?P<error>[^"\n]{0,2000})'
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +14,7 @@ from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.lab.campaigns import context
 from autoresearch.records import campaign_records
@@ -31,7 +31,7 @@ OfCampaign = Annotated[str, Option("--campaign")]
 Reason = Annotated[str, Option(help="Why; goes into the journal.")]
 MOST_CHARACTERS = 4000  # of what the agent is told
 RULES = ("count", "deadline", "target", "budget_gpu_hours", "budget_usd", "budget_tokens", "confirm_runs")
-_PAIR = re.compile(r"[A-Za-z_-]+=")  # the name of a campaign, or its directory, is none
+_PAIR = later(r"[A-Za-z_-]+=")  # the name of a campaign, or its directory, is none
 
 
 def pause(

@@ -14,10 +14,12 @@ import termios
 from collections.abc import Sequence
 from types import FrameType
 
+from autoresearch.core.text.regex import later
+
 Line = tuple[str, str]  # text that fits, and its style
 
 STYLES = {"chosen": "reverse", "good": "green", "waits": "yellow", "bad": "bold red", "head": "bold underline"}
-_KEY = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Za-z]|\x1b|.", re.DOTALL)
+_KEY = later(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Za-z]|\x1b|.", re.DOTALL)
 _NAMES = {
     **{"\x1b[A": "up", "\x1b[B": "down", "\x1b[C": "right", "\x1b[D": "left", "\x1b[H": "home", "\x1b[F": "end"},
     **{"\x1bOA": "up", "\x1bOB": "down", "\x1bOC": "right", "\x1bOD": "left", "\x1bOH": "home", "\x1bOF": "end"},

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 
+from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import first_free
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.git_repo.checkout import Checkout
@@ -15,7 +15,7 @@ from autoresearch.runner.basics import failpoint
 NAME_MAX_BYTES = 240  # per component: the file system's 255, less ".lock" and the suffix "-NNNN"
 PATH_MAX_BYTES = 1000
 ATTEMPTS = 1000
-_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
+_FORBIDDEN = later(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
 
 
 def branch_fault(name: str) -> str:

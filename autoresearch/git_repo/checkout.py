@@ -10,13 +10,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from autoresearch.core.text.regex import later
 from autoresearch.git_repo.git import LIST, Git, GitFailed
 from autoresearch.values import dataclass
 
 INIT = "`git init` there and commit"
 ABANDONED_S = 3600.0  # an older private index is abandoned
 _INDEX = "autoresearch-index-"
-WHOLE_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+WHOLE_ID = later("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)

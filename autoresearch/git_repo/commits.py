@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import WHOLE_ID, Checkout, private_index
 from autoresearch.git_repo.git import Git, GitFailed, path_in_tree, text
@@ -25,7 +26,7 @@ NAME, EMAIL = "autoresearch", "autoresearch@localhost"  # for machines without a
 FULL = ("-c", "core.sparseCheckout=false", "-c", "index.sparse=false")  # a sparse index omits parts of a tree
 STRICT = ("-c", "apply.ignoreWhitespace=no", "-c", "apply.whitespace=nowarn")
 _NAMELESS = ("tell me who you are", "auto-detect", "empty ident", "auto-detection is disabled")
-_PREFIXED = re.compile(rb"^(?:diff --git \"?a/|--- \"?a/|\+\+\+ \"?b/)", re.MULTILINE)
+_PREFIXED = later(rb"^(?:diff --git \"?a/|--- \"?a/|\+\+\+ \"?b/)", re.MULTILINE)
 
 
 class PatchError(ConflictError):

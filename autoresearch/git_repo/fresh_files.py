@@ -17,6 +17,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import Git, GitFailed
@@ -35,10 +36,10 @@ POINTERS = tuple(
 _LFS = ("filter.lfs.smudge=git-lfs smudge -- %f", "filter.lfs.process=git-lfs filter-process",
         "filter.lfs.clean=git-lfs clean -- %f", "filter.lfs.required=true")  # fmt: skip
 _KEPT = r"^core\.(autocrlf|eol|symlinks|ignorecase)$"  # of the repository's settings: none of them names a program
-_PROGRAM = re.compile(
+_PROGRAM = later(
     r"filter\..*\.(?:clean|smudge|process)|diff\..*\.(?:textconv|command)|merge\..*\.driver", re.DOTALL
 )
-_REQUIRED = re.compile(r"filter\..*\.required", re.DOTALL)  # git would fail without the program
+_REQUIRED = later(r"filter\..*\.required", re.DOTALL)  # git would fail without the program
 PIECE_BYTES = 2**20
 _RULES = ":(glob)**/.gitattributes"
 

@@ -6,12 +6,12 @@ Missing are submodules, and files whose content a filter (e.g. LFS) stores elsew
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout, private_index
 from autoresearch.git_repo.fresh_files import own_settings
@@ -19,7 +19,7 @@ from autoresearch.git_repo.git import text
 from autoresearch.git_repo.remove_tree import stays_inside
 
 _GITLINK, _BLOCKING = "160000", "other"
-_POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*oid sha256:([0-9a-f]{64})\n")
+_POINTER = later(rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*oid sha256:([0-9a-f]{64})\n")
 _POINTER_BYTES = 1024  # the specification's limit
 _LOOKED_AT = 10_000  # at most so many pointers are checked for their objects
 

@@ -8,7 +8,6 @@ are added, which nothing refers to until a branch is claimed.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from fnmatch import translate
 from pathlib import Path
 
 from autoresearch.core.run.spec import SUBMODULE_EDITS
+from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout, locate, private_index
 from autoresearch.git_repo.commits import commit_tree
@@ -51,7 +51,7 @@ STATUS = (
     *("status", "--porcelain=v2", "-z", "--branch", "--no-ahead-behind", "--no-renames"),
     *("--untracked-files=normal", "--ignore-submodules=none"),
 )
-_HIDDEN = re.compile(rb"\0[a-zS] ([^\0]*)")  # of `ls-files -v`; H is an ordinary entry
+_HIDDEN = later(rb"\0[a-zS] ([^\0]*)")  # of `ls-files -v`; H is an ordinary entry
 _ABSENT, _GITLINK = b"000000", b"160000"
 _VENV_PARTS = frozenset({b"bin", b"include", b"lib", b"lib64", b"share"})
 
@@ -65,11 +65,11 @@ _SECRET_NAMES = (
     *("*.env", "*.pem", "*.key", "*.p12", "*.pfx", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*"),
     *("credentials*", ".credentials*", ".netrc", ".pgpass", ".pypirc", ".git-credentials", ".htpasswd"),
 )
-_SECRET = re.compile("|".join(map(translate, _SECRET_NAMES)))
-_TOKEN = re.compile(r"\.?(?:[\w-]*[._-])?token(?:\.txt|\.json)?\Z")
+_SECRET = later("|".join(map(translate, _SECRET_NAMES)))
+_TOKEN = later(r"\.?(?:[\w-]*[._-])?token(?:\.txt|\.json)?\Z")
 _SECRET_DIRECTORIES = frozenset({".ssh", ".aws", ".gnupg", ".kube"})
 _CHECKPOINT_SUFFIXES = (".ckpt", ".safetensors")
-_CHECKPOINT_DIRECTORY = re.compile(r"(?:saved_)?checkpoints\Z|(?:global_step_?|checkpoint-|iter_)\d+\Z")
+_CHECKPOINT_DIRECTORY = later(r"(?:saved_)?checkpoints\Z|(?:global_step_?|checkpoint-|iter_)\d+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +385,7 @@ def _crowds_as_one(left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
 
 
 ATTEMPTS = 3  # files may change during the survey
-_SPECIAL = re.compile(rb"([\\*?\[\]!# ])")
+_SPECIAL = later(rb"([\\*?\[\]!# ])")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import program
 from autoresearch.runner.basics import is_locked
@@ -26,7 +27,7 @@ LEASES = Path("/var/tmp/autoresearch-gpu")  # local on purpose: flock over NFS i
 ANSWER_S = 30.0  # nvidia-smi without a persistence daemon takes seconds on eight GPUs
 
 _QUERY = ("--query-gpu=index,uuid,name,memory.total,memory.used", "--format=csv,noheader,nounits")
-_UUID = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]+\Z")
+_UUID = later(r"(GPU|MIG)-[0-9A-Za-z/-]+\Z")
 
 
 @dataclass(frozen=True, slots=True)

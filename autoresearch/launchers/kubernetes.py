@@ -34,6 +34,7 @@ from autoresearch.core.run.job_launcher import (
 )
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.text.durations import parse_duration
+from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.launchers.kubernetes_states import MAY_COME, STOPPED, disruption, observe
 from autoresearch.launchers.shared import SharedFiles
@@ -74,7 +75,7 @@ AFTER_GRACE_S = 60.0  # for the Runner's cleanup and record, after the trainer's
 MARGIN_S = 300.0  # the Runner's own limits apply first
 RUN, CAMPAIGN, PLACE = (f"autoresearch/{word}" for word in ("run", "campaign", "place"))
 MOST_NAME, MOST_LABEL = 47, 63
-_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?\Z")
+_LABEL = later(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?\Z")
 _SUSPEND = {"metadata": {"annotations": {STOPPED: "yes"}}, "spec": {"suspend": True}}
 _PROBE = Job("preflight", "ajet_preflight", "preflight", "/nowhere", ("true",), "/", 60.0, 1.0)
 
@@ -484,8 +485,8 @@ _FAILURES: tuple[tuple[str, type[Unreachable | Declined], str, str], ...] = (
     ),
     ("x509: |certificate ", Unreachable, "untrusted", "its certificate is not the one that was expected"),
 )
-_WARNING = re.compile(r"^Warning: .*\n?", re.M)  # from the server, about something it accepts all the same
-_LEAD = re.compile(r"^(?:Error from server \(\w+\): |error: )?(?:error (?:when creating|validating) [^:]*: )*")
+_WARNING = later(r"^Warning: .*\n?", re.M)  # from the server, about something it accepts all the same
+_LEAD = later(r"^(?:Error from server \(\w+\): |error: )?(?:error (?:when creating|validating) [^:]*: )*")
 
 
 def meaning(output: ProgramOutput) -> Unreachable | Declined | AlreadyThere:

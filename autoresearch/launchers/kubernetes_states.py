@@ -12,6 +12,7 @@ from typing import Any
 
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import JobState, Observation
+from autoresearch.core.text.regex import later
 from autoresearch.values import replace
 
 Object = Mapping[str, Any]
@@ -20,7 +21,7 @@ STOPPED = "autoresearch/stopped"  # annotation of a RayJob that autoresearch sus
 _NEVER = {"InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff", "CreateContainerConfigError", "StartError"}
 _PULL = ("ImagePullBackOff", "ErrImagePull")
 MAY_COME = (*_PULL, "CreateContainerConfigError")  # retried: an image may be pushed, a Secret created
-_NO_SUCH_IMAGE = re.compile(r"not found|manifest unknown|does not exist|denied|unauthorized|no match for", re.I)
+_NO_SUCH_IMAGE = later(r"not found|manifest unknown|does not exist|denied|unauthorized|no match for", re.I)
 _USUAL_WAIT = {"", "ContainerCreating", "PodInitializing"}
 _DISRUPTED = {  # reason of the condition DisruptionTarget -> cause
     "PreemptionByScheduler": "preempted",

@@ -15,6 +15,7 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import Declined, Job, JobState, Observation, ProgramOutput, Unreachable
 from autoresearch.core.run.targets import Target
 from autoresearch.core.text.durations import parse_duration
+from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass
 
 OUTPUT = "slurm.out"
@@ -186,7 +187,7 @@ _OVER: dict[str, tuple[Ending | None, str, str]] = {  # ending where there is no
     "OUT_OF_MEMORY": (Ending.CRASHED, "oom", "Slurm ended the job: it used more memory than it had asked for"),
 }
 _EXPECTED = ("COMPLETED", "REVOKED")
-_FOR_EVER = re.compile(
+_FOR_EVER = later(
     r"PartitionConfig|PartitionNodeLimit|PartitionTimeLimit|DependencyNeverSatisfied|BadConstraints|AccountNotAllowed"
     r"|QOSNotAllowed|Invalid(Account|QOS)|ReservationDeleted|(QOS|Assoc|Association)\w*PerJob\w*|QOSMin\w+"
 )
@@ -281,7 +282,7 @@ def observation(job_row: Row, *, last_words: str = "", for_ever: bool = False) -
 
 # -- failures of its commands -------------------------------------------------------------------------------------
 
-_SILENCE = re.compile(  # it says nothing of any job
+_SILENCE = later(  # it says nothing of any job
     r"Unable to contact slurm|Socket timed out|in standby mode|Zero Bytes were transmitted|Transport endpoint"
     r"|Connection (refused|reset|timed out)|No route to host|Network is unreachable|temporarily"
     r"|Unable to establish|Could not establish a configuration source|failed to fetch config"
@@ -289,7 +290,7 @@ _SILENCE = re.compile(  # it says nothing of any job
     r"|Database (is|not) |slurmdbd|Incompatible versions|Name or service not known|failure in name resolution",
     re.IGNORECASE,
 )
-_CREDENTIAL = re.compile(r"munge|authentication|Invalid .*credential|expired", re.IGNORECASE)
+_CREDENTIAL = later(r"munge|authentication|Invalid .*credential|expired", re.IGNORECASE)
 _CREDENTIAL_HINT = "Slurm's credentials are refused here; `munge -n | unmunge` shows whether munged works"
 _HINTS = (  # of a sentence of sbatch, or of the reason of a job that would wait for ever: what it is about, what helps
     (

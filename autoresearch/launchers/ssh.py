@@ -20,6 +20,7 @@ from typing import IO, Any
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation, Unreachable
 from autoresearch.core.run.targets import Kind, Target
+from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import gpus
 from autoresearch.launchers.ssh_connection import CONNECTION, STANDS, SshReach, SshWords, meaning
@@ -257,7 +258,7 @@ def _declined(error: OSError, job: Job) -> Declined:
 # -- port forwards ------------------------------------------------------------------------------------------------
 
 _PLACE = r"\[[^\]]+\]|[^:\[\]]+"
-_FORWARD = re.compile(rf"(?:({_PLACE}):)?([0-9]+):(?:{_PLACE}):[0-9]+\Z")  # ssh(1), -L and -R, without sockets
+_FORWARD = later(rf"(?:({_PLACE}):)?([0-9]+):(?:{_PLACE}):[0-9]+\Z")  # ssh(1), -L and -R, without sockets
 PR_SET_PDEATHSIG = 1
 PATIENCE_S = 20.0  # for the forwards to be established
 COLLIDES_S = 3.0  # an ssh that ends frees its ports within this time

@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 
+from autoresearch.core.text.regex import later
 from autoresearch.records.hostile import open_readable
 
 MOST = 8
@@ -20,12 +21,12 @@ _SHAPES = (
     rb"/projects/" + _HEX + rb"/experiments/" + _HEX,  # ClearML
     rb"(?<=huggingface\.co)/spaces/" + _NAME + rb"/" + _NAME,  # Trackio
 )
-_URL = re.compile(
+_URL = later(
     rb"(?P<scheme>https?://)(?:[^\s/@'\"\x1b]{1,200}@)?(?P<rest>" + _HOST + rb"(?:" + rb"|".join(_SHAPES) + rb"))"
 )
-_TOLD = re.compile(rb"(?:wandb|swanlab):|view run|COMET|clearml|trackio", re.IGNORECASE)
-_SPACE = re.compile(rb"trackio", re.IGNORECASE)
-_ALONE = re.compile(rb"(?:\([^()\n]{1,120}\)|\x1b\[[\d;]*m|\s)*\Z")  # rich puts a long URL on a separate line
+_TOLD = later(rb"(?:wandb|swanlab):|view run|COMET|clearml|trackio", re.IGNORECASE)
+_SPACE = later(rb"trackio", re.IGNORECASE)
+_ALONE = later(rb"(?:\([^()\n]{1,120}\)|\x1b\[[\d;]*m|\s)*\Z")  # rich puts a long URL on a separate line
 _THEIRS = (b"wandb.ai/", b"swanlab.cn/", b"swanlab.com/")
 _ENDS = 4 << 20  # bytes at each end; a tracker starts within minutes
 

@@ -9,17 +9,17 @@ print.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from autoresearch.core.metrics import metric_keys
 from autoresearch.core.metrics.python_values import numbers
 from autoresearch.core.metrics.signal import Reading
+from autoresearch.core.text.regex import later
 from autoresearch.records.hostile import read_readable
 
 NAME = "trainer_state.json"
-_CHECKPOINT = re.compile(r"checkpoint-(\d{1,12})\Z")
+_CHECKPOINT = later(r"checkpoint-(\d{1,12})\Z")
 _LONGEST = 1 << 28  # bytes; a million steps have less
 _SUMMARY = "train_runtime"  # the last entry is a summary of the run, not a step
 

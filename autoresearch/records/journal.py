@@ -31,7 +31,7 @@ OWNER = ".autoresearch-run"
 FILES = (NAME, RESULTS, OWNER, finish_flag.NAME, finish_flag.RESERVE)
 NAMES = (*FILES, index.DIRECTORY)
 SENTENCE_MAX = 4000
-_TITLE = re.compile(rb"# Experiment log: (\S{1,80})\n")
+_TITLE = later(rb"# Experiment log: (\S{1,80})\n")
 _UNSHOWN = later(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
 

@@ -63,10 +63,12 @@ def open_append(path: str) -> int:
 class LazyPattern:
     """A regular expression that is compiled at first use: it may take milliseconds, and a process uses few of them."""
 
-    def __init__(self, text: str, flags: int = 0) -> None:
+    def __init__(self, text: Any, flags: int = 0) -> None:
         self._given = (text, flags)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # so asks `abc` about all that a class has
+            raise AttributeError(name)
         value = getattr(re.compile(*self._given), name)
         self.__dict__[name] = value  # later accesses bypass __getattr__
         return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from .basics import NEVER, clock, parse_object, read_file, whole
+from .basics import NEVER, LazyPattern, clock, parse_object, read_file, whole
 from .libc import find
 from .text import clean, number
 
@@ -24,14 +24,14 @@ KL_KEYS = (  # the distance to the reference first, the one to the sampling poli
     *("actor/kl_loss", "train/kl_loss", "kl_loss", "actor/reward_kl_penalty", "train/kl_penalty", "kl"),
     *("actor/ppo_kl", "train/ppo_kl", "ppo_kl"),
 )
-_ANY_KL = re.compile(r"(?:^|/|(?<!use)_)(?:kl|kl_loss|approx_kl|kl_div)$", re.I)
-_NAN = re.compile(r"loss|grad_norm|kl|entropy", re.I)  # the others may be NaN in a healthy run
-_LINE = re.compile(rb"[^\n]+")
+_ANY_KL = LazyPattern(r"(?:^|/|(?<!use)_)(?:kl|kl_loss|approx_kl|kl_div)$", re.I)
+_NAN = LazyPattern(r"loss|grad_norm|kl|entropy", re.I)  # the others may be NaN in a healthy run
+_LINE = LazyPattern(rb"[^\n]+")
 _MOST_HEADS = 8  # of a line with thousands of heads: only the last are read
 _FAR = 1 << 14  # bytes behind a head in which a quotation mark counts
 _MARKS = (b"'", b'"', b"`")
 # A quotation mark, not an apostrophe between letters; `closes`: what stands before it is quoted.
-_MARK = re.compile(rb"['\"`](?:(?<!')|(?<!\w')|(?!\w))(?P<closes>(?<=[^\s(\[{=:,].)(?!\w))?")
+_MARK = LazyPattern(rb"['\"`](?:(?<!')|(?<!\w')|(?!\w))(?P<closes>(?<=[^\s(\[{=:,].)(?!\w))?")
 
 
 def kl_of(metrics: Mapping[str, float]) -> float | None:

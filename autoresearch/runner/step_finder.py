@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from .basics import LazyPattern
 from .libc import find
 from .metric_lines import (
     BAR,
@@ -55,27 +56,27 @@ _TELLING = (
     rb"psnr|ssim|lpips|fid|wer|cer|dice|mrr|ndcg|rouge|recall|[pr]@|"
     rb"\||\xe2\x94[\x82\x83]|:\s*$"
 )
-_NUMBER = re.compile(rb"\d|(?<![\w/.-])(?i:nan|inf)(?![\w/.-])")
-_SEPARATED = re.compile(r"  |[,;\t]")  # a header may name f1 or top5
+_NUMBER = LazyPattern(rb"\d|(?<![\w/.-])(?i:nan|inf)(?![\w/.-])")
+_SEPARATED = LazyPattern(r"  |[,;\t]")  # a header may name f1 or top5
 _NEEDLES = (
     *(b"step", b"Step", b"iter", b"Iter", b"epoch", b"Epoch", b"episode", b"Episode", b"update", b"Update"),
     *(b"loss", b"Loss", b"eward", b"val_", b"%|", b"\n|", b"\n\xe2\x94\x82"),
 )
-_HEADING = re.compile(  # `Test set:`, `| Validation Epoch #3`, `Evaluating test:`, before what was measured there
+_HEADING = LazyPattern(  # `Test set:`, `| Validation Epoch #3`, `Evaluating test:`, before what was measured there
     r"(?:\[[^\]]*\]\s*|(?:epoch|iter\w*|step)\W{1,3}\d+(?:/\d+)?\W+)?(?:\w+ |\[)?"
     r"(val|eval|test|dev)(?:id|idation|uation|ing)?(?: set| results?| metrics)?"
     r"(?:\s*[:|\]]|\s{2,}|\s+-|(?=\s+\[?(?:epoch|iter|step)))(?!\s*[-+]?[\d.])",
     re.I,
 )
-_BATCH = re.compile(r"(?:val|eval|test)\w*\W{1,6}(?:epoch\W*)?(?:\[\d+\]\s*)?\[\s*\d+\s*/\s*\d+\]", re.I)
-_MEAN_SO_FAR = re.compile(r"\s[-+.\de]+\s+\(\s*([-+.\de]+)\s*\)")  # `Test: [10/98] Acc@1 62.5 (71.2)`: 71.2
-_LABELLED = re.compile(r"\[(val|eval|test)(?:id|idation|uation|ing)?\]", re.I)
+_BATCH = LazyPattern(r"(?:val|eval|test)\w*\W{1,6}(?:epoch\W*)?(?:\[\d+\]\s*)?\[\s*\d+\s*/\s*\d+\]", re.I)
+_MEAN_SO_FAR = LazyPattern(r"\s[-+.\de]+\s+\(\s*([-+.\de]+)\s*\)")  # `Test: [10/98] Acc@1 62.5 (71.2)`: 71.2
+_LABELLED = LazyPattern(r"\[(val|eval|test)(?:id|idation|uation|ing)?\]", re.I)
 _BARS = "|\u2502\u2503"
-_ROW = re.compile(
+_ROW = LazyPattern(
     rf"[{_BARS}]\s*(?P<name>[^{_BARS}]+?)(?:\s*[{_BARS}]|\s{{2,}})\s*(?P<value>[^{_BARS}\s]*)\s*[{_BARS}]\s*\Z"
 )
-_BRANCH = re.compile(r"(?P<indent>\s*)(?P<name>[^\W\d][\w./-]*):\Z")
-_KEY_AND_TEXT = re.compile(r"[^\W\d][\w./-]*:\s+\S")
+_BRANCH = LazyPattern(r"(?P<indent>\s*)(?P<name>[^\W\d][\w./-]*):\Z")
+_KEY_AND_TEXT = LazyPattern(r"[^\W\d][\w./-]*:\s+\S")
 
 
 class FoundLine:

@@ -9,32 +9,33 @@ from __future__ import annotations
 
 import re
 
+from .basics import LazyPattern
 from .masking import mask_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ESCAPES = re.compile(
+_ESCAPES = LazyPattern(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])|\xc2\x9b[0-?]*[ -/]*[@-~]"
 )
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n"))
-_WIDE_CONTROLS = re.compile(rb"\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])")  # some turn the writing round
+_WIDE_CONTROLS = LazyPattern(rb"\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])")  # some turn the writing round
 LABEL = (  # of a process
     r"\[(?:rank|default)\d{1,6}\]:(?: |(?=\S)(?!\[))|[ \t]{0,8}\("  # torch's hook for exceptions, torchrun --tee; Ray
     r"(?:(?:[A-Za-z_][^()\n]{0,120} )?pid=\d{1,10}"  # (TaskRunner pid=512), (Worker[rank=0] pid=7), (pid=7)
     r"|raylet|gcs_server|autoscaler[^()\n]{0,40})"  # Ray's own daemons
     r"(?:, ip=[^()\n]{1,60})?\) ?"
 )
-_LABEL = re.compile(LABEL.encode())
+_LABEL = LazyPattern(LABEL.encode())
 _MOST_LABELS = 8
-_TAG = re.compile(r"<(?=[A-Za-z/!?])")
-_NUMBER = re.compile(
+_TAG = LazyPattern(r"<(?=[A-Za-z/!?])")
+_NUMBER = LazyPattern(
     rb"[-+]?(?:nan|inf(?:inity)?|[1-9]\d{0,2}(?:,\d{3})+(?!\d)(?:\.\d*)?"
     rb"|\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?)",
     re.I,
 )
-_GOES_ON = re.compile(rb",\d")
+_GOES_ON = LazyPattern(rb",\d")
 
 
 def without_escapes(line: bytes) -> bytes:
@@ -88,7 +89,7 @@ def plain(text: bytes | str, limit: int = 300) -> str:
 
 def without_html(text: str) -> str:
     """Escape text for markdown pages, so that nothing in it becomes an HTML element or comment."""
-    return _TAG.sub("&lt;", text)
+    return str(_TAG.sub("&lt;", text))
 
 
 def number(text: bytes) -> float | None:

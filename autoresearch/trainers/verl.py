@@ -229,10 +229,9 @@ def _lint_validation(recipe: Recipe) -> Iterator[Finding]:
 
 def of_command(command: str) -> dict[str, object]:
     """The loop that this command starts, as a key beside those of the recipe."""
-    sft = _SFT.search(command)
-    if sft:
+    if "sft_trainer" in command and (sft := _SFT.search(command)):
         return {_LOOP: "sft_ray" if sft["ray"] else "sft"}
-    return {_LOOP: "apart"} if _APART.search(command) else {}
+    return {_LOOP: "apart"} if "experimental" in command and _APART.search(command) else {}
 
 
 def is_sft(recipe: Recipe) -> bool:

@@ -123,9 +123,9 @@ BUILT_IN: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
 )
-_MEASURES = re.compile(r"eval|metric|reward|valid|judg|grad(?:er|ing)|scor|benchmark|test", re.IGNORECASE)
-_A_PLACE = re.compile(r"[^\s/]/[^\s/]|\.[A-Za-z]\w*$")  # `data/val.parquet`, `val.jsonl`, `openai/gsm8k`
-_WORD = re.compile(r"[\w.@+~-]+(?:/[\w.@+~-]+)*/?")
+_MEASURES = later(r"eval|metric|reward|valid|judg|grad(?:er|ing)|scor|benchmark|test", re.IGNORECASE)
+_A_PLACE = later(r"[^\s/]/[^\s/]|\.[A-Za-z]\w*$")  # `data/val.parquet`, `val.jsonl`, `openai/gsm8k`
+_WORD = later(r"[\w.@+~-]+(?:/[\w.@+~-]+)*/?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def lint_shell(
     findings = [f for command in shell_reading.commands for f in (*_harms(command), *_wipes(command, records))]
     findings += _hidden_exit_code(shell_reading)
     findings += _out_of_sight(shell_reading)
-    if re.match(r"\s*\$ ", shell_reading.text):
+    if shell_reading.text.lstrip().startswith("$ "):
         hint = "take the `$ ` of the prompt out"
         findings.append(warning(1, "prompt", "the command begins with a prompt", hint))
     placed = [f if f.where else replace(f, where=where, line=f.line + line - 1) for f in findings]
@@ -106,7 +106,8 @@ def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[
 _HARMS: tuple[tuple[str, str, Callable[[SimpleCommand], bool]], ...] = (
     (
         *("autokill", "--autokill kills every python and ray process on this host, our watcher included"),
-        lambda one: any(map(_AUTOKILL.match, one.words)) or (_is_ajet(one) and any(map(_AUTOKILL_CUT.match, one.argv))),
+        lambda one: any("--autokill" in word and _AUTOKILL.match(word) for word in one.words)
+        or (_is_ajet(one) and any(map(_AUTOKILL_CUT.match, one.argv))),
     ),
     (
         *("kills_by_name", "--kill ends every process whose command line matches, other runs included"),
@@ -138,7 +139,8 @@ _HARMS: tuple[tuple[str, str, Callable[[SimpleCommand], bool]], ...] = (
     ),
     (  # `python -m ray.scripts.scripts stop` is the same; `ray job stop ID` is not
         *("stops_ray", "ray stop ends every Ray process on this host, other clusters included"),
-        lambda one: bool(_RAY_STOP.match(" ".join([one.name, *one.argv[1:]]))),
+        lambda one: any("stop" in word for word in one.argv)
+        and bool(_RAY_STOP.match(" ".join([one.name, *one.argv[1:]]))),
     ),
 )
 
@@ -204,7 +206,9 @@ def _covers(path: str, kept: str) -> bool:
 
 def _is_ajet(simple: SimpleCommand) -> bool:
     """Whether this is AgentJet's launcher or swarm command, with any interpreter."""
-    return simple.name.startswith("ajet") or any(re.search(r"\bajet[./]", word) for word in simple.argv)
+    return simple.name.startswith("ajet") or any(
+        "ajet" in word and re.search(r"\bajet[./]", word) for word in simple.argv
+    )
 
 
 def _hidden_exit_code(shell_reading: ShellReading) -> Iterator[Finding]:
@@ -213,8 +217,8 @@ def _hidden_exit_code(shell_reading: ShellReading) -> Iterator[Finding]:
     for where in {command.where: None for command in shell_reading.commands if not command.python}:
         commands = [one for one in shell_reading.commands if one.where == where and not one.depth and one.live]
         careful, trains, piped = "PIPESTATUS" in texts.get(where, ""), False, False
-        if not any(map(_STOPS_ON_ERROR.search, texts.values())):  # one script may source it for all
-            yield from _not_last(commands, where)
+        if (last := _not_last(commands, where)) and not any(map(_STOPS_ON_ERROR.search, texts.values())):
+            yield last  # else one script may source it for all
         for before, after in pairwise(commands):
             trains, piped = before.may_train or (trains and piped), before.end in ("|", "|&")
             blind = piped and after.name in _BLIND and after.end not in ("|", "|&")
@@ -227,17 +231,18 @@ def _hidden_exit_code(shell_reading: ShellReading) -> Iterator[Finding]:
                 yield warning(after.line, "hidden_exit_code", message, "take it out", where)
 
 
-def _not_last(commands: list[SimpleCommand], where: str) -> Iterator[Finding]:
-    """Warn where something comes behind the trainer, whose exit code a shell then returns."""
+def _not_last(commands: list[SimpleCommand], where: str) -> Finding | None:
+    """A warning where something comes behind the trainer, whose exit code a shell then returns."""
     trainers = [n for n, one in enumerate(commands) if one.may_train]
     if not trainers:
-        return
+        return None
     last = commands[trainers[-1]]
     behind = [one for one in commands[trainers[-1] + 1 :] if one.words]
     if behind and last.end not in ("|", "|&", "&&", "||", "&"):
         message = f"`{behind[0].name}` comes behind the trainer, whose exit code is lost: a crash looks like success"
         hint = "begin the script with `set -e`, or join them with `&&`"
-        yield warning(behind[0].line, "hidden_exit_code", message, hint, where)
+        return warning(behind[0].line, "hidden_exit_code", message, hint, where)
+    return None
 
 
 _UNSEEN = "starts the trainer where this run cannot see how it ends"
@@ -246,21 +251,22 @@ _SEVERAL = "starts several trainings, and all of them would be one row"
 _STAGE = later(r"(?i)eval|test|infer|pretrain|finetun|stage|phase|resum|prepar|download|convert|preproc")
 _ONE = "start one training, and let a campaign choose the values"
 _FOREGROUND = "start it in the foreground: the run survives the terminal anyway"
-_NOT_WAITED_FOR = (  # how a command begins that returns before the training ends, or starts more than one; what helps
-    (r"(setsid|screen|daemonize|disown) ", _UNSEEN, _FOREGROUND),
-    (r"tmux (\S+ )*(new|new-session|send-keys) ", _UNSEEN, _FOREGROUND),
-    (r"ray (?=(\S+ )*submit )(\S+ )*--no-wait ", _FINISHED, "take out --no-wait"),
-    (r"sbatch (?!(\S+ )*(--wait|-W) )", _FINISHED, "sbatch --wait, or `- launcher: slurm` in the notes"),
+_NOT_WAITED_FOR = (  # programs and words that return before the training ends, or start more than one; what helps
+    (("setsid", "screen", "daemonize", "disown"), r"", _UNSEEN, _FOREGROUND),
+    (("tmux",), r"(\S+ )*(new|new-session|send-keys) ", _UNSEEN, _FOREGROUND),
+    (("ray",), r"(?=(\S+ )*submit )(\S+ )*--no-wait ", _FINISHED, "take out --no-wait"),
+    (("sbatch",), r"(?!(\S+ )*(--wait|-W) )", _FINISHED, "sbatch --wait, or `- launcher: slurm` in the notes"),
     (
-        r"(docker|podman) (?=(\S+ )*(run|exec|up) )(\S+ )*(--detach(=true)?|-[a-z]*d[a-z]*) ",
+        *(("docker", "podman"), r"(?=(\S+ )*(run|exec|up) )(\S+ )*(--detach(=true)?|-[a-z]*d[a-z]*) "),
         *(_UNSEEN, "take out -d"),
     ),
     (
-        r"kubectl (?=(\S+ )*(apply|create) )(\S+ )*(-f|--filename|-k|--kustomize)",
+        *(("kubectl",), r"(?=(\S+ )*(apply|create) )(\S+ )*(-f|--filename|-k|--kustomize)"),
         *(_FINISHED, "wait for the job's end in the same command, or `- launcher: kubernetes` in the notes"),
     ),
-    (r"sky (?=(\S+ )*(launch|exec) )(\S+ )*(-d|--detach-run|--async) ", _FINISHED, "take out -d"),
-    (r"wandb (\S+ )*agent |(parallel|xargs) ", _SEVERAL, _ONE),
+    (("sky",), r"(?=(\S+ )*(launch|exec) )(\S+ )*(-d|--detach-run|--async) ", _FINISHED, "take out -d"),
+    (("wandb",), r"(\S+ )*agent ", _SEVERAL, _ONE),
+    (("parallel", "xargs"), r"", _SEVERAL, _ONE),
 )
 
 
@@ -277,10 +283,11 @@ def _out_of_sight(shell_reading: ShellReading) -> Iterator[Finding]:
             continue
         before = next((word for word in simple.words[:3] if word in ("setsid", "xargs") and simple.may_train), "")
         argv = [before, *simple.argv] if before else [simple.name, *simple.argv[1:]]
-        text = "".join(f"{word} " for word in argv[: len(argv) - len(nested_argv(argv))])
-        rows = (row for row in _NOT_WAITED_FOR if re.match(row[0], text))
+        program, *words = argv[: len(argv) - len(nested_argv(argv))] or [""]
+        text = "".join(f"{word} " for word in words)
+        rows = (row for row in _NOT_WAITED_FOR if program in row[0] and re.match(row[1], text))
         if row := next(rows, None):
-            yield warning(simple.line, "detached", f"{' '.join(argv[:2])} {row[1]}", row[2], simple.where)
+            yield warning(simple.line, "detached", f"{' '.join(argv[:2])} {row[2]}", row[3], simple.where)
         elif _is_multirun(simple.argv):
             hint = "give each key one value, and let a campaign vary them"
             yield warning(simple.line, "detached", f"a multirun {_SEVERAL}", hint, simple.where)

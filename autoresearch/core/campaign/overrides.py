@@ -11,10 +11,11 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_MAX, first_free, slugify
 from autoresearch.values import sha256
 
-_MISREAD = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+\Z")
+_MISREAD = later(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+\Z")
 _TEXT_MAX = 40
 
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import copy
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError
 from autoresearch.values import dataclass
 
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _NOTHING = frozenset({"null", "none", "~", ""})
-_INTEGER = re.compile(r"[-+]?\d+\Z")
+_INTEGER = later(r"[-+]?\d+\Z")
 _KINDS = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "a group of keys"}
 
 

@@ -162,7 +162,7 @@ def table() -> FamilyTable:
     )
 
 
-_TOKEN = re.compile(r"\\[bB]|\\[dDsSwWA-Z]|\\(.)|\[(?:\\.|[^\]\\])+\]|[.^$@]|([*?{]|\+)|(.)", re.DOTALL)
+_TOKEN = later(r"\\[bB]|\\[dDsSwWA-Z]|\\(.)|\[(?:\\.|[^\]\\])+\]|[.^$@]|([*?{]|\+)|(.)", re.DOTALL)
 
 
 def _choices(regex: str) -> list[str]:

@@ -10,10 +10,11 @@ import shlex
 from collections.abc import Callable, Sequence
 
 from autoresearch.core.shell.programs import ELSEWHERE, base, may_train
+from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass, field
 
 ABSENT, DIRECTORY = "No such file or directory", "Is a directory"  # why a script has no text, as the system says it
-_SWAP = re.compile(
+_SWAP = later(
     r"s([#|/,])([\w./()|^$-]{1,100})\1([\w./-]*)\1(g?)"
 )  # of sed; a search with repeats may take for ever
 

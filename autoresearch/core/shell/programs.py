@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from autoresearch.core.text.regex import later
+
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 BESIDE = frozenset([
     *("cd", "pushd", "popd", "export", "set", "unset", "shopt", "source", ".", "echo", "printf", "mkdir", "rm", "cp"),
@@ -53,7 +55,7 @@ PASS_ON = frozenset(
 _OF_MODULES = frozenset({"torchrun", "deepspeed", "accelerate"})
 ELSEWHERE = frozenset({"sbatch", "srun", "ssh", "kubectl"})
 FAR = frozenset({"docker", "podman", "singularity", "apptainer", "kubectl"})
-_STARTED = re.compile(
+_STARTED = later(
     r"(?:bash|sh|zsh|dash|ksh|python[\d.]*|uv|env|nohup|sudo|timeout|torchrun|accelerate|deepspeed|ray|make|exec|nice"
     r"|p?kill|killall5?|source|trl)\Z|\S+\.(?:sh|bash)\Z"
 )
@@ -62,11 +64,11 @@ MAKES_NOTHING = frozenset(
      "test", "[", "[[", "module", "conda", "nvidia-smi", "hostname", "date", "sleep", "wait", "ls", "pwd", "exit",
      "local", "declare", "readonly", "dirname", "basename", "realpath"]
 )  # fmt: skip
-_RULE = re.compile(r"([\w./ -]+)::?(?!=)([^;#=]*)")  # of a Makefile
+_RULE = later(r"([\w./ -]+)::?(?!=)([^;#=]*)")  # of a Makefile
 _SPEAKS = frozenset({"echo", "printf", "cat", "chmod"})  # create a script only if they name it: `echo ... > run.sh`
 _LAUNCHES = frozenset({"torch.distributed.launch", "torch.distributed.run", "accelerate.commands.launch"})  # modules
-_MODULE = re.compile(r"[\w.]+")
-_PYTHON_OPTION = re.compile(r"(?s)-(?:[a-zA-Z]*?([cmXW])|-check-hash-based-pycs\Z)(.*)")  # with a value, joined or not
+_MODULE = later(r"[\w.]+")
+_PYTHON_OPTION = later(r"(?s)-(?:[a-zA-Z]*?([cmXW])|-check-hash-based-pycs\Z)(.*)")  # with a value, joined or not
 _TAKES_TEXT = frozenset({"su", "runuser", "script", "sg"})  # a command text after -c
 
 

@@ -21,14 +21,14 @@ from autoresearch.core.shell.commands import ABSENT, OpenText, Script, ShellRead
 from autoresearch.core.shell.programs import SHELLS
 from autoresearch.core.shell.shell import Input, Shell, number, shown, unknown
 from autoresearch.core.shell.words import DEEPEST, WORDS, WordExpander, between, decoded, offsets_of, parsed, text_of
+from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass, field, replace
 
 _MOST_SCRIPTS = 50  # that start each other
-_JOB = re.compile(r"\S+\.(?:sh|bash|sub|slurm|sbatch|job)\Z")
-_SCRIPT = re.compile(r"\S+\.(?:sh|bash)\Z")
-_SHEBANG = re.compile(r"#!.*\b(?:ba|da|z|k)?sh\b")
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
-_TERMINAL = re.compile(r"\d+|-|/dev/(?:stdout|stderr|tty)")
+_JOB, _SCRIPT = later(r"\S+\.(?:sh|bash|sub|slurm|sbatch|job)\Z"), later(r"\S+\.(?:sh|bash)\Z")
+_SHEBANG = later(r"#!.*\b(?:ba|da|z|k)?sh\b")
+_ASSIGNMENT = later(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
+_TERMINAL = later(r"\d+|-|/dev/(?:stdout|stderr|tty)")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _BRANCHES = frozenset(
     ["if_statement", "case_statement", "for_statement", "select_statement", "while_statement", "c_style_for_statement"]

@@ -19,6 +19,7 @@ from tree_sitter import Language, Node, Parser
 
 from autoresearch.core.shell.shell import UNKNOWN, Shell, Value, number, unknown
 from autoresearch.core.text.python_text import expression
+from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass
 
 # The syntax tree of a shell text, by tree-sitter: its nodes, their sources and their offsets.
@@ -85,7 +86,7 @@ def between(node: Node, start: int, stop: int) -> bytes:
 
 # The words of a shell text as they are written, with their offsets, for changing one. Nothing is expanded.
 
-_PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.DOTALL)
+_PIECE = later(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.DOTALL)
 _APART = frozenset({"command_substitution", "process_substitution"})
 _NO_WORDS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect", "comment", "(", ")"})
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from autoresearch.core.shell.programs import SHELLS
 from autoresearch.core.shell.reading import simple_commands
+from autoresearch.core.text.regex import later
 
 # Paths as words of a text: patterns for where one may begin and end. Nothing is parsed.
 #
@@ -16,7 +17,7 @@ from autoresearch.core.shell.reading import simple_commands
 # Before a path: the start of the text, a separator, `file://`, or a short option without a space (-I/x); then quotes.
 BEFORE = r"(?P<before>(?:^|[\s=:,;|&<>(\[{`@]|(?<=:)//|(?<=[\s\"'=]-)[A-Za-z]|(?<=^-)[A-Za-z])[\"'\\]*)"
 AFTER = r"(?=$|[/\s\"'`:,;|&<>()\[\]{}#]|\\[\"'\n])"
-REST = re.compile(r"(?:[^\s\"'`:,;|&<>()\[\]{}\\]|\\[^\n\"'])*")  # the rest of a path
+REST = later(r"(?:[^\s\"'`:,;|&<>()\[\]{}\\]|\\[^\n\"'])*")  # the rest of a path
 HOMES = ("~", "$HOME", "${HOME}")
 
 

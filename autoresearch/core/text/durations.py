@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 from autoresearch.core.text.numbers import counted
 from autoresearch.core.text.regex import later
@@ -45,6 +46,10 @@ _ONE_RE = later(
     rf"|(?:(?<![第{_NUMERALS}])(?P<cjk>[{_NUMERALS}]+)|{_LEAD}{_DIGITS.replace('<digits>', '<cjk_digits>')})"
     rf"\s?(?P<cjk_each>个半|個半|个|個)?\s?{_CJK_UNIT}",
 )
+_DIGITS_RE = later(rf"{_LEAD}(?P<sign>-\s?)?{_DIGITS}[\s-]?{_ENGLISH_UNIT}")  # compiled in a third of the time
+_NOT_IN_DIGITS = (*_ONES, *_TENS, "half", "a ", "an ")
+_GROUPS = ("words", "half", "half_unit", "half_tail", "a_unit", "a_tail", "cjk", "cjk_digits", "cjk_each", "cjk_unit",
+           "cjk_tail")  # fmt: skip
 _CLOCK = later(r"(?<![\d:])(?:(?P<days>\d{1,3})-)?(?P<h>\d{1,4}):(?P<m>\d\d):(?P<s>\d\d)(?![\d:])")
 _GAP = later(r"\s*(?:and\s+)?\Z")
 _FOLLOWED = later(r"\s*(?:to|until|till|for|before)\b")
@@ -74,8 +79,9 @@ def find_durations(text: str) -> list[DurationMatch]:
     """Every duration in a text returned by `normalise`, in order; `1 h 30 min` is one."""
     durations = [_clock(m) for m in _CLOCK.finditer(text)]
     rest = _CLOCK.sub(lambda m: "#" * len(m.group()), text)
-    for match in _ONE_RE.finditer(rest):
-        if not (match["cjk"] and match["cjk_unit"] == "分"):  # 十分重要 means "very important"
+    digits = rest.isascii() and not any(word in rest for word in _NOT_IN_DIGITS)
+    for match in (_DIGITS_RE if digits else _ONE_RE).finditer(rest):
+        if digits or not (match["cjk"] and match["cjk_unit"] == "分"):  # 十分重要 means "very important"
             durations.append(_one(match))
     return _joined(sorted(durations, key=lambda f: f.start), text)
 
@@ -137,7 +143,7 @@ def spoken(seconds: float) -> str:
 
 
 def _one(match: re.Match[str]) -> DurationMatch:
-    got = match.groupdict()
+    got: dict[str, Any] = dict.fromkeys(_GROUPS) | match.groupdict()
     unit = _letter(got["unit"] or got["half_unit"] or got["a_unit"] or got["cjk_unit"])
     if got["half"]:
         count = 0.5

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import cast
+from typing import AnyStr, cast
 
 from autoresearch.runner.basics import LazyPattern
 
 
-def later(pattern: str, flags: int = 0) -> re.Pattern[str]:
+def later(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """`re.compile` at the first use. Errors in the pattern are raised only then, so a test must use it."""
-    return cast("re.Pattern[str]", LazyPattern(pattern, flags))
+    return cast("re.Pattern[AnyStr]", LazyPattern(pattern, flags))

@@ -13,6 +13,7 @@ from pathlib import Path
 from autoresearch.core.agents import suspicion
 from autoresearch.core.agents.agent import Answer, Ask, Edit, NotMade, Turn, TurnFault, TurnRole
 from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.commits import PatchError
 from autoresearch.git_repo.comparison import NOTHING
@@ -32,7 +33,7 @@ from autoresearch.values import replace
 PATCH = "edit.patch"
 GRADED = (None, TurnFault.SILENT, TurnFault.ANSWER)  # after any other fault the files may be half of what was meant
 SAID_LINES = 20
-_STATED = re.compile(rf"^[*_`# ]*{NO_CHANGE}[*_` ]*(\w.*)", re.IGNORECASE | re.MULTILINE | re.DOTALL)
+_STATED = later(rf"^[*_`# ]*{NO_CHANGE}[*_` ]*(\w.*)", re.IGNORECASE | re.MULTILINE | re.DOTALL)
 SAID = 400  # characters of its reason for changing nothing
 
 

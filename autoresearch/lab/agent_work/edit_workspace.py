@@ -7,13 +7,13 @@ the guard commands run. Both are used by one idea at a time: the second editor h
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from autoresearch.core.agents.agent import AgentSpec, TurnRole
 from autoresearch.core.agents.protection import Protection, named_by, named_in
 from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.text.regex import later
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.patches import IsolatedWorktree
 from autoresearch.git_repo.worktrees import Slot, slot
@@ -21,7 +21,7 @@ from autoresearch.lab.ideas.commit_builder import OURS, CommitBuilder
 from autoresearch.values import dataclass, field
 
 EDITED, CLEAN = "agent-a", "agent-b"
-_OURS = re.compile(rf"(?:{EDITED}|{CLEAN})(?:-(\d+))?(?:\.\w+)?\Z")
+_OURS = later(rf"(?:{EDITED}|{CLEAN})(?:-(\d+))?(?:\.\w+)?\Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shlex
 import shutil
 import threading
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.agents.agent import Answer, Bounds, Turn, TurnFault, TurnRole, Usage
+from autoresearch.core.text.regex import later
 from autoresearch.git_repo.git import KEPT
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.sandbox import Cell, Level, confined, prefixes, socket_directories, worth_hiding
@@ -167,7 +167,7 @@ def guard_in(turn_environment: TurnEnvironment) -> Callable[[str, Path], str]:
 MOST_TEXT = 64 << 10  # bytes of its last words that result.json keeps; `out` has them all
 MOST_LAST = 4 << 20
 _NUMBERING = threading.Lock()
-_NUMBERED = re.compile(r"(\d{4,})-[a-z]+\Z")
+_NUMBERED = later(r"(\d{4,})-[a-z]+\Z")
 
 
 @dataclass(frozen=True, slots=True)

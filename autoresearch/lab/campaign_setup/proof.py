@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.blueprint.fields import fields_like
 from autoresearch.core.campaign.spec import CONFIRM_RUNS, CampaignPhase
 from autoresearch.core.controller.proof import proof_of
+from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_LEAST, first_free, slugify
 from autoresearch.errors import UsageError
 from autoresearch.git_repo.checkout import Checkout
@@ -41,8 +41,8 @@ from autoresearch.values import dataclass, replace
 
 # The blueprint of a command that somebody typed: what it leaves open is found as `init` finds it.
 
-_STARTERS = re.compile(r"\A(?:(?:uv run|python3?(?:\.\d+)?|bash|sh)\s+(?:-\w+\s+)?)+")
-_SUFFIX = re.compile(r"\.(?:py|sh)\b")
+_STARTERS = later(r"\A(?:(?:uv run|python3?(?:\.\d+)?|bash|sh)\s+(?:-\w+\s+)?)+")
+_SUFFIX = later(r"\.(?:py|sh)\b")
 
 
 def typed_blueprint(command: str, directory: Path, metric: str = "") -> tuple[Path, bool]:

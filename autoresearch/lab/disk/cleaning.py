@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.text.numbers import counted
+from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaigns.campaign_status import has_ended
@@ -33,7 +33,7 @@ from autoresearch.values import dataclass
 ABANDONED_S = 3600.0  # a temporary file is renamed within milliseconds
 DEBUG_LOG_S = 7 * 86400.0  # after its last line, a log of --debug
 MOST_SERVERS = 500  # of the newest runs, whether one had a server's session
-_TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp\Z")  # see `records.rundir.write_atomically`
+_TEMPORARY = later(r"\..+\.(\d+)\.tmp\Z")  # see `records.rundir.write_atomically`
 _HOMES = ("", "live", "campaigns", "plans", "evidence", "places/*")  # of the state directory
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
+from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
@@ -34,11 +35,11 @@ YOUNG_S = 600.0  # a worktree without a campaign that was switched so recently m
 MOST_NAMED = 3  # files that would be lost
 OWN_MESSAGES = (repro.MESSAGE_END,)
 # what lies beside a worktree: a run's own /tmp, the repository of an edit, the last guard; what was being removed
-_BESIDE = re.compile(
+_BESIDE = later(
     r"(?:slot-\d+|evaluation-\d+|agent-[ab](?:-\d+)?|reading)\.(?:tmp|git|index|objects|guard)\Z"
     rf"|\..+(?:{re.escape(RETIRED)}|\.left-\d+)\Z"
 )
-_CACHE = re.compile(r".+\.tmp\Z|\..+\Z")  # of these, what a worktree that is kept has no use for
+_CACHE = later(r".+\.tmp\Z|\..+\Z")  # of these, what a worktree that is kept has no use for
 
 
 class LeftoverKind(StrEnum):

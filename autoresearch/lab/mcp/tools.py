@@ -10,13 +10,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
 from autoresearch.values import dataclass
 
 WAIT_S = 100  # within the tool timeout of known clients: Codex has 120 s, once 60, lately 300
 MOST_WAIT_S = 540
 MOST_TEXT = 4000  # characters of one argument
-_HOLE = re.compile(r"(?P<flag>[^{]*)\{(?P<name>\w+)(?P<must>!?)(?:\|(?P<default>[^}]+))?\}(?P<unit>.*)")
+_HOLE = later(r"(?P<flag>[^{]*)\{(?P<name>\w+)(?P<must>!?)(?:\|(?P<default>[^}]+))?\}(?P<unit>.*)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from autoresearch.core.run.job_launcher import (
     Want,
 )
 from autoresearch.core.run.targets import Kind, Target
+from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.start_follower import directory_of
@@ -47,7 +48,7 @@ MAX_S = 60.0  # limit of a canary's job itself
 _FILES = {True: "seen there under the same paths", False: "copied there and back"}
 _MAKE = 'root=${1:-$HOME/.cache/autoresearch}; mkdir -p "$root" && mktemp -d "$root/canary.XXXXXX"'
 _START = """; {} -c 'import sys; print("started by python", *sys.version_info[:2])'"""
-_STARTED = re.compile(rb"^started by python (\d+) (\d+)", re.MULTILINE)
+_STARTED = later(rb"^started by python (\d+) (\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

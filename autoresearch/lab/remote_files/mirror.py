@@ -5,13 +5,13 @@ from __future__ import annotations
 import calendar
 import json
 import os
-import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.job_launcher import DirectoryState
+from autoresearch.core.text.regex import later
 from autoresearch.records import journal
 from autoresearch.records.appending import append_line
 from autoresearch.records.recorded_run import RecordedRun
@@ -22,7 +22,7 @@ from autoresearch.runner.remote_requests import PIECE
 TOLD_S = 2.0  # clocks that differ by less count as equal
 OFFSETS = "mirror.json"  # how many bytes of each remote file are here
 EVENTS, JOURNAL = "events.jsonl", "journal.md"
-_STAMP = re.compile(rb"- (\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ) ")  # start of a journal line
+_STAMP = later(rb"- (\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ) ")  # start of a journal line
 _CALENDAR = "%Y-%m-%d %H:%M:%SZ"
 
 

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from autoresearch.core.text.command_words import AFTER, BEFORE, HOMES, escaped
+from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass, field
 
-PLAIN = re.compile(r"/[\w@%+=:,./-]*\Z", re.ASCII)  # allowed form of a remote path
-_PATH = re.compile(BEFORE + r"(?P<path>/[^\s\"'`:,;|&<>()\[\]{}#\\*?$]+)")
+PLAIN = later(r"/[\w@%+=:,./-]*\Z", re.ASCII)  # allowed form of a remote path
+_PATH = later(BEFORE + r"(?P<path>/[^\s\"'`:,;|&<>()\[\]{}#\\*?$]+)")
 # The keys of spec.json that hold paths, or texts with paths; the remote Runner reads no path from any other.
 _TEXTS = ("command", "start", "cwd", "recipe", "interpreter", "result_dir", "evaluate_in", "output")
 _LISTS = ("prepare", "cleanup", "evaluate")

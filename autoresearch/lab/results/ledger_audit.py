@@ -11,13 +11,13 @@ import csv
 import io
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.statistics.ratchet import LoopRow
+from autoresearch.core.text.regex import later
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.values import dataclass
 
@@ -30,9 +30,9 @@ _NOT = frozenset(
     "discard discarded revert reverted reject rejected worse neutral pending duplicate tentative repair skip skipped "  # noqa: SIM905
     "crash crashed fail failed error oom timeout kill killed regressed evaluated pruned".split()
 )
-_WORD = re.compile(r"\W*([A-Za-z]+)")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
-_COMMIT = re.compile(r"[0-9a-f]{6,40}\Z")
+_WORD = later(r"\W*([A-Za-z]+)")
+_TIME = later(r"\d{4}-\d\d-\d\d[T ]\d\d:")
+_COMMIT = later(r"[0-9a-f]{6,40}\Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from statistics import stdev
 from typing import Any
@@ -15,6 +14,7 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.statistics.comparable import Measured
 from autoresearch.core.statistics.noise import mean
+from autoresearch.core.text.regex import later
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.project import current_project
@@ -27,7 +27,7 @@ from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir, read_json
 from autoresearch.values import dataclass
 
-_ROW = re.compile(r"(?P<campaign>.+):(?P<index>\d{1,9})(?:\.(?P<replicate>\d{1,9}))?\Z")
+_ROW = later(r"(?P<campaign>.+):(?P<index>\d{1,9})(?:\.(?P<replicate>\d{1,9}))?\Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import Any
 
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records import events, exit_record, journal
 from autoresearch.records.exit_record import ExitRecord
@@ -33,7 +33,7 @@ SWEEP_S = 10.0  # a process that survives KILL for so long is stuck in the kerne
 MARK = "ScriptHash"  # what AgentJet gives every daemon: ajet/utils/smart_daemon.py of modelscope/AgentJet at d20cce0e
 CLOCK_S = 2.0  # start times have the resolution of a tick, and the clock may have been set meanwhile
 
-_WRITTEN_DOWN = re.compile(r"(?:^|\.)(?P<mark>[0-9a-f]{8})\.(?P<host>.+)\.[a-z]+\Z")
+_WRITTEN_DOWN = later(r"(?:^|\.)(?P<mark>[0-9a-f]{8})\.(?P<host>.+)\.[a-z]+\Z")
 
 
 def sweep(run: str, grace_s: float) -> int:
@@ -107,7 +107,7 @@ def _daemons(marks: set[str], groups: Mapping[int, float], run: str, since: floa
     return [pid for pid in _others(table) if not found.isdisjoint(_lineage(pid, table))]
 
 
-_RECORD = re.compile(rb"(\d+),\d+,(\d+),[^;]*;(.*)")  # facility and level, number, microseconds since the boot
+_RECORD = later(rb"(\d+),\d+,(\d+),[^;]*;(.*)")  # facility and level, number, microseconds since the boot
 _WORDS = {
     "runner_died": "",
     "rebooted": ", as the machine was started anew",
