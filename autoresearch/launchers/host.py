@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import UsageError
 from autoresearch.launchers import gpus, host_sandbox_check, program
+from autoresearch.runner.remote_files import BIG_VOLUME, CACHES, caches
 from autoresearch.values import dataclass, field
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 # Instances of Brev have a small root disk and the rest of their space at /ephemeral. Only default locations are moved:
 # a variable that is set stays, and so does a cache that is already somewhere.
 
-USUAL = Path("/ephemeral")  # of `runner/remote_files.py`, which is imported where there is one
+USUAL = Path(BIG_VOLUME)
 AUTO, NONE = "auto", "none"
 
 
@@ -43,8 +44,6 @@ class Volume:
         """For people."""
         if not self.path:
             return f"none: {self.why}"
-        from autoresearch.runner.remote_files import CACHES
-
         names = ", ".join(name for name in self.variables if name in CACHES) or "no cache, all are elsewhere already"
         return f"{self.path}, {self.free_bytes / 1e9:.0f} GB free; for {names}"
 
@@ -64,8 +63,6 @@ def find(setting: str, environ: Mapping[str, str], usual: Path = USUAL) -> Volum
         raise UsageError(message, hint="auto, none, or the path of a directory", code="bad_big_volume")
     if word == AUTO and (why := _unfit(path, home)):
         return Volume(why=why)
-    from autoresearch.runner.remote_files import caches
-
     room = os.statvfs(path)
     variables = caches(f"{path}/autoresearch-{os.getuid()}", str(home), environ)
     return Volume(str(path), free_bytes=room.f_bavail * room.f_frsize, variables=variables)

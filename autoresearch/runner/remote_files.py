@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import glob
-import hashlib
 import json
 import os
 import shutil
@@ -398,6 +397,8 @@ def _size(path: str) -> int:
 
 def sha256(path: str) -> str:
     """SHA-256 of a file's bytes, in hex. Raises OSError."""
+    import hashlib  # takes 3 ms to import
+
     found = hashlib.sha256()
     with open(path, "rb") as file:
         while piece := file.read(PIECE):

@@ -40,10 +40,6 @@ def test_a_large_one_takes_the_caches(home: Path, monkeypatch: pytest.MonkeyPatc
     assert str(big) in found.sentence and "HF_HOME" in found.sentence
 
 
-def test_the_usual_one_is_where_a_remote_host_looks() -> None:
-    assert str(host.USUAL) == remote_files.BIG_VOLUME
-
-
 def test_one_that_is_missing_small_or_read_only_is_left_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     big = home.parent / "big"
     found = find("auto", {"HOME": str(home)}, home / "nowhere")

@@ -11,10 +11,8 @@ import fnmatch
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.machinery import PathFinder
-from importlib.util import find_spec, module_from_spec
-from typing import Any
 
+import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from autoresearch.core.shell.shell import UNKNOWN, Shell, Value, number, unknown
@@ -24,18 +22,7 @@ from autoresearch.values import dataclass
 
 # The syntax tree of a shell text, by tree-sitter: its nodes, their sources and their offsets.
 
-
-
-def _grammar() -> Language:
-    """That of `tree_sitter_bash`, whose own `__init__` takes 4 ms: it imports what finds files of packages."""
-    package: Any = find_spec("tree_sitter_bash")
-    binding: Any = PathFinder.find_spec("_binding", package.submodule_search_locations)
-    module = module_from_spec(binding)
-    binding.loader.exec_module(module)
-    return Language(module.language())
-
-
-_BASH = _grammar()
+_BASH = Language(tree_sitter_bash.language())
 _NO_SPACE, _AS_SPACE = {0x85: 0x1C, 0xA0: 0x1D}, {0x1C: 0x85, 0x1D: 0xA0}  # bytes that would be spaces in Latin-1
 DEEPEST = 100  # brackets, and nodes of syntax trees, in each other; those of nested texts, functions and scripts too
 
