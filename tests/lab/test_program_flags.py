@@ -11,6 +11,7 @@ from autoresearch.lab.recipes.program_flags import (
     ask_help,
     flags_in,
     flags_of_help,
+    is_data,
     missing_in,
     named_paths,
     other_names,
@@ -158,6 +159,11 @@ def test_words_that_a_program_without_a_parser_demands(source: str, missing: lis
 )
 def test_paths_of_data_that_a_text_names(text: str, paths: dict[str, int]) -> None:
     assert named_paths(text) == paths
+
+
+def test_which_names_are_those_of_data() -> None:
+    names = ("data", "train_list", "list", "image_list", "root_dir", "template_list", "net")
+    assert [name for name in names if is_data(name, "./x")] == [*names[:5]]  # LM-BFF: the sixth is none
 
 
 def test_flags_that_are_nothing_unless_they_are_given() -> None:

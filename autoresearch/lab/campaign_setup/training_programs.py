@@ -33,7 +33,10 @@ _PROMPT = later(r"^(?:[ \t]|[*$>%`-]|\d+\. |\(\w+\) ?\$)+")
 _MOVES = later(r"cd (?:\./)?([\w.-]+)/?(?: *&& *(.+))?")
 _USAGE = later(r".*(?: \[|\.\.\.)")  # what may be typed
 _FILLED_IN = later(r"(?i)[<>{}$|;]|(?<!&)&(?!&)|path|your|xxx")
-_NOT_TRAINED = later(r"--?(?:eval|evaluate|test|eval_only|test_only|inference|help|download[-_]\w+)\b(?! +[Ff]alse)")
+_NOT_TRAINED = later(
+    r"--?(?:eval|evaluate|test|eval[-_]only|test[-_]only|inference|help|download[-_]\w+)(?![\w-])(?! +[Ff]alse)"
+)
+_MODULE = later(r" (?:-m|--module) ")
 MOST_NAMED = 4  # in a sentence
 _README_BYTES = 1 << 18
 
@@ -155,7 +158,8 @@ def typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
                 continue
             for folder in [below] if below else ["", *_folders(directory)]:
                 if _trains(words, directory / folder):
-                    yield f"cd {folder} && {words}" if folder else words, f"{readme.name}:{n + 1}"
+                    installed = folder == "src" != below and _MODULE.search(words)  # found there once it is installed
+                    yield f"cd {folder} && {words}" if folder and not installed else words, f"{readme.name}:{n + 1}"
                     break
     for script in sorted(directory.glob("*.sh")):
         programs = [directory / name for line in _PYTHON.findall(_text(script)) for name in _FILE.findall(line)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
@@ -30,13 +31,22 @@ def not_done(tree: ast.AST, flags: Mapping[str, object]) -> set[ast.AST]:
     commands = command_functions(tree)
     others = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and one not in commands]
     local_names = {argument.arg for one in others for argument in (*one.args.args, *one.args.kwonlyargs)}
+    for name, expression in _assigned_once(tree).items():  # `evaluates = args.every > 0`
+        if name not in local_names and (value := _value(expression, known, local_names)) is not None:
+            known[name] = value
     for node in ast.walk(tree):
+        body = node.body if isinstance(node, ast.FunctionDef) else []
+        for n, one in enumerate(body):
+            if not (isinstance(one, ast.If) and isinstance(one.body[-1], ast.Return)):
+                continue
+            if _value(one.test, known, local_names):
+                found.update(inner for left in body[n + 1 :] for inner in ast.walk(left))
         if isinstance(node, ast.If | ast.IfExp):
             taken = _value(node.test, known, local_names)
             for branch, is_left in ((node.body, taken is False), (node.orelse, taken is True)):
-                body = branch if isinstance(branch, list) else [branch]
-                if is_left or _fails(body):
-                    found.update(inner for one in body for inner in ast.walk(one))
+                block = branch if isinstance(branch, list) else [branch]
+                if is_left or _fails(block):
+                    found.update(inner for one in block for inner in ast.walk(one))
         elif isinstance(node, ast.ExceptHandler) and node.name:
             calls = (one for one in ast.walk(node) if isinstance(one, ast.Call))
             found.update(one for one in calls if node.name in map(called_name, ast.walk(one)))  # `print(f"error: {e}")`
@@ -204,6 +214,9 @@ def _value(test: ast.expr, known: Mapping[str, object], local_names: Collection[
         case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as operation], comparators=[ast.Constant(value=value)]):
             name = "" if isinstance(left, ast.Name) and left.id in local_names else called_name(left)
             return None if known.get(name) is None else (known[name] == value) is isinstance(operation, ast.Eq)
+        case ast.Compare(left=left, ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):  # `args.eval_every > 0`
+            number = known.get("" if isinstance(left, ast.Name) and left.id in local_names else called_name(left))
+            return number > 0 if type(number) is int else None
         case ast.Attribute(attr=name) | ast.Name(id=name) if isinstance(known.get(name), bool):
             return bool(known[name])
     return None
@@ -216,6 +229,15 @@ def _fails(body: Sequence[ast.AST]) -> bool:
         case [ast.Expr(value=ast.Call(func=ast.Name(id="exit") | ast.Attribute(attr="exit" | "_exit"), args=[code]))]:
             return not (isinstance(code, ast.Constant) and code.value in (0, None))
     return False
+
+
+def _assigned_once(tree: ast.AST) -> dict[str, ast.expr]:
+    """What each name is set to that one place sets."""
+    nodes = [*ast.walk(tree)]
+    times = Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    sets = [node for node in nodes if isinstance(node, ast.Assign)]
+    named = {one.targets[0].id: one.value for one in sets if isinstance(one.targets[0], ast.Name)}
+    return {name: value for name, value in named.items() if times[name] == 1}
 
 
 def _constants(tree: ast.AST) -> dict[str, object]:

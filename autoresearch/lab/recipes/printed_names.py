@@ -296,6 +296,10 @@ def _put_built_texts(tree: ast.AST, calls: Collection[ast.Call]) -> None:
     for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset)):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                for part in value.values if isinstance(value, ast.JoinedStr) else ():
+                    match part:
+                        case ast.FormattedValue(value=ast.Name(id=inner)) if inner in built:
+                            part.value = ast.JoinedStr(values=[*built[inner]])
                 built.pop(name, None)
                 if _is_text(value):
                     built[name] = [value]

@@ -35,7 +35,8 @@ _OF_FIELDS = frozenset({"tyro", "simple_parsing", "HfArgumentParser", "TrlParser
 _OF_FUNCTIONS = frozenset({"typer", "fire", "tyro", "jsonargparse"})
 _MAKE_COMMANDS = frozenset({"Fire", "run", "cli", "CLI", "auto_cli"})
 _DATA = later(
-    r"(?i)(?:.*_)?(?:data(?:set)?s?|corpus|train(?:ing)?|inputs?|root|list)_?(?:path|dir|file|root|folder|json|csv)?"
+    r"(?i)(?:.*_)?(?:data(?:set)?s?|corpus|train(?:ing)?|inputs?|root)_?(?:path|dir|file|root|folder|json|csv|list)?"
+    r"|(?:(?:file|im(?:age|g))s?_?)?list"
 )
 _PATH = later(
     r"(?:\.{0,2}/|data/|path/to/)[^$*{}<>]+|(?!\w+:)[^$*{}<>]+\.(?:txt|jsonl?|csv|tsv|np[yz]|pkl|h5|hdf5|bin|pt)"

@@ -269,7 +269,7 @@ class LaunchTexts:
         cwd = self.codebase / next((one.cwd for one in self.reading.programs if one.cwd), "")
         named = {path: f"--{name} is" for name, path in data.items() if is_data(name, path)}
         texts = {key: value for key, value in flatten(recipe).items() if isinstance(value, str)}
-        named |= {path: f"{key} is" for key, path in texts.items() if is_data(key.rpartition(".")[2], path)}
+        named |= {path: f"{key} is" for key, path in texts.items() if is_data(key.replace(".", "_"), path)}
         for program in self.reading.programs:
             lines = named_paths(program.text or "").items()
             named = {**{path: f"{program.where}:{line} names" for path, line in lines}, **named}
@@ -323,7 +323,10 @@ class LaunchTexts:
         if any("TrainingArguments" in text for text in self.sources.values()):  # of transformers
             found = {"do_train": False, "do_eval": False, "do_predict": False, **found}
         typed = {name: next(iter(values)) for name, values in words.items() if len(values) == 1}
-        known = {name: word for name, word in typed.items() if isinstance(found.get(name), str) and "$" not in word}
+        known: dict[str, object] = {
+            name: word for name, word in typed.items() if isinstance(found.get(name), str) and "$" not in word
+        }
+        known |= {name: int(word) for name, word in typed.items() if type(found.get(name)) is int and word.isdecimal()}
         unset = {key: value for key, value in found.items() if key not in words}
         return {**{key: tuple(value) if isinstance(value, list) else value for key, value in unset.items()}, **known}
 

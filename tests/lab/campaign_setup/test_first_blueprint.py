@@ -100,14 +100,19 @@ def test_what_the_readme_types(tmp_path: Path) -> None:
     (tmp_path / "serve").mkdir()
     (tmp_path / "serve/model.py").touch()
     lines += ["python -m serve.model", "python train.py --download_weights 1", "python train.py [OPTIONS...] or"]
+    (tmp_path / "src" / "pkg").mkdir(parents=True)
+    (tmp_path / "src" / "pkg" / "train.py").touch()
     lines += ["python a/play.py", "cd a && python train.py --x 2", "python a/train.py --x 3"]
     lines += ["python other.py", "python -m torch.distributed.launch --use_env train.py --x 1", "python is slow"]
+    lines += ["python train.py --evaluate-n 0", "python -m pkg.train --x 4"]
     (tmp_path / "README.md").write_text("\n".join(lines))
     assert [*typed_commands(tmp_path)] == [
         ("CUDA_VISIBLE_DEVICES=0 python train.py --env hopper", "README.md:1"),
         ("cd a && python train.py --x 2", "README.md:8"),
         ("python a/train.py --x 3", "README.md:9"),
         ("python -m torch.distributed.launch --use_env train.py --x 1", "README.md:11"),
+        ("python train.py --evaluate-n 0", "README.md:13"),  # k-diffusion
+        ("python -m pkg.train --x 4", "README.md:14"),  # tevatron: `pip install -e .` finds it
     ]
 
 
@@ -200,13 +205,15 @@ def test_flags_in_a_module_count_where_the_program_reaches_them(tmp_path: Path) 
 def test_a_recipe_that_names_data_that_is_not_there_or_leaves_a_value_open(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import hydra\n@hydra.main(config_path='.')\ndef main(c): ...\nmain()\n")
     (tmp_path / "set").mkdir()
-    recipe = "data:\n  train_path: data/an4.json\n  lang: ???\ntrainer:\n  accelerator: {}\n  devices: 2\n"
+    recipe = "data:\n  train_path: data/an4.json\n  path: ./voc\n  lang: ???\n"
+    recipe += "trainer:\n  accelerator: {}\n  devices: 2\n"
     (tmp_path / "set" / "an4.yaml").write_text(recipe.format("auto"))  # deepspeech.pytorch
     path = tmp_path / "b.md"
     settings = as_read(first_blueprint(tmp_path, "python train.py +set=an4", "", "", path), path, {})
     assert [one.partition(":")[0] for one in settings.absent()] == [
         "the recipe leaves data.lang open (???)",
         "data.train_path is data/an4.json, where nothing is",
+        "data.path is ./voc, where nothing is",  # pytorch-semseg
     ]
     assert settings.gpus_needed({}) == 0  # Lightning takes the CPU where there is no GPU
     (tmp_path / "set" / "an4.yaml").write_text(recipe.format("gpu"))

@@ -54,6 +54,7 @@ def test_what_is_written_and_where(text: str, found: str) -> None:
     assert ", ".join(shown) == found
 
 
+UNLESS_ON = "def show():\n    if not on:\n        return\n    print(f'reward {r:.2f}')\nshow()"
 LOGS_WITH_V = "if args.v:\n    logging.basicConfig(level=logging.INFO)\n"
 
 
@@ -65,6 +66,9 @@ LOGS_WITH_V = "if args.v:\n    logging.basicConfig(level=logging.INFO)\n"
         ("args.test = True\nif args.test:\n    print(f'reward {r:.2f}')", {"test": False}, ["reward"]),
         ("if args.mode == 'eval' and x:\n    print(f'reward {r:.2f}')", {"mode": "train"}, []),
         ("if not args.q:\n    print(f'reward {r:.2f}')\nelse:\n    print(f'acc {r:.2f}')", {"q": False}, ["reward"]),
+        ("if args.every > 0:\n    print(f'reward {r:.2f}')", {"every": 0}, []),
+        (f"on = args.n > 0 and x\n{UNLESS_ON}", {"n": 0}, []),  # k-diffusion
+        (f"on = args.n > 0\n{UNLESS_ON}", {"n": 1}, ["reward"]),
         ("log = False\nif log and main:\n    print(f'reward {r:.2f}')", {}, []),
         ("if not ok:\n    print('Loss is {}, stopping training'.format(l))\n    sys.exit(1)", {}, []),  # detr
         ("print('IoU metric: {}'.format(iou_type))", {}, []),  # the same: a text
@@ -114,6 +118,7 @@ def test_what_is_not_printed_by_default(text: str, flags: dict[str, object], nam
         ("for b in enumerate(testloader):\n    print('test_loss', b)", ""),  # pytorch-retinanet: of its last batch
         ("for i in n:\n    print('accuracy: %.2f' % a)", ""),  # of the batch that was trained on, perhaps
         ("for i in n:\n    print('average score: %.2f' % a)", "average_score"),
+        ("for i in n:\n    a = f'val loss: {l:.3f}'\n    b = f'{a}\\n{c}'\n    print(b)", "val_loss"),  # clovaai
         ("def test(d):\n    for b in d: m(b)\n    print('accuracy: %.2f' % a)\nfor i in n: test(d)", "accuracy"),
         ("def test(d):\n    for b in d: print('accuracy: %.2f' % a)\nfor i in n: test(d)", ""),  # of a batch
         ("def fit():\n    for i in n:\n        a, b = test()\n        print(f'accuracy: {a:.2f}')\nfit()", "accuracy"),
