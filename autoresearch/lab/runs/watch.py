@@ -186,15 +186,25 @@ class Watcher:
 
 def be_ready(spec: RunSpec) -> None:
     """Import, compile and read what the end of this run will need, while somebody sleeps who waits for that end."""
-    import autoresearch.lab.results.collect  # noqa: F401 - the import is what it is for
+    import autoresearch.core.campaign.stop_rules
+    import autoresearch.lab.results.collect
+    import autoresearch.runner.event_log  # noqa: F401 - the import is what it is for
     from autoresearch.core.diagnosis.families import table
+    from autoresearch.core.text.regex import compile_now
+    from autoresearch.lab.campaign_report import formatting
     from autoresearch.lab.render import compile_ahead
+    from autoresearch.readers import run_urls
+    from autoresearch.records import journal, tsv
+    from autoresearch.runner import line_patterns, text
+    from autoresearch.runner.masking import mask_values
     from autoresearch.trainers import registry
 
     table()
+    compile_now(formatting, run_urls, journal, tsv, line_patterns, text)
+    mask_values(read_json(RunDir(Path(spec.run_dir)).spec))  # the end's documents hold much of it
     with contextlib.suppress(AutoresearchError):  # what is missing here, a plug-in or a template: the end tells of it
         compile_ahead("results.md.j2")
-        registry.by_name(spec.trainer)
+        registry.by_name(spec.trainer).reader()
 
 
 def wait_for_news(
