@@ -206,6 +206,7 @@ def test_a_job_that_is_not_waited_for_is_one_finding(tmp_path: Path) -> None:
         ("accelerate launch --num_processes 4 train.py", 4),
         ("accelerate launch --num_machines 2 --num_processes 16 train.py", 8),
         ("accelerate launch --cpu --num_processes 4 train.py", 0),
+        ("deepspeed --include localhost:0,1,2 --module tevatron.train", 3),
         ("deepspeed --num_gpus 4 --module openrlhf.cli.train_sft", 4),
         ("tune run --nproc_per_node 2 full_finetune_distributed --config llama3_1/8B_full", 2),
         ("CUDA_VISIBLE_DEVICES=0,1 accelerate launch --config_file fsdp.yaml src/train.py x.yaml", 2),

@@ -203,6 +203,8 @@ def _processes(simple: SimpleCommand, read: Callable[[SimpleCommand, str], Recip
         return max((_number(value) for key, value in named if _is_own(key)), default=0) or None
     if option == "--num-processes" and option not in found and (path := found.get("--config-file")):
         found |= {f"--{key.replace('_', '-')}": str(value) for key, value in read(simple, path).items()}
+    if option == "--num-gpus" and option not in found and (places := found.get("--include")):  # `localhost:0,1@b:2`
+        return max(len(place.split(",")) if ":" in place else 0 for place in places.split("@")) or None
     count = found.get(option, "")
     if "--cpu" in found or not count.isdecimal():
         return 0 if "--cpu" in found or count == "cpu" else None

@@ -253,8 +253,8 @@ class LaunchTexts:
         """Which of its texts are no Python 3, where, and what is unknown therefore; in words."""
         whole = {path: text for path, text in self.sources.items() if len(text.encode()) < _BYTES}
         errors = {path: syntax_error(text) for path, text in whole.items()}
-        wrong = [f"{path}:{line} is no Python 3 ({why})" for path, (line, why) in errors.items() if line]
-        more = f", nor are {len(wrong) - 1} more of its files" if len(wrong) > 1 else ""
+        wrong = [f"{path}:{line} cannot be read as Python 3 ({why})" for path, (line, why) in errors.items() if line]
+        more = f", nor can {len(wrong) - 1} more of its files" if len(wrong) > 1 else ""
         return [f"{one}{more}: its flags and what it prints were not read" for one in wrong[:1]]
 
     def absent(self, recipe: Mapping[str, object] = MappingProxyType({})) -> list[str]:
@@ -297,10 +297,16 @@ class LaunchTexts:
         from autoresearch.lab.recipes.printed_names import PLAIN_PRINTS, objectives_of  # what reads lines comes with it
 
         flags = self._known_flags()
-        own = objectives_of({program.where: program.text or "" for program in self.reading.programs}, flags=flags)
+        paths = [os.path.relpath(self.codebase / program.path, self.codebase) for program in self.reading.programs]
+        own = objectives_of({path: self.sources[path] for path in paths if path in self.sources}, flags=flags)
         if any(one.file is None for one in own) or len(self.sources) == MOST_SOURCES:  # others may print what counts
             return own
         return objectives_of(self.sources, PLAIN_PRINTS, flags) or own  # a library's `print_table` is of anything
+
+    def likely(self, recipe: Mapping[str, object]) -> list[PrintedName]:
+        """Those of which any may be the objective; of several, the one by which the recipe keeps the best model."""
+        watched = {value for key, value in flatten(recipe).items() if key.rpartition(".")[2] == "monitor"}
+        return [one for one in self.objectives if one.name in watched] or self.objectives
 
     @cached_property
     def unnamed(self) -> str:

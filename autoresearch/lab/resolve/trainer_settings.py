@@ -170,7 +170,7 @@ class TrainerSettings:
         """The number that its program prints and that is the objective, where nobody names one."""
         if self.resolved.blueprint.notes.metric or self.trainer.objective(self.whole):
             return None
-        likely = self.texts.objectives
+        likely = self.texts.likely(self.whole)
         return likely[0] if len(likely) == 1 and likely[0].objective else None
 
     @property
@@ -272,7 +272,7 @@ class TrainerSettings:
         """Warnings of what the program's text demands, or takes as data, and the command does not give."""
         typed = self.resolved.is_typed
         command, where = ("the command", "") if typed else ("[exp_launch_command]", self.resolved.blueprint.name)
-        hint = "it needs a Python that reads it; `- metric: NAME` in the notes names what counts"
+        hint = "mend it, or take a Python that reads it; `- metric: NAME` in the notes names what counts"
         found = [Finding(Severity.WARNING, "not_parsed", one, hint, where) for one in self.texts.unread()]
         program, missing = self.texts.missing()
         if missing:

@@ -203,10 +203,11 @@ def test_flags_in_a_module_count_where_the_program_reaches_them(tmp_path: Path) 
 
 
 def test_a_recipe_that_names_data_that_is_not_there_or_leaves_a_value_open(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import hydra\n@hydra.main(config_path='.')\ndef main(c): ...\nmain()\n")
+    text = "import hydra\n@hydra.main(config_path='.')\ndef main(c):\n    print(f'val_wer: {a:.2f} val_cer: {b:.2f}')\n"
+    (tmp_path / "train.py").write_text(f"{text}main()\n")
     (tmp_path / "set").mkdir()
     recipe = "data:\n  train_path: data/an4.json\n  path: ./voc\n  lang: ???\n"
-    recipe += "trainer:\n  accelerator: {}\n  devices: 2\n"
+    recipe += "trainer:\n  accelerator: {}\n  devices: 2\n  monitor: val_cer\n"
     (tmp_path / "set" / "an4.yaml").write_text(recipe.format("auto"))  # deepspeech.pytorch
     path = tmp_path / "b.md"
     settings = as_read(first_blueprint(tmp_path, "python train.py +set=an4", "", "", path), path, {})
@@ -215,6 +216,7 @@ def test_a_recipe_that_names_data_that_is_not_there_or_leaves_a_value_open(tmp_p
         "data.train_path is data/an4.json, where nothing is",
         "data.path is ./voc, where nothing is",  # pytorch-semseg
     ]
+    assert settings.objective is not None and settings.objective.metric == "val_cer"  # by which it keeps the best model
     assert settings.gpus_needed({}) == 0  # Lightning takes the CPU where there is no GPU
     (tmp_path / "set" / "an4.yaml").write_text(recipe.format("gpu"))
     assert as_read(first_blueprint(tmp_path, "python train.py +set=an4", "", "", path), path, {}).gpus_needed({}) == 2
@@ -226,7 +228,8 @@ def test_a_text_that_is_no_python_of_today_is_told(tmp_path: Path) -> None:
     path = tmp_path / "b.md"
     settings = as_read(first_blueprint(tmp_path, "python train.py", "", "", path), path, {})
     why = "Missing parentheses in call to 'print'"
-    assert settings.texts.unread() == [f"net.py:2 is no Python 3 ({why}): its flags and what it prints were not read"]
+    shown = f"net.py:2 cannot be read as Python 3 ({why}): its flags and what it prints were not read"
+    assert settings.texts.unread() == [shown]
 
 
 def shown(command: str, root: Path) -> str:
