@@ -29,8 +29,8 @@ def test_records_import_nothing_heavy() -> None:
 
 MOST = {
     "status --json": 60,
-    "wait no-such-run": 62,
-    "collect no-such-run": 145,
+    "wait no-such-run": 64,
+    "collect no-such-run": 147,
     "run --dry-run no-such.md": 125,
     "campaign no-such.yaml": 165,
 }
