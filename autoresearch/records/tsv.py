@@ -22,6 +22,8 @@ _MEANING = {"\\": "\\", "t": "\t", "n": "\n", "r": "\r", "0": "\0"}
 
 def escape(text: str) -> str:
     """Escape a text as a cell without tabs and line ends; the empty string stays empty."""
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return text
     return _ESCAPED.sub(lambda m: _LETTERS.get(m[0]) or f"\\u{ord(m[0]):04x}", text)
 
 
