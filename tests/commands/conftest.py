@@ -253,6 +253,15 @@ class Bench:
         self.spawned.append(process)
         return process
 
+    def wire(self, text: str) -> None:
+        """Have every Python that it starts run a text before anything else."""
+        folder = Path(self.env["HOME"]) / "wired"
+        folder.mkdir(exist_ok=True)
+        with (folder / "sitecustomize.py").open("a") as file:
+            file.write(text)
+        others = [one for one in self.env["PYTHONPATH"].split(os.pathsep) if one != str(folder)]
+        self.env["PYTHONPATH"] = os.pathsep.join([str(folder), *others])
+
     def answer(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
         """What a command printed that was spawned with `--json` and a pipe."""
         return dict(json.loads(process.communicate(timeout=PATIENCE_S)[0]))
@@ -340,6 +349,27 @@ def bench(tmp_path: Path, tmux_socket: str, reaper: Any) -> Iterator[Bench]:
     one.git("commit", "-qm", "start")
     yield one
     one.reap()
+
+
+# ------------------------------------------------------------------------------- a picture that nobody looks at
+
+UNDRAWN = """
+import sys, types
+name = "autoresearch.lab.campaign_report.plot_png"
+sys.modules[name] = types.ModuleType(name)
+sys.modules[name].write_png = lambda path, progress: path.write_bytes(b"")
+"""
+
+
+@pytest.fixture
+def undrawn(bench: Bench) -> Iterator[Bench]:
+    """The bench, whose campaigns end without progress.png: to draw it is two fifths of a controller's CPU.
+
+    `demo --campaign` draws it (test_demo.py), and the tests of the report do.
+    """
+    bench.wire(UNDRAWN)
+    with mock.patch("autoresearch.lab.campaign_report.report.write_png", lambda path, progress: path.write_bytes(b"")):
+        yield bench
 
 
 # ------------------------------------------------------------------------------- campaigns that are killed
@@ -525,8 +555,9 @@ class Crashes:
 
 
 @pytest.fixture
-def crashes(bench: Bench) -> Crashes:
+def crashes(undrawn: Bench) -> Crashes:
     """A repository with a trainer that takes no time, its blueprint and its recipe committed."""
+    bench = undrawn
     one = Crashes(bench, bench.root / "starts", bench.root / "go")
     bench.env |= {"STARTS": str(one.starts), "GO": str(one.go)}
     (bench.repo / "knobs.py").write_text(KNOBS)
@@ -643,10 +674,8 @@ def jobs(bench: Bench, local_jobs: Any, tmp_path: Path, monkeypatch: pytest.Monk
     """The small real launcher of the tests, in the place of each target's, in every process that the bench starts."""
     from autoresearch.launchers import registry
 
-    repo, wired, launchers = bench.env["PYTHONPATH"], tmp_path / "wired", tmp_path / "launchers"
-    wired.mkdir()
-    (wired / "sitecustomize.py").write_text(WIRED.format(repo=repo, directory=str(launchers)))
-    bench.env["PYTHONPATH"] = f"{wired}{os.pathsep}{repo}"
+    launchers = tmp_path / "launchers"
+    bench.wire(WIRED.format(repo=str(REPO), directory=str(launchers)))
     made = type(local_jobs)
     monkeypatch.setattr(registry, "check", lambda *_, **__: None)
     monkeypatch.setattr(registry, "launcher_of", lambda place, *_, **__: made(launchers / place.name))

@@ -247,8 +247,9 @@ class Camp:
 
 
 @pytest.fixture
-def camp(bench: Any) -> Iterator[Camp]:
+def camp(undrawn: Any) -> Iterator[Camp]:
     """A repository with the small trainer and its blueprint, all committed."""
+    bench = undrawn
     (bench.repo / "train.py").write_text(textwrap.dedent(TRAINER))
     (bench.repo / "recipe.yaml").write_text(RECIPE)
     path = bench.blueprint("ok", command="python train.py recipe.yaml")
