@@ -217,6 +217,11 @@ def _value(test: ast.expr, known: Mapping[str, object], local_names: Collection[
         case ast.Compare(left=left, ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):  # `args.eval_every > 0`
             number = known.get("" if isinstance(left, ast.Name) and left.id in local_names else called_name(left))
             return number > 0 if type(number) is int else None
+        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn() as isin], comparators=[ast.List() | ast.Tuple() as of]):
+            name = "" if isinstance(left, ast.Name) and left.id in local_names else called_name(left)
+            words = [one.value for one in of.elts if isinstance(one, ast.Constant)]
+            told = isinstance(known.get(name), str) and len(words) == len(of.elts)
+            return (known[name] in words) is isinstance(isin, ast.In) if told else None
         case ast.Attribute(attr=name) | ast.Name(id=name) if isinstance(known.get(name), bool):
             return bool(known[name])
     return None

@@ -187,9 +187,10 @@ def printed_names(
     tree = syntax_tree(text)
     if tree is None:
         return []
-    off, final = before_training(tree) | not_done(tree, flags), set(_after_loops(tree))
+    left, final = not_done(tree, flags), set(_after_loops(tree))
+    off = before_training(tree) | left
     calls = {node for node in ast.walk(tree) if isinstance(node, ast.Call) and prints.fullmatch(called_name(node.func))}
-    _put_built_texts(tree, calls)
+    _put_built_texts(tree, calls, left)
     if used is not None:
         off.update(node for node, name in definitions(tree).items() if name not in used)
     places, evaluating = _lines_around(tree), _evaluating(tree)
@@ -289,10 +290,11 @@ def _data_of(function: str) -> str:
     return "" if match is None else "test" if match[1] else "val"
 
 
-def _put_built_texts(tree: ast.AST, calls: Collection[ast.Call]) -> None:
+def _put_built_texts(tree: ast.AST, calls: Collection[ast.Call], off: Collection[ast.AST]) -> None:
     """Give calls the text itself in the place of a variable that was built before: `line = ...`, `line += ...`."""
     built: dict[str, list[ast.expr]] = {}  # the parts of each text
-    nodes = [*calls, *(node for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AugAssign))]
+    done = (node for node in ast.walk(tree) if node not in off)
+    nodes = [*calls, *(node for node in done if isinstance(node, ast.Assign | ast.AugAssign))]
     for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset)):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):

@@ -72,8 +72,10 @@ def flags_in(source: str, reached: frozenset[str] | None = None) -> dict[str, ob
     used = {next(filter(None, match.groups())) for match in _PARSERS.finditer(source)}
     found: dict[str, object] = {}
     inside = {} if reached is None else definitions(tree)
+    starts = [one for one in tree.body if isinstance(one, ast.If) and "__name__" in ast.unparse(one.test)]
+    alone = {inner for one in starts for inner in ast.walk(one)}  # what a module does where it is the program
     for node in ast.walk(tree):
-        if reached is not None and inside.get(node, "") not in reached:
+        if reached is not None and (inside.get(node, "") not in reached or node in alone):
             continue
         if isinstance(node, ast.Call):
             found.update(_of_call(node))

@@ -194,7 +194,8 @@ def test_flags_in_a_module_count_where_the_program_reaches_them(tmp_path: Path) 
     text = "import argparse\n" + "".join(
         f"def {name}():\n    p.add_argument('--{name}', default='data/{name}.npz')\n" for name in ("train", "set_up")
     )
-    (tmp_path / "args.py").write_text(text)
+    alone = "if __name__ == '__main__':\n    p.add_argument('--data', default='data/x.npz')\n"
+    (tmp_path / "args.py").write_text(text + alone)  # transformer-xl: its module may be a program, too
     (tmp_path / "train.py").write_text("from args import train\ntrain()\n")
     path = tmp_path / "b.md"
     texts = as_read(first_blueprint(tmp_path, "python train.py", "", "", path), path, {}).texts

@@ -69,6 +69,8 @@ LOGS_WITH_V = "if args.v:\n    logging.basicConfig(level=logging.INFO)\n"
         ("if args.every > 0:\n    print(f'reward {r:.2f}')", {"every": 0}, []),
         (f"on = args.n > 0 and x\n{UNLESS_ON}", {"n": 0}, []),  # k-diffusion
         (f"on = args.n > 0\n{UNLESS_ON}", {"n": 1}, ["reward"]),
+        ("t = '|'\nif args.d in ['a', 'b']:\n    t += 'val bpc %.2f' % a\nelse:\n    t += 'val ppl %.2f' % a\nlog(t)",
+         {"d": "b"}, ["val_bpc"]),  # transformer-xl
         ("log = False\nif log and main:\n    print(f'reward {r:.2f}')", {}, []),
         ("if not ok:\n    print('Loss is {}, stopping training'.format(l))\n    sys.exit(1)", {}, []),  # detr
         ("print('IoU metric: {}'.format(iou_type))", {}, []),  # the same: a text
