@@ -265,7 +265,7 @@ def test_what_the_extended_tests_cannot_have_does_not_stop_them(machine: Machine
     shutil.copytree(ROOT / "tests" / "real", clone / "tests" / "real")
     code, says = make(machine, clone, "test-real")
     assert code == 0 and ".venv-trl could not be" in says and ".venv-ray could not be" in says
-    assert machine.called()[-1] == "venv -m pytest -m real --dist loadfile --no-loadscope-reorder -r s --durations=40"
+    assert machine.called()[-1] == "venv -m pytest -m real --dist loadfile --no-loadscope-reorder -r sfE --durations=40"
     assert make(machine, clone, "trl")[0] != 0
 
 

@@ -10,6 +10,7 @@ if not __package__:  # started by path: import as the package named after the di
     sys.path.pop(0)
     sys.path.append(os.path.dirname(here))
     __package__ = os.path.basename(here)
+    __spec__ = type(sys.__spec__)(f"{__package__}.__main__", None)  # Python 3.15 asks only this for the package
 
 from .line_patterns import compile_early
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,8 @@ def test_the_same_code_in_other_words_is_not(project: Any) -> None:
     words = ("mine", "--against", "mine~1", "--", "python", "train.py")
     found, _ = proof(project, *words)
     assert found["proved"] is False and abs(found["difference"]) < 0.02, found
-    assert "a gain of 1.5 sd would have been seen in 80 of 100 cases" in found["sentence"]
+    seen = re.search(r"a gain of 1.5 sd would have been seen in (\d+) of 100 cases", found["sentence"])
+    assert seen and 78 <= int(seen[1]) <= 82, "simulated, and Python 3.12 draws other numbers than 3.11"
     assert project.git("status", "--porcelain") == "" and project.git("branch", "--show-current") == "mine"
     again, said = proof(project, *words)
     assert "before" in said and again["sentence"] == found["sentence"] and again["campaign"] == found["campaign"]

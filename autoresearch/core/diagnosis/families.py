@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 from enum import IntEnum
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from autoresearch.core.diagnosis.failure import FailureFamily, FailurePolicy
@@ -128,6 +127,8 @@ class FamilyTable:
 @cache
 def package_data(name: str) -> Mapping[str, Any]:
     """A YAML file beside this one, read once."""
+    from importlib import resources  # takes milliseconds to import, and more in Python 3.12 and later
+
     import yaml
 
     text = resources.files(__package__).joinpath(name).read_text("utf-8")
