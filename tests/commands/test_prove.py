@@ -28,7 +28,8 @@ for step in (1, 2, 3):
 
 
 @pytest.fixture
-def project(bench: Any) -> Any:
+def project(undrawn: Any) -> Any:
+    bench = undrawn
     (bench.repo / "train.py").write_text(SCRIPT)
     bench.git("add", "-A")
     bench.git("commit", "-qm", "a script")
