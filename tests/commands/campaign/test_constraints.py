@@ -64,7 +64,7 @@ def test_what_breaks_a_constraint_is_not_kept(toxic: Any) -> None:
 def test_a_baseline_that_breaks_its_own_constraint_is_said_at_once(toxic: Any) -> None:
     toxic.start(queue=toxic.ideas({"slug": "a", "overrides": {"lr": 0.01}}), count=3, constraints="val/toxicity < 0.01")
     state = toxic.phase("paused")
-    assert len(state.rows) == 1 and not state.baseline.values
+    assert 1 <= len(state.rows) <= 2 and not state.baseline.values  # its second run may have begun
     assert state.reason == (
         "the baseline breaks its own constraints: its run 1 broke a constraint: val/toxicity is 0.05, and the "
         "constraint is val/toxicity < 0.01; change the baseline, or change `constraints` "
