@@ -384,7 +384,7 @@ def step(n):
 step(1)
 if spec["mode"] == "fail":
     raise RuntimeError("the data set is gone")
-while spec["mode"] == "hold" and not os.path.exists(os.environ["GO"]):
+while spec["mode"] == "hold" and not any(map(os.path.exists, (os.environ["GO"], os.environ["GO"] + run))):
     time.sleep(0.02)
 step(2)
 rate = 0.5 + 0.1 * float(spec["lr"]) + 0.001 * (int(spec["data.seed"]) % 3)
@@ -398,7 +398,7 @@ class Crashes:
 
     bench: Bench
     starts: Path  # one line per trainer that began: run, pid, directory
-    go: Path  # what a trainer in mode `hold` waits for
+    go: Path  # what a trainer in mode `hold` waits for; with a run's ID behind it, that of this run alone
     name: str = "one"
 
     def recipe(self, **values: object) -> None:

@@ -20,6 +20,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -173,13 +174,16 @@ class LocalJobs:
 
     def _new(self, record: dict[str, Any]) -> str:
         number = 1 + len(self.records())
+        whole = self.directory / f"new.{os.getpid()}.{threading.get_ident()}"
+        whole.write_text(json.dumps(record))
         while True:
             try:
-                with (self.directory / f"jobs/{number}.json").open("x") as file:
-                    json.dump(record, file)
-                return str(number)
+                (self.directory / f"jobs/{number}.json").hardlink_to(whole)  # others read it while it is made
             except FileExistsError:
                 number += 1
+            else:
+                whole.unlink()
+                return str(number)
 
     def _schedule(self, environment: dict[str, str]) -> None:
         if (self.directory / "held").exists():
