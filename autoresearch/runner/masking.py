@@ -131,7 +131,6 @@ _PROSE = LazyPattern(
     r"['\"`(]{0,2})(?<![\w/.-])(?=[^\s'\"`,;)]{0,40}\d)([A-Za-z0-9_.+=-]{8,200})(?!/)",
     re.IGNORECASE,
 )
-_PROSE_WORDS = (" key", "_key", "-key", " token", "_token", "-token", " password", " credential")
 _NAMED = LazyPattern(
     r"""(?<![\w.-])(?P<flag>--?)?(?P<name>[A-Za-z_][\w.-]{0,79})(?P<quote>\\?["']|)
         (?P<sign>[ \t]?=[ \t]?|:[ \t]{0,40}|(?(flag)[ \t]+(?=[^-\s])|(?!)))""",
@@ -211,9 +210,7 @@ def mask_text(text: str) -> str:
             if any(word in lower for word in words):
                 line = pattern.sub(replacement, line)
         if named and any(word in lower for word in _NAMES):
-            line = _mask_assignments(line)
-            if any(word in lower for word in _PROSE_WORDS):
-                line = str(_PROSE.sub(_KEPT_GROUP, line))
+            line = str(_PROSE.sub(_KEPT_GROUP, _mask_assignments(line)))
         if rules and _is_mixed(line):
             for words, rule in rules:
                 if any(word in lower for word in words):

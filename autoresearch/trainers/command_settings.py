@@ -16,8 +16,7 @@ _WORDS: dict[str, object] = {"true": True, "false": False, "null": None, "none":
 
 def with_hydra(recipe: Recipe, command: str) -> Recipe:
     """The recipe with the command's `a.b=c` over it, as dotted keys; leading `+` and `++` are removed."""
-    words = (word for word in _words(command) if "=" in word)
-    found = {m["key"]: value_of(m["value"]) for word in words if (m := _HYDRA.fullmatch(word))}
+    found = {m["key"]: value_of(m["value"]) for word in _words(command) if (m := _HYDRA.fullmatch(word))}
     return {**recipe, **{key: value for key, value in found.items() if not _unknown(value)}}
 
 

@@ -229,9 +229,10 @@ def _lint_validation(recipe: Recipe) -> Iterator[Finding]:
 
 def of_command(command: str) -> dict[str, object]:
     """The loop that this command starts, as a key beside those of the recipe."""
-    if "sft_trainer" in command and (sft := _SFT.search(command)):
+    sft = _SFT.search(command)
+    if sft:
         return {_LOOP: "sft_ray" if sft["ray"] else "sft"}
-    return {_LOOP: "apart"} if "experimental" in command and _APART.search(command) else {}
+    return {_LOOP: "apart"} if _APART.search(command) else {}
 
 
 def is_sft(recipe: Recipe) -> bool:

@@ -43,7 +43,6 @@ NOTE_LINE = later(
     r"^(?P<indent>\s*)(?P<bullet>[-*+•]\s+)?(?:\*\*|`)?(?P<key>[A-Za-z][A-Za-z_ -]{1,20}?)(?:\*\*|`)?\s?"
     r"(?:：|:(?:\*\*)?(?=\s|$))\s*(?P<rest>.*)$"
 )
-_NUMBERED = later(r"\s{0,3}(?:\*\*)?\d{1,2}\s*[.)、．]|\*\*")
 _KEYS_ONLY = (*TEXT_KEYS, "prepare", "cleanup", "env", "requires_env")  # the other keys are also words of prose
 
 
@@ -197,15 +196,13 @@ def _split(source_lines: Sequence[SourceLine]) -> tuple[str, list[Section]]:
 
 def _underlines(source_line: SourceLine) -> bool:
     """Whether a line at the beginning of a section is the underline of its heading."""
-    text = source_line.text
-    return bool(not source_line.block and text.strip() and not text.strip(" \t-*_=") and _RULE.match(text))
+    return not source_line.block and bool(_RULE.match(source_line.text))
 
 
 def _unwrapped(lines: list[str]) -> list[str]:
     """Remove an enclosing ```markdown fence and common indentation."""
     full = [n for n, text in enumerate(lines) if text.strip()]
-    quoted = len(full) > 2 and lines[full[0]].lstrip().startswith(("```", "~~~"))
-    quoted = quoted and bool(re.fullmatch(r"\s*(?:`{3,}|~{3,})\s*(?:[Mm]arkdown|md)\s*", lines[full[0]]))
+    quoted = len(full) > 2 and re.fullmatch(r"\s*(?:`{3,}|~{3,})\s*(?:[Mm]arkdown|md)\s*", lines[full[0]])
     if quoted and re.fullmatch(r"\s*(?:`{3,}|~{3,})\s*", lines[full[-1]]):
         lines = ["" if n in (full[0], full[-1]) else text for n, text in enumerate(lines)]
         full = full[1:-1]
@@ -267,8 +264,9 @@ def _opens(source_line: SourceLine, open_section: Section | None, hashed: bool) 
         return Section(key, source_line.no, source_line.text.strip(), rest, level)
     title = _plain(heading["text"] if heading else source_line.text)
     titled = _NOTES_TITLE.match(title)
+    numbered = re.match(r"\s{0,3}(?:\*\*)?\d{1,2}\s*[.)、．]", source_line.text) or source_line.text.startswith("**")
     below = level <= max(open_section.level, 2) if open_section else level == 2  # `# Notes on X` at the top is a title
-    if titled and below and (heading or (not hashed and _NUMBERED.match(source_line.text))):
+    if titled and below and (heading or (numbered and not hashed)):
         rest = titled["rest"].lstrip(" :：*_")
         return Section(NOTES, source_line.no, title, rest, level)
     if heading and open_section and _ends(level, open_section):
@@ -314,9 +312,8 @@ def _tag(text: str, *, hashed: bool) -> tuple[str, str] | None:
     if not (heading or marked or loose):
         return None
     key = re.sub(r"[ _-]+", "_", (bracket or match["bare"]).lower())
-    if rest and heading:
-        rest = re.sub(r"^[\s*_`]*[:：]?[\s*_]*", "", rest).rstrip("#").rstrip()
-    return key, rest and re.sub(r"^[*_`]*\s*[:：]?\s*(?:\*\*|__)?\s*", "", rest).strip()
+    rest = re.sub(r"^[\s*_`]*[:：]?[\s*_]*", "", rest).rstrip("#").rstrip() if heading else rest
+    return key, re.sub(r"^[*_`]*\s*[:：]?\s*(?:\*\*|__)?\s*", "", rest).strip()
 
 
 def without_indent(lines: Sequence[str]) -> list[str]:

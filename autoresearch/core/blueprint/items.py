@@ -43,7 +43,7 @@ def _items(section: Section) -> tuple[SectionItem, ...]:
     """The items of a section in order; the text after the tag in its heading is the first one."""
     key, head = section.key, section.head
     begun: list[tuple[SectionItem, list[SourceLine]]] = []  # an item, and the lines that continue it
-    if head.endswith((":", "：")) or (head.startswith(("(", "（")) and re.fullmatch(r".[^()（）]*[)）]", head)):
+    if re.search(r"[:：]$", head) or re.fullmatch(r"[(（][^()（）]*[)）]", head):
         begun.append((SectionItem(LabelRole.TEXT, "title", section.line, 10**6, head), []))  # ends here
     elif head:
         begun.append((_labelled(key, head, section.line, indent=-1), []))
@@ -111,7 +111,7 @@ def _labelled(key: str, text: str, line: int, *, indent: int) -> SectionItem:
     first = label["rest"].rstrip()
     if label["mark"] and first.endswith(label["mark"]) and not first.startswith(label["mark"]):
         first = first[: -len(label["mark"])]
-    if first.strip() in ("|", "|+", "|-", ">", ">+", ">-"):  # the indicator of a YAML block scalar
+    if re.fullmatch(r"[|>][+-]?", first.strip()):  # the indicator of a YAML block scalar
         first = ""
     return SectionItem(role, label["label"].strip().lower(), line, indent, first)
 

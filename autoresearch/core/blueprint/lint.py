@@ -106,8 +106,7 @@ def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[
 _HARMS: tuple[tuple[str, str, Callable[[SimpleCommand], bool]], ...] = (
     (
         *("autokill", "--autokill kills every python and ray process on this host, our watcher included"),
-        lambda one: any("--autokill" in word and _AUTOKILL.match(word) for word in one.words)
-        or (_is_ajet(one) and any(map(_AUTOKILL_CUT.match, one.argv))),
+        lambda one: any(map(_AUTOKILL.match, one.words)) or (_is_ajet(one) and any(map(_AUTOKILL_CUT.match, one.argv))),
     ),
     (
         *("kills_by_name", "--kill ends every process whose command line matches, other runs included"),
@@ -139,8 +138,7 @@ _HARMS: tuple[tuple[str, str, Callable[[SimpleCommand], bool]], ...] = (
     ),
     (  # `python -m ray.scripts.scripts stop` is the same; `ray job stop ID` is not
         *("stops_ray", "ray stop ends every Ray process on this host, other clusters included"),
-        lambda one: any("stop" in word for word in one.argv)
-        and bool(_RAY_STOP.match(" ".join([one.name, *one.argv[1:]]))),
+        lambda one: bool(_RAY_STOP.match(" ".join([one.name, *one.argv[1:]]))),
     ),
 )
 
@@ -206,9 +204,7 @@ def _covers(path: str, kept: str) -> bool:
 
 def _is_ajet(simple: SimpleCommand) -> bool:
     """Whether this is AgentJet's launcher or swarm command, with any interpreter."""
-    return simple.name.startswith("ajet") or any(
-        "ajet" in word and re.search(r"\bajet[./]", word) for word in simple.argv
-    )
+    return simple.name.startswith("ajet") or any(re.search(r"\bajet[./]", word) for word in simple.argv)
 
 
 def _hidden_exit_code(shell_reading: ShellReading) -> Iterator[Finding]:

@@ -210,7 +210,7 @@ def notes_of(note_values: Mapping[str, Sequence[NoteValue]], text: str = "") -> 
 
 def _plain(text: str) -> str:
     """A value of one line without a comment behind it."""
-    return re.sub(r"(?<=\S)\s+#\s.*$", "", text).strip() if "#" in text else text.strip()
+    return re.sub(r"(?<=\S)\s+#\s.*$", "", text).strip()
 
 
 def _read(key: Key, note_values: Sequence[NoteValue]) -> Any:

@@ -39,7 +39,6 @@ _EACH = later(  # of one run, where the total is that of the campaign: `10h tota
     r"|\bapiece\b"
     r"|每个(?:实验|运行)|每次(?:实验|运行)|单次"
 )
-_EACH_NEEDS = ("each", "per ", "/", "apiece", "每", "单次")  # one of these, where it matches
 _BOUND = later(  # words for any limit: the one last mentioned, else the total time
     r"\bterminat\w+|\bkill\w*|\bcut\b|\bstop\w*|\blimit\w*|\btimeout\b|\bat most\b|\bwithin\b"
     r"|\b(?:no|not) (?:more|longer) than\b|\bexceed\w*|\bends?\b|最多|不超过|上限|终止|超时|以内|之内"
@@ -206,7 +205,7 @@ def _kind(words: str, context: str) -> str:
     """first, total, each or "": from the words themselves, or from the kind last mentioned."""
     if _FIRST.search(words):
         return "first"
-    if any(part in words for part in _EACH_NEEDS) and _EACH.search(words):
+    if _EACH.search(words):
         return "each"
     if _TOTAL.search(words):
         return "total"
@@ -246,12 +245,11 @@ def unreplaced(
     document: Document, values: Mapping[str, SectionValue], notes: Notes, *, timed: bool
 ) -> Iterator[Finding]:
     """Findings for every unreplaced placeholder; `timed`: whether [exp_max_time] gives the total time."""
-    texts = [line.text for section in document.named.values() for line in section.body if "${" in line.text]
-    defined = {match[1].lower() for text in texts for match in _DEFINED.finditer(text)}
+    defined = {m[1].lower() for s in document.named.values() for line in s.body for m in _DEFINED.finditer(line.text)}
     for key, section in document.named.items():
         taken, own = set(values[key].lines) if key in values else set(), key in SECTIONS
-        explaining = [item for item in section.items if item.role is LabelRole.TEXT]
-        talk = {no for item in explaining for no in (item.line, *(line.no for line in item.more))} - taken
+        texts = [item for item in section.items if item.role is LabelRole.TEXT]
+        talk = {no for item in texts for no in (item.line, *(line.no for line in item.more))} - taken
         for no, name in _placeholders(section):
             if key == NOTES:
                 if name.lower() in _TEMPLATE_NAMES - defined and not re.fullmatch(r"[a-z]|runner", name):
@@ -271,8 +269,7 @@ def unreplaced(
 def _placeholders(section: Section) -> Iterator[tuple[int, str]]:
     """(line, name) of each placeholder."""
     for no, text in ((section.line, section.head), *((line.no, line.text) for line in section.body)):
-        if "${" in text:
-            yield from ((no, match[1]) for match in _PLACEHOLDER.finditer(text))
+        yield from ((no, match[1]) for match in _PLACEHOLDER.finditer(text))
 
 
 def _unreplaced(line: int, name: str, hint: str) -> Finding:
@@ -280,8 +277,6 @@ def _unreplaced(line: int, name: str, hint: str) -> Finding:
 
 
 def _in_command(value: SectionValue, notes: Notes) -> Iterator[Finding]:
-    if "${" not in value.text:
-        return
     own = set(_assigned(value.text))
     known = _EVERY_SHELL.union(notes.env, notes.requires_env, *map(_assigned, notes.prepare))
     for n, text in enumerate(value.text.split("\n")):
@@ -302,10 +297,6 @@ _GENERIC_TITLE = later(
     r"^(?:experiment(?:al)?\s+)?blueprint\b[\s#\d]*(?:[-:：—–_|]+\s*)?|^实验蓝图\s*(?:[-:：—–_|]+\s*)?",
     re.IGNORECASE,
 )
-
-
-def _without_generic(title: str) -> str:
-    return _GENERIC_TITLE.sub("", title) if "blueprint" in title.lower() or "蓝图" in title else title
 
 
 class BlueprintInvalid(BlueprintError):  # noqa: N818 - what it is about, as EnvironmentUnusable
@@ -333,7 +324,7 @@ def parse_blueprint(data: bytes, name: str) -> Blueprint:
     values, value_findings = read_values(document)
     times, time_findings = read_time_limits(document)
     texts = {key: value.text for key, value in values.items()}
-    title = _without_generic(document.title) or document.title
+    title = _GENERIC_TITLE.sub("", document.title) or document.title
     slug = _slug(name, title, texts.get("exp_purpose", ""), notes)
     findings = [*document.findings, *note_findings, *value_findings, *time_findings]
     findings += unreplaced(document, values, notes, timed=times.max_s is not None)
@@ -351,7 +342,7 @@ def parse_blueprint(data: bytes, name: str) -> Blueprint:
         slug=slug,
         purpose=texts.get("exp_purpose", ""),
         codebase_dir=texts.get("exp_codebase_dir") or "./",
-        venv_exe="" if re.split(r"\W", venv.lower(), maxsplit=1)[0] in ("auto", "default") else venv,
+        venv_exe="" if re.match(r"(?:auto|default)\b", venv, re.IGNORECASE) else venv,
         yaml_path=texts.get("exp_yaml_path", ""),
         launch_command=texts["exp_launch_command"],
         result_dir=texts.get("exp_result_dir") or f"{RESULT_ROOT}{slug}/",
@@ -374,7 +365,7 @@ def _slug(name: str, title: str, purpose: str, notes: Notes) -> str:
     """The slug of the notes, else one made of the title, of the purpose, or of the file's name."""
     if slug := slugify(notes.slug, fallback=""):
         return slug
-    for text in (_without_generic(title), purpose):  # a bare "Blueprint" is no title
+    for text in (_GENERIC_TITLE.sub("", title), purpose):  # a bare "Blueprint" is no title
         if len(slug := slugify(text, fallback="")) >= SLUG_LEAST:
             return slug
     return slugify(re.sub(r"\.(?:md|markdown|txt)$", "", name.rsplit("/", 1)[-1], flags=re.IGNORECASE))

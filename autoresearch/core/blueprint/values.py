@@ -105,8 +105,7 @@ def read_values(document: Document) -> tuple[dict[str, SectionValue], list[Findi
 
 def means_nothing(text: str) -> bool:
     """Whether a text means that there is no value: NA, none, null, 无 ..."""
-    text = text.strip()
-    return not text.startswith(("/", ".", "~")) and (text in ("NA", "none") or bool(_NOTHING.match(text)))
+    return bool(_NOTHING.match(text.strip()))
 
 
 def _without_examples(text: str) -> str:
@@ -180,16 +179,15 @@ def _block_path(block: list[SourceLine]) -> SectionValue | None:
 def _cleaned(raw: str, no: int) -> SectionValue | None:
     """A path without surrounding quotes, trailing comment or trailing parenthesis."""
     text = raw.strip()
-    quoted = text.startswith(("`", "*", '"', "'"))
-    if quoted and (span := _CODE_SPAN.match(text) or re.match(r"(\*\*|\"|')(.+?)\1(?=\s|$|[,，。;；(（])", text)):
+    if span := _CODE_SPAN.match(text) or re.match(r"(\*\*|\"|')(.+?)\1(?=\s|$|[,，。;；(（])", text):
         inner = span[2].strip() if span[1].startswith("`") else span[2]
         return SectionValue(inner, (no,), (), bool(text[span.end() :].strip(" .。")))
     findings: list[Finding] = []
-    for code, pattern, ends in (
-        ("inline_comment", r"(?<=\S)\s+#(?:\s.*)?$", "#"),
-        ("trailing_remark", r"(?<=\S)\s*[(（](?!\d+[)）])[^()（）]*[)）]\s*$", ")）"),
+    for code, pattern in (
+        ("inline_comment", r"(?<=\S)\s+#(?:\s.*)?$"),
+        ("trailing_remark", r"(?<=\S)\s*[(（](?!\d+[)）])[^()（）]*[)）]\s*$"),
     ):
-        shorter = re.sub(pattern, "", text) if set(ends) & set(text) else text
+        shorter = re.sub(pattern, "", text)
         if shorter != text and shorter:
             what = "the comment" if code == "inline_comment" else "the remark in parentheses"
             findings.append(_doubt(no, code, f"{what} behind the path is not taken as a part of it: {shorter}"))

@@ -208,7 +208,7 @@ class ExpressionError(ValueError):
 @lru_cache(maxsize=256)
 def parse(text: str) -> Expression:
     """Parse a key or an expression. ExpressionError, with the position and what is expected there, if malformed."""
-    if not any(mark in text for mark in "(\"'") or not _STARTS.match(text):
+    if not _STARTS.match(text):
         return MetricKey(text)
     if len(text) > MOST_CHARACTERS:
         raise ExpressionError(text[:40], MOST_CHARACTERS, f"longer than {MOST_CHARACTERS} characters")
@@ -360,7 +360,7 @@ def _last_comma(text: str) -> int:
 
 def near_miss(text: str) -> str:
     """The function that was probably meant by a key such as `avg(reward)`, here `mean(...)`; "" if there is none."""
-    call = "(" in text and re.match(r"\s*(?P<word>[a-z_]{2,12})\s*\(.*\)\s*\Z", text, re.IGNORECASE)
+    call = re.match(r"\s*(?P<word>[a-z_]{2,12})\s*\(.*\)\s*\Z", text, re.IGNORECASE)
     meant = {
         "avg": "mean", "average": "mean", "maximum": "max", "best": "max", "minimum": "min", "final": "last",
         "latest": "last", **{word.upper(): word for word in WORDS}, **{word.title(): word for word in WORDS},
