@@ -148,7 +148,7 @@ def test_a_controller_that_is_down_costs_nothing(lab: Lab, slurm_cluster: Callab
     lab.bench.env |= cluster.env
     lives = lab.run("tree")
     lab.stepped(lives)
-    cluster.kill("slurmctld")
+    cluster.kill("slurmctld", signal.SIGTERM)
     waits = lab.run("ok")
     lab.bench.until(lambda: seen_as(waits) == "unreachable")
     assert not (Path(lives["run_dir"]) / "exit.json").exists() and lab.begun(lives)["trainer_pid"]

@@ -248,7 +248,7 @@ def test_a_silent_controller_is_unreachable_never_a_refusal(
     launcher, job = desk.launcher(), desk.job("sleep 600")
     handle = launcher.submit(job)
     seen(launcher, handle, JobState.RUNNING)
-    cluster.kill("slurmctld")
+    cluster.kill("slurmctld", signal.SIGTERM)
     with pytest.raises(Unreachable):
         launcher.submit(desk.job("true"))
     with pytest.raises(Unreachable):

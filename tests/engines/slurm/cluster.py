@@ -167,10 +167,14 @@ class Cluster:
         ours = {f"SLURM_CONF={self.conf}", f"{MARK}={self.mark}"}
         return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if ours & _environment(pid)]
 
-    def kill(self, name: str) -> None:
-        """End one daemon as a crash of its machine would."""
+    def kill(self, name: str, how: int = signal.SIGKILL) -> None:
+        """End one daemon, as a crash of its machine would or, by SIGTERM, with its state saved.
+
+        A killed slurmctld has not saved that a job began even seconds ago: started again, it ends that job on its
+        node and starts it once more.
+        """
         daemon = self.daemons.pop(name)
-        daemon.kill()
+        daemon.send_signal(how)
         daemon.wait()
 
     def say(self, *words: object, check: bool = True) -> str:
