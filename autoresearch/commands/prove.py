@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,8 +51,9 @@ def prove(
     from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
     from autoresearch.lab.campaign_setup.campaign_goal import what_counts
     from autoresearch.lab.campaign_setup.preflight import preflight
-    from autoresearch.lab.campaign_setup.proof import proof_file, same_before
+    from autoresearch.lab.campaign_setup.proof import proof_file, provisional, same_before
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
+    from autoresearch.lab.resolve.resolve_blueprint import raise_on_errors, read_blueprint, resolve_blueprint
 
     try:
         parse_duration(budget or "1h")
@@ -59,21 +61,25 @@ def prove(
         raise UsageError(f"--budget: {error}", hint="durations look like 40m, 2h or 1h30m") from None
     candidate, baseline, blueprint = _sides(list(words or ()), against)
     parts, here = real_parts(), Path.cwd()
-    path = proof_file(candidate, baseline, here, metric, blueprint, at_least, budget)
-    flags = {"deadline": budget, "at_least": at_least, "metric": metric, "launcher": launcher, "gpus": gpus}
-    campaign_file = read_campaign_file(str(path), flags, start=here, now=parts.clock(), pairs=set_ or ())
-    try:
-        proposed = resolve_campaign(campaign_file, parts)
-    except InputMissing as missing:  # the blueprint that lacks it is ours
-        name = missing.add[0].removeprefix("- metric: ")
-        missing.fix = output.typed.again("--metric", name) if missing.missing == ["metric"] else missing.fix
-        raise
-    campaign_dir = same_before(path, proposed, parts, committed=bool(candidate.revision))
+    path, is_new = proof_file(candidate, baseline, here, metric, blueprint, at_least, budget)
+    with provisional(path.parent, is_new, planned=dry_run):
+        if not candidate.revision:
+            raise_on_errors(resolve_blueprint(read_blueprint(path.parent / "candidate.md"), environ=os.environ))
+        flags = {"deadline": budget, "at_least": at_least, "metric": metric, "launcher": launcher, "gpus": gpus}
+        campaign_file = read_campaign_file(str(path), flags, start=here, now=parts.clock(), pairs=set_ or ())
+        try:
+            proposed = resolve_campaign(campaign_file, parts)
+        except InputMissing as missing:  # the blueprint that lacks it is ours
+            name = missing.add[0].removeprefix("- metric: ")
+            missing.fix = output.typed.again("--metric", name) if missing.missing == ["metric"] else missing.fix
+            raise
+        campaign_dir = same_before(path, proposed, parts, committed=bool(candidate.revision))
+        if campaign_dir is None:
+            proposed = preflight(proposed)
+            asks = ("question", f"is {candidate.shown} better than {baseline.shown}?")
+            if dry_run and (plan := unless_agreed(proposed, asks, full=full, agree="")):
+                return plan
     if campaign_dir is None:
-        proposed = preflight(proposed)
-        asks = ("question", f"is {candidate.shown} better than {baseline.shown}?")
-        if dry_run and (plan := unless_agreed(proposed, asks, full=full, agree="")):
-            return plan
         if found := what_counts(proposed.spec):
             output.remark(found)
         campaign_dir, _ = begun(proposed, parts)

@@ -59,12 +59,12 @@ def run(
             fix=f"autoresearch explain {fix_of}",
         )
     if typed := typed_command([blueprint, *(command or ())]):
-        from autoresearch.lab.campaign_setup.proof import typed_blueprint
+        from autoresearch.lab.campaign_setup.proof import provisional, typed_blueprint
 
         path, is_new = typed_blueprint(typed, Path.cwd())
-        blueprint = output.near(path)
+        blueprint, written = output.near(path), provisional(path, is_new, planned=dry_run)
     else:
-        path, is_new = Path(blueprint) if blueprint else _offer(), False
+        path, written = Path(blueprint) if blueprint else _offer(), contextlib.nullcontext()
     flags = {
         "first_step_timeout": first_step_timeout,
         "max_time": max_time,
@@ -78,20 +78,17 @@ def run(
     }
     asking = not (dry_run or yes or output.typed.as_json or output.agent_or_pipe())
     wrote = _first_blueprint(path, asking=asking, yes=yes and not dry_run)
-    try:
+    with written:
         settings = project.load(path.absolute().parent, environ=os.environ, flags=flags)
         experiment = Experiment(path, settings, real_parts(), fix_of=fix_of, note=note)
         plan = _plan(*planned(experiment), blueprint) if dry_run or (wrote and asking) else None
-    finally:
-        if dry_run and is_new:  # "nothing was changed"
-            _remove(path)
-    if plan:
-        if dry_run or plan.exit_code:
-            return plan
-        output.show(plan)
-        if not output.confirmed("Start it?"):
-            return CommandResult({})
-    started = begin(experiment)
+        if plan:
+            if dry_run or plan.exit_code:
+                return plan
+            output.show(plan)
+            if not output.confirmed("Start it?"):
+                return CommandResult({})
+        started = begin(experiment)
     for line in started.remarks:
         output.remark(line)
     from autoresearch.commands.notice_checks import warn_of_recipients
@@ -104,14 +101,6 @@ def run(
     if detach:
         return _detached(started.launched, more)
     return follow_to_end(started.launched, experiment.parts, more=more)
-
-
-def _remove(path: Path) -> None:
-    """Remove a blueprint, and the directories above it that hold nothing else."""
-    path.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        for folder in list(path.parents)[:3]:  # reports/auto_research/typed
-            folder.rmdir()
 
 
 def typed_command(words: Sequence[str]) -> str:

@@ -227,7 +227,8 @@ def outcome_result(
 def _outcome_rows(outcome: Outcome) -> list[list[str]]:
     spec, end, rundir = outcome.spec, outcome.exit, outcome.rundir
     code = "unknown" if end.returncode is None else end.returncode
-    first = "never" if end.first_step_s is None else f"after {output.duration(end.first_step_s)}"
+    never = "" if outcome.steps_read else "never"  # a Runner that was killed left no time of it
+    first = never if end.first_step_s is None else f"after {output.duration(end.first_step_s)}"
     if spec.objective:
         better = outcome.best_value is not None and outcome.best_value != outcome.metric_value
         best = f" (best {output.number(outcome.best_value)})" if better else ""

@@ -161,13 +161,14 @@ def test_a_seed_that_the_script_takes_and_never_reads_makes_no_copies(project: A
         (("HEAD", "mine", "--", "python", "train.py"), "HEAD and mine have the same code"),
         (("nobody", "mine"), "nobody is no commit"),
         (("mine", "mine~1", "--at-least", "much"), "at_least is no gain: 'much'"),
-        (("--", "python gone.py", "python train.py"), "baseline.md:26: the script gone.py is not there"),
-        (("--", "python train.py", "python gone.py"), "candidate.md:26: the script gone.py is not there"),
+        (("--", "python gone.py", "python train.py"), "autoresearch: the script gone.py is not there"),
+        (("--", "python train.py", "python gone.py"), "autoresearch: the script gone.py is not there"),
     ],
 )
 def test_what_cannot_be_compared(project: Any, words: tuple[str, ...], told: str) -> None:
     code, _, err = project.here("prove", *words)
     assert code == (3 if "gone.py" in told else 2) and told in err, err
+    assert not list(project.repo.glob("**/typed")) and project.git("status", "--porcelain") == "", "nothing is left"
 
 
 def test_audit_says_what_noise_gives_and_what_to_prove(bench: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.errors import UsageError
+from autoresearch.errors import BlueprintError, UsageError
 
 pytestmark = pytest.mark.system
 
@@ -99,3 +99,10 @@ def test_what_is_no_command(bench: Any, words: tuple[str, ...], told: tuple[str,
     assert code == UsageError.exit_code or "no blueprint" in told[0]
     assert all(text in err for text in told), err
     assert not (bench.repo / "reports").exists()
+
+
+def test_a_wrong_word_leaves_nothing(bench: Any) -> None:
+    project(bench)
+    code, _, err = bench.here("run", "--", "python", "trian.py")
+    assert code == BlueprintError.exit_code and err.startswith("autoresearch: the script trian.py is not there")
+    assert not list(bench.repo.glob("**/typed")) and bench.git("status", "--porcelain") == ""

@@ -5,9 +5,12 @@ The campaign, its blueprint and the idea are written among the records, where th
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from autoresearch.core.campaign.spec import CONFIRM_RUNS, CampaignPhase
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_LEAST, first_free, slugify
-from autoresearch.errors import UsageError
+from autoresearch.errors import BlueprintError, UsageError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import diff
 from autoresearch.git_repo.git import GitFailed
@@ -28,13 +31,7 @@ from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.render import render_blueprint
-from autoresearch.lab.resolve.resolve_blueprint import (
-    TYPED,
-    base_of,
-    raise_on_errors,
-    read_blueprint,
-    resolve_blueprint,
-)
+from autoresearch.lab.resolve.resolve_blueprint import TYPED, base_of, read_blueprint
 from autoresearch.lab.yaml_files import dump
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.values import dataclass, replace
@@ -64,6 +61,25 @@ def typed_blueprint(command: str, directory: Path, metric: str = "") -> tuple[Pa
     fields = first_blueprint(directory, command, metric, "", path)
     path.write_text(render_blueprint(fields), encoding="utf-8")
     return path, True
+
+
+@contextlib.contextmanager
+def provisional(path: Path, is_new: bool, *, planned: bool) -> Iterator[None]:
+    """Remove a new file or directory, and those above that hold nothing else, if the typed line is wrong or planned."""
+    stays = not (is_new and planned)
+    try:
+        yield
+    except (UsageError, BlueprintError):
+        stays = not is_new
+        raise
+    finally:
+        if not stays:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                for folder in list(path.parents)[:3]:  # reports/auto_research/typed
+                    folder.rmdir()
 
 
 def short_name(command: str) -> str:
@@ -111,8 +127,10 @@ def proof_file(
     blueprint: Path | None = None,
     at_least: str = "",
     budget: str = "",
-) -> Path:
+) -> tuple[Path, bool]:
     """Write the campaign that tells whether one side is better than the other; one that is there is the same.
+
+    Also returns whether its directory is new.
 
     blueprint: of the project, for all that the command does not say. Where a time or a gain is named, more runs are
     allowed, so that the time is used, and a gain just above that one is seen. Raises UsageError, EnvironmentUnusable.
@@ -125,17 +143,17 @@ def proof_file(
     told = json.dumps([commits, candidate.command, baseline.command, str(directory), metric, like, bounds, fresh])
     name = f"{slugify(f'prove-{candidate.name}')[:_NAME].strip('-')}-{hashlib.sha256(told.encode()).hexdigest()[:6]}"
     folder = checkout.root / TYPED / name
-    folder.mkdir(parents=True, exist_ok=True)
+    is_new = not folder.exists()
     entry: dict[str, Any] = {"slug": _slug(candidate.name), "sentence": candidate.name, "parent": "baseline"}
+    change = diff(checkout, commits[1], commits[0], max_bytes=MOST_DIFF) if commits else ""
+    if commits and not change:
+        raise UsageError(f"{candidate.name} and {baseline.name} have the same code: there is nothing to prove")
+    folder.mkdir(parents=True, exist_ok=True)
     if commits:
-        change = diff(checkout, commits[1], commits[0], max_bytes=MOST_DIFF)
-        if not change:
-            raise UsageError(f"{candidate.name} and {baseline.name} have the same code: there is nothing to prove")
         (folder / "change.diff").write_text(change, encoding="utf-8", errors="surrogateescape")
         entry["patches"] = ["change.diff"]
     else:
         _write(candidate.command, directory, folder / "candidate.md", metric, blueprint)
-        raise_on_errors(resolve_blueprint(read_blueprint(folder / "candidate.md"), environ=os.environ))
         entry["blueprint"] = "candidate.md"
     _write(baseline.command, directory, folder / "baseline.md", metric, blueprint)
     campaign = {
@@ -147,7 +165,7 @@ def proof_file(
     }
     path = folder / f"{name}.yaml"
     path.write_text(dump(campaign), encoding="utf-8")
-    return path
+    return path, is_new
 
 
 def _commit(checkout: Checkout, side: Side) -> str:

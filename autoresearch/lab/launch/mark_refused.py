@@ -18,7 +18,10 @@ from autoresearch.runner.masking import mask_text
 
 @contextlib.contextmanager
 def refusals_marked(path: Path, run_options: RunOptions) -> Iterator[None]:
-    """Write finish.flag for a blueprint that is refused, unless a run was, is or is being started there."""
+    """Write finish.flag for a blueprint that is refused, unless a run was, is or is being started there.
+
+    Nobody waits for the one of a typed command, whose directory they do not know.
+    """
     try:
         yield
     except BlueprintError as refusal:
@@ -28,7 +31,7 @@ def refusals_marked(path: Path, run_options: RunOptions) -> Iterator[None]:
             if result_dir and not known and not journal.has_run(result_dir):
                 from autoresearch.git_repo.snapshot import exclude, pattern_for
 
-                checkout = repository.find(path.absolute().parent)
+                checkout = repository.find(base_of(path.absolute()))
                 if checkout and (pattern := pattern_for(checkout, result_dir)):
                     exclude(checkout, pattern)
                 reason, t = mask_text(refusal.message), run_options.parts.clock()
@@ -37,11 +40,13 @@ def refusals_marked(path: Path, run_options: RunOptions) -> Iterator[None]:
 
 
 def _result_dir(path: Path, run_options: RunOptions) -> Path | None:
-    """The result directory of the refused run; None if unknown or on another machine."""
+    """The result directory of the refused run; None if nobody knows it or it is on another machine."""
     try:
         file = read_blueprint(path)
     except BlueprintInvalid as error:
         return base_of(path.absolute()) / Path(error.result_dir).expanduser() if error.result_dir else None
+    if file.is_typed:
+        return None
     with contextlib.suppress(AutoresearchError):
         if not files_of(file.blueprint, run_options.settings, run_options.parts).here:
             return None

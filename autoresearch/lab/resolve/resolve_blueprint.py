@@ -58,6 +58,11 @@ class BlueprintFile:
         """The directory from which its relative paths start."""
         return base_of(self.path)
 
+    @property
+    def is_typed(self) -> bool:
+        """Whether it was written for a command that somebody typed, who need not know of it."""
+        return TYPED in self.path.as_posix()
+
 
 def read_blueprint(path: Path) -> BlueprintFile:
     """Read and parse a blueprint.
@@ -171,11 +176,6 @@ class ResolvedBlueprint:
         """The blueprint's file."""
         return self.file.path
 
-    @property
-    def is_typed(self) -> bool:
-        """Whether it was written for a command that somebody typed."""
-        return self.path.parent.match(TYPED)
-
     @cached_property
     def texts(self) -> LaunchTexts:
         """Its command, and what that starts; each text is read once."""
@@ -207,6 +207,9 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files:
     # a missing codebase has no scripts to miss
     paths.findings += [*unread_scripts(blueprint, reader, there=files.here and there), *_hidden(blueprint)]
     paths.check_results(result_dir)
+    found = [*blueprint.findings, *paths.findings]
+    if file.is_typed:
+        found = [replace(one, where="", line=0) if one.where == blueprint.name else one for one in found]
     return ResolvedBlueprint(
         file=file,
         codebase=codebase,
@@ -217,7 +220,7 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files:
         inherited=whole,
         result_dir=result_dir,
         shell_reading=shell_reading,
-        findings=tuple(dict.fromkeys((*blueprint.findings, *paths.findings))),
+        findings=tuple(dict.fromkeys(found)),
         files=files,
     )
 

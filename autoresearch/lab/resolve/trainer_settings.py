@@ -270,7 +270,7 @@ class TrainerSettings:
 
     def _incomplete(self) -> tuple[Finding, ...]:
         """Warnings of what the program's text demands, or takes as data, and the command does not give."""
-        typed = self.resolved.is_typed
+        typed = self.resolved.file.is_typed
         command, where = ("the command", "") if typed else ("[exp_launch_command]", self.resolved.blueprint.name)
         hint = "mend it, or take a Python that reads it; `- metric: NAME` in the notes names what counts"
         found = [Finding(Severity.WARNING, "not_parsed", one, hint, where) for one in self.texts.unread()]
@@ -299,7 +299,7 @@ class TrainerSettings:
         if self.objective:
             return ()
         likely = self.texts.objectives
-        notes = "the notes of the blueprint that the run writes" if self.resolved.is_typed else "the notes"
+        notes = "the notes of the blueprint that the run writes" if self.resolved.file.is_typed else "the notes"
         message, hint = "no metric is named", f"add `- metric: NAME` to {notes}"
         if likely:
             message += f", and it may be {self.likely_words}"
