@@ -58,13 +58,14 @@ def run(
             hint=f"`autoresearch explain {fix_of}` says what to try",
             fix=f"autoresearch explain {fix_of}",
         )
+    written: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if typed := typed_command([blueprint, *(command or ())]):
         from autoresearch.lab.campaign_setup.proof import provisional, typed_blueprint
 
         path, is_new = typed_blueprint(typed, Path.cwd())
         blueprint, written = output.near(path), provisional(path, is_new, planned=dry_run)
     else:
-        path, written = Path(blueprint) if blueprint else _offer(), contextlib.nullcontext()
+        path = Path(blueprint) if blueprint else _offer()
     flags = {
         "first_step_timeout": first_step_timeout,
         "max_time": max_time,
