@@ -60,6 +60,11 @@ class TypedLine:
         """The words behind `--`."""
         return self.words[len(self.ours) + 1 :]
 
+    @property
+    def behind_as_line(self) -> str:
+        """The words behind `--` as a shell line; a single one is such a line."""
+        return shlex.join(self.behind) if len(self.behind) > 1 else "".join(self.behind)
+
     def again(self, *more: str, without: Sequence[str] = ("--json", "--dry-run")) -> str:
         """The line to type, with other words of ours."""
         ours = [*(word for word in self.ours if word not in without), *more]

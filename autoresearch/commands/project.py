@@ -27,7 +27,7 @@ MOST_KEPT_LINES = 8
 
 
 def init(
-    directory: Annotated[str, Positional(metavar="DIR")] = ".",
+    words: Annotated[list[str] | None, Positional(metavar="[DIR] [-- COMMAND...]", show_default=False)] = None,
     command: Annotated[str, Option(help="How it is trained, if not by train.py, main.py or run.sh.")] = "",
     metric: Annotated[str, Option(help="The objective; by default, what the script prints last.")] = "",
     try_: Annotated[
@@ -38,12 +38,18 @@ def init(
 
     The script's text is read, and its --help is asked where the text shows no flag. Files that exist are kept; with
     --try, a blueprint that names no metric is not, if nobody has edited it. It runs in a worktree, which is removed.
+    The words behind `--` are the command, as --command is.
     """
     from autoresearch.lab.campaign_setup.training_programs import likely_commands, typed_commands
 
+    directory, *more = (words or [])[: len(words or ()) - len(output.typed.behind)] or ["."]
+    command = output.typed.behind_as_line or command
+    if more:
+        fix = shlex.join(["autoresearch", "init", "--", directory, *more])
+        raise UsageError(f"one directory is prepared, and `{more[0]}` follows it; a command stands behind `--`", fix=fix)
     root = Path(directory).absolute()
     if not root.is_dir():
-        raise NotFoundError(f"there is no directory {root}")
+        raise NotFoundError(f"there is no directory {root}", hint="a command stands behind `--`")
     wrote, asking = _settings_file(root), not output.agent_or_pipe()
     trying = parse_duration(try_) if try_ else 0.0
     first = _blueprint_file(root / BLUEPRINT, command, metric, wrote, asking=asking, trying=trying)

@@ -117,7 +117,7 @@ def _sides(words: list[str], against: str) -> tuple[Side, Side, Path | None]:
     if len(revisions) < 2:
         raise UsageError(f"{revisions[0]} is compared with nothing", hint="--against names the other one", fix=_USAGE)
     blueprint, own = None, Path("experiment.md")
-    trained_by = command[0] if len(command) == 1 else shlex.join(command)
+    trained_by = output.typed.behind_as_line
     if not trained_by and own.is_file():
         blueprint = own.absolute()
         trained_by = read_blueprint(blueprint).blueprint.launch_command

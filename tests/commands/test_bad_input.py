@@ -433,6 +433,7 @@ def test_settings_and_where_they_come_from(bench: Any) -> None:
     planned = bench.ask("run", bench.blueprint("ok"), "--dry-run", "--grace", "3s", AUTORESEARCH_GRACE="9s")
     assert planned["limits"]["grace_s"] == 3.0 and planned["limits"]["max_s"] == 600.0  # the blueprint's own
     refused(bench, 4, "init", bench.root / "nowhere", says="there is no directory")
+    refused(bench, 2, "init", "make", "train", says="a command stands behind `--`")
 
 
 @pytest.mark.system

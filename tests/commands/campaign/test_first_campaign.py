@@ -91,7 +91,7 @@ def test_numbers_whose_names_say_nothing_are_offered_to_choose_from(camp: Any) -
     bench = camp.bench
     project(bench, "")
     (bench.repo / "go.sh").write_text('RATE=${RATE:-0.3}\nfor i in 1 2 3; do echo "it $i acc=$RATE"; done\n')
-    made = bench.ask("init", "--command", "bash go.sh", "--metric", "acc")
+    made = json.loads(bench.here("init", "--json", "--metric", "acc", "--", "bash", "go.sh")[1])
     assert made["varies"] == [] and "nothing is varied yet" in made["remarks"][-1]
     path = bench.repo / "campaign.yaml"
     assert "# space: {$RATE: {low: 0.1, high: 0.9, log: true}}  # remove" in path.read_text()
