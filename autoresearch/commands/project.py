@@ -46,7 +46,7 @@ def init(
     command = output.typed.behind_as_line or command
     if more:
         fix = shlex.join(["autoresearch", "init", "--", directory, *more])
-        raise UsageError(f"one directory is prepared, and `{more[0]}` follows it; a command stands behind `--`", fix=fix)
+        raise UsageError(f"one directory is set up, and `{more[0]}` follows it; a command stands behind `--`", fix=fix)
     root = Path(directory).absolute()
     if not root.is_dir():
         raise NotFoundError(f"there is no directory {root}", hint="a command stands behind `--`")
