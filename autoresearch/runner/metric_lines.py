@@ -264,6 +264,7 @@ class _PairReader:
         self.braces = 0
         self.quoted = False
         self.list_of = ""  # the name whose value is a list so far
+        self.counted = False  # whether a whole number stood between a name and its value
         self.empty: list[str] = []  # names whose value is None
         self.lost = 0  # words that name nothing
         self.at = 0
@@ -389,6 +390,11 @@ class _PairReader:
         total = self.at + 2 if self._ahead(1) == "/" and self._number_ahead(2) else -1
         previous = next((token[0] for token in self.tokens[: self.at][:-3:-1] if token[0].strip()), "")
         shown = previous == "(" and self.at == self.valued + 2  # `accuracy: 55% (55/100)`
+        ahead = 1 + (self._ahead(1) in (":", "="))
+        if not self.explicit and raw.isdecimal() and total < 0 and self._number_ahead(ahead):
+            if "." in self._ahead(ahead) and step_rank(self._key()) is None and known_metric(self._key()):
+                self.counted = True
+                return  # `Train loss 7 0.52`, `Validation loss 7: 0.52`: it is the second one's name
         if previous == "#" and self.words and step_rank(self.words[-1]) is None:  # `output #0: accuracy = 0.5`
             return
         if total >= 0 and previous == "[" and self.words and step_rank(self._key()) is None:
@@ -539,7 +545,7 @@ def _pairs(text: str, pairs: ParsedLine) -> None:
         if len(_plans) >= _MOST_PLANS:
             _plans.clear()
         number_of = _numbers_of(pieces, reader.tokens)
-        _plans[between] = None if number_of is None else _Plan(reader, number_of)
+        _plans[between] = None if number_of is None or reader.counted else _Plan(reader, number_of)
     reader.read(pairs)
 
 

@@ -195,6 +195,8 @@ def test_a_line_far_into_a_log_is_found_by_its_needle(monkeypatch: pytest.Monkey
         ("Step 500: Evaluation over 10 episodes: 3.5", {"Step": 500}, {"Evaluation": 3.5}),
         ("running reward: 3.5 at episode 10", {"episode": 10}, {"running_reward": 3.5}),
         ("Mean loss: 3, mean training accuracy 0.5", {}, {"Mean_loss": 3, "mean_training_accuracy": 0.5}),
+        ("Validation loss 7: 3.5", {}, {"Validation_loss": 3.5}),
+        ("Train loss 7 3.5 Grad Norm 0.5 0.2s/it", {}, {"Train_loss": 3.5, "Grad_Norm": 0.5}),
         ("[ITER 7] Evaluating test: L1 0.5 PSNR 28", {"ITER": 7}, {"L1": 0.5, "PSNR": 28}),
     ],
 )

@@ -6,10 +6,11 @@ import ast
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from autoresearch.core.shell.programs import python_file
+from autoresearch.core.shell.python_calls import entry_points
 from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.core.text.regex import later
 
@@ -141,6 +142,7 @@ def typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
     """The commands that train with a file of the project, in its README and as scripts, and where each of them is."""
     for readme in sorted(directory.glob("[Rr][Ee][Aa][Dd][Mm][Ee]*"))[:1]:
         lines, below, typed_there = _text(readme)[:_README_BYTES].split("\n"), "", False
+        installed = entry_points(str(directory), lambda path: _text(Path(path)))
         for n, line in enumerate(lines):
             words, last = _PROMPT.sub("", line), n
             below = "" if line.startswith("```") or typed_there else below
@@ -148,7 +150,7 @@ def typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
             if moved := _MOVES.fullmatch(words):
                 below = moved[1] if (directory / moved[1]).is_dir() else ""
                 words, typed_there = moved[2] or "", bool(moved[2])  # `cd there && python train.py` moves nothing else
-            if not _TYPED.match(words):
+            if not (_TYPED.match(words) or words.partition(" ")[0] in installed):
                 continue
             while words.endswith("\\") and last + 1 < len(lines):
                 last += 1
@@ -157,9 +159,9 @@ def typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
             if _USAGE.match(words):
                 continue
             for folder in [below] if below else ["", *_folders(directory)]:
-                if _trains(words, directory / folder):
-                    installed = folder == "src" != below and _MODULE.search(words)  # found there once it is installed
-                    yield f"cd {folder} && {words}" if folder and not installed else words, f"{readme.name}:{n + 1}"
+                if _trains(words, directory / folder, installed):
+                    found = folder == "src" != below and (_MODULE.search(words) or not _TYPED.match(words))  # installed
+                    yield f"cd {folder} && {words}" if folder and not found else words, f"{readme.name}:{n + 1}"
                     break
     for script in sorted(directory.glob("*.sh")):
         programs = [directory / name for line in _PYTHON.findall(_text(script)) for name in _FILE.findall(line)]
@@ -184,12 +186,12 @@ def what_may_train(directory: Path) -> str:
     return f"{shown}: name it by --command"
 
 
-def _trains(command: str, directory: Path) -> bool:
+def _trains(command: str, directory: Path, installed: Mapping[str, str]) -> bool:
     try:
         argv = [word for word in shlex.split(command) if not re.match(r"[A-Z_]\w*=", word)]
     except ValueError:
         return False
     named = (word for word in argv if word.endswith((".py", ".sh")) and (directory / word).is_file())
-    script = next(named, python_file(argv))
+    script = next(named, installed.get(argv[0], python_file(argv)))
     there = (directory / script).is_file() and not any(_words(Path(part)) & _NO_TRAINING for part in Path(script).parts)
     return there and _learns(directory / script, directory) and not _NOT_TRAINED.search(command)

@@ -97,6 +97,7 @@ def done_twice(texts: Mapping[str, str], flags: Mapping[str, object]) -> dict[tu
     in `for phase in loaders:`. A function serves two ends if it is called in two ways, directly or by who calls it.
     """
     trees = {path: syntax_tree(text) or ast.Module([], []) for path, text in texts.items()}
+    modules = {path: {*_modules(tree)} for path, tree in trees.items()}
     calls: dict[str, list[tuple[ast.Call, str, tuple[str, int]]]] = {}  # by name: each call, its file, who calls
     for path, tree in trees.items():
         left = not_done(tree, flags)
@@ -108,16 +109,22 @@ def done_twice(texts: Mapping[str, str], flags: Mapping[str, object]) -> dict[tu
     found, callers = dict[tuple[str, int], str](), dict[tuple[str, int], tuple[str, int]]()
     within = dict[ast.AST, str]()
     for path, tree in trees.items():
-        for loop in (node for node in ast.walk(tree) if isinstance(node, ast.For) and _of_parts(node)):
-            shown = f"{path}:{loop.lineno}: for {ast.unparse(loop.target)} in {ast.unparse(loop.iter)}"
-            found[path, loop.lineno] = shown
-            within.update(dict.fromkeys(ast.walk(loop), shown))
+        left = not_done(tree, flags)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.For) and _of_parts(node):
+                shown = f"{path}:{node.lineno}: for {ast.unparse(node.target)} in {ast.unparse(node.iter)}"
+                found[path, node.lineno] = shown
+            elif isinstance(node, ast.If) and _is_choice(node) and left.isdisjoint([node.body[0], node.orelse[0]]):
+                shown = f"{path}:{node.lineno}: if {ast.unparse(node.test)}"
+            else:
+                continue
+            within.update(dict.fromkeys(ast.walk(node), shown))
     for path, tree in trees.items():
         for scope in _scopes(tree):
             if isinstance(scope, ast.FunctionDef):
                 of_whom: dict[str, dict[str, tuple[str, str, tuple[str, int]]]] = {}  # others may be of another class
                 for call, where, caller in calls.get(scope.name, ()):
-                    if _fits(call, scope.args):
+                    if _fits(call, scope.args, modules[where]):
                         words, place = ast.unparse(call), f"{where}:{call.lineno}"
                         of_whom.setdefault(ast.unparse(call.func), {})[words] = (place, words, caller)
                         found.update({(path, scope.lineno): within[call]} if call in within else {})
@@ -131,6 +138,15 @@ def done_twice(texts: Mapping[str, str], flags: Mapping[str, object]) -> dict[tu
     return found
 
 
+def _is_choice(branch: ast.If) -> bool:
+    """Whether a branch is one of several that a text chooses: `if mode == "a": ... elif mode == "b": ...`."""
+    match branch:
+        case ast.If(test=ast.Compare(left=one, ops=[ast.Eq()], comparators=[ast.Constant(value=str())]),
+                    orelse=[ast.If(test=ast.Compare(left=other, ops=[ast.Eq()]))]):  # fmt: skip
+            return ast.unparse(one) == ast.unparse(other)
+    return False
+
+
 def _of_parts(loop: ast.For) -> bool:
     """Whether a loop does the same for parts of the data, its batches, or runs: each has another number."""
     names = [word for node in ast.walk(loop.target) for word in called_name(node).lower().split("_")]
@@ -139,7 +155,14 @@ def _of_parts(loop: ast.For) -> bool:
     return texts or not _PARTS.isdisjoint(names) or _BATCHES.search(ast.unparse(loop.iter)) is not None
 
 
-def _fits(call: ast.Call, takes: ast.arguments) -> bool:
+def _modules(tree: ast.AST) -> Iterator[str]:
+    """The names that a text imports."""
+    for node in ast.walk(tree):
+        for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+            yield alias.asname or alias.name.partition(".")[0]
+
+
+def _fits(call: ast.Call, takes: ast.arguments, modules: Collection[str]) -> bool:
     """Whether a call may be one of a function that takes these arguments: not `model.train()` of `train(epoch)`."""
     names = [one.arg for one in (*takes.posonlyargs, *takes.args)]
     of_object = names[:1] in (["self"], ["cls"])
@@ -147,7 +170,9 @@ def _fits(call: ast.Call, takes: ast.arguments) -> bool:
     least = len(names) - len(takes.defaults) - of_object
     given = len(call.args) + len(call.keywords)
     open_ended = takes.vararg or takes.kwarg or any(isinstance(one, ast.Starred) for one in call.args)
-    return isinstance(call.func, ast.Attribute) is of_object and (bool(open_ended) or least <= given <= most)
+    root = ast.unparse(call.func).partition(".")[0]
+    called_of = isinstance(call.func, ast.Attribute) and root not in modules
+    return called_of is of_object and (bool(open_ended) or least <= given <= most)
 
 
 def _scopes(tree: ast.AST) -> Iterator[ast.Module | ast.FunctionDef]:

@@ -76,6 +76,7 @@ _OF_TEST, _OF_VAL = "0.6789", "0.9876"  # what a function returned that evaluate
 _DATA = {float(_OF_TEST): "test", float(_OF_VAL): "val"}
 _SURE = frozenset({float(_REAL), *_DATA})
 _EVALUATE = later(r"(?i)(?:\w+_)?(?:(test)|eval(?:uate|uation)?|val(?:id(?:ate|ation)?)?)(?:_\w+)?")  # functions
+_COUNTED = later(r"(?:n|num)_|.*_(?:episodes|steps|epochs|iterations|iters|batches|runs|trials|games|samples)\Z")
 _COUNTS, _WRAPS = _set_of("len int"), _set_of("str repr round float")  # functions
 _MANY = later(r"(?:reward|return|score|loss|acc|error|metric|result)(?:e?s|_list)\Z")  # no number, but many
 _NO_NUMBER = later(r"(?:^|_)(?:type|f?name|filename|path|dir|file|mode|device|title|msg|message)\Z|\A(?:use|has)_")
@@ -511,7 +512,7 @@ def _shown(node: ast.expr) -> str:
             return _TEXT
         case ast.Name(id=name) if (data := name.rpartition(" of ")[2]) in ("test", "val") and data != name:
             return _OF_TEST if data == "test" else _OF_VAL
-        case ast.Name(id=name) | ast.Attribute(attr=name) if step_rank(name) is not None:
+        case ast.Name(id=name) | ast.Attribute(attr=name) if step_rank(name) is not None or _COUNTED.match(name):
             return _COUNT
         case ast.Name(id=name) | ast.Attribute(attr=name) if _NO_NUMBER.search(name):
             return _TEXT

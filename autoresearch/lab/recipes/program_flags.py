@@ -1,7 +1,7 @@
 """The flags that a Python program takes, with their defaults: from its text, else from its own `--help`.
 
-The text is parsed, not run: calls of argparse, click, absl, fields of a dataclass for tyro, simple-parsing and
-HfArgumentParser, arguments of functions for typer and fire. `--help` is asked only of a program whose text uses one of
+The text is parsed, not run: calls of argparse, click, absl, fields of a dataclass for tyro, simple-parsing, pyrallis
+and HfArgumentParser, arguments of functions for typer and fire. `--help` is asked only of a program whose text uses one of
 these (or hydra, which then prints its configuration), as any other would begin to train.
 """
 
@@ -27,11 +27,13 @@ HELP_S = 60.0  # imports of torch and transformers take half of it on a cold dis
 _BYTES = 1 << 20
 _PARSERS = later(
     r"(?m)^[ \t]*(?:from|import)[ \t]+(?:[\w, \t]*,[ \t]*)?"
-    r"((?:config)?argparse|click|typer|tyro|hydra|simple_parsing|jsonargparse|absl|fire)\b"
+    r"((?:config)?argparse|click|typer|tyro|hydra|simple_parsing|jsonargparse|pyrallis|draccus|absl|fire)\b"
     r"|\b(HfArgumentParser|TrlParser)\b|\b(tf\.(?:app\.)?flags)\b"
 )
 _OF_CALLS = frozenset({"add_argument", "option", "Option"})
-_OF_FIELDS = frozenset({"tyro", "simple_parsing", "HfArgumentParser", "TrlParser", "jsonargparse"})
+_OF_FIELDS = frozenset(
+    {"tyro", "simple_parsing", "HfArgumentParser", "TrlParser", "jsonargparse", "pyrallis", "draccus"}
+)
 _OF_FUNCTIONS = frozenset({"typer", "fire", "tyro", "jsonargparse"})
 _MAKE_COMMANDS = frozenset({"Fire", "run", "cli", "CLI", "auto_cli"})
 _DATA = later(
@@ -39,7 +41,7 @@ _DATA = later(
     r"|(?:(?:file|im(?:age|g))s?_?)?list"
 )
 _PATH = later(
-    r"(?:\.{0,2}/|data/|path/to/)[^$*{}<>]+|(?!\w+:)[^$*{}<>]+\.(?:txt|jsonl?|csv|tsv|np[yz]|pkl|h5|hdf5|bin|pt)"
+    r"(?:~?/|\.{1,2}/|data/|path/to/)[^$*{}<>]+|(?!\w+:)[^$*{}<>]+\.(?:txt|jsonl?|csv|tsv|np[yz]|pkl|h5|hdf5|bin|pt)"
 )
 _READS = later(r"(?i)open|read_\w+|loadtxt|\w*data\w*")
 _DOWNLOADS = later(r"(?i)download\w* ?[=(]")

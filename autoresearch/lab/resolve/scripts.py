@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import os.path
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _BYTES = 1 << 18  # a longer file is data; only its beginning is read
 MOST_LOST = 3  # paths of data that are told
 MOST_SOURCES = 40  # modules of one program that are read
+_VERSION = "{}.{}".format(*sys.version_info)
 _SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 _CONFIG = later(r"(?:--)?(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
 _HYDRA_NAME, _HYDRA_PATH = later(r"--config[-_]name|-cn"), later(r"--config[-_](?:path|dir)|-cp|-cd")
@@ -118,7 +120,9 @@ def _in_text(program: Script, codebase: Path) -> Iterator[Path]:
     text, folder = program.text or "", (codebase / program.path).parent
     hydra = {match[1]: match[2] for match in _HYDRA.finditer(text)}
     if "config_name" in hydra:
-        yield folder / hydra.get("config_path", ".") / f"{hydra['config_name'].removesuffix('.yaml')}.yaml"
+        name = f"{hydra['config_name'].removesuffix('.yaml')}.yaml"
+        yield Path(os.path.normpath(folder / hydra.get("config_path", ".") / name))
+        return
     for match in _YAML.finditer(text):
         yield from (codebase / (program.cwd or "") / match[1], folder / match[1], folder / "configs" / match[1])
 
@@ -250,10 +254,10 @@ class LaunchTexts:
         return "", []
 
     def unread(self) -> list[str]:
-        """Which of its texts are no Python 3, where, and what is unknown therefore; in words."""
+        """Which of its texts are no Python of today, where, and what is unknown therefore; in words."""
         whole = {path: text for path, text in self.sources.items() if len(text.encode()) < _BYTES}
         errors = {path: syntax_error(text) for path, text in whole.items()}
-        wrong = [f"{path}:{line} cannot be read as Python 3 ({why})" for path, (line, why) in errors.items() if line]
+        wrong = [f"{path}:{n} cannot be read as Python {_VERSION} ({why})" for path, (n, why) in errors.items() if n]
         more = f", nor can {len(wrong) - 1} more of its files" if len(wrong) > 1 else ""
         return [f"{one}{more}: its flags and what it prints were not read" for one in wrong[:1]]
 
@@ -273,7 +277,8 @@ class LaunchTexts:
         for program in self.reading.programs:
             lines = named_paths(program.text or "").items()
             named = {**{path: f"{program.where}:{line} names" for path, line in lines}, **named}
-        lost = [f"{what} {path}, where nothing is" for path, what in named.items() if self._is_void(cwd / path)]
+        places = {path: cwd / Path(path).expanduser() for path in named}
+        lost = [f"{what} {path}, where nothing is" for path, what in named.items() if self._is_void(places[path])]
         more = len(lost) - MOST_LOST
         lost[MOST_LOST:] = [f"{more} more paths of data lead nowhere"] if more > 0 else []
         unset = {one: chooses for text in self.sources.values() for one, chooses in unset_in(text).items()}
@@ -330,7 +335,9 @@ class LaunchTexts:
             found = {"do_train": False, "do_eval": False, "do_predict": False, **found}
         typed = {name: next(iter(values)) for name, values in words.items() if len(values) == 1}
         known: dict[str, object] = {
-            name: word for name, word in typed.items() if isinstance(found.get(name), str) and "$" not in word
+            name: word
+            for name, word in typed.items()
+            if isinstance(found.get(name, 0), str | None) and "$" not in word and not word.isdecimal()
         }
         known |= {name: int(word) for name, word in typed.items() if type(found.get(name)) is int and word.isdecimal()}
         unset = {key: value for key, value in found.items() if key not in words}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,9 @@ def test_what_the_readme_types(tmp_path: Path) -> None:
     (tmp_path / "src" / "pkg" / "train.py").touch()
     lines += ["python a/play.py", "cd a && python train.py --x 2", "python a/train.py --x 3"]
     lines += ["python other.py", "python -m torch.distributed.launch --use_env train.py --x 1", "python is slow"]
-    lines += ["python train.py --evaluate-n 0", "python -m pkg.train --x 4"]
+    lines += ["python train.py --evaluate-n 0", "python -m pkg.train --x 4", "pkg-train --x 5", "pkg-serve --x 5"]
+    programs = 'pkg-train = "pkg.train:main"\npkg-serve = "pkg.serve:main"\n'
+    (tmp_path / "pyproject.toml").write_text(f"[project.scripts]\n{programs}")
     (tmp_path / "README.md").write_text("\n".join(lines))
     assert [*typed_commands(tmp_path)] == [
         ("CUDA_VISIBLE_DEVICES=0 python train.py --env hopper", "README.md:1"),
@@ -113,6 +116,7 @@ def test_what_the_readme_types(tmp_path: Path) -> None:
         ("python -m torch.distributed.launch --use_env train.py --x 1", "README.md:11"),
         ("python train.py --evaluate-n 0", "README.md:13"),  # k-diffusion
         ("python -m pkg.train --x 4", "README.md:14"),  # tevatron: `pip install -e .` finds it
+        ("pkg-train --x 5", "README.md:15"),  # lerobot
     ]
 
 
@@ -138,6 +142,8 @@ def test_modules_that_a_program_imports_are_read(tmp_path: Path) -> None:
         ("python train.py --mode train", "Average_Loss"),
         ("python train.py --mode=eval", "Accuracy"),
         ("python train.py --mode $MODE", "Accuracy"),  # nobody knows; the program itself prints no other
+        ("python choice.py --mode train", "Average_Loss"),
+        ("python choice.py", "Average_Loss?"),  # in one of several ways to run: dreamerv3
         ("python flags.py", "loss"),
         ("python flags.py -v", "acc"),
     ],
@@ -149,6 +155,9 @@ def test_a_branch_that_the_command_does_not_take_prints_nothing(tmp_path: Path, 
     (tmp_path / "lib" / "agent").mkdir(parents=True)
     (tmp_path / "lib" / "agent" / "__init__.py").write_text("from . import (\n    base,\n)\nfrom .base import fit\n")
     (tmp_path / "lib" / "agent" / "base.py").write_text("from lib.shown import show\ndef fit():\n    show()\n")
+    text = "import argparse, lib.base\np.add_argument('--mode')\nif config.mode == 'train':\n    lib.base.fit()\n"
+    (tmp_path / "choice.py").write_text(f"{text}elif config.mode == 'eval':\n    test()\n")
+    (tmp_path / "lib" / "base.py").write_text("def fit():\n    print('Average Loss %.3f' % x)\n")
     text = "import os, argparse\np.add_argument('--verbose', '-v', action='store_true')\nprint('loss', l)\n"
     (tmp_path / "flags.py").write_text(f"{text}if args.verbose:\n    print('acc', a)\n")
     (tmp_path / "lib" / "shown.py").write_text("def show():\n    print('Average Loss %.3f' % x)\n")
@@ -228,15 +237,15 @@ def test_a_text_that_is_no_python_of_today_is_told(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text("def fit():\n    print 'loss', 1\n")
     path = tmp_path / "b.md"
     settings = as_read(first_blueprint(tmp_path, "python train.py", "", "", path), path, {})
-    why = "Missing parentheses in call to 'print'"
-    shown = f"net.py:2 cannot be read as Python 3 ({why}): its flags and what it prints were not read"
+    python, why = "{}.{}".format(*sys.version_info), "Missing parentheses in call to 'print'"
+    shown = f"net.py:2 cannot be read as Python {python} ({why}): its flags and what it prints were not read"
     assert settings.texts.unread() == [shown]
 
 
 def shown(command: str, root: Path) -> str:
     """What may count, as the text of what this command starts shows it."""
     settings = as_read(first_blueprint(root, command, "", "", root / "b.md"), root / "b.md", {})
-    return " ".join(one.name for one in settings.texts.objectives)
+    return " ".join(f"{one.name}{'?' if one.also else ''}" for one in settings.texts.objectives)
 
 
 def printed_metric(command: str, root: Path) -> str:
@@ -346,6 +355,8 @@ def test_a_script_with_nothing_to_vary_is_for_an_agent(tmp_path: Path) -> None:
         ("print(f'\\rEval success rate: {e:.2f}' + ' ' * 100)", ["Eval_success_rate"]),  # GRPO-Zero
         ("print('{}: agents {}, reward {:.1f}'.format(step, [mean(r) for r in all], r))", ["reward"]),  # maddpg
         ("print(f'return: {r:.2f}')\nfor i in n:\n    train()\n    print(f'loss {l:.3f}')", ["loss"]),  # of the data
+        ("print(f'Evaluation over {eval_episodes} episodes: {r:.3f}')", ["Evaluation"]),  # TD3
+        ("print('Validation loss {}: {:9f}'.format(iteration, l))", ["Validation_loss"]),  # tacotron2
         ("log(f'step: {s.step}  acc: {s.acc_step}  loss: {round(loss.item(), 4):>7}')", ["loss"]),  # lingua
     ],
 )
