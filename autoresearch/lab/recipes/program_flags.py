@@ -1,8 +1,8 @@
 """The flags that a Python program takes, with their defaults: from its text, else from its own `--help`.
 
 The text is parsed, not run: calls of argparse, click, absl, fields of a dataclass for tyro, simple-parsing, pyrallis
-and HfArgumentParser, arguments of functions for typer and fire. `--help` is asked only of a program whose text uses one of
-these (or hydra, which then prints its configuration), as any other would begin to train.
+and HfArgumentParser, arguments of functions for typer and fire. `--help` is asked only of a program whose text uses
+one of these (or hydra, which then prints its configuration), as any other would begin to train.
 """
 
 from __future__ import annotations
