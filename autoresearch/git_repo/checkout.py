@@ -57,6 +57,10 @@ class Checkout:
         """The id of a commit given by id or branch. Raises GitFailed if there is none."""
         return self.git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
+    def id_of(self, name: str) -> str:
+        """The same, of a commit that is about to be read: whether there is one of a whole id shows then."""
+        return name if WHOLE_ID.fullmatch(name) else self.commit(name)
+
 
 @dataclass(frozen=True, slots=True)
 class NoCheckout:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError
-from autoresearch.git_repo.checkout import WHOLE_ID, Checkout, private_index
+from autoresearch.git_repo.checkout import Checkout, private_index
 from autoresearch.git_repo.git import Git, GitFailed, path_in_tree, text
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import clean_text
@@ -92,11 +92,15 @@ def commit_hypothesis(
     for a file in a directory's place, GitFailed if the repository cannot be used.
     """
     from autoresearch.git_repo.comparison import below
+    from autoresearch.git_repo.fresh_files import check_objects
     from autoresearch.git_repo.trees import entries_of, written_tree
 
-    commit = parent if WHOLE_ID.fullmatch(parent) else checkout.commit(parent)
+    commit = checkout.id_of(parent)
     tree = _patched(checkout, commit, change) if change.patches else commit
     before, after = entries_of(checkout, commit), entries_of(checkout, tree)
+    if change.patches:  # what was patched is in no later commit, and so compared with its name nowhere else
+        patched = (head.split(b" ") for path, head in before.items() if after.get(path) != head)
+        check_objects(checkout, commit, (name for _, kind, name in patched if kind == b"blob"))
     if change.files:
         after = _put(checkout.git, change.files, after)
     if change.files or not change.patches:

@@ -13,7 +13,7 @@ from pathlib import Path
 from autoresearch.core.agents.protection import Protection
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.fresh_files import write_files
+from autoresearch.git_repo.fresh_files import CommitEntries, write_files
 from autoresearch.git_repo.git import LIST, Git, GitFailed, path_in_tree
 from autoresearch.git_repo.trees import entries_of
 from autoresearch.values import dataclass
@@ -141,7 +141,7 @@ def export(checkout: Checkout, commit: str, path: Path) -> None:
     path.mkdir(parents=True)
     index = path.with_name(path.name + ".index")
     try:
-        write_files(checkout, index, path, commit, anew=True)
+        write_files(checkout, index, path, CommitEntries.of(checkout, commit), anew=True)
     finally:
         index.unlink(missing_ok=True)
 

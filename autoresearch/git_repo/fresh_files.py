@@ -3,7 +3,8 @@
 Training code that runs outside of a sandbox can change the repository that its worktrees share: bits in an index that
 make git skip a file, replacements of objects, attributes and filters in `.git`, hooks, even the objects themselves. So
 a worktree's files are written by a git directory made for this moment, which borrows the objects and has no other
-configuration than the user's own and the machine's; every object of the commit is compared with its name first. A
+configuration than the user's own and the machine's; every object that is written is compared with its name first, and
+so are the directories of the commit; a file that stays was compared by its hash. A
 filter that only the repository's `.git/config` defines is therefore not run: our git never starts a program that a run
 could have chosen. git-lfs works all the same, as its filter is named here.
 """
@@ -14,14 +15,15 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import Git, GitFailed
-from autoresearch.git_repo.remove_tree import make_writable, wipe
+from autoresearch.git_repo.remove_tree import discard, make_writable
+from autoresearch.values import dataclass
 
 CONFIG = {  # by the length of a commit id (gitrepository-layout(5), git-config(1) "extensions.objectFormat")
     40: "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
@@ -41,10 +43,37 @@ _PROGRAM = later(
 )
 _REQUIRED = later(r"filter\..*\.required", re.DOTALL)  # git would fail without the program
 PIECE_BYTES = 2**20
-_RULES = ":(glob)**/.gitattributes"
+_DIRECTORY, _SUBMODULE, _RULES = b"040000", b"160000", b".gitattributes"
 
 
-def write_files(checkout: Checkout, index: Path, directory: Path, commit: str, *, anew: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class CommitEntries:
+    """What a commit says that it holds: `entries` are the lines of its directories, files and submodules."""
+
+    commit: str
+    entries: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, checkout: Checkout, commit: str) -> CommitEntries:
+        """Read them. Raises GitFailed if there is no such commit."""
+        listed = checkout.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", commit)
+        return cls(commit, tuple(listed.split(b"\0")[:-1]))
+
+    @property
+    def submodules(self) -> tuple[str, ...]:
+        """The paths of its submodules."""
+        return tuple(os.fsdecode(one.partition(b"\t")[2]) for one in self.entries if one.startswith(_SUBMODULE))
+
+    def objects(self, paths: Collection[bytes] | None) -> Iterator[bytes]:
+        """The ids of all directories, and of the files at these paths (None: of all)."""
+        for entry in self.entries:
+            head, _, path = entry.partition(b"\t")
+            wanted = head.startswith(_DIRECTORY) or paths is None or path in paths
+            if wanted and not head.startswith(_SUBMODULE):
+                yield head.split(b" ")[2]
+
+
+def write_files(checkout: Checkout, index: Path, directory: Path, commit: CommitEntries, *, anew: bool) -> None:
     """Make `directory` hold exactly the files of the commit, beside its own `.git`, and `index` their entries.
 
     anew: write every file again; otherwise those stay whose content is that of the commit, by its hash.
@@ -52,67 +81,72 @@ def write_files(checkout: Checkout, index: Path, directory: Path, commit: str, *
     """
     import tempfile  # takes milliseconds to import
 
-    check_objects(checkout, commit)
     settings = [*_kept_settings(checkout), *_lfs(checkout)]
     with tempfile.TemporaryDirectory(prefix="autoresearch-git-") as made:
-        own = borrowing_repository(Path(made), checkout, commit)
+        own = borrowing_repository(Path(made), checkout, commit.commit)
         git = Git(directory, index)
 
         def run(*words: str) -> bytes:
             return git.run(f"--git-dir={own}", f"--work-tree={directory}", *settings, *words)
 
-        index.unlink(missing_ok=True)
-        if not anew:
-            run("reset", "--mixed", commit, "--")  # and looks which files are as they should be
-            anew = bool(run("ls-files", "--modified", "--others", "--", _RULES))
-        if anew:
+        def write(*, anew: bool) -> None:
             index.unlink(missing_ok=True)
-            for entry in directory.iterdir():
-                if entry.name != ".git":
-                    wipe(entry)
+            if not anew:
+                run("reset", "--mixed", commit.commit, "--")  # and looks which files are as they should be
+                listed = run("ls-files", "-t", "--modified", "--others", "--directory", "-z").split(b"\0")[:-1]
+                changed = {one[2:] for one in listed if one.startswith(b"C")}
+                new = [one[2:] for one in listed if one.startswith(b"?")]
+                if any(path.rpartition(b"/")[2] == _RULES for path in (*changed, *new)):
+                    index.unlink(missing_ok=True)
+                    anew = True
+            check_objects(checkout, commit.commit, commit.objects(None if anew else changed))
+            if anew:
+                new = [os.fsencode(entry.name) for entry in directory.iterdir() if entry.name != ".git"]
+            for path in new:  # before anything is written: git would obey a .gitattributes among them
+                discard(directory / os.fsdecode(path))
+            run("checkout", "--quiet", "--force", "--detach", commit.commit, "--")
+
         try:
-            _bring(run, commit)
-        except GitFailed:
+            write(anew=anew)
+        except (GitFailed, OSError):
             make_writable(directory)
-            _bring(run, commit)
+            write(anew=anew)
 
 
-def _bring(run: Callable[..., bytes], commit: str) -> None:
-    """Remove untracked files first, because git would obey a .gitattributes among them; then check out."""
-    run("clean", "-ffdxq")  # -f twice: nested repositories, too
-    run("checkout", "--quiet", "--force", "--detach", commit, "--")
-
-
-def check_objects(checkout: Checkout, commit: str) -> None:
+def check_objects(checkout: Checkout, commit: str, names: Iterable[bytes]) -> None:
     """Raise ConflictError if an object of the commit is not what its name says: somebody has overwritten it.
 
-    The objects are read as a stream, a piece at a time: a repository may have files of gigabytes.
+    Those of these names, the commit's own, and that of its root. They are read as a stream, a piece at a time: a
+    repository may have files of gigabytes.
     """
     import hashlib  # takes 3 ms to import
+    import tempfile
 
-    git = checkout.git
-    names = ("rev-list", "--objects", "--no-object-names", "--no-walk", commit)
-    with git.start(*names) as listed, git.start("cat-file", "--batch", "--buffer", source=listed.pipe) as objects:
-        while head := objects.pipe.readline().split():  # `<name> <kind> <size>`, the content, a line break
-            if head[1:] == [b"missing"]:
-                raise GitFailed(objects.command, 1, f"the object {head[0].decode()} of commit {commit} is missing")
-            name, kind, size = head
-            digest = hashlib.sha1(usedforsecurity=False) if len(name) == 40 else hashlib.sha256()
-            digest.update(b"%s %s\0" % (kind, size))
-            left = int(size) + 1
-            while left and (piece := objects.pipe.read(min(left, PIECE_BYTES))):
-                left -= len(piece)
-                digest.update(piece if left else piece[:-1])
-            if left:
-                break  # git has ended early, and says why below
-            if digest.hexdigest() != name.decode():
-                raise ConflictError(
-                    f"the object {name.decode()[:12]} of commit {commit[:12]} in {checkout.common_dir} was overwritten",
-                    hint="`git fsck` names all of them; a fresh clone, or `git fetch --refetch`, has them as they were",
-                    code="object_overwritten",
-                )
-        objects.stdout()
-        listed.stdout()
+    with tempfile.TemporaryFile() as feed:
+        feed.writelines(b"%s\n" % name for name in (commit.encode(), b"%s^{tree}" % commit.encode(), *names))
+        feed.seek(0)
+        with checkout.git.start("cat-file", "--batch", "--buffer", source=feed) as objects:
+            while head := objects.pipe.readline().split():  # `<name> <kind> <size>`, the content, a line break
+                if head[1:] == [b"missing"]:
+                    raise GitFailed(objects.command, 1, f"the object {head[0].decode()} of commit {commit} is missing")
+                name, kind, size = head
+                digest = hashlib.sha1(usedforsecurity=False) if len(name) == 40 else hashlib.sha256()
+                digest.update(b"%s %s\0" % (kind, size))
+                left = int(size) + 1
+                while left and (piece := objects.pipe.read(min(left, PIECE_BYTES))):
+                    left -= len(piece)
+                    digest.update(piece if left else piece[:-1])
+                if left:
+                    break  # git has ended early, and says why below
+                if digest.hexdigest() != name.decode():
+                    raise ConflictError(
+                        f"the object {name.decode()[:12]} of commit {commit[:12]} in {checkout.common_dir} was "
+                        "overwritten",
+                        hint="`git fsck` names all of them; a fresh clone, or `git fetch --refetch`, has them as they "
+                        "were",
+                        code="object_overwritten",
+                    )
+            objects.stdout()
 
 
 def quoted(path: Path) -> bytes:

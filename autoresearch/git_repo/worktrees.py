@@ -18,7 +18,7 @@ from pathlib import Path
 
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import WHOLE_ID, Checkout
-from autoresearch.git_repo.fresh_files import without_programs, write_files
+from autoresearch.git_repo.fresh_files import CommitEntries, without_programs, write_files
 from autoresearch.git_repo.git import Git, GitFailed, directory_locked
 from autoresearch.git_repo.includes import link_includes
 from autoresearch.git_repo.remove_tree import discard, empty, wipe
@@ -77,14 +77,15 @@ class Slot:
         ConflictError for a directory that is not autoresearch's or an include that collides with the commit,
         EnvironmentUnusable if leftovers can neither be removed nor set aside.
         """
-        commit, submodules = self.checkout.commit(commit), None
+        entries, filled = CommitEntries.of(self.checkout, self.checkout.id_of(commit)), False
         if place := self._registered():
-            with contextlib.suppress(GitFailed):  # e.g. a broken index: the slot is then created again
-                submodules = self._fill(place, commit, anew=anew)
-        if submodules is None:
-            submodules = self._fill(self._make(commit), commit, anew=True)
+            with contextlib.suppress(GitFailed, OSError):  # e.g. a broken index: the slot is then created again
+                self._fill(place, entries, anew=anew)
+                filled = True
+        if not filled:
+            self._fill(self._make(entries.commit), entries, anew=True)
         failpoint("repository.switched")
-        link_includes(self.checkout.root, self.path, includes, submodules)
+        link_includes(self.checkout.root, self.path, includes, entries.submodules)
 
     def check_owner(self) -> None:
         """Raise ConflictError if the slot belongs to another repository that still exists, or to another reason."""
@@ -238,8 +239,8 @@ class Slot:
         """Whether a marker exists and names no other owner; one truncated by a full disk names none."""
         return self.marker.exists() and owner_at(self.marker) in (None, self._owner)
 
-    def _fill(self, worktree: Path, commit: str, *, anew: bool) -> tuple[str, ...]:
-        """Set index, HEAD and files to the commit and remove the rest; returns the paths of submodules."""
+    def _fill(self, worktree: Path, commit: CommitEntries, *, anew: bool) -> None:
+        """Set index, HEAD and files to the commit and remove the rest."""
         lock, reason = worktree / "locked", self.reason.encode()
         if not lock.is_file() or lock.read_bytes() != reason:  # `git worktree prune`, part of gc, leaves it alone
             write_atomically(lock, reason, durable=False)
@@ -247,12 +248,9 @@ class Slot:
             _break_lock(worktree / name)
         write_files(self.checkout, worktree / "index", self.path, commit, anew=anew)
         failpoint("repository.cleaned")
-        self._git(worktree, "update-ref", "--no-deref", "HEAD", commit)
-        listed = self._git(worktree, "ls-files", "-s", "-z").split(b"\0")
-        submodules = tuple(os.fsdecode(one.partition(b"\t")[2]) for one in listed if one.startswith(b"160000 "))
-        for path in submodules:  # empty directories here, which git never enters
+        self._git(worktree, "update-ref", "--no-deref", "HEAD", commit.commit)
+        for path in commit.submodules:  # empty directories here, which git never enters
             empty(self.path, path)
-        return submodules
 
     def _git(self, worktree: Path, *arguments: str) -> bytes:
         """git here; what compares files, and so runs filters, is called `without_programs` of the repository's own."""
