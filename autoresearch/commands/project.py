@@ -200,7 +200,7 @@ def _blueprint_file(
     path.write_text(render_blueprint(fields), encoding="utf-8")
     counts = f"{metric} counts ({fields.direction})" if metric else "no metric is named in it"
     wrote[str(path)] = f"`{command}`; {counts}" + (f", {number.provenance}" if number else "")
-    remarks = [*([tried] if tried else []), *settings.texts.unread()]
+    remarks = [*([tried] if tried else []), *settings.texts.unread(), *settings.unset(os.environ)]
     if not metric and likely and not tried:
         words = " or ".join(map(str, likely)) if trying else settings.likely_words
         remarks.append(f"it may be {words}: name it as `- metric:` in {path.name}")

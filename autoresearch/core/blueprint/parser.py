@@ -246,6 +246,8 @@ def unreplaced(
 ) -> Iterator[Finding]:
     """Findings for every unreplaced placeholder; `timed`: whether [exp_max_time] gives the total time."""
     defined = {m[1].lower() for s in document.named.values() for line in s.body for m in _DEFINED.finditer(line.text)}
+    command = values.get("exp_launch_command")
+    commands = _PLACEHOLDER.findall(command.text) if command else []
     for key, section in document.named.items():
         taken, own = set(values[key].lines) if key in values else set(), key in SECTIONS
         texts = [item for item in section.items if item.role is LabelRole.TEXT]
@@ -258,12 +260,20 @@ def unreplaced(
                 continue
             elif key == "exp_launch_command" and no in taken:
                 continue  # checked as shell code, below
+            elif key == "exp_purpose" and name in commands:
+                continue  # it quotes the command
             elif no in talk and key in values and key != "exp_purpose":
                 yield warning(no, "placeholder", f"${{{name}}} in the explanation was never replaced")
             else:
                 yield _unreplaced(no, name, "write the value itself; no shell reads this text")
-    if value := values.get("exp_launch_command"):
-        yield from _in_command(value, notes)
+    if command:
+        yield from _in_command(command, notes)
+
+
+def needed_variables(command: str) -> tuple[str, ...]:
+    """The `${NAME}` of a command that neither it nor every shell sets."""
+    known = _EVERY_SHELL.union(_assigned(command))
+    return tuple(name for name in dict.fromkeys(_PLACEHOLDER.findall(command)) if name not in known)
 
 
 def _placeholders(section: Section) -> Iterator[tuple[int, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from autoresearch.core.blueprint.fields import BlueprintFields
-from autoresearch.core.blueprint.parser import parse_blueprint
+from autoresearch.core.blueprint.parser import needed_variables, parse_blueprint
 from autoresearch.core.metrics.objective import usual_direction
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.resolve_blueprint import BlueprintFile, base_of, resolve_blueprint
@@ -32,6 +32,7 @@ def first_blueprint(
         title=title or path.stem.replace("_", " ").replace("-", " "),
         purpose=purpose or f"The baseline of {directory.name}: `{command}` as it is.",
         launch_command=command,
+        requires_env=needed_variables(command),
         codebase_dir="./" if directory == base else codebase,
         metric=metric,
         direction=direction.value if direction else "",

@@ -56,7 +56,8 @@ def training_command(directory: Path) -> str:
     if not name or (inside and name not in ("train.py", "main.py")):
         return ""
     there = rf"|cd {re.escape(inside)} && python3?(?: -u)? {re.escape(name)}" if inside else ""
-    same = re.compile(rf"(?:[A-Z_]\w*=\S+ )*(?:python3?(?: -u)? {re.escape(found[0])}{there})(?: .*)?")
+    module = re.escape(found[0].removesuffix(".py").replace("/", "."))
+    same = re.compile(rf"(?:[A-Z_]\w*=\S+ )*(?:python3?(?: -u)? (?:{re.escape(found[0])}|-m {module}){there})(?: .*)?")
     typed = (command for command, _ in typed_commands(directory) if not _FILLED_IN.search(command))
     return next(filter(same.fullmatch, typed), _started(directory, found[0]))
 
@@ -81,7 +82,11 @@ def _by_name(directory: Path) -> list[str]:
 
 
 def _words(path: Path) -> frozenset[str]:
-    return frozenset(re.split(r"[^a-z]+", path.stem.lower()))
+    return _words_of(path.stem)
+
+
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(re.split(r"[^a-z]+", text.lower()))
 
 
 def _started(directory: Path, script: str) -> str:
@@ -138,8 +143,15 @@ def _text(path: Path) -> str:
         return ""
 
 
-def typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
-    """The commands that train with a file of the project, in its README and as scripts, and where each of them is."""
+def typed_commands(directory: Path) -> list[tuple[str, str]]:
+    """The commands that train with a file of the project, in its README and as scripts, and where each of them is.
+
+    Those that say so come first.
+    """
+    return sorted(_typed_commands(directory), key=lambda one: not _words_of(one[0]) & _TRAINS)
+
+
+def _typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
     for readme in sorted(directory.glob("[Rr][Ee][Aa][Dd][Mm][Ee]*"))[:1]:
         lines, below, typed_there = _text(readme)[:_README_BYTES].split("\n"), "", False
         installed = entry_points(str(directory), lambda path: _text(Path(path)))
@@ -155,7 +167,8 @@ def typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
             while words.endswith("\\") and last + 1 < len(lines):
                 last += 1
                 words = f"{words[:-1].strip()} {lines[last].strip()}"
-            words = " ".join(words.rstrip("`").split("#")[0].split())
+            words = words.rstrip("`") if words.count("`") % 2 else words  # a pair of them is the shell's
+            words = " ".join(words.split("#")[0].split())
             if _USAGE.match(words):
                 continue
             for folder in [below] if below else ["", *_folders(directory)]:
@@ -176,7 +189,7 @@ def _folders(directory: Path) -> list[str]:
 
 def what_may_train(directory: Path) -> str:
     """In a sentence, which commands may train a project of which none is known to."""
-    likely, typed = likely_commands(directory), [*typed_commands(directory)]
+    likely, typed = likely_commands(directory), typed_commands(directory)
     names = [f"`{one}`" for one in likely[:MOST_NAMED]] + (["another one"] if len(likely) > MOST_NAMED else [])
     shown = "which program trains is not clear"
     shown += f", it may be {' or '.join(names)}" if names else ""
@@ -191,7 +204,8 @@ def _trains(command: str, directory: Path, installed: Mapping[str, str]) -> bool
         argv = [word for word in shlex.split(command) if not re.match(r"[A-Z_]\w*=", word)]
     except ValueError:
         return False
+    started = installed.get(argv[0], python_file(argv))
     named = (word for word in argv if word.endswith((".py", ".sh")) and (directory / word).is_file())
-    script = next(named, installed.get(argv[0], python_file(argv)))
+    script = started if (directory / started).is_file() else next(named, started)  # not `--config configs/small.py`
     there = (directory / script).is_file() and not any(_words(Path(part)) & _NO_TRAINING for part in Path(script).parts)
     return there and _learns(directory / script, directory) and not _NOT_TRAINED.search(command)

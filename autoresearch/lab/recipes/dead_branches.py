@@ -85,6 +85,36 @@ def _reached_names(items: tuple[tuple[str, str], ...], flag_items: tuple[tuple[s
     return found
 
 
+NOTHING = "(None)"  # as a flag: what no call gives
+
+
+def never_given(texts: Mapping[str, str]) -> dict[str, object]:
+    """The arguments that each call in these texts leaves None: `Trainer(model, train_data, None)`; all of them NOTHING.
+
+    What is printed `if self.test_data is not None` is not, then.
+    """
+    nodes = [node for text in texts.values() for node in ast.walk(syntax_tree(text) or ast.Module([], []))]
+    calls: dict[str, list[ast.Call]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            calls.setdefault(called_name(node.func), []).append(node)
+    values: dict[str, list[ast.expr | None]] = {}
+    for node in nodes:
+        made = node.body if isinstance(node, ast.ClassDef) else [node]
+        named = "__init__" if isinstance(node, ast.ClassDef) else getattr(node, "name", "")
+        for one in (one for one in made if isinstance(one, ast.FunctionDef) and one.name == named):
+            names = [argument.arg for argument in one.args.args if argument.arg != "self"]
+            for call in calls.get(getattr(node, "name", ""), ()):
+                given = {**dict(zip(names, call.args, strict=False)), **{k.arg or "": k.value for k in call.keywords}}
+                for name in names:
+                    values.setdefault(name, []).append(given.get(name))
+    return {name: NOTHING for name, each in values.items() if all(map(_is_none, each))}
+
+
+def _is_none(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
 def before_training(tree: ast.AST) -> set[ast.AST]:
     """The nodes that are done before the loop that trains, or its call: they print settings, or what the data are."""
     return {node for scope in _scopes(tree) for node in _early(scope.body)}
@@ -247,6 +277,8 @@ def _value(test: ast.expr, known: Mapping[str, object], local_names: Collection[
             words = [one.value for one in of.elts if isinstance(one, ast.Constant)]
             told = isinstance(known.get(name), str) and len(words) == len(of.elts)
             return (known[name] in words) is isinstance(isin, ast.In) if told else None
+        case ast.Compare(left=ast.Attribute(attr=name), ops=[ast.Is() | ast.IsNot() as isit], comparators=[of]):
+            return isinstance(isit, ast.Is) if known.get(name) == NOTHING and _is_none(of) else None
         case ast.Attribute(attr=name) | ast.Name(id=name) if isinstance(known.get(name), bool):
             return bool(known[name])
     return None
@@ -284,8 +316,10 @@ def _changed(tree: ast.AST) -> Iterator[str]:
     """The names that a program sets somewhere else than once at its top, flags among them: `args.test = True`."""
     top = {id(node) for node in getattr(tree, "body", ())}
     for node in ast.walk(tree):
-        for target in node.targets if isinstance(node, ast.Assign) else ():
-            if isinstance(target, ast.Attribute):
+        if not isinstance(node, ast.Assign):
+            continue
+        for target in node.targets:
+            if isinstance(target, ast.Attribute) and called_name(node.value) != target.attr:  # not `self.x = x`
                 yield target.attr
             elif isinstance(target, ast.Name) and id(node) not in top:
                 yield target.id

@@ -21,6 +21,7 @@ from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.dead_branches import (
     before_training,
     done_twice,
+    never_given,
     not_done,
     reached_names,
 )
@@ -72,6 +73,7 @@ _EVALUATES = (later(r"\beval_dataset\s*=\s*(?!None\b)"), later(r"\beval(?:uation
 _PERCENT = later(r"%(?:\(\w+\))?[-+ #0]*\d*(?:\.\d+)?([diouxXeEfFgGs])")
 _BRACES = later(r"\{[^{}:]*(?::([^{}]*))?\}")
 _NUMBER, _REAL, _COUNT, _TEXT = "0.1234", "0.4321", "7", "..."  # the second: its format says so
+_WHOLE = "8"  # a number that is shown without its fraction, perhaps a return
 _OF_TEST, _OF_VAL = "0.6789", "0.9876"  # what a function returned that evaluates
 _DATA = {float(_OF_TEST): "test", float(_OF_VAL): "val"}
 _SURE = frozenset({float(_REAL), *_DATA})
@@ -152,7 +154,8 @@ def objectives_of(
 def _objectives_of(
     items: tuple[tuple[str, str], ...], calls: re.Pattern[str], flag_items: tuple[tuple[str, object], ...]
 ) -> list[PrintedName]:
-    texts, flags = dict(items), dict(flag_items)
+    texts = dict(items)
+    flags = {**never_given(texts), **dict(flag_items)}
     names: dict[str, PrintedName] = {}
     used, twice = reached_names(texts, flags), done_twice(texts, flags)
     for path, text in texts.items():
@@ -200,7 +203,8 @@ def printed_names(
         for line in _lines_of(call):
             pairs = None if _ASIDE.match(line) else parse(body(line))
             for name, value in pairs.metrics.items() if pairs else ():
-                if step_rank(name) is None and not is_count(value):
+                of_return = value == float(_WHOLE) and not _RETURNS.isdisjoint(re.split(r"[\W_]+", name.lower()))
+                if step_rank(name) is None and (of_return or not is_count(value)):
                     before, file = names.pop(name, None), _TRACKERS.get(_tracker(call))
                     found = _at(name, where, _line_of(name, call, text), text)
                     found = replace(found, file=file, sure=value in _SURE, final=call in final, within=places[call])
@@ -246,6 +250,8 @@ def shown_by_name(text: str, flags: Mapping[str, object], used: Collection[str])
                 continue
         for node in ast.walk(loop):
             inner = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+            if f"len({v})" in ast.unparse(node):
+                continue
             match node:
                 case ast.JoinedStr(lineno=line) if {k, v} <= inner:
                     return line
@@ -526,7 +532,8 @@ def _shown(node: ast.expr) -> str:
 def _formatted(kind: str, shown: str = "") -> str:
     """A number with this letter at the end of its format; what is shown anyway where it may be anything."""
     real = shown if shown in (_OF_TEST, _OF_VAL) else _REAL
-    return _COUNT if kind in ("d", ",", "i", "x", "X") else real if kind and kind in "eEfFgG%" else shown
+    whole = _COUNT if shown == _COUNT else _WHOLE
+    return whole if kind in ("d", ",", "i", "x", "X") else real if kind and kind in "eEfFgG%" else shown
 
 
 def _pairs(node: ast.Dict) -> dict[str, float | int]:

@@ -218,7 +218,9 @@ class LaunchTexts:
 
         own = {program.text for program in self.reading.programs}
         reached = reached_names(self.sources, {}) if any(map(parser_of, self.sources.values())) else set[str]()
-        return [flags_in(text, None if text in own else frozenset(reached | {""})) for text in self.sources.values()]
+        whole = any(parser_of(text or "") == "hydra" for text in own)  # it takes all words
+        others = frozenset() if whole else frozenset(reached | {""})
+        return [flags_in(text, None if text in own else others) for text in self.sources.values()]
 
     def other_names(self) -> set[str]:
         """Second names of its program's flags, by which nothing is set that has not been set already."""
@@ -281,7 +283,8 @@ class LaunchTexts:
         lost = [f"{what} {path}, where nothing is" for path, what in named.items() if self._is_void(places[path])]
         more = len(lost) - MOST_LOST
         lost[MOST_LOST:] = [f"{more} more paths of data lead nowhere"] if more > 0 else []
-        unset = {one: chooses for text in self.sources.values() for one, chooses in unset_in(text).items()}
+        every = {one: chooses for text in self.sources.values() for one, chooses in unset_in(text).items()}
+        unset = {one: every[one] for one, default in found.items() if one in every and default is None}
         bare = [one for one in unset if one not in words and (unset[one] or (one in data and not any(data.values())))]
         given = [f"the recipe leaves {key} open (???): `{key}=VALUE` behind the command gives it"
                  for key, value in texts.items() if value == "???"]  # fmt: skip

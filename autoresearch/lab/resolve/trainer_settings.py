@@ -19,6 +19,7 @@ from autoresearch.core.run.trainer import COPIES, Circumstances, Recipe, Recordi
 from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.statistics.seeding import VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
+from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError, UsageError
 from autoresearch.lab.recipes import seeds
 from autoresearch.lab.recipes.overrides import LaunchSettings
@@ -76,6 +77,7 @@ def template_of(model: Path) -> str:
     return ""
 
 
+_VARIABLE = later(r"\$(?:([A-Z][A-Z0-9_]*)\b|\{([A-Z][A-Z0-9_]*)\})")  # others are of the shell, or of loops
 END_NRL_RUN = Path(__file__).parents[2] / "runner" / "end_nrl_run.py"
 END_RAY_JOB = Path(__file__).parents[2] / "runner" / "end_ray_job.py"
 MOST_SHOWN = 400  # characters of a command in a hint
@@ -266,20 +268,31 @@ class TrainerSettings:
         own = self.findings(max_s, environ)
         known = {"ray_job_no_wait", "nrl_no_wait"} & {finding.code for finding in own}
         blueprints = (f for f in self.resolved.findings if not (known and f.code == "detached"))
-        return (*blueprints, *own, *self._incomplete(), *self._unjudged())
+        return (*blueprints, *own, *self._incomplete(environ), *self._unjudged())
 
-    def _incomplete(self) -> tuple[Finding, ...]:
+    def _incomplete(self, environ: Mapping[str, str]) -> tuple[Finding, ...]:
         """Warnings of what the program's text demands, or takes as data, and the command does not give."""
         typed = self.resolved.file.is_typed
         command, where = ("the command", "") if typed else ("[exp_launch_command]", self.resolved.blueprint.name)
         hint = "mend it, or take a Python that reads it; `- metric: NAME` in the notes names what counts"
         found = [Finding(Severity.WARNING, "not_parsed", one, hint, where) for one in self.texts.unread()]
+        unset, hint = self.unset(environ), f"write the value into {command}"
+        found += [Finding(Severity.WARNING, "unset_variable", one, hint, where) for one in unset]
         program, missing = self.texts.missing()
         if missing:
             message = f"{program} ends at once without {', '.join(missing)}, which the command does not give it"
             return (*found, Finding(Severity.WARNING, "missing_flags", message, f"write them into {command}", where))
         hint = f"complete {command}, unless the program gets or makes it itself"
         return (*found, *(Finding(Severity.WARNING, "missing_data", one, hint, where) for one in self.absent()))
+
+    def unset(self, environ: Mapping[str, str]) -> list[str]:
+        """The variables that the command's own words take as they are and that nothing sets, in a sentence."""
+        notes, own = self.resolved.blueprint.notes, self.resolved.shell_reading.own
+        words = [match[1] or match[2] for one in own for word in one.argv for match in _VARIABLE.finditer(word)]
+        known = [*notes.prepare, *notes.env, *notes.requires_env, self.resolved.blueprint.launch_command]
+        text = _VARIABLE.sub("", "\n".join(known))
+        names = [name for name in dict.fromkeys(words) if name not in environ and not re.search(rf"\b{name}\b", text)]
+        return [f"{' and '.join(f'${name}' for name in names)}: nothing sets that, so it is empty"] if names else []
 
     def absent(self) -> list[str]:
         """The data that command, program and recipe name and that is not there, in words; [] where it is prepared."""
@@ -309,7 +322,7 @@ class TrainerSettings:
         elif self.trainer.named:
             message += f", and the trainer {self.trainer.name} has no usual one"
         else:
-            message += ", and none was found in what the program's text prints or writes"
+            message += ", and none was found in what the project's text prints or writes (packages are not read)"
         return (Finding(Severity.WARNING, "no_metric", f"{message}: the run cannot be judged", hint),)
 
     @property

@@ -519,7 +519,7 @@ def test_what_is_no_unreplaced_placeholder(text: str) -> None:
     ],
 )
 def test_placeholders_in_the_command(command: str, fine: bool) -> None:
-    notes = "## Notes\n- env: DECLARED=1\n- requires_env: NEEDED\n"
+    notes = f"## Notes\n- env: DECLARED=1\n- requires_env: NEEDED\n## [exp_purpose]\n`{command}` as it is.\n"
     text = f"## [exp_launch_command]\n```\ntrue\n{command}\n```\n{notes}"
     if fine:
         assert parse(text).launch_command == f"true\n{command}"

@@ -105,7 +105,9 @@ def test_what_the_readme_types(tmp_path: Path) -> None:
     (tmp_path / "src" / "pkg" / "train.py").touch()
     lines += ["python a/play.py", "cd a && python train.py --x 2", "python a/train.py --x 3"]
     lines += ["python other.py", "python -m torch.distributed.launch --use_env train.py --x 1", "python is slow"]
-    lines += ["python train.py --evaluate-n 0", "python -m pkg.train --x 4", "pkg-train --x 5", "pkg-serve --x 5"]
+    (tmp_path / "small.py").touch()
+    lines += ["python train.py --config small.py --x `date`", "python train.py --evaluate-n 0"]
+    lines += ["python -m pkg.train --x 4", "pkg-train --x 5", "pkg-serve --x 5"]
     programs = 'pkg-train = "pkg.train:main"\npkg-serve = "pkg.serve:main"\n'
     (tmp_path / "pyproject.toml").write_text(f"[project.scripts]\n{programs}")
     (tmp_path / "README.md").write_text("\n".join(lines))
@@ -114,9 +116,10 @@ def test_what_the_readme_types(tmp_path: Path) -> None:
         ("cd a && python train.py --x 2", "README.md:8"),
         ("python a/train.py --x 3", "README.md:9"),
         ("python -m torch.distributed.launch --use_env train.py --x 1", "README.md:11"),
-        ("python train.py --evaluate-n 0", "README.md:13"),  # k-diffusion
-        ("python -m pkg.train --x 4", "README.md:14"),  # tevatron: `pip install -e .` finds it
-        ("pkg-train --x 5", "README.md:15"),  # lerobot
+        ("python train.py --config small.py --x `date`", "README.md:13"),  # big_vision
+        ("python train.py --evaluate-n 0", "README.md:14"),  # k-diffusion
+        ("python -m pkg.train --x 4", "README.md:15"),  # tevatron: `pip install -e .` finds it
+        ("pkg-train --x 5", "README.md:16"),  # lerobot
     ]
 
 
@@ -144,6 +147,7 @@ def test_modules_that_a_program_imports_are_read(tmp_path: Path) -> None:
         ("python train.py --mode $MODE", "Accuracy"),  # nobody knows; the program itself prints no other
         ("python choice.py --mode train", "Average_Loss"),
         ("python choice.py", "Average_Loss?"),  # in one of several ways to run: dreamerv3
+        ("python given.py", "loss"),  # decision-transformer: it is given no test data
         ("python flags.py", "loss"),
         ("python flags.py -v", "acc"),
     ],
@@ -158,6 +162,9 @@ def test_a_branch_that_the_command_does_not_take_prints_nothing(tmp_path: Path, 
     text = "import argparse, lib.base\np.add_argument('--mode')\nif config.mode == 'train':\n    lib.base.fit()\n"
     (tmp_path / "choice.py").write_text(f"{text}elif config.mode == 'eval':\n    test()\n")
     (tmp_path / "lib" / "base.py").write_text("def fit():\n    print('Average Loss %.3f' % x)\n")
+    text = "class T:\n    def __init__(self, m, test=None):\n        self.test = test\n    def fit(self):\n"
+    text += "        if self.test is not None:\n            print('test loss', t)\n        print(f'loss: {l:.3f}')\n"
+    (tmp_path / "given.py").write_text(f"{text}T(m, None).fit()\n")
     text = "import os, argparse\np.add_argument('--verbose', '-v', action='store_true')\nprint('loss', l)\n"
     (tmp_path / "flags.py").write_text(f"{text}if args.verbose:\n    print('acc', a)\n")
     (tmp_path / "lib" / "shown.py").write_text("def show():\n    print('Average Loss %.3f' % x)\n")
@@ -197,6 +204,22 @@ def test_data_that_is_not_there(tmp_path: Path) -> None:
     assert absent("python train.py") == ["--train_file has no default and is not given"]
     assert absent("python train.py --train_file=x.json") == ["--train_file is x.json, where nothing is"]
     assert absent("python train.py --data_dir path/to/it") == ["--data_dir is path/to/it, where nothing is"]  # LM-BFF
+
+
+@pytest.mark.parametrize(
+    ("command", "unset", "required"),
+    [
+        ("python train.py --out $OUT/x $HOME", ["$OUT: nothing sets that, so it is empty"], ()),
+        ("OUT=a; for SEED in 1 2; do python train.py --out $OUT $SEED; done", [], ()),
+        ("python train.py --out ${OUT} ${HOME} ${N:-3}", [], ("OUT",)),  # which a run refuses where it is not set
+    ],
+)
+def test_a_variable_that_nothing_sets_is_told(
+    tmp_path: Path, command: str, unset: list[str], required: tuple[str, ...]
+) -> None:
+    (tmp_path / "train.py").write_text("import sys\nprint('loss', 1)\n")
+    fields = first_blueprint(tmp_path, command, "", "", tmp_path / "b.md")
+    assert as_read(fields, tmp_path / "b.md", {}).unset({"HOME": "/root"}) == unset and fields.requires_env == required
 
 
 def test_flags_in_a_module_count_where_the_program_reaches_them(tmp_path: Path) -> None:
@@ -357,6 +380,7 @@ def test_a_script_with_nothing_to_vary_is_for_an_agent(tmp_path: Path) -> None:
         ("print(f'return: {r:.2f}')\nfor i in n:\n    train()\n    print(f'loss {l:.3f}')", ["loss"]),  # of the data
         ("print(f'Evaluation over {eval_episodes} episodes: {r:.3f}')", ["Evaluation"]),  # TD3
         ("print('Validation loss {}: {:9f}'.format(iteration, l))", ["Validation_loss"]),  # tacotron2
+        ("print('return: %d, eval return: %d' % (a, r))\nprint('rewards: %d' % len(r))", ["return", "eval_return"]),
         ("log(f'step: {s.step}  acc: {s.acc_step}  loss: {round(loss.item(), 4):>7}')", ["loss"]),  # lingua
     ],
 )
