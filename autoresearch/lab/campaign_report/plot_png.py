@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,18 +34,13 @@ Box = tuple[float, float, float, float]  # left, right, bottom, top in pixels
 
 def write_png(path: Path, progress: Progress) -> None:
     """Draw and replace the picture: 1760 by 880 pixels."""
-    write_figure(path, lambda axes: _draw(axes, progress), title=progress.title, size=(11, 5.5))
-
-
-def write_figure(path: Path, draw: Callable[[Any], None], *, title: str, size: tuple[float, float]) -> None:
-    """Draw into the axes of a new figure (inches, 160 dots each) and replace the file at `path` with it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=size, dpi=160, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = Figure(figsize=(11, 5.5), dpi=160, layout="constrained", facecolor="white")
+    canvas: Any = FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    axes.set_title(plain(title), loc="left", fontsize=14, fontweight="bold", color=INK, pad=12)
+    axes.set_title(plain(progress.title), loc="left", fontsize=14, fontweight="bold", color=INK, pad=12)
     axes.grid(axis="y", color="#eceef0", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -55,8 +49,8 @@ def write_figure(path: Path, draw: Callable[[Any], None], *, title: str, size: t
     picture = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a letter that the font lacks is drawn as a box
-        draw(axes)
-        figure.savefig(picture, format="png")
+        _draw(axes, progress)
+        canvas.print_png(picture)  # `savefig` draws everything once more, for a layout that is done
     write_atomically(path, picture.getvalue(), durable=False)
 
 
@@ -116,7 +110,7 @@ def _drawn_as(point: Point) -> IdeaStatus:
 def _labels(axes: Any, progress: Progress) -> None:
     """The names of kept ideas, each at the first free place near its mark, a confirmed one with what it gained."""
     figure = axes.figure
-    figure.draw_without_rendering()
+    figure.get_layout_engine().execute(figure)
     figure.set_layout_engine("none")  # a second pass would move the axes away from where the labels point
     kept = [p for p in progress.points if p.standing in KEPT and p.y is not None]
     inside, pixels = axes.get_window_extent(), axes.transData.transform
