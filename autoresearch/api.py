@@ -81,7 +81,8 @@ def run(
     BlueprintError, UsageError, ConflictError or EnvironmentUnusable.
     """
     from autoresearch.lab import settings
-    from autoresearch.lab.launch.experiment import Experiment, begin
+    from autoresearch.lab.launch.begin import begin
+    from autoresearch.lab.launch.experiment import Experiment
 
     flags = {
         "trainer": trainer,

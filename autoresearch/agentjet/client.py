@@ -19,7 +19,7 @@ from autoresearch.agentjet.child import Child, listening_to_signals, pass_on, sh
 from autoresearch.agentjet.engine import CONFIRMED, OFFLINE, TAG, EngineWatch, SwarmFault
 from autoresearch.agentjet.gate import boot_failed
 from autoresearch.agentjet.server import SwarmRun, evidence, root_cause, url_variables
-from autoresearch.core.metrics import step_line
+from autoresearch.core.metrics.known_lines import read_step_line
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.server import Say
 from autoresearch.core.text.regex import later
@@ -302,7 +302,7 @@ class ServerLog:
         self._follower.close()
 
     def _take(self, line: str) -> Iterator[tuple[int, float | None]]:
-        if (read := step_line.read(line)) is not None:
+        if (read := read_step_line(line)) is not None:
             if read.kind is SignalKind.STEP:
                 self._nan += [f"{name} at step {read.step}" for name in diverged(dict(read.metrics))]
                 yield read.step, kl_of(read.metrics)

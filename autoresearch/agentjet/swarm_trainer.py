@@ -18,7 +18,7 @@ from pathlib import Path
 from autoresearch.agentjet.server_hooks import ServerHooks
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.diagnosis import log_lines
-from autoresearch.core.metrics import step_line
+from autoresearch.core.metrics.known_lines import read_step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
@@ -162,7 +162,7 @@ class _Lines:
         if found := _STEP.match(text):
             metrics = {metric: float(found[name]) for name, metric in _METRICS.items() if found[name]}
             return Reading(SignalKind.STEP, int(found["step"]), metrics)
-        return step_line.read(text) if "step:" in text else None
+        return read_step_line(text) if "step:" in text else None
 
     def end(self) -> None:
         """None: no reading spans several lines."""

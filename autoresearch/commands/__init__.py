@@ -6,6 +6,8 @@ A command declares its options and arguments beside its parameters, as `Annotate
 from collections.abc import Callable
 from typing import Any
 
+REPAIRED = "what was repaired"  # stands in a line to type for the words of whoever repaired it
+
 
 class Option:
     """A word with dashes and, unless it is a flag, its value; without a name of its own it is called as its parameter.

@@ -52,9 +52,10 @@ def demo(
 
 
 def _run(root: Path) -> CommandResult:
-    from autoresearch.commands.run import follow_to_end
+    from autoresearch.commands.started_run import follow_to_end
     from autoresearch.lab import settings
-    from autoresearch.lab.launch.experiment import Experiment, begin
+    from autoresearch.lab.launch.begin import begin
+    from autoresearch.lab.launch.experiment import Experiment
 
     own = settings.load(root, environ=os.environ, flags={"launcher": "local"})
     experiment = Experiment(root / BLUEPRINT, own, real_parts())

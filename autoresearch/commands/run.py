@@ -5,26 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from autoresearch.commands import Option, Positional, output
+from autoresearch.commands import REPAIRED, Option, Positional, output
 from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.output import CommandResult, TableRows
-from autoresearch.commands.run_view import REPAIRED, follow, living_payload, outcome_result
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, NotFoundError, UsageError
 from autoresearch.lab import settings as project
-from autoresearch.lab.launch.experiment import Experiment, begin, planned
-from autoresearch.lab.parts import Parts
+from autoresearch.lab.launch.experiment import Experiment, planned
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
-from autoresearch.records import order_file
-from autoresearch.records.rundir import RunDir
 from autoresearch.values import asdict
-
-if TYPE_CHECKING:
-    from autoresearch.lab.launch.prepared_run import Launched
 
 
 def run(
@@ -89,18 +82,20 @@ def run(
             output.show(plan)
             if not output.confirmed("Start it?"):
                 return CommandResult({})
-        started = begin(experiment)
+        from autoresearch.commands.notice_checks import warn_of_recipients  # none of it is for a plan
+    from autoresearch.commands.started_run import follow_to_end, living_result
+    from autoresearch.lab.launch.begin import begin
+
+    started = begin(experiment)
     for line in started.remarks:
         output.remark(line)
-    from autoresearch.commands.notice_checks import warn_of_recipients
-
     warn_of_recipients(path.absolute().parent, os.environ)
     more: dict[str, Any] = {"remarks": list(started.remarks)}
     if typed:
         more["blueprint"] = str(path)
         output.remark(f"to say more (limits, metric, files): edit {blueprint}, and run it by its name")
     if detach:
-        return _detached(started.launched, more)
+        return living_result(started.launched, more)
     return follow_to_end(started.launched, experiment.parts, more=more)
 
 
@@ -245,42 +240,3 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
     head = f"nothing was changed; this would {'be refused' if refusals else 'run'}:"
     table = TableRows([row for row in rows if row[1]])
     return CommandResult(payload, [head, table], refusals[0].exit_code if refusals else 0, refusals)
-
-
-def _already(launched: Launched) -> str:
-    """That it lives, and where: another target may have been asked for. "" for a run that has just been started."""
-    order = order_file.read(RunDir(Path(launched.spec.run_dir))) if launched.already else None
-    return f"is already running at {order.place.name}" if order else "is already running" if launched.already else ""
-
-
-def _detached(launched: Launched, more: Mapping[str, Any]) -> CommandResult:
-    from autoresearch.records.recorded_run import RecordedRun
-
-    spec = launched.spec
-    payload = living_payload(RecordedRun(RunDir(Path(spec.run_dir)), spec)) | {
-        "already_running": launched.already,
-        "attach": launched.attach,
-        "next": [f"autoresearch wait {spec.run} --for 100s", f"autoresearch status {spec.run}"],
-        **more,
-    }
-    lines = [
-        f"{spec.run} {_already(launched) or 'runs'} in {spec.session}",
-        f"records: {output.near(spec.run_dir)}",
-        f"attach: {launched.attach}",
-        f"log: {output.near(payload['log_path'])}",
-    ]
-    return CommandResult(payload, lines)
-
-
-def follow_to_end(launched: Launched, parts: Parts, *, more: Mapping[str, Any]) -> CommandResult:
-    """Watch a run until it is recorded; what came of it, with `more` keys. It exits as the run ended."""
-    from autoresearch.records.recorded_run import RecordedRun
-
-    recorded = RecordedRun(RunDir(Path(launched.spec.run_dir)), launched.spec)
-    output.remark(f"{launched.spec.run} {_already(launched) or 'started'}; {launched.attach}")
-    try:
-        outcome = follow(recorded, parts)
-    except KeyboardInterrupt:
-        message = f"the run goes on without this terminal: autoresearch wait {launched.spec.run}"
-        raise KeyboardInterrupt(message) from None
-    return outcome_result(outcome, exit_code=outcome.exit_code, more=more, rings=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoresearch.commands import output
+from autoresearch.commands import REPAIRED, output
 from autoresearch.commands.live_line import Part, live_line, new_lines, progress_bar, sparkline
 from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.core.run.ending import NOTHING_MEASURED, Ending
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 REFRESH_S = 1.0
 SHOWN = 100  # characters of the newest output
-REPAIRED = "what was repaired"  # stands in a line to type for the words of whoever repaired it
 
 
 # ------------------------------------------------------------------------------------------ while it lives

@@ -12,14 +12,13 @@ from autoresearch.core.run.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S
 from autoresearch.core.run.targets import Declared, Target, check_declared, in_one_allocation, parse_pool, spelled
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import BlueprintError, UsageError
-from autoresearch.notifiers.notice import VARIABLE, split_variable
 from autoresearch.plugins import PluginNames
 from autoresearch.values import dataclass, field
 
 FILE = "autoresearch.yaml"
 PLUGINS = PluginNames("launchers")
 LAUNCHERS = "launchers"  # this key and the next are not single values
-NOTIFY = "notify"
+NOTIFY, NOTIFY_VARIABLE = "notify", "AUTORESEARCH_NOTIFY"
 NOTIFY_MEANING = "who gets a notice of ends, pauses ...: a URL as Apprise takes it, {command: ...}, or a list of them"
 _LAUNCHERS_HINT = "such as: launchers: {gpu1: {kind: ssh, host: gpu1.example.org, slots: 4}}"
 
@@ -151,8 +150,8 @@ def load(start: Path, *, environ: Mapping[str, str], flags: Mapping[str, str] | 
             _check_duration(key.name, text, source)
         values[key.name] = SettingValue(key, text, source)
     source = str(file) if notify else "built-in"
-    if environ.get(VARIABLE):
-        notify, source = split_variable(environ[VARIABLE]), f"environment {VARIABLE}"
+    if environ.get(NOTIFY_VARIABLE):
+        notify, source = environ[NOTIFY_VARIABLE], f"environment {NOTIFY_VARIABLE}"
     return Settings(values, file, launchers, notify, source)
 
 

@@ -7,15 +7,17 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autoresearch.core.run.job_launcher import JobLauncher
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.plugins import PluginGroup, why_unlike
 from autoresearch.runner.masking import mask_text
 from autoresearch.values import replace
+
+if TYPE_CHECKING:
+    from autoresearch.core.run.job_launcher import JobLauncher
 
 COMMON = {
     "python": "the interpreter of the Runner there; default: the trainer's",

@@ -21,7 +21,6 @@ from autoresearch.core.text.regex import later
 from autoresearch.runner.masking import MASK, clean_text
 from autoresearch.values import dataclass
 
-VARIABLE = "AUTORESEARCH_NOTIFY"
 OFF = "none"
 _REFERENCE = later(r"\$\{([A-Za-z_]\w*)\}")
 _SHELL_REFERENCE = later(r"\$\{?([A-Za-z_]\w*)")
@@ -109,11 +108,16 @@ RECIPIENT: dict[str, dict[str, Any]] = {
 
 
 def parse_recipients(value: object, source: str, environ: Mapping[str, str]) -> Recipients:
-    """The recipients in the value of `notify:`. `source`: where it stands, for the problems."""
+    """The recipients in the value of `notify:`: a text names URLs, with white space between them.
+
+    `source`: where it stands, for the problems.
+    """
     each: list[Recipient] = []
     problems: list[str] = []
     variables: list[str] = []
-    entries = value if isinstance(value, list) else [] if value in (None, "", OFF) else [value]
+    if isinstance(value, str):
+        value = [] if value.strip() == OFF else value.split()
+    entries = value if isinstance(value, list) else [] if value is None else [value]
     for number, entry in enumerate(entries, 1):
         try:
             for url, command, kinds in _entry(entry):
@@ -123,11 +127,6 @@ def parse_recipients(value: object, source: str, environ: Mapping[str, str]) -> 
             which = f"entry {number}: " if len(entries) > 1 else ""
             problems.append(clean_text(f"{source}: notify: {which}{error}"))
     return Recipients(tuple(each), tuple(problems), tuple(dict.fromkeys(variables)))
-
-
-def split_variable(text: str) -> list[str]:
-    """The URLs in AUTORESEARCH_NOTIFY, which are separated by white space."""
-    return [] if text.strip() == OFF else text.split()
 
 
 def _entry(entry: object) -> Iterator[tuple[str, str, tuple[NoticeKind, ...]]]:

@@ -9,7 +9,6 @@ from typing import ClassVar
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.diagnosis import log_lines
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.metrics.step_line import KnownLines
 from autoresearch.core.run.recipe_keys import around, look_up, text_of, whole_number
 from autoresearch.core.run.trainer import LogReader, Output, Recipe, Trainer
 from autoresearch.trainers.command_settings import flag_words, hydra_words, with_flags, with_hydra
@@ -75,10 +74,16 @@ class Framework(Trainer):
         return self.lines
 
     def reader(self) -> LogReader:
-        return KnownLines(self.lines)
+        return self._known_lines
 
     def read_line(self, line: str) -> Reading | None:
-        return KnownLines(self.lines).line(line)
+        return self._known_lines.line(line)
+
+    @property
+    def _known_lines(self) -> LogReader:
+        from autoresearch.core.metrics.known_lines import KnownLines  # with the Runner's reading
+
+        return KnownLines(self.lines)
 
     def seed(self, recipe: Recipe) -> int | None:
         key = self.seed_key

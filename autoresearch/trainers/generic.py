@@ -7,9 +7,11 @@ default one.
 
 from __future__ import annotations
 
-from autoresearch.core.metrics import metric_keys, step_line
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.metrics.known_lines import read_step_line
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.step_line import VALIDATION
 from autoresearch.core.run.trainer import LogReader, Recipe, Trainer
 from autoresearch.runner import metric_lines
 from autoresearch.trainers.declared import DeclaredLine, declared
@@ -52,7 +54,7 @@ class Generic(Trainer):
     @property
     def signals_declared(self) -> tuple[SignalPattern, ...]:
         """The declared patterns, and usual ones for a kind of line that is not declared."""
-        usual = (LOOSE, step_line.VALIDATION)
+        usual = (LOOSE, VALIDATION)
         return (*(one.signal for one in self._declared), *(one for one in usual if not self.declares(one.kind)))
 
     def declares(self, kind: SignalKind) -> bool:
@@ -76,7 +78,7 @@ class Generic(Trainer):
         """
         if found := next((reading for one in self._declared if (reading := one.read(line, unread)) is not None), None):
             return found
-        usual = step_line.read(line) or _read(line)
+        usual = read_step_line(line) or _read(line)
         return None if usual is None or self.declares(usual.kind) else usual
 
     def seed(self, recipe: Recipe) -> int | None:

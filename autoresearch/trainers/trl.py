@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.diagnosis import log_lines
 from autoresearch.core.metrics import metric_keys
+from autoresearch.core.metrics.known_lines import KnownLines
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.metrics.step_line import KnownLines
 from autoresearch.core.run.recipe_keys import look_up, real_at, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.notifiers.notice import Notice, NoticeKind, parse_recipients, shown_url, split_variable
+from autoresearch.notifiers.notice import Notice, NoticeKind, parse_recipients, shown_url
 
 SOURCE = "autoresearch.yaml"
 JWT = "eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl"
@@ -32,8 +32,7 @@ def test_variables_are_filled_in_and_their_names_known() -> None:
     assert named("${WHOLE}", WHOLE="ntfy://mine")[0][0] == "ntfy://mine"
     both = parse_recipients(["slack://${A}", {"command": 'curl -d "$TEXT" ${B}'}], SOURCE, {"A": "x"})
     assert both.variables == ("A", "TEXT", "B")
-    assert split_variable(" ntfy://a  ntfy://b\n") == ["ntfy://a", "ntfy://b"]
-    assert split_variable("none") == []
+    assert [one[0] for one in named(" ntfy://a  ntfy://b\n")] == ["ntfy://a", "ntfy://b"] and named(" none\n") == []
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ MOST = {
     "status --json": 60,
     "wait no-such-run": 64,
     "collect no-such-run": 147,
-    "run --dry-run no-such.md": 125,
-    "campaign no-such.yaml": 165,
+    "run --dry-run no-such.md": 114,
+    "campaign no-such.yaml": 163,
 }
 
 

@@ -13,30 +13,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.targets import Declined as Declined
+from autoresearch.core.run.targets import Unreachable as Unreachable
 from autoresearch.values import dataclass, field
-
-
-class Unreachable(Exception):  # noqa: N818 - it names a state, not an accident
-    """The target did not answer, or not usefully: retry later, and conclude nothing about any run.
-
-    `code` is a stable identifier (`no_answer`, `unauthorized`, `host_key_changed` ...), `hint` what a person can do.
-    """
-
-    def __init__(self, reason: str, *, code: str = "no_answer", hint: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.code = code
-        self.hint = hint
-
-
-class Declined(Exception):  # noqa: N818 - as above
-    """The target will not run this job, now or later: the run ends as `launch_failed` with this reason."""
-
-    def __init__(self, reason: str, *, code: str = "declined", hint: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.code = code  # the exit record's cause
-        self.hint = hint
 
 
 class JobState(StrEnum):

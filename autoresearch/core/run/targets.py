@@ -15,6 +15,29 @@ from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass, field, replace, sha256
 
 
+class Unreachable(Exception):  # noqa: N818 - it names a state, not an accident
+    """The target did not answer, or not usefully: retry later, and conclude nothing about any run.
+
+    `code` is a stable identifier (`no_answer`, `unauthorized`, `host_key_changed` ...), `hint` what a person can do.
+    """
+
+    def __init__(self, reason: str, *, code: str = "no_answer", hint: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.code = code
+        self.hint = hint
+
+
+class Declined(Exception):  # noqa: N818 - as above
+    """The target will not run this job, now or later: the run ends as `launch_failed` with this reason."""
+
+    def __init__(self, reason: str, *, code: str = "declined", hint: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.code = code  # the exit record's cause
+        self.hint = hint
+
+
 class Kind(StrEnum):
     """The kind of launcher that starts a run; one file of `launchers/` each."""
 

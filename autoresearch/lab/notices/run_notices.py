@@ -15,7 +15,7 @@ from pathlib import Path
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab import settings as project
-from autoresearch.notifiers.notice import VARIABLE, Notice, NoticeKind, Recipients, parse_recipients
+from autoresearch.notifiers.notice import Notice, NoticeKind, Recipients, parse_recipients
 from autoresearch.notifiers.sending import hand_over
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
@@ -30,7 +30,7 @@ def recipients_in(settings: project.Settings, environ: Mapping[str, str]) -> Rec
 
 def project_recipients(directory: Path, environ: Mapping[str, str]) -> Recipients:
     """The recipients of the project in a directory; settings that cannot be read are a problem, no error."""
-    if not environ.get(VARIABLE) and project.find_file(directory.absolute()) is None:
+    if not environ.get(project.NOTIFY_VARIABLE) and project.find_file(directory.absolute()) is None:
         return Recipients()
     try:
         return recipients_in(project.load(directory, environ=environ), environ)
@@ -40,7 +40,7 @@ def project_recipients(directory: Path, environ: Mapping[str, str]) -> Recipient
 
 def keep_variables(run: str, settings: project.Settings, environ: Mapping[str, str]) -> None:
     """Keep the variables that `notify:` refers to until the run is recorded. Raises OSError."""
-    names = {VARIABLE, *recipients_in(settings, environ).variables}
+    names = {project.NOTIFY_VARIABLE, *recipients_in(settings, environ).variables}
     if values := {name: environ[name] for name in sorted(names) if environ.get(name)}:
         path = _variables_of(run)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.model import Blueprint
-from autoresearch.core.run.job_launcher import Declined, Unreachable
 from autoresearch.core.run.spec import SUBMODULE_EDITS, RunSpec
-from autoresearch.core.run.targets import Target
+from autoresearch.core.run.targets import Declined, Target, Unreachable
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.parts import Parts

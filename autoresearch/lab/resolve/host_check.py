@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.campaign.overrides import flatten
-from autoresearch.core.run.job_launcher import Declined, Unreachable
-from autoresearch.core.run.targets import Kind, Target, kind_of
+from autoresearch.core.run.targets import Declined, Kind, Target, Unreachable, kind_of
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.shell.programs import ELSEWHERE

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from autoresearch.core.metrics import step_line
+from autoresearch.core.metrics.known_lines import read_step_line
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.runner.line_patterns import LinePattern, LineSignal
 from autoresearch.runner.text import clean, clean_line
@@ -46,7 +47,7 @@ def told(line: str, signal: object = step_line.STEP) -> list[LineSignal]:
     ],
 )
 def test_a_line_is_read(line: str, step: int, metrics: dict[str, float] | None) -> None:
-    reading = step_line.read(clean_line(line))
+    reading = read_step_line(clean_line(line))
     assert reading is not None
     assert reading.step == step
     assert dict(reading.metrics) == (metrics or {"num_pass_n_tasks(pass@4)": 80.0, "val-core/a:b/acc": 0.5})
@@ -54,7 +55,7 @@ def test_a_line_is_read(line: str, step: int, metrics: dict[str, float] | None) 
 
 @pytest.mark.parametrize("text", ["nan", "np.float64(nan)", "inf", "-inf", "np.float32(-inf)"])
 def test_what_is_not_finite_is_kept(text: str) -> None:
-    reading = step_line.read(f"step:3 - actor/grad_norm:{text} - actor/lr:1")
+    reading = read_step_line(f"step:3 - actor/grad_norm:{text} - actor/lr:1")
     assert reading is not None
     value = reading.metrics["actor/grad_norm"]
     assert not math.isfinite(value)
@@ -89,7 +90,7 @@ def test_what_is_not_finite_is_kept(text: str) -> None:
     ],
 )
 def test_the_runner_and_the_readers_agree_on_the_kind(line: str, kind: SignalKind | None) -> None:
-    reading = step_line.read(line)
+    reading = read_step_line(line)
     assert (reading.kind if reading else None) == kind
     assert bool(told(line)) == (kind is SignalKind.STEP)
     validates = kind is not None and ("val" in line or "rate@" in line)
