@@ -427,7 +427,7 @@ def _no_more_ideas(state: CampaignState, machine: Machine) -> bool:
 
 
 def _search_goes_on(state: CampaignState) -> bool:
-    return not state.open_round and scheduler.baseline_done(state) and not scheduler.baseline_failed(state)
+    return not state.open_round and scheduler.baseline_measured(state)
 
 
 def _new_idea(machine: Machine, *, baseline: bool = False) -> tuple[ControllerAction, ...]:

@@ -103,6 +103,12 @@ def owed_to_check(state: CampaignState) -> RunRequest | None:
     return RunRequest(baseline, next_replicate(baseline), "baseline")
 
 
+def baseline_measured(state: CampaignState) -> bool:
+    """Whether ideas may take the slots that are left: all runs of the baseline have begun, and one was measured."""
+    baseline = state.baseline
+    return baseline is not None and bool(baseline.values) and begun(state, baseline) >= replicates(state)
+
+
 def baseline_done(state: CampaignState) -> bool:
     """Whether every replicate of the baseline is over."""
     baseline = state.baseline

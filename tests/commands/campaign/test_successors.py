@@ -16,8 +16,8 @@ QUEUE = [{"slug": "worse", "overrides": {"lr": 1}, "parent": "baseline"}]
 
 
 def begun(camp: Any) -> Any:
-    """A campaign that is running; its two runs take a second each."""
-    camp.recipe(sleep=1.0)
+    """A campaign that is running; its two runs end once `camp.go` is there."""
+    camp.recipe(mode="hold")
     keys = {"queue": camp.ideas(*QUEUE), "confirm": False, "retests": 0, "count": 2}
     return camp.bench.ask("campaign", camp.file(**keys), "--yes", "--detach")
 
@@ -42,6 +42,7 @@ def test_it_begins_at_the_end_of_the_other_one(camp: Any) -> None:
     after(camp, "three", **{"if": "confirmed", "count": 2})
     status = bench.here("campaign", "status", "one")[1]
     assert status.count("\nthen: ") == 2 and "three.yaml, if an idea is confirmed" in status
+    camp.go.touch()
     bench.until(lambda: bench.ask("campaign", "status", "one")["state"] == "ended")
     assert reasons(first["directory"]) == ["", "one confirmed no idea"]
     bench.until(lambda: bench.ask("campaign", "status", "two")["state"] == "ended")

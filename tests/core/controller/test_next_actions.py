@@ -84,6 +84,16 @@ def test_the_baseline_is_committed_first_then_prepared_then_launched(records: Ma
     assert requested(due(made)) == ("baseline", 2, "baseline")  # prepared while the first one trains
 
 
+def test_ideas_take_the_slots_that_the_last_runs_of_the_baseline_leave(records: Make) -> None:
+    made = records(empty=True, replicates=2)
+    made.idea("baseline")
+    first = made.start("baseline")
+    made.start("baseline")
+    assert due(made) == (Do.SLEEP,), "nobody knows yet whether it has its metric"
+    made.end(first, 0.5)
+    assert due(made) == (NewIdea(),)
+
+
 def test_what_is_prepared_waits_for_room(records: Make) -> None:
     made = searching(records)
     made.idea("live")
