@@ -29,6 +29,7 @@ from autoresearch.launchers.tmux_session import (
     Pane,
     SessionInfo,
     attach_line,
+    close_session,
     keeper_session,
     new_session,
     release_server,
@@ -45,7 +46,7 @@ KEEPER_S = 20  # the session that holds a new server open ends by itself after s
 
 _NO_SERVER = later(r"no server running on|error connecting to .*\((No such file or directory|Connection refused)\)")
 _EXITING = later("server exited|lost server")  # it exited during the call, which was not done
-_NO_PANE = later("no current target|no sessions")  # the message of a server without a session
+_NO_PANE = later("no current target|no sessions|can't find session")  # of a server without any, or without that one
 _VARIABLE = later(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -104,10 +105,14 @@ class TmuxLauncher:
         _check(session, argv, cwd, environment)
         command = new_session(session, argv, cwd, environment)
         answer = self._ask(*command)
-        if answer.absent:
-            with self._server():
-                answer = self._ask(*command)
-        return self._created(session, answer)
+        if not answer.absent:
+            return self._created(session, answer)
+        with self._server():
+            info = self._created(session, self._ask(*command))
+        if not self._ask("has-session", "-t", info.session_id).ok:  # a sandbox ends the server with what started it
+            message = f"tmux said that session {session} was started, but it is gone"
+            raise EnvironmentUnusable(message, code="session_lost", hint=host_sandbox_check.REMEDY)
+        return info
 
     def exists(self, info: SessionInfo) -> bool:
         """Whether the session can be viewed: a pane stays readable after its run.
@@ -121,9 +126,8 @@ class TmuxLauncher:
 
         Raises EnvironmentUnusable if the server cannot be queried.
         """
-        if not self.exists(info):
-            return False
-        return TmuxLauncher(info.socket)._ask("kill-session", "-t", info.session_id, ";", *release_server()).ok
+        answer = TmuxLauncher(info.socket)._query(*close_session(info), server_pid=info.server_pid)
+        return answer.ok and answer.lines[:1] == (str(info.server_pid),)
 
     def attach_line(self, info: SessionInfo) -> str:
         """The command that shows the session; valid in any shell."""
@@ -169,9 +173,7 @@ class TmuxLauncher:
         )
 
     def _created(self, session: str, reply: _TmuxReply) -> SessionInfo:
-        """The session that `new-session` announced; checked again, as a sandbox announces sessions that are already
-        doomed.
-        """
+        """The session that `new-session` announced."""
         if "duplicate session" in reply.error:
             message = f"there is a tmux session {session} already"
             hint = f"look at it: {attach_line(self.socket, session)}"
@@ -181,26 +183,26 @@ class TmuxLauncher:
             _require_tmux(reply)
             message = f"tmux could not start session {session}: {reply.error or 'it gave no reason'}"
             raise EnvironmentUnusable(message, code="tmux_failed", hint="see `autoresearch doctor`")
-        info = self._info(announced[0])
-        if not self._ask("has-session", "-t", info.session_id).ok:
-            message = f"tmux said that session {session} was started, but it is gone"
-            raise EnvironmentUnusable(message, code="session_lost", hint=host_sandbox_check.REMEDY)
-        return info
+        return self._info(announced[0])
 
-    def _panes(self, server_pid: int = 0) -> list[Pane]:
-        """All panes of the server; [] without a server.
+    def _query(self, *arguments: str, server_pid: int = 0) -> _TmuxReply:
+        """The answer of a server, or that it has no such session, or that there is none.
 
         `server_pid`: a server that existed before; if it lives without its socket, that is repaired. Raises
         EnvironmentUnusable if the server cannot be queried.
         """
-        query = ("list-panes", "-a", "-F", FIELDS)
-        answer = self._ask(*query)
+        answer = self._ask(*arguments)
         if mended := answer.absent and _mend_socket(server_pid):
-            answer = self._ask(*query)
+            answer = self._ask(*arguments)
         if not answer.ok and (mended or not answer.absent) and not _NO_PANE.search(answer.error):
             _require_tmux(answer)
             message = "the tmux server cannot be reached"
             raise EnvironmentUnusable(message, code="tmux_unreachable", hint="see `autoresearch doctor`")
+        return answer
+
+    def _panes(self, server_pid: int = 0) -> list[Pane]:
+        """All panes of the server; [] without a server. See `_query`."""
+        answer = self._query("list-panes", "-a", "-F", FIELDS, server_pid=server_pid)
         panes = Pane.read(answer.lines)
         if not answer.absent and not any(naming.SESSION.match(pane.session) for pane in panes):
             self._ask(*release_server())  # a person killed the last of our sessions

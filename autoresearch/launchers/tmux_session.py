@@ -111,6 +111,12 @@ def keeper_session(socket: str, keeper: str, seconds: int) -> list[str]:
     ]
 
 
+def close_session(info: SessionInfo) -> list[str]:
+    """End a session of the server that is named first in the answer: of another one, its id is another session's."""
+    ours, kill = f"#{{==:#{{pid}},{info.server_pid}}}", f"kill-session -t '{info.session_id}'"
+    return ["display-message", "-p", "#{pid}", ";", "if-shell", "-F", ours, kill, ";", *release_server()]
+
+
 def release_server() -> list[str]:
     """Restore `exit-empty`, unless one of our sessions still exists; decided within the server.
 

@@ -218,11 +218,12 @@ def test_sessions_without_a_server_without_tmux_and_on_another_server(
 def test_a_server_that_does_not_answer_is_unknown_and_no_client_stays_behind(
     start: Callable[..., SessionInfo], launcher: TmuxLauncher, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:
-    info, before = start("ajet_x_1"), living_children()
+    info, other = start("ajet_x_1"), start("ajet_x_2")
+    before = living_children()
     monkeypatch.setattr(tmux, "ANSWER_S", 0.2)
     os.kill(info.server_pid, signal.SIGSTOP)
     try:
-        for ask in (launcher.list_ours, lambda: launcher.exists(info), lambda: launcher.close(info)):
+        for ask in (launcher.list_ours, lambda: launcher.exists(info), lambda: launcher.close(other)):
             with pytest.raises(EnvironmentUnusable) as error:
                 ask()
             assert error.value.code == "tmux_unreachable"

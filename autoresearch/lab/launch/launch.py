@@ -77,7 +77,7 @@ def _refuse(resolved_run: ResolvedRun, *, ahead: bool) -> None:
     """Raise an AutoresearchError for whatever prevents the run, before anything is written."""
     resolved_run.refuse()
     options = resolved_run.options
-    check_local(options.tmux_socket, options.parts, options.checkout)
+    check_local(None if ahead else options.tmux_socket, options.parts, options.checkout)
     if options.target.is_local:
         _check_nrl(resolved_run)
     if not ahead:  # when prepared ahead, the previous run still has the port

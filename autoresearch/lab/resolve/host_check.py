@@ -242,11 +242,14 @@ def check_sandbox(parts: Parts) -> None:
     _refuse(host_sandbox_check.findings(host_sandbox_check.look(parts.environ)), parts)
 
 
-def check_local(tmux_socket: str, parts: Parts, checkout: Checkout | None = None) -> None:
+def check_local(tmux_socket: str | None, parts: Parts, checkout: Checkout | None = None) -> None:
     """Refuse if nothing can be started here, or its code not be committed to `checkout` (None: no repository is
     written).
+
+    tmux_socket: None where nothing would be left of a start that tmux refuses, so that it need not be asked before.
     """
-    _refuse(parts.launcher(tmux_socket).preflight(), parts)
+    if tmux_socket is not None:
+        _refuse(parts.launcher(tmux_socket).preflight(), parts)
     for git_dir in {checkout.git_dir, checkout.common_dir} if checkout else ():
         if host_sandbox_check.forbids_writing(git_dir):
             _refuse([host_sandbox_check.git_is_read_only(git_dir)], parts)
