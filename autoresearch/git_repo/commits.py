@@ -5,10 +5,8 @@ No checkout is touched, no hook runs and nothing is signed; nothing refers to a 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoresearch.core.text.regex import later
@@ -21,6 +19,7 @@ from autoresearch.values import dataclass
 
 if TYPE_CHECKING:
     from autoresearch.git_repo.comparison import Diffstat
+    from autoresearch.git_repo.trees import NewObjects
 
 NAME, EMAIL = "autoresearch", "autoresearch@localhost"  # for machines without a configured identity
 FULL = ("-c", "core.sparseCheckout=false", "-c", "index.sparse=false")  # a sparse index omits parts of a tree
@@ -93,7 +92,7 @@ def commit_hypothesis(
     """
     from autoresearch.git_repo.comparison import below
     from autoresearch.git_repo.fresh_files import check_objects
-    from autoresearch.git_repo.trees import entries_of, written_tree
+    from autoresearch.git_repo.trees import NewObjects, changed_tree, entries_of
 
     commit = checkout.id_of(parent)
     tree = _patched(checkout, commit, change) if change.patches else commit
@@ -101,10 +100,12 @@ def commit_hypothesis(
     if change.patches:  # what was patched is in no later commit, and so compared with its name nowhere else
         patched = (head.split(b" ") for path, head in before.items() if after.get(path) != head)
         check_objects(checkout, commit, (name for _, kind, name in patched if kind == b"blob"))
+    new = NewObjects(sha256=len(commit) == 64)
     if change.files:
-        after = _put(checkout.git, change.files, after)
+        after = _put(new, change.files, after)
     if change.files or not change.patches:
-        tree = written_tree(checkout, tree, after)
+        tree = changed_tree(checkout, tree, after, new)
+        new.store(checkout.git)
     failpoint("repository.hypothesis_filled")
     made = commit_tree(checkout.git, tree, commit, message, when=when)
     failpoint("repository.hypothesis_committed")
@@ -153,7 +154,7 @@ def _apply(git: Git, number: int, parent: str, patch: str | bytes, how: Sequence
         raise PatchError(number, parent, failure.stderr) from failure
 
 
-def _put(git: Git, files: Mapping[str, bytes | None], entries: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+def _put(new: NewObjects, files: Mapping[str, bytes | None], entries: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
     """The entries with these files, which are stored byte for byte, without filters."""
     contents = {path_in_tree(path): content for path, content in sorted(files.items())}
     modes = {path: head[:6] for path, head in entries.items()}
@@ -161,22 +162,11 @@ def _put(git: Git, files: Mapping[str, bytes | None], entries: Mapping[bytes, by
     put = {path: content for path, content in contents.items() if content is not None}
     _check(gone, put, modes)
     after = {path: head for path, head in entries.items() if path not in gone}
-    for (path, content), blob in zip(put.items(), _blobs(git, list(put.values())), strict=True):
+    for path, content in put.items():
         mode = modes.get(path) or (b"100755" if content.startswith(b"#!") else b"100644")
-        after[path] = b"%s blob %s" % (mode if mode in (b"100644", b"100755") else b"100644", blob)
+        mode = mode if mode in (b"100644", b"100755") else b"100644"
+        after[path] = b"%s blob %s" % (mode, new.add(b"blob", content))
     return after
-
-
-def _blobs(git: Git, contents: Sequence[bytes]) -> list[bytes]:
-    """Store contents; their ids."""
-    import tempfile  # takes milliseconds to import
-
-    with tempfile.TemporaryDirectory(prefix="autoresearch-blobs-") as made:
-        paths = [Path(made, str(number)) for number in range(len(contents))]
-        for path, content in zip(paths, contents, strict=True):
-            path.write_bytes(content)
-        feed = b"".join(os.fsencode(path) + b"\n" for path in paths)
-        return git.run("hash-object", "-w", "--no-filters", "--stdin-paths", feed=feed).split() if paths else []
 
 
 def _check(gone: Sequence[bytes], put: Collection[bytes], modes: Mapping[bytes, bytes]) -> None:

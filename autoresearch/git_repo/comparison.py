@@ -70,8 +70,8 @@ def diffstat(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = 
 
 def changed_paths(checkout: Checkout, a: str, b: str) -> tuple[str, ...]:
     """The paths that differ between two commits. Raises GitFailed."""
-    listed = checkout.git.run(*_DIFF, "--name-only", "-z", a, b)
-    return tuple(os.fsdecode(path) for path in listed.split(b"\0") if path)
+    before, after = (entries_of(checkout, checkout.id_of(one)).items() for one in (a, b))
+    return tuple(sorted({os.fsdecode(path) for path, _ in before ^ after}))
 
 
 def differences(git: Git, before: str, after: str, *, objects: dict[str, str] | None = None) -> tuple[Difference, ...]:

@@ -15,7 +15,8 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from autoresearch.core.text.regex import later
@@ -79,15 +80,7 @@ def write_files(checkout: Checkout, index: Path, directory: Path, commit: Commit
     anew: write every file again; otherwise those stay whose content is that of the commit, by its hash.
     Raises GitFailed, ConflictError for an object that is not what its name says, EnvironmentUnusable.
     """
-    import tempfile  # takes milliseconds to import
-
-    settings = [*_kept_settings(checkout), *_lfs(checkout)]
-    with tempfile.TemporaryDirectory(prefix="autoresearch-git-") as made:
-        own = borrowing_repository(Path(made), checkout, commit.commit)
-        git = Git(directory, index)
-
-        def run(*words: str) -> bytes:
-            return git.run(f"--git-dir={own}", f"--work-tree={directory}", *settings, *words)
+    with unruled(checkout, index, directory, commit.commit) as run:
 
         def write(*, anew: bool) -> None:
             index.unlink(missing_ok=True)
@@ -111,6 +104,22 @@ def write_files(checkout: Checkout, index: Path, directory: Path, commit: Commit
         except (GitFailed, OSError):
             make_writable(directory)
             write(anew=anew)
+
+
+@contextlib.contextmanager
+def unruled(checkout: Checkout, index: Path, directory: Path, commit: str) -> Iterator[Callable[..., bytes]]:
+    """Runs git on these files, at this commit, by a git directory of its own: see above."""
+    import tempfile  # takes milliseconds to import
+
+    config = checkout.common_dir / "config"
+    settings = [*_kept_settings(checkout, config.stat().st_ctime_ns if config.exists() else 0), *_lfs(checkout)]
+    with tempfile.TemporaryDirectory(prefix="autoresearch-git-") as made:
+        own = borrowing_repository(Path(made), checkout, commit)
+
+        def run(*words: str) -> bytes:
+            return Git(directory, index).run(f"--git-dir={own}", f"--work-tree={directory}", *settings, *words)
+
+        yield run
 
 
 def check_objects(checkout: Checkout, commit: str, names: Iterable[bytes]) -> None:
@@ -183,12 +192,15 @@ def borrowing_repository(directory: Path, checkout: Checkout, commit: str) -> Pa
     return directory
 
 
-def _kept_settings(checkout: Checkout) -> Iterator[str]:
-    """What the repository's own configuration says of line ends and file names."""
-    with contextlib.suppress(GitFailed):  # it says nothing of them
-        for entry in checkout.git.run("config", "--local", "-z", "--get-regexp", _KEPT).split(b"\0"):
-            name, _, value = os.fsdecode(entry).partition("\n")
-            yield from ("-c", f"{name}={value}") if name else ()
+@lru_cache(maxsize=8)
+def _kept_settings(checkout: Checkout, changed: int) -> tuple[str, ...]:
+    """What the repository's own configuration, as it was `changed` last, says of line ends and file names."""
+    try:
+        entries = checkout.git.run("config", "--local", "-z", "--get-regexp", _KEPT).split(b"\0")
+    except GitFailed:  # it says nothing of them
+        return ()
+    pairs = (os.fsdecode(entry).partition("\n")[::2] for entry in entries if entry)
+    return tuple(word for name, value in pairs for word in ("-c", f"{name}={value}"))
 
 
 def _lfs(checkout: Checkout) -> Iterator[str]:

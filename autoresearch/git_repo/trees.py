@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.git import Git
+from autoresearch.values import dataclass, field
 
 _TREE = b"040000 tree "
+_KINDS = {b"tree": 2, b"blob": 3}  # in a pack (gitformat-pack(5))
+
+
+@dataclass
+class NewObjects:
+    """Objects that git is to store, all by one process: their ids (git-hash-object(1)) are known before."""
+
+    sha256: bool
+    made: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
+
+    def add(self, kind: bytes, data: bytes) -> bytes:
+        """The id of one more."""
+        name = self._digest(b"%s %d\0%s" % (kind, len(data), data)).hex()
+        self.made[name] = (kind, data)
+        return name.encode()
+
+    def store(self, git: Git) -> None:
+        """Hand them to git, as a pack. Raises GitFailed."""
+        pack = [b"PACK" + struct.pack(">LL", 2, len(self.made))]
+        for kind, data in self.made.values():
+            byte, size = _KINDS[kind] << 4 | len(data) & 15, len(data) >> 4
+            while size:
+                pack.append(bytes((byte | 0x80,)))
+                byte, size = size & 0x7F, size >> 7
+            pack += bytes((byte,)), zlib.compress(data, 1)
+        whole = b"".join(pack)
+        git.run("unpack-objects", "-q", feed=whole + self._digest(whole))
+
+    def _digest(self, data: bytes) -> bytes:
+        import hashlib  # takes 3 ms to import
+
+        return (hashlib.sha256(data) if self.sha256 else hashlib.sha1(data, usedforsecurity=False)).digest()
 
 
 @lru_cache(maxsize=4)  # what an id stands for never changes; ideas have the same parent again and again
@@ -29,8 +64,8 @@ def entries_of(checkout: Checkout, tree: str) -> dict[bytes, bytes]:
     return {path: head for path, head in _records(checkout, tree) if not head.startswith(_TREE)}
 
 
-def written_tree(checkout: Checkout, base: str, after: Mapping[bytes, bytes]) -> str:
-    """Write the tree of these files, whose blobs are stored, as a change of the commit or tree `base`; its id.
+def changed_tree(checkout: Checkout, base: str, after: Mapping[bytes, bytes], new: NewObjects) -> str:
+    """The tree of these files as a change of the commit or tree `base`; its id. Directories that differ are `new`.
 
     Raises GitFailed.
     """
@@ -43,23 +78,17 @@ def written_tree(checkout: Checkout, base: str, after: Mapping[bytes, bytes]) ->
         above, _, name = path.rpartition(b"/")
         if above in stale:
             directories[above][name] = head
-    made: list[tuple[str, dict[bytes, bytes]]] = []
+    tree = b""
     for path in sorted(stale, key=lambda path: path.count(b"/") + bool(path), reverse=True):  # the root is the last
         if (entries := directories.pop(path, {})) or not path:
-            made.append((_tree_id(entries, sha256=len(base) == 64), entries))
+            tree = new.add(b"tree", _tree(entries))
             above, _, name = path.rpartition(b"/")
-            directories[above][name] = _TREE + made[-1][0].encode()
-    feed = b"".join(b"".join(b"%s\t%s\0" % (head, name) for name, head in one.items()) + b"\0" for _, one in made)
-    # missing: most entries are those of `base`, and not looked up one by one
-    written = checkout.git.run("mktree", "-z", "--missing", "--batch", feed=feed).decode().split()
-    if written != [tree for tree, _ in made]:
-        raise GitFailed(("git", "mktree"), 1, f"it wrote {written} in place of {[tree for tree, _ in made]}")
-    return written[-1]
+            directories[above][name] = _TREE + tree
+    return tree.decode()
 
 
-def _tree_id(entries: Mapping[bytes, bytes], *, sha256: bool) -> str:
-    """The id of a directory (git-hash-object(1)): needed in the one above before git has written it."""
-    import hashlib
+def _tree(entries: Mapping[bytes, bytes]) -> bytes:
+    """The content of a directory."""
 
     def order(entry: tuple[bytes, bytes]) -> bytes:
         name, head = entry
@@ -69,9 +98,7 @@ def _tree_id(entries: Mapping[bytes, bytes], *, sha256: bool) -> str:
     for name, head in sorted(entries.items(), key=order):
         mode, _, oid = head.split(b" ")
         data += b"%s %s\0%s" % (mode.lstrip(b"0"), name, bytes.fromhex(oid.decode()))
-    digest = hashlib.sha256() if sha256 else hashlib.sha1(usedforsecurity=False)
-    digest.update(b"tree %d\0" % len(data) + data)
-    return digest.hexdigest()
+    return data
 
 
 def _records(checkout: Checkout, tree: str) -> Iterator[tuple[bytes, bytes]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import WHOLE_ID, Checkout
-from autoresearch.git_repo.fresh_files import CommitEntries, without_programs, write_files
+from autoresearch.git_repo.fresh_files import CommitEntries, unruled, without_programs, write_files
 from autoresearch.git_repo.git import Git, GitFailed, directory_locked
 from autoresearch.git_repo.includes import link_includes
 from autoresearch.git_repo.remove_tree import discard, empty, wipe
@@ -161,9 +161,7 @@ class Slot:
         """Raise ConflictError if the slot has another owner by now, or is not at `commit`, the commit of its run."""
         self.check_owner()
         place = self._registered()
-        head = hostile.read_plain(place / "HEAD", 100).decode("utf-8", "replace").strip() if place else ""
-        if place and not WHOLE_ID.fullmatch(head):  # a branch, or this repository keeps its references elsewhere
-            head = self._git(place, "rev-parse", "HEAD").decode().strip()
+        head = self._head(place) if place else ""
         if head != commit:
             what = f"is at {head[:12]}" if head else "is gone"
             raise ConflictError(
@@ -172,15 +170,24 @@ class Slot:
                 code="foreign_commit",
             )
 
+    def _head(self, place: Path) -> str:
+        """The commit that is checked out, as git's admin directory has it; "" if it says nothing. Raises GitFailed."""
+        head = hostile.read_plain(place / "HEAD", 100).decode("utf-8", "replace").strip()
+        if WHOLE_ID.fullmatch(head):
+            return head
+        # a branch, or this repository keeps its references elsewhere
+        return self._git(place, "rev-parse", "HEAD").decode().strip()
+
     def changed_files(self) -> dict[str, str]:
         """Tracked files that differ from the commit -> SHA-256 of their current content; "" if missing."""
         place = self._registered()
         if place is None:
             return {}
-        safe = without_programs(self.checkout)
-        listed = self._git(place, *safe, "diff", "--no-ext-diff", "--no-renames", "--name-only", "-z", "HEAD", "--")
-        names = [os.fsdecode(path) for path in listed.split(b"\0") if path]
-        entries = self._git(place, "ls-files", "-v", "-z").split(b"\0")
+        head = self._head(place)
+        with unruled(self.checkout, place / "index", self.path, head) as run:
+            listed = run(*EXACT, "diff", "--no-ext-diff", "--no-renames", "--name-only", "-z", head, "--").split(b"\0")
+            entries = run("ls-files", "-v", "-z").split(b"\0")
+        names = [os.fsdecode(path) for path in listed if path]
         # of a file that git was told to skip, or to take for unchanged, `diff` says nothing
         names += [os.fsdecode(entry[2:]) for entry in entries if entry[:1].islower() or entry[:1] == b"S"]
         return {name: _digest(self.path / name) for name in names}
