@@ -100,12 +100,12 @@ def commit_hypothesis(
     if change.patches:  # what was patched is in no later commit, and so compared with its name nowhere else
         patched = (head.split(b" ") for path, head in before.items() if after.get(path) != head)
         check_objects(checkout, commit, (name for _, kind, name in patched if kind == b"blob"))
-    new = NewObjects(sha256=len(commit) == 64)
+    objects = NewObjects(sha256=len(commit) == 64)
     if change.files:
-        after = _put(new, change.files, after)
+        after = _put(objects, change.files, after)
     if change.files or not change.patches:
-        tree = changed_tree(checkout, tree, after, new)
-        new.store(checkout.git)
+        tree = changed_tree(checkout, tree, after, objects)
+        objects.store(checkout.git)
     failpoint("repository.hypothesis_filled")
     made = commit_tree(checkout.git, tree, commit, message, when=when)
     failpoint("repository.hypothesis_committed")
@@ -154,7 +154,7 @@ def _apply(git: Git, number: int, parent: str, patch: str | bytes, how: Sequence
         raise PatchError(number, parent, failure.stderr) from failure
 
 
-def _put(new: NewObjects, files: Mapping[str, bytes | None], entries: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+def _put(objects: NewObjects, files: Mapping[str, bytes | None], entries: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
     """The entries with these files, which are stored byte for byte, without filters."""
     contents = {path_in_tree(path): content for path, content in sorted(files.items())}
     modes = {path: head[:6] for path, head in entries.items()}
@@ -165,7 +165,7 @@ def _put(new: NewObjects, files: Mapping[str, bytes | None], entries: Mapping[by
     for path, content in put.items():
         mode = modes.get(path) or (b"100755" if content.startswith(b"#!") else b"100644")
         mode = mode if mode in (b"100644", b"100755") else b"100644"
-        after[path] = b"%s blob %s" % (mode, new.add(b"blob", content))
+        after[path] = b"%s blob %s" % (mode, objects.add(b"blob", content))
     return after
 
 

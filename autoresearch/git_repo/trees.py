@@ -64,8 +64,8 @@ def entries_of(checkout: Checkout, tree: str) -> dict[bytes, bytes]:
     return {path: head for path, head in _records(checkout, tree) if not head.startswith(_TREE)}
 
 
-def changed_tree(checkout: Checkout, base: str, after: Mapping[bytes, bytes], new: NewObjects) -> str:
-    """The tree of these files as a change of the commit or tree `base`; its id. Directories that differ are `new`.
+def changed_tree(checkout: Checkout, base: str, after: Mapping[bytes, bytes], objects: NewObjects) -> str:
+    """The tree of these files as a change of the commit or tree `base`; its id. Directories that differ are added.
 
     Raises GitFailed.
     """
@@ -81,7 +81,7 @@ def changed_tree(checkout: Checkout, base: str, after: Mapping[bytes, bytes], ne
     tree = b""
     for path in sorted(stale, key=lambda path: path.count(b"/") + bool(path), reverse=True):  # the root is the last
         if (entries := directories.pop(path, {})) or not path:
-            tree = new.add(b"tree", _tree(entries))
+            tree = objects.add(b"tree", _tree(entries))
             above, _, name = path.rpartition(b"/")
             directories[above][name] = _TREE + tree
     return tree.decode()

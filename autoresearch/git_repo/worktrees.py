@@ -170,13 +170,13 @@ class Slot:
                 code="foreign_commit",
             )
 
-    def _head(self, place: Path) -> str:
-        """The commit that is checked out, as git's admin directory has it; "" if it says nothing. Raises GitFailed."""
-        head = hostile.read_plain(place / "HEAD", 100).decode("utf-8", "replace").strip()
+    def _head(self, worktree: Path) -> str:
+        """The commit that is checked out, as git's admin directory of the worktree has it. Raises GitFailed."""
+        head = hostile.read_plain(worktree / "HEAD", 100).decode("utf-8", "replace").strip()
         if WHOLE_ID.fullmatch(head):
             return head
         # a branch, or this repository keeps its references elsewhere
-        return self._git(place, "rev-parse", "HEAD").decode().strip()
+        return self._git(worktree, "rev-parse", "HEAD").decode().strip()
 
     def changed_files(self) -> dict[str, str]:
         """Tracked files that differ from the commit -> SHA-256 of their current content; "" if missing."""
