@@ -28,6 +28,7 @@ _PROSE = frozenset(
     "a an and are at but by for from in is its of on or so than that the then this to was we with".split()
 )
 _QUALIFIERS = frozenset("train training val valid validation eval test dev mean avg average total best".split())
+_HELD_OUT = frozenset("val valid validation eval test dev".split())
 
 # Words that name a step, the finest first: a step of an earlier group is preferred, and within one the larger number.
 _STEPS = (
@@ -72,7 +73,8 @@ _PREFIXES = LazyPattern(
     r"|[IWED]\d{4} \d\d:\d\d:\d\d(?:\.\d+)?\s+\d+(?: [\w./-]+:\d+\])?"  # glog
     r"|\[?(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|TRACE)\b\]?:?"
     r"|(?:[IWEF] |\()?[\w./<>-]+\.(?:py|cc|cpp|cu|h)[: ]\d+[\])]?:?"  # file.py:12
-    r"|[\w.]+:[\w<>.]+:\d+"  # loguru's module:function:line
+    r"|[A-Za-z_][\w.]*:[\w<>.]+:\d+"  # loguru's module:function:line
+    r"|\([a-z]\w*:\d+\)(?=\s[A-Z]+:)"  # (trainer:243) INFO:
     r"|\d\d-\d\d \d\d:\d\d:\d\d"
     r"|\[[A-Za-z_][\w.:-]{0,60}\](?=\s)|[a-z_][\w]*(?:\.\w+)+(?=\s-|:)"  # [logger], package.logger
     r"|[-:|\u2022\u25cf*>=#\u2728]+(?=\s|$)|->|=>|\u2192"
@@ -260,6 +262,7 @@ class _PairReader:
         self.explicit = False  # whether a colon or an equals sign followed them
         self.best = False  # whether what follows are the best values so far: `best model, loss: 0.5`
         self.above: list[str] = []  # names of the dicts around
+        self.section: str | None = None  # `valid` of `[train] loss=0.5 [valid] loss=0.6`
         self.depth = 0  # open brackets of all kinds
         self.braces = 0
         self.quoted = False
@@ -320,7 +323,7 @@ class _PairReader:
 
     def _key(self) -> str:
         words = ["best", *self.words] if self.best else self.words
-        return "/".join([*filter(None, self.above), "_".join(words).strip("_:")])
+        return "/".join([*filter(None, (self.section, *self.above)), "_".join(words).strip("_:")])
 
     def _named(self) -> bool:
         """Whether the words name a number, rather than being a sentence in which one stands."""
@@ -415,6 +418,8 @@ class _PairReader:
             self.pairs.pop(self.list_of, None)
         elif total >= 0 and not token["unit"] and not self.tokens[total]["unit"] and not shown:
             self.shares.append((self.at, total))
+        elif raw.isdecimal() and token["unit"] in RANK:
+            self.pairs.setdefault(token["unit"], (self.at, -1))  # `7epoch results: ...`
         else:
             self.unnamed = self.at
         self.at += 2 if total >= 0 else 0
@@ -438,6 +443,12 @@ class _PairReader:
             self._clear()
 
     def _open(self, sign: str, token: re.Match[str]) -> None:
+        inner = self._ahead(1).lower() if sign == "[" and self._ahead(2) == "]" else ""
+        if inner == "train" or (self.section is not None and inner in _HELD_OUT):
+            self.section = inner if inner in _HELD_OUT else ""
+            self.at += 2
+            self._clear()
+            return
         if sign == "{":
             self.above.append("_".join(self.words) if self.braces else "")
             self.braces += 1

@@ -197,6 +197,7 @@ def test_a_line_far_into_a_log_is_found_by_its_needle(monkeypatch: pytest.Monkey
         ("Mean loss: 3, mean training accuracy 0.5", {}, {"Mean_loss": 3, "mean_training_accuracy": 0.5}),
         ("Validation loss 7: 3.5", {}, {"Validation_loss": 3.5}),
         ("Train loss 7 3.5 Grad Norm 0.5 0.2s/it", {}, {"Train_loss": 3.5, "Grad_Norm": 0.5}),
+        ("(a:2) INFO: 7epoch results: [train] loss=3, [valid] loss=4", {"epoch": 7}, {"loss": 3, "valid/loss": 4}),
         ("[ITER 7] Evaluating test: L1 0.5 PSNR 28", {"ITER": 7}, {"L1": 0.5, "PSNR": 28}),
     ],
 )

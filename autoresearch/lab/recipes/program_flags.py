@@ -158,14 +158,16 @@ def missing_in(source: str, words: Sequence[str], used: Collection[str] | None =
 
 @lru_cache(maxsize=256)
 def unset_in(source: str) -> dict[str, bool]:
-    """The flags of a text that are nothing unless they are given, in Python's names; True: it is compared with texts.
+    """The flags of a text that are nothing unless they are given, in Python's names; True: only texts are asked of it.
 
     `--mode` without a default is one, and `data_path: str = field(default=None)`.
     """
     tree = syntax_tree(source) if parser_of(source) else None
     nodes = [*ast.walk(tree)] if tree else []
-    same = [one for one in nodes if isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Eq)]
-    compared = {called_name(one.left) for one in same if isinstance(_literal(one.comparators[0]), str)}
+    same = [one for one in nodes if isinstance(one, ast.Compare)]
+    texts = [one for one in same if isinstance(one.ops[0], ast.Eq) and isinstance(_literal(one.comparators[0]), str)]
+    optional = {called_name(one.left) for one in same if isinstance(one.ops[0], ast.Is | ast.IsNot)}
+    compared = {called_name(one.left) for one in texts} - optional
     found = list[str]()
     for node in nodes:
         call = node.value if isinstance(node, ast.AnnAssign) else node
