@@ -40,7 +40,7 @@ def init(
     --try, a blueprint that names no metric is not, if nobody has edited it. It runs in a worktree, which is removed.
     The words behind `--` are the command, as --command is.
     """
-    from autoresearch.lab.campaign_setup.training_programs import likely_commands, typed_commands
+    from autoresearch.lab.campaign_setup.training_programs import likely_commands, whole_commands
 
     directory, *more = (words or [])[: len(words or ()) - len(output.typed.behind)] or ["."]
     command = output.typed.behind_as_line or command
@@ -64,7 +64,7 @@ def init(
     if not first["blueprint"]:
         new = f"autoresearch blueprint new {BLUEPRINT} --purpose WHY --command COMMAND"
         following = ["autoresearch config show", new]
-        typed = [one for one, _ in typed_commands(root) if not set("<[") & set(one)]  # `--data <path>` has to be filled
+        typed = whole_commands(root)
         if commands := [*typed, *likely_commands(root)]:
             named = commands[0] if typed or len(commands) == 1 else "COMMAND"  # of several, one is as likely as another
             following.insert(0, output.typed.again("--command", named))

@@ -164,6 +164,7 @@ def test_paths_of_data_that_a_text_names(text: str, paths: dict[str, int]) -> No
 def test_which_names_are_those_of_data() -> None:
     names = ("data", "train_list", "list", "image_list", "root_dir", "template_list", "net")
     assert [name for name in names if is_data(name, "./x")] == [*names[:5]]  # LM-BFF: the sixth is none
+    assert not is_data("root_dir", "./exp") and is_data("data_dir", "./data/exp")  # mbrl-lib
 
 
 def test_flags_that_are_nothing_unless_they_are_given() -> None:

@@ -58,8 +58,18 @@ def training_command(directory: Path) -> str:
     there = rf"|cd {re.escape(inside)} && python3?(?: -u)? {re.escape(name)}" if inside else ""
     module = re.escape(found[0].removesuffix(".py").replace("/", "."))
     same = re.compile(rf"(?:[A-Z_]\w*=\S+ )*(?:python3?(?: -u)? (?:{re.escape(found[0])}|-m {module}){there})(?: .*)?")
-    typed = (command for command, _ in typed_commands(directory) if not _FILLED_IN.search(command))
-    return next(filter(same.fullmatch, typed), _started(directory, found[0]))
+    return next(filter(same.fullmatch, whole_commands(directory)), _started(directory, found[0]))
+
+
+def whole_commands(directory: Path) -> list[str]:
+    """The typed commands that can be run as they are: nothing is to be filled in, and their recipes are there."""
+    found = [command for command, _ in typed_commands(directory) if not _FILLED_IN.search(command)]
+    return [one for one in found if not any(_is_lost(directory, word) for word in one.split())]
+
+
+def _is_lost(directory: Path, word: str) -> bool:
+    places = (directory / one / word for one in (".", *_folders(directory)))
+    return word.endswith((".yaml", ".yml")) and not any(place.exists() for place in places)
 
 
 def likely_commands(directory: Path) -> list[str]:

@@ -465,12 +465,12 @@ def _lines(call: ast.Call) -> Iterator[str]:
     text = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
     if name == "log_metrics" and text:  # transformers: `eval` names the split
         yield f"{text}_loss {_REAL}"
-    elif name.startswith("log") and not _tracker(call) and not _shows(call):
+    elif name.startswith("log") and "print" not in name and not _tracker(call) and not _shows(call):
         return
     elif name == "set_postfix":
         yield " ".join([*map(_shown, arguments), *(f"{one.arg}={_shown(one.value)}" for one in call.keywords)])
     elif _PERCENT.search(text):
-        yield from _with_numbers(text).splitlines()  # logging takes the values as arguments
+        yield from _with_numbers(text, call.args[1:]).splitlines()  # logging takes the values as arguments
     else:
         yield from " ".join(map(_shown, arguments)).splitlines()
 

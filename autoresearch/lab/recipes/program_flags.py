@@ -46,6 +46,7 @@ _PATH = later(
 _READS = later(r"(?i)open|read_\w+|loadtxt|\w*data\w*")
 _DOWNLOADS = later(r"(?i)download\w* ?[=(]")
 _IN_DATA = later(r"(?:\.{0,2}/)?data(?:sets?)?/[\w./-]+\Z")
+_OUTPUT = later(r"(?i)(?:\./)?(?:exp|out|save|log|result|run|ckpt|checkpoint)\w*(?:/|\Z)")  # a path
 _WRITTEN = later(r"(?i)out|save|log|result|ckpt|checkpoint|cache|export")
 _HELP_FLAG = later(
     r"(?m)^[ \t│|]{1,12}(?:[*][ \t]+)?(?:-\w(?:[ \t]+[A-Z_<>\[\]]+)?,?[ \t]+)?--(?P<key>[A-Za-z][\w.-]*)"
@@ -207,7 +208,7 @@ def named_paths(source: str) -> dict[str, int]:
 def is_data(name: str, value: str) -> bool:
     """Whether a name says that its value is data, and the value looks like a path; or the value itself says so."""
     inside = _IN_DATA.match(value) and Path(value).suffix and not _WRITTEN.search(name)
-    return bool(inside or (_DATA.fullmatch(name) and _PATH.fullmatch(value)))
+    return bool(inside or (_DATA.fullmatch(name) and _PATH.fullmatch(value) and not _OUTPUT.match(value)))
 
 
 def _missing_operands(tree: ast.AST, operands: int) -> list[str]:

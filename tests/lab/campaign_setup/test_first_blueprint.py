@@ -55,6 +55,8 @@ MODULE = "import os\nos.environ['A'] = '1'\n\n\ndef train(rank):\n    print('los
         ({"gae/train.py": MAIN, "README.md": "cd gae && python train.py"}, "cd gae && python train.py", None),
         ({"train.py": MAIN, "README.md": "1. `python3 -u train.py -c a.json`"}, "python3 -u train.py -c a.json", None),
         ({"train.py": MAIN, "README.md": "python train.py --data <dir>"}, "python train.py", None),
+        ({"train.py": MAIN, "README.md": "python train.py CONFIG.yaml\npython train.py a.yaml", "cfg/a.yaml": ""},
+         "python train.py a.yaml", None),
         ({"config.py": MODULE, "train/train.py": MAIN}, "python train/train.py", None),  # light_mappo
         ({"text/train_lm.py": MAIN, "vision/tools/run.py": MAIN}, "", ["python text/train_lm.py"]),  # deq
         ({"scripts/a_train.py": MAIN, "scripts/b_train.py": MAIN}, "",
@@ -381,6 +383,8 @@ def test_a_script_with_nothing_to_vary_is_for_an_agent(tmp_path: Path) -> None:
         ("print(f'Evaluation over {eval_episodes} episodes: {r:.3f}')", ["Evaluation"]),  # TD3
         ("print('Validation loss {}: {:9f}'.format(iteration, l))", ["Validation_loss"]),  # tacotron2
         ("print('return: %d, eval return: %d' % (a, r))\nprint('rewards: %d' % len(r))", ["return", "eval_return"]),
+        ("log.info('Skip pass %d: %s', n, record_name)", []),  # xlnet
+        ("log_print('Validation loss: %.3f' % (a / b) + '\\n', logger)", ["Validation_loss"]),  # StyleTTS2
         ("log(f'step: {s.step}  acc: {s.acc_step}  loss: {round(loss.item(), 4):>7}')", ["loss"]),  # lingua
     ],
 )
