@@ -112,7 +112,7 @@ def test_a_whole_campaign(
     name: str, tiny: Any, agent_home: Callable[[str], AgentHome], model_server: ModelServer
 ) -> None:
     camp = tiny.camp
-    agent = agent_home("opencode" if name == "acp" else name)
+    agent = agent_home("qwen" if name == "acp" else name)  # it starts in half of OpenCode's time
     camp.bench.env |= {**agent.variables, "PATH": os.environ["PATH"]}
     model_server.answer_with(answers(tiny))
     keys = tiny.keys(
@@ -120,7 +120,7 @@ def test_a_whole_campaign(
         max_fixes=1,
         guard=[f"{sys.executable} -m pytest -q -p no:cacheprovider tests"],
     )
-    started = {"agent_command": [agent.program, "acp"]} if name == "acp" else {"agent_program": agent.program}
+    started = {"agent_command": [agent.program, "--acp"]} if name == "acp" else {"agent_program": agent.program}
     keys |= {"agent_model": agent.model, **started}
     camp.file(**keys)
     before = camp.checkout()
