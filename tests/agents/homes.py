@@ -127,7 +127,7 @@ def _opencode(home: Path, url: str) -> dict[str, str]:
     for place in ("config", ".config"):  # with XDG_CONFIG_HOME of the tests, and without
         _write(home / place / "opencode" / "opencode.json", config)
         # else each start fetches its plug-in package from npm, which takes longer than the turn
-        (home / place / "opencode" / "node_modules").mkdir()
+        (home / place / "opencode" / "node_modules").mkdir(parents=True, exist_ok=True)
         locked = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": ""}}}}
         _write(home / place / "opencode" / "package-lock.json", locked)
     return {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
