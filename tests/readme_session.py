@@ -20,6 +20,12 @@ HEAD, TAIL = 12, 15  # lines that are shown of its beginning and of its end
 ONLY_LONGER = ("retest", "fresh", "confirm", "pending", "The seed")  # lines that a demo of a few steps does not print
 
 
+def shorten(blueprints: Path) -> None:
+    """Make it a demo of a few steps, whose runs are over in a second."""
+    for path in (blueprints / "recipes" / f"{name}.yaml" for name in ("quickstart", "campaign")):
+        path.write_text(re.sub(r"(?m)^(total_steps|test_freq|sft_steps): \d+", r"\1: 2", path.read_text()))
+
+
 def shown_lines() -> list[str]:
     """The lines in README that were printed."""
     block = BLOCK.search(README.read_text(encoding="utf-8"))

@@ -28,9 +28,7 @@ def short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The data of the package, with recipes that are over in a second."""
     copy = tmp_path / "data" / "blueprints"
     shutil.copytree(data_dir("blueprints"), copy)
-    for recipe in ("quickstart", "campaign"):
-        path = copy / "recipes" / f"{recipe}.yaml"
-        path.write_text(re.sub(r"(?m)^(total_steps|test_freq|sft_steps): \d+", r"\1: 2", path.read_text()))
+    readme_session.shorten(copy)
     campaign = copy / "quickstart-campaign.yaml"
     campaign.write_text(f"{campaign.read_text()}\nconfirm: false\nretests: 0\n")
     monkeypatch.setattr(demo, "data_dir", lambda name: copy)

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests import readme_session
+
 REPO = Path(__file__).parents[2]
 PROJECT = REPO / "tests" / "samples" / "projects" / "argparse"
 pytestmark = [pytest.mark.real, pytest.mark.waits, pytest.mark.timeout(1800)]  # a package index may be slow
@@ -68,6 +70,8 @@ def test_all_that_the_first_screen_shows(
         # a clean environment needs the dependencies from somewhere; offline there is nothing to install
         pytest.skip("no package index can be reached")
     assert installed.returncode == 0, installed.stderr
+    (blueprints,) = (tmp_path / "venv").glob("lib/python*/site-packages/autoresearch/_data/blueprints")
+    readme_session.shorten(blueprints)  # what is learnt in more steps is no matter of a wheel
     empty = tmp_path / "empty"
     empty.mkdir()
     kept = ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "TMUX_TMPDIR", "PATH", "AUTORESEARCH_TEST")
