@@ -32,7 +32,7 @@ _MOST_PROCESSES = 20
 _MOST_NOTICES = 8
 _WIDTH = 240
 CHUNK = 1 << 20
-TAIL = 4 << 20  # always read completely
+TAIL = 4 << 20  # read completely, unless only what no steps follow is asked for
 HEAD = 4 << 20  # read completely unless the last two steps were found
 BACK = 1 << 29  # how far back to look for the last two steps
 COUNTED = 1 << 30  # failures up to this byte get a line number, later ones only a byte offset
@@ -73,12 +73,17 @@ class LastWords:
 
 
 def last_words(
-    path: Path, signals: Iterable[SignalPattern], harmless: Sequence[str] = (), until: int | None = None
+    path: Path,
+    signals: Iterable[SignalPattern],
+    harmless: Sequence[str] = (),
+    until: int | None = None,
+    survived: bool = True,
 ) -> LastWords:
     """The failures in a log that may explain its run's end; empty if the log is missing.
 
     signals: the trainer's patterns; those for steps, validations and NaN are used. harmless: patterns of lines that do
     not end a run; a traceback that contains such a line does not either. until: only so many bytes of the log count.
+    survived: whether failures that steps followed are asked for, too.
     """
     try:
         file = io.BufferedReader(open_readable(path))
@@ -88,7 +93,7 @@ def last_words(
         size = min(file.seek(0, 2), file.tell() if until is None else until)
         reader = _LogEndReader(file, [LinePattern.of(s) for s in signals if s.kind in (*_MOVES, SignalKind.NAN)])
         search = Search(harmless)
-        for low, high in reader.parts(size):
+        for low, high in reader.parts(size, TAIL if survived else CHUNK):
             reader.show(low, high, search)
         groups = (search.failures(), search.overcome(), tuple(search.firsts.values()), search.notices())
         failures, overcome, firsts, notices = _numbered(file, tuple(tuple(map(_masked, group)) for group in groups))
@@ -167,15 +172,18 @@ class _LogEndReader:
         self._step_needles = () if blind else own
         self._needles = () if blind else (*(needle.encode() for needle in table().needles), *own)
 
-    def parts(self, size: int) -> list[tuple[int, int]]:
-        """The byte ranges (from, to) to read, in order; each begins at or shortly after the start of a line."""
-        tail = max(0, size - TAIL)
+    def parts(self, size: int, least: int) -> list[tuple[int, int]]:
+        """The byte ranges (from, to) to read, in order; each begins at or shortly after the start of a line.
+
+        `least`: so many bytes at the end are read in any case.
+        """
+        tail = max(0, size - least)
         back, steps = tail, self._steps(tail, size)
         strong: list[tuple[int, int]] = []
         while back > 0 and steps < SURVIVED and size - back < BACK:
             low = max(0, back - CHUNK)
             data = self._read(low, back)
-            if any(find(data, len(data), needle, len(needle)) for needle in STRONG):
+            if size - low <= TAIL or any(find(data, len(data), needle, len(needle)) for needle in STRONG):
                 strong.append((low, back))
             steps += self._steps_in(data)
             back = low

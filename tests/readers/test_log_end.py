@@ -32,7 +32,9 @@ def log(tmp_path: Path, text: str) -> Path:
 
 
 def found(tmp_path: Path, text: str, *signals: SignalPattern) -> list[tuple[str, int, int]]:
-    words = last_words(log(tmp_path, text), signals or (STEP, NAN))
+    path = log(tmp_path, text)
+    words = last_words(path, signals or (STEP, NAN))
+    assert last_words(path, signals or (STEP, NAN), survived=False).failures == words.failures
     return [(f.family.value, f.position.number, f.position.offset) for f in words.failures]
 
 

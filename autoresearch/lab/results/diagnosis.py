@@ -84,15 +84,19 @@ def diagnose(finished: FinishedRun, trainer: Trainer) -> Diagnosis:
 
 
 def words_of(
-    log: Path, trainer: Trainer | None, signals: Sequence[SignalPattern] = (), until: int | None = None
+    log: Path,
+    trainer: Trainer | None,
+    signals: Sequence[SignalPattern] = (),
+    until: int | None = None,
+    survived: bool = True,
 ) -> LastWords:
     """The failures in a log; without a trainer, by the patterns of all of them.
 
-    signals: those of its run, if they are known. until: only so many bytes of the log count.
+    signals: those of its run, if they are known. until, survived: as in `last_words`.
     """
     known = (trainer,) if trainer else registry.every()
     patterns = signals or [signal for one in known for signal in one.signals()]
-    return last_words(log, patterns, [harmless for one in known for harmless in one.harmless()], until)
+    return last_words(log, patterns, [harmless for one in known for harmless in one.harmless()], until, survived)
 
 
 def _silent_failure(finished: FinishedRun, trainer: Trainer) -> Failure | None:

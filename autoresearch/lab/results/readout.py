@@ -293,5 +293,5 @@ def _failure_of_run(rundir: RunDir, trainer: Trainer) -> tuple[str, str] | None:
 def _failure_in(log: Path, trainer: Trainer, *, ended_badly: bool) -> tuple[str, str] | None:
     from autoresearch.lab.results.diagnosis import words_of  # spared for a run that lives
 
-    failure = words_of(log, trainer).cause(ended_badly=ended_badly)
+    failure = words_of(log, trainer, survived=ended_badly).cause(ended_badly=ended_badly)
     return (failure.family.value, failure.line) if failure else None
