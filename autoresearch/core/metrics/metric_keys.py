@@ -92,6 +92,7 @@ def readings(step: int, metrics: Mapping[str, float]) -> tuple[Reading, ...]:
         return ()
     if not _ANY_VALIDATION.search("\n".join(["", *metrics])):
         return (Reading(SignalKind.STEP, step, metrics),)
+    metrics = dict(metrics.items())  # of pairs as they were printed it makes numbers, each time
     validation = {k: v for k, v in metrics.items() if is_validation(k)}
     beside = {k: v for k, v in metrics.items() if k in _BESIDE_VALIDATION or k.startswith("num_pass_n_tasks")}
     rest = {k: v for k, v in metrics.items() if k not in validation and k not in beside}
