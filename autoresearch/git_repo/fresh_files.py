@@ -97,7 +97,10 @@ def write_files(checkout: Checkout, index: Path, directory: Path, commit: Commit
                 new = [os.fsencode(entry.name) for entry in directory.iterdir() if entry.name != ".git"]
             for path in new:  # before anything is written: git would obey a .gitattributes among them
                 discard(directory / os.fsdecode(path))
-            run("checkout", "--quiet", "--force", "--detach", commit.commit, "--")
+            if anew:
+                run("checkout", "--quiet", "--force", "--detach", commit.commit, "--")
+            elif changed:
+                run("checkout-index", "--force", "--index", "-z", "--stdin", feed=b"\0".join(changed) + b"\0")
 
         try:
             write(anew=anew)
@@ -116,8 +119,9 @@ def unruled(checkout: Checkout, index: Path, directory: Path, commit: str) -> It
     with tempfile.TemporaryDirectory(prefix="autoresearch-git-") as made:
         own = borrowing_repository(Path(made), checkout, commit)
 
-        def run(*words: str) -> bytes:
-            return Git(directory, index).run(f"--git-dir={own}", f"--work-tree={directory}", *settings, *words)
+        def run(*words: str, feed: bytes | None = None) -> bytes:
+            own_words = (f"--git-dir={own}", f"--work-tree={directory}", *settings)
+            return Git(directory, index).run(*own_words, *words, feed=feed)
 
         yield run
 
@@ -183,9 +187,9 @@ def without_programs(checkout: Checkout) -> tuple[str, ...]:
 
 
 def borrowing_repository(directory: Path, checkout: Checkout, commit: str) -> Path:
-    """A git directory at a commit that borrows the objects of a repository: no branch, remote, hook or setting."""
-    for name in ("objects/info", "refs/heads", "info"):
-        (directory / name).mkdir(parents=True)
+    """Make a directory a git directory at a commit that borrows the objects of a repository: no branch, remote, hook or setting."""
+    for name in ("", "objects", "objects/info", "refs", "info"):
+        (directory / name).mkdir(exist_ok=True)
     (directory / "objects/info/alternates").write_bytes(quoted(checkout.common_dir / "objects") + b"\n")
     (directory / "HEAD").write_text(f"{commit}\n")
     (directory / "config").write_text(CONFIG[len(commit)])

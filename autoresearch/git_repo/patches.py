@@ -277,9 +277,7 @@ def _keep_submodules(opened: Opened) -> None:
 
 def _changed(opened: Opened) -> list[str]:
     """Tracked paths that were changed or removed."""
-    with contextlib.suppress(GitFailed):  # it exits with an error if a file differs, but has then done its work
-        _git(opened, "update-index", "-q", "--refresh")
-    listed = _git(opened, "diff-files", "-z", "--name-only", "--no-renames")
+    listed = _git(opened, "ls-files", "--modified", "-z")
     return [os.fsdecode(path) for path in listed.split(b"\0") if path]
 
 
