@@ -96,22 +96,21 @@ def commit_hypothesis(
 
     commit = checkout.id_of(parent)
     tree = _patched(checkout, commit, change) if change.patches else commit
-    before, after = entries_of(checkout, commit), entries_of(checkout, tree)
+    before = after = entries_of(checkout, commit)
     if change.patches:  # what was patched is in no later commit, and so compared with its name nowhere else
+        after = entries_of(checkout, tree)
         patched = (head.split(b" ") for path, head in before.items() if after.get(path) != head)
         check_objects(checkout, commit, (name for _, kind, name in patched if kind == b"blob"))
-    objects = NewObjects(sha256=len(commit) == 64)
-    if change.files:
-        after = _put(objects, change.files, after)
     if change.files or not change.patches:
-        tree = changed_tree(checkout, tree, after, objects)
+        held, objects = after, NewObjects(sha256=len(commit) == 64)
+        after = _put(objects, change.files or {}, held)
+        tree = changed_tree(checkout, tree, held, after, objects)
         objects.store(checkout.git)
     failpoint("repository.hypothesis_filled")
     made = commit_tree(checkout.git, tree, commit, message, when=when)
     failpoint("repository.hypothesis_committed")
     apart = [path_in_tree(path.rstrip("/")) for path in uncounted]
-    differ = (path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
-    same = all(below(path, apart) for path in differ)
+    same = all(below(path, apart) for path, _ in before.items() ^ after.items())
     return Committed(made, tree, commit, same, checkout, tuple(uncounted))
 
 

@@ -187,7 +187,7 @@ def without_programs(checkout: Checkout) -> tuple[str, ...]:
 
 
 def borrowing_repository(directory: Path, checkout: Checkout, commit: str) -> Path:
-    """Make a directory a git directory at a commit that borrows the objects of a repository: no branch, remote, hook or setting."""
+    """Make a git directory at a commit that borrows the objects of a repository: no branch, remote, hook or setting."""
     for name in ("", "objects", "objects/info", "refs", "info"):
         (directory / name).mkdir(exist_ok=True)
     (directory / "objects/info/alternates").write_bytes(quoted(checkout.common_dir / "objects") + b"\n")

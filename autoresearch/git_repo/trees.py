@@ -53,6 +53,7 @@ def listing(checkout: Checkout, tree: str) -> bytes:
     return checkout.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", tree)
 
 
+@lru_cache(maxsize=256)
 def holds(checkout: Checkout, commit: str, path: str) -> bool:
     """Whether a commit has a file or directory of this name. Raises GitFailed."""
     wanted = path.encode("utf-8", "surrogateescape")
@@ -64,13 +65,14 @@ def entries_of(checkout: Checkout, tree: str) -> dict[bytes, bytes]:
     return {path: head for path, head in _records(checkout, tree) if not head.startswith(_TREE)}
 
 
-def changed_tree(checkout: Checkout, base: str, after: Mapping[bytes, bytes], objects: NewObjects) -> str:
-    """The tree of these files as a change of the commit or tree `base`; its id. Directories that differ are added.
+def changed_tree(
+    checkout: Checkout, base: str, before: Mapping[bytes, bytes], after: Mapping[bytes, bytes], objects: NewObjects
+) -> str:
+    """The tree of the files `after` a change of the commit or tree `base`; its id. Directories that differ are added.
 
     Raises GitFailed.
     """
-    before = entries_of(checkout, base)
-    changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    changed = {path for path, _ in before.items() ^ after.items()}
     stale = {b""} | {path[:at] for path in changed for at, byte in enumerate(path) if byte == ord("/")}
     directories: defaultdict[bytes, dict[bytes, bytes]] = defaultdict(dict)
     trees = ((path, head) for path, head in _records(checkout, base) if head.startswith(_TREE) and path not in stale)
