@@ -169,8 +169,7 @@ def test_which_names_are_those_of_data() -> None:
 
 def test_flags_that_are_nothing_unless_they_are_given() -> None:
     text = "import argparse\np.add_argument('--mode', type=str)\np.add_argument('--train-dir', default=None)\n"
-    text += "p.add_argument('--v', action='store_true')\np.add_argument('--lr', default=LR)\nargs.mode == 'train'\n"
-    text += "p.add_argument('--form')\nargs.form == 'alpaca' or args.form is None"  # qlora
-    assert unset_in(text) == {"mode": True, "train_dir": False, "form": False}  # keras-dcgan, Conv-TasNet
+    text += "p.add_argument('--v', action='store_true')\np.add_argument('--lr', default=LR)\nargs.mode == 'train'"
+    assert unset_in(text) == {"mode": True, "train_dir": False}  # keras-dcgan, Conv-TasNet
     text = "from transformers import HfArgumentParser\nclass Args:\n    lr: float = field(default=1)\n"
     assert unset_in(f"{text}    data_path: str = field(default=None)\n") == {"data_path": False}  # stanford_alpaca

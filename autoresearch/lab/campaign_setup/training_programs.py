@@ -21,7 +21,7 @@ _NO_TRAINING = frozenset({
     *("inference", "predict", "demo", "download", "convert", "export", "visualize", "sample", "generate", "preprocess"),
     *("prepare", "dataset", "datasets", "utils", "util", "hubconf", "submitit", "slurm", "evaluation"),
     *("install", "build", "config", "configs", "args", "arguments", "options", "template", "play", "enjoy"),
-    *("validate", "serve"),
+    *("validate", "serve", "interactive"),
 })  # fmt: skip
 """Words of a file's name that say what it does, or that it does something else."""
 _SETS_UP = frozenset({"os", "sys", "warnings", "logging", "logger", "torch", "np", "numpy", "random", "tf", "mp"})

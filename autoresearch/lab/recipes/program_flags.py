@@ -37,7 +37,7 @@ _OF_FIELDS = frozenset(
 _OF_FUNCTIONS = frozenset({"typer", "fire", "tyro", "jsonargparse"})
 _MAKE_COMMANDS = frozenset({"Fire", "run", "cli", "CLI", "auto_cli"})
 _DATA = later(
-    r"(?i)(?:.*_)?(?:data(?:set)?s?|corpus|train(?:ing)?|inputs?|root)_?(?:path|dir|file|root|folder|json|csv|list)?"
+    r"(?i)(?:.*_)?(?:data(?:set)?s?|corpus|train(?:ing)?|inputs?|root)_?(?:path|dir|file|root|folder|json|csv|pkl|list)?"
     r"|(?:(?:file|im(?:age|g))s?_?)?list"
 )
 _PATH = later(
@@ -159,16 +159,14 @@ def missing_in(source: str, words: Sequence[str], used: Collection[str] | None =
 
 @lru_cache(maxsize=256)
 def unset_in(source: str) -> dict[str, bool]:
-    """The flags of a text that are nothing unless they are given, in Python's names; True: only texts are asked of it.
+    """The flags of a text that are nothing unless they are given, in Python's names; True: it is compared with texts.
 
     `--mode` without a default is one, and `data_path: str = field(default=None)`.
     """
     tree = syntax_tree(source) if parser_of(source) else None
     nodes = [*ast.walk(tree)] if tree else []
-    same = [one for one in nodes if isinstance(one, ast.Compare)]
-    texts = [one for one in same if isinstance(one.ops[0], ast.Eq) and isinstance(_literal(one.comparators[0]), str)]
-    optional = {called_name(one.left) for one in same if isinstance(one.ops[0], ast.Is | ast.IsNot)}
-    compared = {called_name(one.left) for one in texts} - optional
+    same = [one for one in nodes if isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Eq)]
+    compared = {called_name(one.left) for one in same if isinstance(_literal(one.comparators[0]), str)}
     found = list[str]()
     for node in nodes:
         call = node.value if isinstance(node, ast.AnnAssign) else node

@@ -45,6 +45,7 @@ _BYTES = 1 << 18  # a longer file is data; only its beginning is read
 MOST_LOST = 3  # paths of data that are told
 MOST_SOURCES = 40  # modules of one program that are read
 _VERSION = "{}.{}".format(*sys.version_info)
+_OPTIONAL = later(r"\b(\w+) is (?:not )?None\b")
 _SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 _CONFIG = later(r"(?:--)?(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
 _HYDRA_NAME, _HYDRA_PATH = later(r"--config[-_]name|-cn"), later(r"--config[-_](?:path|dir)|-cp|-cd")
@@ -284,7 +285,9 @@ class LaunchTexts:
         more = len(lost) - MOST_LOST
         lost[MOST_LOST:] = [f"{more} more paths of data lead nowhere"] if more > 0 else []
         every = {one: chooses for text in self.sources.values() for one, chooses in unset_in(text).items()}
+        optional = set(_OPTIONAL.findall("\n".join(self.sources.values())))
         unset = {one: every[one] for one, default in found.items() if one in every and default is None}
+        unset = {one: chooses for one, chooses in unset.items() if one not in optional}
         bare = [one for one in unset if one not in words and (unset[one] or (one in data and not any(data.values())))]
         given = [f"the recipe leaves {key} open (???): `{key}=VALUE` behind the command gives it"
                  for key, value in texts.items() if value == "???"]  # fmt: skip

@@ -206,6 +206,9 @@ def test_data_that_is_not_there(tmp_path: Path) -> None:
     assert absent("python train.py") == ["--train_file has no default and is not given"]
     assert absent("python train.py --train_file=x.json") == ["--train_file is x.json, where nothing is"]
     assert absent("python train.py --data_dir path/to/it") == ["--data_dir is path/to/it, where nothing is"]  # LM-BFF
+    text = "import argparse\np.add_argument('--form')\np.add_argument('--way')\nargs.form == 'a' or args.way == 'b'\n"
+    (tmp_path / "train.py").write_text(f"{text}args.form is None\n")  # qlora
+    assert absent("python train.py") == ["--way has no default and is not given"]
 
 
 @pytest.mark.parametrize(
