@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions (OpenCode, Qwen Code, aider, pi)."""
+"""OpenAI Chat Completions (OpenCode, Qwen Code, aider)."""
 
 from __future__ import annotations
 

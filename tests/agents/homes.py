@@ -15,10 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 KEY = "not-a-key"
 MODEL = "stub-model"
-NEEDS_NODE = frozenset({"codex", "opencode", "gemini", "qwen", "pi"})
+NEEDS_NODE = frozenset({"codex", "opencode", "gemini", "qwen"})
 PROGRAMS = {name: f".agents/{name}/node_modules/.bin/{name}" for name in ("claude", *sorted(NEEDS_NODE))}
 PROGRAMS["aider"] = ".venv-aider/bin/aider"
-NAMES = tuple(PROGRAMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +30,12 @@ class AgentHome:
     home: Path
     variables: Mapping[str, str]  # those that it needs; all others are the test's
 
-    def command(self, prompt: str, *, writes: bool = True) -> list[str]:
-        """The plainest command line of one turn without a person, with JSON events where the agent has them."""
-        return [self.program, *_COMMANDS[self.name](prompt, writes)]
+    def command(self, prompt: str) -> list[str]:
+        """The plainest command line of one turn without a person, with JSON events."""
+        return [self.program, *_COMMANDS[self.name](prompt)]
 
     def add_mcp(self, server: str, argv: Sequence[str]) -> None:
-        """Register an MCP server whose tools, and only whose, may be called without a question.
-
-        aider and pi know no MCP.
-        """
+        """Register an MCP server whose tools, and only whose, may be called without a question."""
         _MCP[self.name](self.home, server, [*argv])
 
     def permit(self, rule: str) -> None:
@@ -163,70 +159,27 @@ def _aider(home: Path, url: str) -> dict[str, str]:
     return {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
-def _pi(home: Path, url: str) -> dict[str, str]:
-    models = [{"id": MODEL, "contextWindow": 200000, "maxTokens": 8192}]
-    provider = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": KEY, "models": models}
-    _write(home / ".pi" / "agent" / "models.json", {"providers": {"stub": provider}})
-    return {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1"}
-
-
 def _mcp_claude(home: Path, server: str, argv: list[str]) -> None:
     _add(home / ".claude.json", "mcpServers", server, value={"command": argv[0], "args": argv[1:]})
     _allow(home, f"mcp__{server}")
 
 
-def _mcp_codex(home: Path, server: str, argv: list[str]) -> None:
-    values = {"command": argv[0], "args": argv[1:], "default_tools_approval_mode": "approve"}
-    lines = [f"{key} = {json.dumps(value)}\n" for key, value in values.items()]
-    with (home / ".codex" / "config.toml").open("a", encoding="utf-8") as file:
-        file.write(f"[mcp_servers.{server}]\n{''.join(lines)}")
-
-
-def _mcp_opencode(home: Path, server: str, argv: list[str]) -> None:
-    for place in ("config", ".config"):
-        _add(home / place / "opencode" / "opencode.json", "mcp", server, value={"type": "local", "command": argv})
-
-
-def _mcp_gemini(home: Path, server: str, argv: list[str], place: str = ".gemini") -> None:
+def _mcp_gemini(home: Path, server: str, argv: list[str]) -> None:
     value = {"command": argv[0], "args": argv[1:], "trust": True}
-    _add(home / place / "settings.json", "mcpServers", server, value=value)
+    _add(home / ".gemini" / "settings.json", "mcpServers", server, value=value)
 
 
-def _mcp_qwen(home: Path, server: str, argv: list[str]) -> None:
-    _mcp_gemini(home, server, argv, ".qwen")
-
-
-_MCP: dict[str, Callable[[Path, str, list[str]], None]] = {
-    **{"claude": _mcp_claude, "codex": _mcp_codex, "opencode": _mcp_opencode},
-    **{"gemini": _mcp_gemini, "qwen": _mcp_qwen},
-}
+_MCP = {"claude": _mcp_claude, "gemini": _mcp_gemini}
 _SETTINGS: dict[str, Callable[[Path, str], dict[str, str]]] = {
-    **{"claude": _claude, "codex": _codex, "opencode": _opencode, "gemini": _gemini},
-    **{"qwen": _qwen, "aider": _aider, "pi": _pi},
+    **{"claude": _claude, "codex": _codex, "opencode": _opencode, "gemini": _gemini, "qwen": _qwen, "aider": _aider},
 }
-_COMMANDS: dict[str, Callable[[str, bool], list[str]]] = {
-    "claude": lambda prompt, writes: [
-        *("-p", prompt, "--output-format", "stream-json", "--verbose"),
-        *("--permission-mode", "acceptEdits" if writes else "plan", "--model", MODEL),
+_COMMANDS: dict[str, Callable[[str], list[str]]] = {
+    "claude": lambda prompt: [
+        *("-p", prompt, "--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits"),
+        *("--model", MODEL),
     ],
-    "codex": lambda prompt, writes: [
-        *("exec", "--json", "--skip-git-repo-check", "-s", "danger-full-access" if writes else "read-only", prompt),
-    ],
-    "opencode": lambda prompt, writes: [
-        *("run", "--format", "json", "-m", f"stub/{MODEL}", *(() if writes else ("--agent", "plan")), prompt),
-    ],
-    "gemini": lambda prompt, writes: [
-        *("-p", prompt, "-o", "stream-json", "--approval-mode", "yolo" if writes else "plan", "--skip-trust"),
-        *("-m", "gemini-2.5-flash"),
-    ],
-    "qwen": lambda prompt, writes: [
-        *(prompt, "-o", "stream-json", "--approval-mode", "yolo" if writes else "plan", "--auth-type", "openai"),
-    ],
-    "aider": lambda prompt, writes: [
-        *("--message", prompt, "--yes-always", "--no-auto-commits", "--no-pretty", "--no-stream", "--no-gitignore"),
-        *("--map-tokens", "0", *(() if writes else ("--chat-mode", "ask"))),
-    ],
-    "pi": lambda prompt, writes: [
-        *("--mode", "json", "-p", prompt, "--no-session", "--provider", "stub", "--model", MODEL),
+    "codex": lambda prompt: ["exec", "--json", "--skip-git-repo-check", "-s", "danger-full-access", prompt],
+    "gemini": lambda prompt: [
+        *("-p", prompt, "-o", "stream-json", "--approval-mode", "yolo", "--skip-trust", "-m", "gemini-2.5-flash"),
     ],
 }

@@ -93,12 +93,7 @@ def _file_tool(what: str, value: Any, asked: Asked) -> Call | None:
         return None
     given = {"path": value} if isinstance(value, str) else dict(value)
     given["path"] = _absolute(given["path"], asked.cwd)
-    schema = asked.tools[tool]
-    if "edits" in schema.get("properties", {}):  # pi: several at once
-        within = schema["properties"]["edits"].get("items", {})
-        edits = [_named({"old": given["old"], "new": given["new"]}, within)]
-        return tool, {**_named({"path": given["path"]}, schema), "edits": edits}
-    return tool, _named(given, schema)
+    return tool, _named(given, asked.tools[tool])
 
 
 def _named(given: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
