@@ -50,6 +50,12 @@ def called_name(function: ast.AST) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
+def as_program(tree: ast.Module) -> set[ast.AST]:
+    """What a text does only where it is the program, and no module: `if __name__ == "__main__":`."""
+    starts = [one for one in tree.body if isinstance(one, ast.If) and "__name__" in ast.unparse(one.test)]
+    return {inner for one in starts for inner in ast.walk(one)}
+
+
 def definitions(tree: ast.AST) -> dict[ast.AST, str]:
     """The function or class at the top of a text that a node stands in; nothing of those that a decorator may use."""
     tops = [node for node in getattr(tree, "body", ()) if isinstance(node, ast.FunctionDef | ast.ClassDef)]

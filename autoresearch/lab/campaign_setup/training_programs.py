@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 from autoresearch.core.shell.programs import python_file
@@ -15,13 +16,13 @@ from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.core.text.regex import later
 
 SCRIPTS = ("train.py", "main.py", "train.sh", "run.sh", "src/train.py", "scripts/train.py", "scripts/train.sh")
-_TRAINS = frozenset({"train", "training", "main"})
+_TRAINS = frozenset({"train", "training", "main", "finetune", "pretrain"})
 _NO_TRAINING = frozenset({
     *("setup", "conftest", "noxfile", "init", "plot", "plots", "eval", "evaluate", "test", "tests", "infer"),
     *("inference", "predict", "demo", "download", "convert", "export", "visualize", "sample", "generate", "preprocess"),
     *("prepare", "dataset", "datasets", "utils", "util", "hubconf", "submitit", "slurm", "evaluation"),
     *("install", "build", "config", "configs", "args", "arguments", "options", "template", "play", "enjoy"),
-    *("validate", "serve", "interactive"),
+    *("validate", "serve", "interactive", "quantize"),
 })  # fmt: skip
 """Words of a file's name that say what it does, or that it does something else."""
 _SETS_UP = frozenset({"os", "sys", "warnings", "logging", "logger", "torch", "np", "numpy", "random", "tf", "mp"})
@@ -193,6 +194,12 @@ def _typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
             yield f"bash {script.name}", "the project"
 
 
+def _does_else(script: Path, flag: str, value: str) -> bool:
+    """Whether a flag could say `train`, and says something else: `--mode sample`."""
+    choices = rf"[\"']{re.escape(flag)}[\"'][^)]*choices=[\[(][^\])]*[\"']train[\"']"
+    return flag[:2] == "--" and value != "train" and bool(re.search(choices, _text(script)))
+
+
 def _folders(directory: Path) -> list[str]:
     return [path.name for path in sorted(directory.iterdir()) if path.is_dir() and path.name[0] != "."]
 
@@ -217,5 +224,7 @@ def _trains(command: str, directory: Path, installed: Mapping[str, str]) -> bool
     started = installed.get(argv[0], python_file(argv))
     named = (word for word in argv if word.endswith((".py", ".sh")) and (directory / word).is_file())
     script = started if (directory / started).is_file() else next(named, started)  # not `--config configs/small.py`
+    if any(_does_else(directory / script, *one) for one in pairwise(" ".join(argv).replace("=", " ").split())):
+        return False
     there = (directory / script).is_file() and not any(_words(Path(part)) & _NO_TRAINING for part in Path(script).parts)
     return there and _learns(directory / script, directory) and not _NOT_TRAINED.search(command)

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from autoresearch.core.metrics.objective import Objective, usual_direction
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.core.text.python_text import called_name, definitions, syntax_tree
+from autoresearch.core.text.python_text import as_program, called_name, definitions, syntax_tree
 from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.dead_branches import (
     before_training,
@@ -159,7 +159,8 @@ def _objectives_of(
     names: dict[str, PrintedName] = {}
     used, twice = reached_names(texts, flags), done_twice(texts, flags)
     for path, text in texts.items():
-        for one in printed_names(text, path, calls, flags, used):
+        module = calls is PLAIN_PRINTS and path != next(iter(texts))
+        for one in printed_names(text, path, calls, flags, used, module=module):
             ways = (twice.get((path, line), "") for line in reversed(one.within))
             shown = replace(one, also=one.also or next(filter(None, ways), ""))
             names[one.name] = shown.beside(names[one.name]) if one.name in names else shown
@@ -182,17 +183,19 @@ def printed_names(
     prints: re.Pattern[str] = _PRINTS,
     flags: Mapping[str, object] = MappingProxyType({}),
     used: Collection[str] | None = None,
+    *,
+    module: bool = False,
 ) -> list[PrintedName]:
     """The measured numbers that a Python text prints or writes, the last one last; [] for one that cannot be parsed.
 
     A number on the console comes before the same one in a file; whole numbers are counts. used: the functions and
-    classes that the program reaches, if not all.
+    classes that the program reaches, if not all. module: it is imported, and no program itself.
     """
     tree = syntax_tree(text)
     if tree is None:
         return []
     left, final = not_done(tree, flags), set(_after_loops(tree))
-    off = before_training(tree) | left
+    off = before_training(tree) | left | (as_program(tree) if module else set())
     calls = {node for node in ast.walk(tree) if isinstance(node, ast.Call) and prints.fullmatch(called_name(node.func))}
     _put_built_texts(tree, calls, left)
     if used is not None:

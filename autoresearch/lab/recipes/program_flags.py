@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from autoresearch.core.campaign.overrides import flatten
-from autoresearch.core.text.python_text import called_name, definitions, syntax_tree
+from autoresearch.core.text.python_text import as_program, called_name, definitions, syntax_tree
 from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.yaml_files import parse_mapping
@@ -35,6 +35,7 @@ _OF_FIELDS = frozenset(
     {"tyro", "simple_parsing", "HfArgumentParser", "TrlParser", "jsonargparse", "pyrallis", "draccus"}
 )
 _OF_FUNCTIONS = frozenset({"typer", "fire", "tyro", "jsonargparse"})
+_MAKES = later(r"(?i)command|callback|main|\b(?:cli|app)\b")  # a decorator, not `torch.no_grad()`
 _MAKE_COMMANDS = frozenset({"Fire", "run", "cli", "CLI", "auto_cli"})
 _DATA = later(
     r"(?i)(?:.*_)?(?:data(?:set)?s?|corpus|train(?:ing)?|inputs?|root)_?(?:path|dir|file|root|folder|json|csv|pkl|list)?"
@@ -75,8 +76,7 @@ def flags_in(source: str, reached: frozenset[str] | None = None) -> dict[str, ob
     used = {next(filter(None, match.groups())) for match in _PARSERS.finditer(source)}
     found: dict[str, object] = {}
     inside = {} if reached is None else definitions(tree)
-    starts = [one for one in tree.body if isinstance(one, ast.If) and "__name__" in ast.unparse(one.test)]
-    alone = {inner for one in starts for inner in ast.walk(one)}  # what a module does where it is the program
+    alone = as_program(tree)
     for node in ast.walk(tree):
         if reached is not None and (inside.get(node, "") not in reached or node in alone):
             continue
@@ -84,18 +84,20 @@ def flags_in(source: str, reached: frozenset[str] | None = None) -> dict[str, ob
             found.update(_of_call(node))
         elif isinstance(node, ast.ClassDef) and used & _OF_FIELDS:
             found.update(_of_fields(node))
-    for function in command_functions(tree) if used & _OF_FUNCTIONS else ():
+    functions = command_functions(tree) if used & _OF_FUNCTIONS else []
+    for function in functions if reached is None else [one for one in functions if one.name in reached - {"main"}]:
         found.update(_of_function(function, dashes="typer" in used))
     return found
 
 
 def command_functions(tree: ast.AST) -> list[ast.FunctionDef]:
-    """The functions whose arguments may be flags: `main`, those with a decorator, and `train` of `fire.Fire(train)`."""
+    """The functions whose arguments may be flags: `main`, decorated commands, and `train` of `fire.Fire(train)`."""
     made = [one.args[0] for one in ast.walk(tree) if isinstance(one, ast.Call) and one.args
             if called_name(one.func) in _MAKE_COMMANDS]  # fmt: skip
     named = {"main", *(one.id for one in made if isinstance(one, ast.Name))}
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-    return [node for node in functions if node.name in named or node.decorator_list]
+    decorated = {node: " ".join(map(ast.unparse, node.decorator_list)) for node in functions}
+    return [node for node, text in decorated.items() if node.name in named or _MAKES.search(text)]
 
 
 def other_names(source: str, words: Sequence[str]) -> set[str]:

@@ -45,6 +45,7 @@ _BYTES = 1 << 18  # a longer file is data; only its beginning is read
 MOST_LOST = 3  # paths of data that are told
 MOST_SOURCES = 40  # modules of one program that are read
 _VERSION = "{}.{}".format(*sys.version_info)
+_CHOICE = later(r"([a-z]\w*)=[\w.-]+")
 _OPTIONAL = later(r"\b(\w+) is (?:not )?None\b")
 _SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 _CONFIG = later(r"(?:--)?(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
@@ -290,8 +291,13 @@ class LaunchTexts:
         unset = {one: chooses for one, chooses in unset.items() if one not in optional}
         bare = [one for one in unset if one not in words and (unset[one] or (one in data and not any(data.values())))]
         given = [f"the recipe leaves {key} open (???): `{key}=VALUE` behind the command gives it"
-                 for key, value in texts.items() if value == "???"]  # fmt: skip
+                 for key, value in texts.items() if value == "???" and not self._chosen(recipe)]  # fmt: skip
         return [*given, *lost, *(f"--{name} has no default and is not given" for name in bare)]
+
+    def _chosen(self, recipe: Mapping[str, object]) -> bool:
+        """Whether the command chooses parts of Hydra's recipe, which are not read: `pipeline=mnist`."""
+        words = [word for one in self.reading.commands for word in one.argv]
+        return any(match[1] not in recipe for match in map(_CHOICE.fullmatch, words) if match)
 
     def _is_void(self, path: Path) -> bool:
         kind = self.files.kind(path)

@@ -55,6 +55,9 @@ MODULE = "import os\nos.environ['A'] = '1'\n\n\ndef train(rank):\n    print('los
         ({"gae/train.py": MAIN, "README.md": "cd gae && python train.py"}, "cd gae && python train.py", None),
         ({"train.py": MAIN, "README.md": "1. `python3 -u train.py -c a.json`"}, "python3 -u train.py -c a.json", None),
         ({"train.py": MAIN, "README.md": "python train.py --data <dir>"}, "python train.py", None),
+        ({"main.py": f"p.add_argument('--mode', type=str,\n choices=['train', 'sample'])\n{MAIN}",
+          "README.md": "python main.py --mode sample\npython main.py --mode=train --x 1"},
+         "python main.py --mode=train --x 1", None),
         ({"train.py": MAIN, "README.md": "python train.py CONFIG.yaml\npython train.py a.yaml", "cfg/a.yaml": ""},
          "python train.py a.yaml", None),
         ({"config.py": MODULE, "train/train.py": MAIN}, "python train/train.py", None),  # light_mappo
@@ -132,7 +135,8 @@ def test_modules_that_a_program_imports_are_read(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("from tables import table\n\n\ndef train(rank):\n    table(0.5)\n")
     (tmp_path / "tables.py").write_text("def table(f1):\n    print_res_table('f1', f1)\n")
     assert shown("python main.py", tmp_path) == ""  # whatever its print_table may show
-    (tmp_path / "tables.py").write_text("def table(f1):\n    print('f1', f1)\n")
+    alone = "if __name__ == '__main__':\n    print('FID: ', x)\n"  # stargan-v2
+    (tmp_path / "tables.py").write_text(f"def table(f1):\n    print('f1', f1)\n{alone}")
     assert shown("python main.py", tmp_path) == "f1"
     for n in range(MOST_SOURCES):
         (tmp_path / f"m{n}.py").touch()
@@ -233,7 +237,9 @@ def test_flags_in_a_module_count_where_the_program_reaches_them(tmp_path: Path) 
     )
     alone = "if __name__ == '__main__':\n    p.add_argument('--data', default='data/x.npz')\n"
     (tmp_path / "args.py").write_text(text + alone)  # transformer-xl: its module may be a program, too
-    (tmp_path / "train.py").write_text("from args import train\ntrain()\n")
+    sampling = "import fire\n@no_grad()\ndef sample(top=3):\n    pass\ndef main(temperature=0.8):\n    pass\n"
+    (tmp_path / "sampling.py").write_text(sampling)  # lit-llama
+    (tmp_path / "train.py").write_text("from sampling import sample\nfrom args import train\ntrain()\nsample()\n")
     path = tmp_path / "b.md"
     texts = as_read(first_blueprint(tmp_path, "python train.py", "", "", path), path, {}).texts
     assert texts.flags() == {"--train": "data/train.npz"}  # squad: `set_up` is of another program
@@ -254,6 +260,8 @@ def test_a_recipe_that_names_data_that_is_not_there_or_leaves_a_value_open(tmp_p
         "data.train_path is data/an4.json, where nothing is",
         "data.path is ./voc, where nothing is",  # pytorch-semseg
     ]
+    absent = as_read(first_blueprint(tmp_path, "python train.py +set=an4 voice=a", "", "", path), path, {}).absent()
+    assert not [one for one in absent if "???" in one]  # s4: `voice/a.yaml` may say it
     assert settings.objective is not None and settings.objective.metric == "val_cer"  # by which it keeps the best model
     assert settings.gpus_needed({}) == 0  # Lightning takes the CPU where there is no GPU
     (tmp_path / "set" / "an4.yaml").write_text(recipe.format("gpu"))
