@@ -93,7 +93,7 @@ def last_words(
         size = min(file.seek(0, 2), file.tell() if until is None else until)
         reader = _LogEndReader(file, [LinePattern.of(s) for s in signals if s.kind in (*_MOVES, SignalKind.NAN)])
         search = Search(harmless)
-        for low, high in reader.parts(size, TAIL if survived else CHUNK):
+        for low, high in reader.parts(size, TAIL if survived else CHUNK // 16):
             reader.show(low, high, search)
         groups = (search.failures(), search.overcome(), tuple(search.firsts.values()), search.notices())
         failures, overcome, firsts, notices = _numbered(file, tuple(tuple(map(_masked, group)) for group in groups))
@@ -183,7 +183,7 @@ class _LogEndReader:
         while back > 0 and steps < SURVIVED and size - back < BACK:
             low = max(0, back - CHUNK)
             data = self._read(low, back)
-            if size - low <= TAIL or any(find(data, len(data), needle, len(needle)) for needle in STRONG):
+            if size - back < TAIL or any(find(data, len(data), needle, len(needle)) for needle in STRONG):
                 strong.append((low, back))
             steps += self._steps_in(data)
             back = low
