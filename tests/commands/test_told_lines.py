@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,6 @@ SOURCES = sorted((REPO / "autoresearch").rglob("*.py"))
 OLD = {"cli.py"}  # it knows former names
 
 
-@cache
 def literals(path: Path) -> tuple[str, ...]:
     """The texts in a source file, without its docstrings; what an f-string fills in is 7."""
     tree = ast.parse(path.read_text())
@@ -47,9 +45,9 @@ def literals(path: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def shown_lines(path: Path) -> Iterator[str]:
-    """The lines in a source file that somebody is told to type: whole texts, and what stands between backticks."""
-    for text in literals(path):
+def shown_lines(texts: Iterable[str]) -> Iterator[str]:
+    """The lines in texts that somebody is told to type: whole texts, and what stands between backticks."""
+    for text in texts:
         spans = re.findall(r"`(autoresearch [^`\n]+)`", text)
         spans += [text] if re.match(r"autoresearch [a-z]", text) and "\n" not in text else []
         yield from (span for span in spans if not re.search(r"\.\.\.|\||\[| $", span))
@@ -68,12 +66,18 @@ def test_every_line_of_a_document_is_understood(parse: Callable[[str], None]) ->
             parse(part)
 
 
-def test_every_line_that_a_command_tells_is_understood(parse: Callable[[str], None]) -> None:
+def test_every_line_that_a_command_tells_is_understood_and_no_message_names_what_is_gone(
+    parse: Callable[[str], None],
+) -> None:
+    """One test, so that every source is parsed once, in one worker."""
     wrong, count = [], 0
     for path in SOURCES:
         if path.name in OLD:
             continue
-        for line in shown_lines(path):
+        texts = literals(path)
+        if path.parent.name not in ("git_repo", "trainers", "launchers"):  # which call other programs
+            wrong += [f"{path.relative_to(REPO)}: {one}" for text in texts for one in former_names(text)]
+        for line in shown_lines(texts):
             words = line.split()
             if "7" in words[1 : 3 if cli.verbs_of(words[1]) else 2] or "--help" in words:
                 continue  # the command itself is filled in
@@ -99,16 +103,6 @@ def former_names(text: str) -> list[str]:
 def test_no_document_names_what_is_gone() -> None:
     found = {path.name: former_names(path.read_text(errors="replace")) for path in (*DOCUMENTS, *TEMPLATES)}
     assert {name: names for name, names in found.items() if names} == {}
-
-
-def test_no_message_names_what_is_gone() -> None:
-    wrong = []
-    for path in SOURCES:
-        if path.name in OLD or path.parent.name in ("git_repo", "trainers", "launchers"):  # which call other programs
-            continue
-        for text in literals(path):
-            wrong += [f"{path.relative_to(REPO)}: {one}" for one in former_names(text)]
-    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize(
