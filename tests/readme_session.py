@@ -20,10 +20,12 @@ HEAD, TAIL = 12, 15  # lines that are shown of its beginning and of its end
 ONLY_LONGER = ("retest", "fresh", "confirm", "pending", "The seed")  # lines that a demo of a few steps does not print
 
 
-def shorten(blueprints: Path) -> None:
+def shorten(blueprints: Path, steps: int = 2) -> None:
     """Make it a demo of a few steps, whose runs are over in a second."""
+    few = {"sft_steps": 2, "total_steps": steps, "test_freq": 2}
     for path in (blueprints / "recipes" / f"{name}.yaml" for name in ("quickstart", "campaign")):
-        path.write_text(re.sub(r"(?m)^(total_steps|test_freq|sft_steps): \d+", r"\1: 2", path.read_text()))
+        text = path.read_text()
+        path.write_text(re.sub(r"(?m)^(\w+_steps|test_freq): \d+", lambda at: f"{at[1]}: {few[at[1]]}", text))
 
 
 def shown_lines() -> list[str]:
