@@ -22,7 +22,7 @@ _NO_TRAINING = frozenset({
     *("inference", "predict", "demo", "download", "convert", "export", "visualize", "sample", "generate", "preprocess"),
     *("prepare", "dataset", "datasets", "utils", "util", "hubconf", "submitit", "slurm", "evaluation"),
     *("install", "build", "config", "configs", "args", "arguments", "options", "template", "play", "enjoy"),
-    *("validate", "serve", "interactive", "quantize"),
+    *("validate", "serve", "interactive", "quantize", "inf"),
 })  # fmt: skip
 """Words of a file's name that say what it does, or that it does something else."""
 _SETS_UP = frozenset({"os", "sys", "warnings", "logging", "logger", "torch", "np", "numpy", "random", "tf", "mp"})
@@ -30,7 +30,7 @@ _PYTHON, _GIVEN = later(r"(?m)^[^#\n]*\b(?:python3?|torchrun|accelerate|deepspee
 _FILE = later(r"[^\s\"']+\.py\b")
 _DEFINES = later(r"(?m)^(?:def|class) ")
 _LEARNS = later(r"(?i)loss|reward|accuracy|epoch|optimi[sz]|backward|learn|\b(?:fit|train\w*)\(")
-_TYPED = later(r"(?:[A-Z_]\w*=\S+ +)*(?:python3?|torchrun|accelerate|deepspeed|mpiexec|mpirun|bash|sh|uv)\s")
+_TYPED = later(r"(?:[A-Z_]\w*=\S+ +)*(?:python3?|torchrun|accelerate|deepspeed|mpiexec|mpirun|horovodrun|bash|sh|uv)\s")
 _PROMPT = later(r"^(?:[ \t]|[*$>%`-]|\d+\. |\(\w+\) ?\$)+")
 _MOVES = later(r"cd (?:\./)?([\w.-]+)/?(?: *&& *(.+))?")
 _USAGE = later(r".*(?: \[|\.\.\.)")  # what may be typed
@@ -38,6 +38,7 @@ _FILLED_IN = later(r"(?i)[<>{}$|;]|(?<!&)&(?!&)|path|your|xxx")
 _NOT_TRAINED = later(
     r"--?(?:eval|evaluate|test|eval[-_]only|test[-_]only|inference|help|download[-_]\w+)(?![\w-])(?! +[Ff]alse)"
 )
+_OPTION = later(r" --[\w-]+")
 _MODULE = later(r" (?:-m|--module) ")
 MOST_NAMED = 4  # in a sentence
 _README_BYTES = 1 << 18
@@ -159,7 +160,7 @@ def typed_commands(directory: Path) -> list[tuple[str, str]]:
 
     Those that say so come first.
     """
-    return sorted(_typed_commands(directory), key=lambda one: not _words_of(one[0]) & _TRAINS)
+    return sorted(_typed_commands(directory), key=lambda one: not _words_of(_OPTION.sub("", one[0])) & _TRAINS)
 
 
 def _typed_commands(directory: Path) -> Iterator[tuple[str, str]]:

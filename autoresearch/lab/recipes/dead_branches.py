@@ -321,5 +321,5 @@ def _changed(tree: ast.AST) -> Iterator[str]:
         for target in node.targets:
             if isinstance(target, ast.Attribute) and called_name(node.value) != target.attr:  # not `self.x = x`
                 yield target.attr
-            elif isinstance(target, ast.Name) and id(node) not in top:
+            elif isinstance(target, ast.Name) and id(node) not in top and not _is_none(node.value):  # of no import
                 yield target.id

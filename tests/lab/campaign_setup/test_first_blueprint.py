@@ -172,6 +172,7 @@ def test_a_branch_that_the_command_does_not_take_prints_nothing(tmp_path: Path, 
     text += "        if self.test is not None:\n            print('test loss', t)\n        print(f'loss: {l:.3f}')\n"
     (tmp_path / "given.py").write_text(f"{text}T(m, None).fit()\n")
     text = "import os, argparse\np.add_argument('--verbose', '-v', action='store_true')\nprint('loss', l)\n"
+    text = text.replace("import os,", "try:\n    import verbose\nexcept ImportError:\n    verbose = None\nimport os,")
     (tmp_path / "flags.py").write_text(f"{text}if args.verbose:\n    print('acc', a)\n")
     (tmp_path / "lib" / "shown.py").write_text("def show():\n    print('Average Loss %.3f' % x)\n")
     assert shown(command, tmp_path) == metric
