@@ -82,11 +82,12 @@ def run(
             output.show(plan)
             if not output.confirmed("Start it?"):
                 return CommandResult({})
-        from autoresearch.commands.notice_checks import warn_of_recipients  # none of it is for a plan
-    from autoresearch.commands.started_run import follow_to_end, living_result
-    from autoresearch.lab.launch.begin import begin
+        # none of it is for a plan
+        from autoresearch.commands.notice_checks import warn_of_recipients
+        from autoresearch.commands.started_run import follow_to_end, living_result
+        from autoresearch.lab.launch.begin import begin
 
-    started = begin(experiment)
+        started = begin(experiment)
     for line in started.remarks:
         output.remark(line)
     warn_of_recipients(path.absolute().parent, os.environ)

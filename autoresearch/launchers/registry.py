@@ -192,6 +192,8 @@ def launcher_of(target: Target, environ: Mapping[str, str], render: Render | Non
     """
     check(target)
     if target.kind not in _LAUNCHERS:
+        from autoresearch.core.run.job_launcher import JobLauncher
+
         of_plugin: JobLauncher = _plugin(target.kind)(target, environ)
         if fault := why_unlike(of_plugin, JobLauncher):
             message = f"{PLUGINS.find(target.kind)} cannot be used: {fault}"
