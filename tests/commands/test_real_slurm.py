@@ -184,8 +184,9 @@ def test_a_job_that_slurm_has_forgotten(lab: Lab, slurm_cluster: Callable[..., A
     lab.bench.env |= cluster.env
     run = lab.run("tree")
     lab.stepped(run)
+    pid = lab.begun(run)["pid"]  # a follower copies it here
     lab.bench.end_followers(signal.SIGKILL)
-    os.kill(lab.begun(run)["pid"], signal.SIGTERM)
+    os.kill(pid, signal.SIGTERM)
     lab.bench.until(lambda: [state for _, _, state in cluster.jobs()] == ["FAILED"])
     cluster.kill("slurmctld")
     cluster.start_controller(afresh=True)
