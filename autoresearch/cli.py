@@ -151,6 +151,8 @@ CALLED_BY_US = frozenset(name for name, command in COMMANDS.items() if not comma
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command and exit with its exit code."""
     warnings.formatwarning = _warning_line
+    if sys.stdout is not None:  # a name may hold bytes that are no text, and a terminal may lack a letter
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     gc.set_threshold(50_000)  # at its usual 700, what is imported is looked through a hundred times
     _leave(run(list(sys.argv[1:] if argv is None else argv)))
 
@@ -426,6 +428,10 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
     if isinstance(error, OSError) and error.filename is not None:
         hint = _DENIED.get(error.errno or 0, "")
         return _fail(EnvironmentUnusable(f"{error.filename}: {error.strerror}", hint=hint, code="os_error"))
+    if isinstance(error, UnicodeEncodeError):
+        line = error.object[: error.end].rpartition("\n")[2] + error.object[error.end :].partition("\n")[0]
+        hint = "rename the file or directory, so that its name is UTF-8"
+        return _fail(UsageError(f"a name holds bytes that are no text: {line[:300]!a}", hint=hint, code="no_text"))
     note("internal error", traceback=error)
     saved = save_traceback(error)
     return _fail(AutoresearchError(f"internal error: {type(error).__name__}: {error}", hint=saved))

@@ -50,7 +50,7 @@ class Speaker:
     def __call__(self, text: str) -> None:
         line = f"{time.strftime('%H:%M:%S')} {clean_text(' '.join(text.split()))}\n"
         try:
-            with self.log.open("a", encoding="utf-8") as file:
+            with self.log.open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(line)
         except OSError:
             pass  # a full disk; the journal and the ledger are the truth

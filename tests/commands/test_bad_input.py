@@ -711,6 +711,18 @@ def test_what_the_system_refuses_has_a_remedy(
     assert all(part in line for part, line in zip(told.split("|"), lines, strict=True)), lines
 
 
+@pytest.mark.system
+def test_a_name_that_is_no_text_is_named(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = Path(os.fsdecode(os.fsencode(bench.repo) + b"/caf\xe9"))
+    directory.mkdir()
+    (directory / "train.py").write_text("print('step 1 loss 0.5')\n")
+    monkeypatch.setattr(bench, "repo", directory)
+    error = bench.ask("init", ".", check=2)["error"]
+    assert error["code"] == "no_text" and r"caf\udce9" in error["message"] and "rename" in error["hint"], error
+    code, out, err = bench.here("run", "--", "python", "train.py")
+    assert (code, out) == (2, "") and r"caf\udce9" in err and "Traceback" not in err
+
+
 @pytest.mark.parametrize("words", [("folow",), ("colect",), ("swarm", "serv"), ("campaign", "start", "--x"), ("logz",)])
 def test_a_typo_is_never_told_to_mean_a_command_of_our_own(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...]

@@ -331,3 +331,23 @@ def test_bad_turns_are_rows_with_their_reasons(lab: Any) -> None:
     mark = before.rpartition("<<<untrusted ")[2][:8]
     assert mark not in ("00000000", "") and f"<<<end {mark}>>>" not in before.rpartition("<<<untrusted ")[2]
     assert f"<<<end {mark}>>>" in after, "the log ends where we say, and not where it does"
+
+
+def test_names_and_words_that_are_no_text_are_written_and_shown(lab: Any) -> None:
+    lab.propose(lab.idea("odd-name", rationale="It is \ud800 what knobs.py changes in its score, as the runs show."))
+    lab.act("edit", replace=BETTER, python="open(b'\\xff\\xfe.py', 'w').write('X = 1\\n')")
+    lab.act("review", json={"verdict": "pass", "reasons": ["\udcff is a name"]})
+    lab.propose(lab.idea("another", title="Try \udcfe another"))
+    lab.act("edit", replace={"knobs.py": ("GAIN = ", "GAIN = 0.5 * ")})
+    lab.act("summarise", json={"summary": "\udcff"})
+    lab.start(count=3, review=True, summarise=True)
+    lab.camp.over()
+    state = lab.camp.state()
+    assert [idea.status for idea in state.ideas] == ["keep", "keep", "discard"], lab.camp.said()
+    assert "changes knobs.py, \\udcff\\udcfe.py" in lab.camp.said()
+    run = state.by_slug("odd-name").rows[0].run_id
+    lines = (("campaign", "status", "one", "--full"), ("report", "one"), ("repro", run), ("compare", "baseline", run))
+    for words in (*lines, ("status", run), ("explain", run), ("ledger", "show")):
+        for form in ((), ("--json",)):
+            assert lab.camp.bench.cli(*words, *form).stdout
+    assert all(path.read_text() for path in lab.camp.place.path.glob("report.*"))
