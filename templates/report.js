@@ -49,7 +49,8 @@ const LOOK = { // from back to front: symbol, size, colour, filled, words of the
   "in the tip": ["circle-open", 9, "sure", "in the tip: one run"],
   pending: ["circle-open", 9, "kept", "pending"], demoted: ["triangle-down-open", 11, "demoted", "demoted"],
   baseline: ["square", 10, "base", "baseline"], kept: ["circle", 11, "kept", "kept: search mean"],
-  confirmed: ["star", 16, "sure", "confirmed: fresh runs"], "not tried": ["x-thin", 8, "soft", "not tried, at the edge"], crashed: ["x-thin", 8, "bad", "crashed, at the edge"],
+  confirmed: ["star", 16, "sure", "confirmed: fresh runs"], "not tried": ["x-thin", 8, "soft", "not tried, at the edge"],
+  unmeasured: ["x-thin", 8, "demoted", "unmeasured, at the edge"], crashed: ["x-thin", 8, "bad", "crashed, at the edge"],
 };
 
 function layoutOf(x, y, log) {
@@ -102,7 +103,7 @@ function drawProgress() {
   dots(several, { size: 4, color: css("grey"), opacity: 0.7 }, "one run of several");
   dots(p.points.filter((q) => q.selected !== null).map((q) => [q.x, clip(q.selected)]), { size: 9, symbol: "circle-open", color: css("soft") }, "search mean (selected)");
   for (const [standing, [symbol, size, colour, name]] of Object.entries(LOOK)) {
-    const points = p.points.filter((q) => (q.y === null && q.standing !== "not tried" ? "crashed" : q.standing) === standing);
+    const points = p.points.filter((q) => (q.y === null && !["not tried", "unmeasured"].includes(q.standing) ? "crashed" : q.standing) === standing);
     if (!points.length) continue;
     const off = points.map((q) => q.y !== null && (q.y < low || q.y > high));
     const bars = points.some((q) => q.low !== null) && {

@@ -252,6 +252,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "agent_tokens": state.research.usage.tokens,
         "agent_denied": [{"action": what, "times": n} for what, n in state.research.denied.most_common()],
         "crashed": sum(idea.status == "crash" and not retest_owed(state, idea) for idea in state.ideas),
+        "unmeasured": sum(idea.status == "unmeasured" and not retest_owed(state, idea) for idea in state.ideas),
         "skipped": len(state.skipped),
         "queue_faults": state.queue_faults,
         "confirmed": [idea.slug for idea in state.ideas if idea.confirmed == "confirmed"],

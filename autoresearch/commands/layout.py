@@ -25,7 +25,7 @@ COLOURS = {
         *("crash", "crashed", "failed", "error", "lost", "launch_failed", "stalled", "max_time", "first_step_timeout"),
         *("missing", "not confirmed", "dead"),
     ),
-    "33": ("warning", "pending", "stopped", "paused", "unreachable"),
+    "33": ("warning", "pending", "unmeasured", "stopped", "paused", "unreachable"),
 }
 _COLOUR = {word: colour for colour, words in COLOURS.items() for word in words}
 _FIELD = later(  # a word that is all of a field, or the first of it: between two spaces, colons, commas, brackets

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from autoresearch.commands import REPAIRED, output
 from autoresearch.commands.live_line import Part, live_line, new_lines, progress_bar, sparkline
 from autoresearch.commands.output import CommandResult, TableRows
-from autoresearch.core.run.ending import NOTHING_MEASURED, Ending
 from autoresearch.core.run.limits import nap
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import AutoresearchError
@@ -234,10 +233,7 @@ def _outcome_rows(outcome: Outcome) -> list[list[str]]:
         value = output.number(outcome.metric_value) if outcome.measured else "could not be read"
         metric = f"{spec.objective.metric} = {value}{best}"
     else:
-        which, line = "the number that counts, by the words before it,", "- metric: val loss"
-        if outcome.steps_read:
-            which, line = "one of those below", "- metric: NAME"
-        metric = f"{NOTHING_MEASURED}: name {which} in the notes (`{line}`), then it judges the run"
+        metric = outcome.verdict_reason
     failure = f"{outcome.failure}: {outcome.failure_line or end.reason}"[:800] if outcome.failure else ""
     log = outcome.where_now(Path(spec.result_dir) / "experiment_log.md")
     rows = [
@@ -290,7 +286,7 @@ def _repair_in_campaign(campaign_dir: CampaignDir, spec: RunSpec) -> str:
 def _next(outcome: Outcome) -> list[str]:
     run = outcome.spec.run
     log = f"autoresearch logs {run} --tail 40"
-    if outcome.exit.ending is Ending.FINISHED and not (outcome.measured or outcome.crashed):
+    if outcome.verdict.value == "unmeasured":
         return [f"autoresearch metrics {run}", log, f"autoresearch blueprint check {outcome.spec.blueprint}"]
     if outcome.verdict.value == "crash":
         return [f"autoresearch explain {run}", log, repair_line(outcome.spec)]

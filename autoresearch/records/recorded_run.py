@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, PENDING, Ending, Verdict, exit_code
+from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP, PENDING, Ending, Verdict, exit_code
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError
@@ -156,7 +156,7 @@ class Outcome(FinishedRun):
         """Whether the trainer exited with 0 although its log shows a crash."""
         from autoresearch.core.statistics.comparable import NO_SIGNAL
 
-        not_that = ("", NO_SIGNAL, EVALUATION_FAILED, METRIC_UNREAD)
+        not_that = ("", NO_SIGNAL, EVALUATION_FAILED, METRIC_UNREAD, NO_STEP)
         return self.exit.ending is Ending.FINISHED and self.failure not in not_that
 
     @property
@@ -177,7 +177,7 @@ class Outcome(FinishedRun):
     @property
     def exit_code(self) -> int:
         """The exit code of a blocking `run`."""
-        good = self.measured or self.verdict is Verdict.KEEP
+        good = self.measured or (self.verdict is Verdict.UNMEASURED and not self.failure)
         ending = Ending.FINISHED if self.hung_after_end else self.exit.ending
         return exit_code(ending, measured=good, crashed=self.crashed)
 

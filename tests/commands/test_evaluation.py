@@ -71,11 +71,12 @@ def test_one_that_fails_is_a_run_without_a_metric(
     bench: Any, evaluate: str, notes: tuple[str, ...], proof: str
 ) -> None:
     done = run(bench, CHEAT, evaluate, *notes, check=13)
-    assert (done["ending"], done["returncode"], done["verdict"]) == ("finished", 0, "crash")
+    verdict = "unmeasured" if evaluate.startswith("echo 'accuracy") else "crash"  # the one that returned 0 itself
+    assert (done["ending"], done["returncode"], done["verdict"]) == ("finished", 0, verdict)
     assert done["metrics"]["task_pass_rate@1"] is None
     assert done["failure"] == "evaluation_failed" and proof in done["failure_line"]
     found = row(done)
-    assert (found["status"], found["failure"], found["metric_value"]) == ("crash", "evaluation_failed", "")
+    assert (found["status"], found["failure"], found["metric_value"]) == (verdict, "evaluation_failed", "")
     assert "evaluation_failed" in found["description"]
     told = bench.ask("explain", done["run"], check=None)
     assert told["failure"] == "evaluation_failed" and proof in told["failure_line"]

@@ -104,7 +104,7 @@ def test_the_first_run_that_breaks_a_constraint_ends_the_proof(project: Any, gam
 @pytest.mark.parametrize(
     ("line", "code", "told"),
     [
-        ("pass", 13, "not decided: no run of the baseline printed val_f1: finished (metric_unread); see "),
+        ("pass", 13, "not decided: no run of the baseline printed val_f1: finished (metric_unread): val_f1 was "),
         ("raise SystemExit('no data')", 10, "not decided: no run of the baseline printed val_f1: crashed"),
         ("lr == 0.2 or print(f'val_f1: {lr + draws.random()}')", 13, "not decided: no run of it printed val_f1: "),
     ],

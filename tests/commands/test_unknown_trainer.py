@@ -68,15 +68,31 @@ def test_it_lives_as_long_as_it_prints_and_nothing_was_measured(bench: Any) -> N
     code, out, err = bench.here("run", path, "--json", AUTORESEARCH_FIRST_STEP_TIMEOUT="4s")
     assert f"first step: {SINCE} for 4 seconds is ended" in err
     done = json.loads(out)
-    assert (code, done["ending"], done["verdict"]) == (0, "finished", "keep")
-    assert (done["verdict_reason"], done["exit_code"], done["metrics"]) == ("nothing was measured", 0, {})
+    assert (code, done["ending"], done["verdict"]) == (0, "finished", "unmeasured")
+    nothing = "no metric was named, and it printed no number with a name"
+    assert (done["verdict_reason"], done["exit_code"], done["metrics"]) == (nothing, 0, {})
     (row,) = ledger_rows(done["ledger"])
-    assert (row["status"], row["metric_value"], row["failure"]) == ("keep", "", "")
-    assert row["description"] == "See what odd does. [nothing was measured]"
-    assert "nothing was measured" in Path(done["results"]).read_text()
+    assert (row["status"], row["metric_value"], row["failure"]) == ("unmeasured", "", "")
+    assert row["description"] == f"See what odd does. [{nothing}]"
+    assert nothing in Path(done["results"]).read_text()
     code, out, _ = bench.here("status", done["run"])
-    assert (code, "nothing was measured" in out) == (0, True)
+    assert (code, nothing in " ".join(out.split())) == (0, True)
     assert bench.ask("explain", done["run"])["failure"] is None
+
+
+def test_an_unmeasured_run_names_the_numbers_it_printed_and_the_line_that_chooses_one(bench: Any) -> None:
+    """The end of a Hydra project's run: what counts stands once in its log, in no line of a step."""
+    lines = ["Epoch 0: loss=0.51", "Epoch 1: loss=0.32", "Testing done", "val/acc: 0.913", "test/acc: 0.897"]
+    (bench.repo / "shown.txt").write_text("\n".join(lines) + "\n")
+    script = "print(open('shown.txt').read())\n"  # no text of a program tells what it prints
+    done = bench.ask("run", bench.unknown(script))
+    assert (done["verdict"], done["exit_code"], done["failure"]) == ("unmeasured", 0, None)
+    told = done["verdict_reason"]
+    assert told.startswith("no metric was named; it printed ")
+    assert {"val/acc", "test/acc"} <= set(re.findall(r"[\w/]+", told))
+    (chosen,) = re.findall(r"`- metric: ([^`]*)`", told)
+    again = bench.ask("run", bench.unknown(script, metric=chosen))
+    assert (again["verdict"], again["metrics"][chosen] > 0.8) == ("keep", True), "what was named is read"
 
 
 def test_silence_ends_it(bench: Any) -> None:
@@ -91,7 +107,7 @@ def test_an_unread_metric_shows_the_lines_that_look_like_it(bench: Any) -> None:
     lines = ["loading 8 shards", f"pass_at_1 for HF_TOKEN={token}: 0.41", "Pass rate 41 %", "x" * 400, "done in 3 s"]
     path = bench.unknown(f"print({chr(10).join(lines)!r})\n", metric="pass@1")
     done = bench.ask("run", path, check=13)
-    assert (done["ending"], done["verdict"], done["failure"]) == ("finished", "crash", "metric_unread")
+    assert (done["ending"], done["verdict"], done["failure"]) == ("finished", "unmeasured", "metric_unread")
     told = done["failure_line"]
     assert told.startswith("pass@1 was not read; nearest in the log: `")
     assert "`Pass rate 41 %`" in told and "`pass_at_1 for HF_TOKEN=*** 0.41`" in told
@@ -105,10 +121,10 @@ def test_an_unread_metric_shows_the_lines_that_look_like_it(bench: Any) -> None:
     assert bench.ask("run", again)["metrics"][metric] == 41.0, "what was suggested reads it"
 
 
-def test_a_named_trainer_that_printed_no_step_crashed(bench: Any) -> None:
+def test_a_named_trainer_that_printed_no_step_is_unmeasured(bench: Any) -> None:
     path = bench.unknown("print('all done')\n", metric="task_pass_rate@1", notes="- trainer: verl")
-    done = bench.ask("run", path, check=10)
-    assert (done["ending"], done["verdict"], done["failure"]) == ("finished", "crash", "no_step")
+    done = bench.ask("run", path, check=13)
+    assert (done["ending"], done["verdict"], done["failure"]) == ("finished", "unmeasured", "no_step")
     assert done["failure_line"] == "verl exited with 0 and printed no training step"
     assert bench.ask("explain", done["run"])["failure"] == "no_step"
 

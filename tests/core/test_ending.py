@@ -11,7 +11,7 @@ from autoresearch.core.run.ending import Ending, Verdict, exit_code, lone_verdic
     ("ending", "measured", "verdict", "code"),
     [
         (Ending.FINISHED, True, Verdict.KEEP, 0),
-        (Ending.FINISHED, False, Verdict.CRASH, 13),
+        (Ending.FINISHED, False, Verdict.UNMEASURED, 13),
         (Ending.CRASHED, True, Verdict.CRASH, 10),
         (Ending.CRASHED, False, Verdict.CRASH, 10),
         (Ending.FIRST_STEP_TIMEOUT, False, Verdict.CRASH, 11),
@@ -30,9 +30,10 @@ def test_what_follows_from_an_ending(ending: Ending, measured: bool, verdict: Ve
 
 
 @pytest.mark.parametrize("ending", list(Ending))
-def test_without_a_metric_only_a_run_that_ended_by_itself_is_kept(ending: Ending) -> None:
-    kept = lone_verdict(ending, measured=False, needs_metric=False) is Verdict.KEEP
-    assert kept == (ending is Ending.FINISHED)
+def test_without_a_value_nothing_is_kept_and_what_returned_0_is_unmeasured(ending: Ending) -> None:
+    unmeasured = lone_verdict(ending, measured=False) is Verdict.UNMEASURED
+    assert unmeasured == (ending is Ending.FINISHED)
+    assert lone_verdict(ending, measured=False, failed=True) in (Verdict.CRASH, Verdict.DISCARD)
 
 
 def test_every_ending_has_its_own_wording() -> None:
@@ -43,4 +44,4 @@ def test_every_ending_has_its_own_wording() -> None:
 
 def test_words_are_what_tables_hold() -> None:
     assert f"{Ending.FIRST_STEP_TIMEOUT}" == "first_step_timeout"
-    assert {str(v) for v in Verdict} == {"keep", "discard", "crash"}
+    assert {str(v) for v in Verdict} == {"keep", "discard", "crash", "unmeasured"}

@@ -16,6 +16,7 @@ from autoresearch.core.campaign.overrides import changed, fingerprint
 from autoresearch.core.campaign.shown_value import runs_words
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.tip import place_of
+from autoresearch.core.run.ending import WITHOUT_VALUE
 from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass
 
@@ -77,7 +78,7 @@ def fate(idea: Idea) -> str:
     runs = runs_words(idea)
     missing = f" ({runs})" if ";" in runs else ""
     value = "" if idea.value is None else f" at {idea.value:.4g}{missing}"
-    failure = next((row.failure for row in reversed(idea.rows) if row.failure), "") if word == "crash" else ""
+    failure = next((row.failure for row in reversed(idea.rows) if row.failure), "") if word in WITHOUT_VALUE else ""
     return f"{word}{value}{f' ({failure})' if failure else ''}" if word else "still under way"
 
 

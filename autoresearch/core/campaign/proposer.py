@@ -22,8 +22,7 @@ class Attempt:
 
     index: int  # the baseline is 1
     hypothesis: Hypothesis
-    # keep, discard, crash; "" while its first run is under way; "skipped" if it never ran; "pruned" if it was stopped
-    # early because of its learning curve
+    # a verdict; "" while its first run is under way; "skipped" if it never ran; "pruned" if its curve ended it
     status: str = ""
     value: float | None = None  # mean of the objective over its runs; None if no run measured it
     runs: int = 0  # finished runs

@@ -154,9 +154,10 @@ class Idea:
 
     @cached_property
     def status(self) -> str:
-        """keep, discard or crash: the status of its last judged row, else of its last row; "" without any.
+        """A verdict: the status of its last judged row, else of its last row; "" without any.
 
-        `keep` without any value counts as `discard`; it survives later runs without a metric.
+        `keep` without any value counts as `discard`; it survives later runs without a metric. What was measured once
+        is not called unmeasured.
         """
         if self.broken:
             return Verdict.CRASH.value
@@ -164,7 +165,7 @@ class Idea:
         status = telling[-1].status if telling else ""
         if self.values and telling[-1].uncounted:
             others = [row.status for row in telling if not row.uncounted]
-            return Verdict.KEEP.value if others[-1:] == [Verdict.KEEP] else status
+            return others[-1] if others[-1:] == [Verdict.KEEP] or status == Verdict.UNMEASURED else status
         return Verdict.DISCARD.value if status == Verdict.KEEP and not self.values else status
 
     @cached_property

@@ -15,7 +15,7 @@ from autoresearch.core.controller.pace import untried
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.sentences import baseline_breach, without_metric
-from autoresearch.core.run.ending import METRIC_UNREAD, Ending, Verdict, exit_code
+from autoresearch.core.run.ending import WITHOUT_VALUE, Ending, Verdict, exit_code
 
 BREAKER = 3  # ideas in a row that fail with the same signature
 TRIPPED = "circuit breaker"
@@ -84,9 +84,9 @@ def exit_code_of(state: CampaignState) -> int:
     unanswered = proof_of(state).proved is None if state.spec.prove else paused or failed
     if not unanswered:
         return 0
-    crashed = (row for row in state.rows if row.status == Verdict.CRASH)
-    last = max(crashed, key=lambda row: row.ended or 0.0, default=None)
-    if last is None or last.failure == METRIC_UNREAD:
+    valueless = (row for row in state.rows if row.status in WITHOUT_VALUE)
+    last = max(valueless, key=lambda row: row.ended or 0.0, default=None)
+    if last is None or last.status == Verdict.UNMEASURED:
         return exit_code(Ending.FINISHED, measured=False)
     return exit_code(Ending(last.ending), measured=False, crashed=True)
 
@@ -152,9 +152,10 @@ def tripped(state: CampaignState, since: float) -> str:
     refused = {idea.index for idea in state.ideas if idea.hypothesis.unmade not in ("", NotMade.RESEARCHER)}
     counted = (r for r in state.rows if r.index > 1 and r.index not in refused and (r.ended or 0.0) > since)
     last = sorted(counted, key=lambda r: r.ended or 0.0)[-BREAKER:]
-    good = [r.elapsed_min for r in state.rows if r.status != "crash" and r.elapsed_min]
+    good = [r.elapsed_min for r in state.rows if r.status not in WITHOUT_VALUE and r.elapsed_min]
     fast = 0.5 * median(good) if good else 10.0
-    died = [row for row in last if row.status == "crash" and row.failure and (row.elapsed_min or 0.0) <= fast]
+    died = [row for row in last if row.status in WITHOUT_VALUE and row.failure and (row.elapsed_min or 0.0) <= fast]
     if len({row.index for row in died}) < BREAKER or len({row.failure for row in died}) > 1:
         return ""
-    return f"the last {BREAKER} ideas died alike within {fast:.1f} min: {died[0].failure}"
+    how = "died" if died[0].status == Verdict.CRASH else "had no value"
+    return f"the last {BREAKER} ideas {how} alike within {fast:.1f} min: {died[0].failure}"

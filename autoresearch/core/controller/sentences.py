@@ -13,7 +13,7 @@ from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.campaign.tip import change_by, proof_runs
 from autoresearch.core.controller.agent_shares import shares
 from autoresearch.core.controller.pace import pace_of, turns_s
-from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING, CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
+from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING, CONSTRAINT_BROKEN, CONSTRAINT_UNREAD, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.seeding import DECLARE, Randomness
@@ -88,6 +88,9 @@ def without_metric(state: CampaignState, idea: Idea, name: str) -> str:
     endings = sorted({f"{row.ending}{f' ({row.failure})' if row.failure else ''}" for row in idea.rows})
     last = idea.rows[-1] if idea.rows else None
     more = "" if last is None else f"; see {last.log_path}" if last.log_path else f": {last.description}"
+    if last is not None and last.status == Verdict.UNMEASURED:  # it says what was printed, and how to name one of it
+        why = last.description.partition(" [")[2].removesuffix("]").removeprefix(f"{last.failure}: ")
+        more = f": {why}{more}"
     return f"no run of {name} printed {state.spec.objective.metric}: {', '.join(endings) or 'it never ran'}{more}"
 
 

@@ -10,12 +10,12 @@ METRIC_UNREAD = "metric_unread"
 """The failure of a run that ended well, and whose log and files do not hold its metric."""
 NO_STEP = "no_step"
 """The failure of a run whose trainer exited with 0 and, though its lines are known, printed no training step."""
+UNREAD = (METRIC_UNREAD, NO_STEP, EVALUATION_FAILED)
+"""The failures of runs that returned 0, and of which nobody read a value."""
 LEFT_TRAINING = "left_training"
 """The cause of a run whose command ended while what it started was still printing steps, and was ended then."""
 HUNG_AFTER_END = "its training had ended, and then its process hung until the stall limit"
 """Said of a run that was ended as stalled though its log says that the training is over: judged as a finished one."""
-NOTHING_MEASURED = "nothing was measured"
-"""Why a lone run is kept that ended well, and for which no metric was named."""
 FROM_ITS_PLACE = frozenset({"preempted", "node_failed", "job_gone", "no_heartbeat", "no_exit_record"})  # not its fault
 MACHINE = frozenset({"rebooted", "killed_for_memory"})  # the Runner died, with evidence from outside the run
 DEVICES = frozenset({"disk", "machine", "disk_full", "gpu_fault"})  # the run's own output tells of them; two are older
@@ -78,21 +78,24 @@ class Verdict(StrEnum):
     KEEP = "keep"
     DISCARD = "discard"
     CRASH = "crash"
+    UNMEASURED = "unmeasured"  # it returned 0, and nobody read a number of it: neither good nor bad
 
 
+WITHOUT_VALUE = (Verdict.CRASH, Verdict.UNMEASURED)
+"""The verdicts on runs whose metric counts nowhere."""
 PENDING = "pending"
 """What stands for an idea that is owed more runs, in the ledger's column `standing` and wherever people look."""
 
 
-def lone_verdict(ending: Ending, *, measured: bool, needs_metric: bool = True) -> Verdict:
+def lone_verdict(ending: Ending, *, measured: bool, failed: bool = False) -> Verdict:
     """The verdict of a run that is its own campaign.
 
     It is kept if its metric was read and it ended as intended: by itself, or at `exp_max_time` (reaching that limit is
     a normal end). A run that was stopped or whose job was cancelled is discarded.
-    needs_metric: False if no metric was named and nothing failed; then a run that finished is kept, without a value.
+    failed: its log, its evaluation or its records show a failure though its trainer returned 0.
     """
-    if not needs_metric and ending is Ending.FINISHED:
-        return Verdict.KEEP
+    if ending is Ending.FINISHED and not (measured or failed):
+        return Verdict.UNMEASURED
     if ending is Ending.STOPPED:
         return Verdict.DISCARD
     judged = ending in (Ending.FINISHED, Ending.MAX_TIME)
@@ -102,7 +105,7 @@ def lone_verdict(ending: Ending, *, measured: bool, needs_metric: bool = True) -
 def exit_code(ending: Ending, *, measured: bool, crashed: bool = False) -> int:
     """Exit code of a blocking `run`: 0 measured, 10 crashed, 11 no first step, 12 max time, 13 metric not read.
 
-    measured: also True for a run kept without a named metric. crashed: it crashed although its trainer exited with 0.
+    measured: also True where nobody named a metric. crashed: it crashed although its trainer exited with 0.
     """
     if ending is Ending.FIRST_STEP_TIMEOUT:
         return 11

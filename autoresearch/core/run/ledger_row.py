@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from autoresearch.core.run.ending import WITHOUT_VALUE
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.values import dataclass, fields
 
@@ -86,14 +87,15 @@ class LedgerRow:
     def shown_status(self) -> str:
         """What people are shown of the status: `pending`, not `discard`, for an idea that is owed more runs.
 
-        A run that failed and judges nothing, such as one of a confirmation, is a crash, whatever its idea is.
+        A run that has no value and judges nothing, such as one of a confirmation, is what it is, whatever its idea is.
         """
-        return self.status if self.status == "crash" and self.standing != "pending" else self.standing or self.status
+        own = self.status in WITHOUT_VALUE and self.standing != "pending"
+        return self.status if own else self.standing or self.status
 
     @property
     def uncounted(self) -> bool:
-        """Whether its metric counts nowhere, as it crashed, or was stopped: by somebody, or because of its curve."""
-        return self.status == "crash" or self.ending == "stopped"
+        """Whether it has no metric that counts: it crashed, printed none, or was stopped, perhaps for its curve."""
+        return self.status in WITHOUT_VALUE or self.ending == "stopped"
 
     @classmethod
     def of_spec(cls, spec: RunSpec) -> LedgerRow:
@@ -129,7 +131,7 @@ def shown_statuses(rows: Sequence[LedgerRow]) -> list[str]:
         final = last[row.index].standing or last[row.index].status
         if row.standing != "pending" or final == "pending":
             return row.shown_status
-        return row.status if row.status == "crash" else final
+        return row.status if row.status in WITHOUT_VALUE else final
 
     return [shown(row) for row in rows]
 

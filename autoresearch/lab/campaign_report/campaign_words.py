@@ -136,7 +136,7 @@ _GROUPS = (
     *("confirmed", "kept", "in the tip", "set aside", "out:", "pending", "demoted", "better than", "no better"),
     *("failed or", "too few", "changed nothing"),
     *("no more than noise", "worse", "better by less", "discarded", "broke a constraint"),
-    *("not tried", "crashed", "no signal", "smoke"),
+    *("not tried", "crashed", "unmeasured", "no signal", "smoke"),
 )
 
 
@@ -161,7 +161,7 @@ def _group(idea_line: IdeaLine) -> str:
             return "smoke runs, which judge nothing"
         case IdeaStatus.CRASHED if any(row.failure in BREACHES for row in idea_line.rows):
             return "broke a constraint, or does not show that it kept it"
-        case IdeaStatus.CRASHED | IdeaStatus.NOT_TRIED as status:
+        case IdeaStatus.CRASHED | IdeaStatus.UNMEASURED | IdeaStatus.NOT_TRIED as status:
             return idea_line.why if idea_line.why.startswith(status) else f"{status}, {idea_line.why}"
         case IdeaStatus.PENDING:
             return "pending: more runs are needed to tell"

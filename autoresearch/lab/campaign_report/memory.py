@@ -29,6 +29,7 @@ from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, as_measured
 from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.controller.sentences import drift_words, seed_words
+from autoresearch.core.run.ending import WITHOUT_VALUE
 from autoresearch.lab.campaign_report.campaign_words import SHOWN, campaign_words
 from autoresearch.lab.campaign_report.formatting import cell, code, minutes, number, plain, stamp
 from autoresearch.lab.campaign_report.summary import KEPT, ClaimText, IdeaLine, band_of, claims, ended_badly, idea_lines
@@ -273,7 +274,7 @@ def _rows(state: CampaignState) -> Iterable[tuple[Any, str]]:
         for row in idea.rows:
             value = as_measured(row)
             result = "no metric" if value is None else f"{row.metric_name} = {number(value)}"
-            bad = f", {ended_badly(row)}" if row.status == "crash" else ""
+            bad = f", {ended_badly(row)}" if row.status in WITHOUT_VALUE else ""
             took = minutes(row.elapsed_min)
             yield row, cell(f"{row.shown_status} {row.run_id} ({idea.name}): {result}, {took}{bad}")
 

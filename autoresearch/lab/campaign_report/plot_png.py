@@ -23,6 +23,7 @@ STYLES: dict[IdeaStatus, tuple[str, float, str, str, str]] = {
     IdeaStatus.PENDING: ("o", 40, "none", BLUE, "pending"),
     IdeaStatus.DEMOTED: ("v", 60, "none", ORANGE, "demoted"),
     IdeaStatus.NOT_TRIED: ("x", 30, SOFT, "face", "not tried, at the edge"),
+    IdeaStatus.UNMEASURED: ("x", 30, ORANGE, "face", "unmeasured, at the edge"),
     IdeaStatus.CRASHED: ("x", 30, RED, "face", "crashed, at the edge"),
     IdeaStatus.BASELINE: ("s", 56, BASE, BASE, "baseline ± sd of one run"),
     IdeaStatus.KEPT: ("o", 70, BLUE, "white", "kept: search mean"),
@@ -104,7 +105,8 @@ def _points(axes: Any, progress: Progress) -> None:
 
 def _drawn_as(point: Point) -> IdeaStatus:
     """Whatever has no number is at the edge, as what crashed is."""
-    return IdeaStatus.CRASHED if point.y is None and point.standing is not IdeaStatus.NOT_TRIED else point.standing
+    own = point.y is not None or point.standing in (IdeaStatus.NOT_TRIED, IdeaStatus.UNMEASURED)
+    return point.standing if own else IdeaStatus.CRASHED
 
 
 def _labels(axes: Any, progress: Progress) -> None:

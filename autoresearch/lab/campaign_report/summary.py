@@ -45,6 +45,7 @@ class IdeaStatus(StrEnum):
     DISCARDED = "discarded"
     SMOKE = "smoke"  # plumbing only
     CRASHED = "crashed"
+    UNMEASURED = "unmeasured"  # its runs returned 0 and printed no value: nothing is known of it
     NOT_TRIED = "not tried"  # none of its runs began
     RUNNING = "running"
     PREPARED = "prepared"
@@ -175,7 +176,7 @@ def _front(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> frozenset[in
         line.index: (value * sign, *(line.limited[one.metric] * (-1.0 if one.upper else 1.0) for one in limits))
         for line in idea_lines
         if (value := line.shown.value) is not None and all(one.metric in line.limited for one in limits)
-        if limits and line.standing not in (IdeaStatus.CRASHED, IdeaStatus.SMOKE)
+        if limits and line.standing not in (IdeaStatus.CRASHED, IdeaStatus.UNMEASURED, IdeaStatus.SMOKE)
     }
     return frozenset(
         index
@@ -259,6 +260,8 @@ def _standing(state: CampaignState, idea: Idea) -> IdeaStatus:
         return IdeaStatus.KEPT
     if retest_owed(state, idea):
         return IdeaStatus.PENDING
+    if idea.status == Verdict.UNMEASURED:
+        return IdeaStatus.UNMEASURED
     if idea.status == Verdict.CRASH:
         never = all(row.ending == Ending.LAUNCH_FAILED for row in idea.rows)
         return IdeaStatus.NOT_TRIED if never else IdeaStatus.CRASHED
@@ -293,7 +296,7 @@ def _why(
     rows = idea.judged or idea.rows
     if standing in (IdeaStatus.RUNNING, IdeaStatus.PREPARED) or not rows:
         return "its first run goes on" if idea.live else "not begun"
-    if standing in (IdeaStatus.CRASHED, IdeaStatus.NOT_TRIED):
+    if standing in (IdeaStatus.CRASHED, IdeaStatus.UNMEASURED, IdeaStatus.NOT_TRIED):
         return ended_badly(idea.breach or rows[-1])
     if rows[-1].failure == PRUNED:
         return _decision(rows[-1]) or "ended early by its curve"

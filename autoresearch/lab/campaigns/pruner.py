@@ -17,7 +17,7 @@ from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
 from autoresearch.core.campaign.tip import edits_of
 from autoresearch.core.controller.actions import ControllerAction
 from autoresearch.core.controller.confirmation_rounds import check_seeds, judge_round, measured_rows, round_rows
-from autoresearch.core.run.ending import Ending, Verdict
+from autoresearch.core.run.ending import WITHOUT_VALUE, Ending
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.pruning import PRUNED, Curve, HalvingRule, MedianRule, Stop
 from autoresearch.core.statistics.seeding import SeededRun, copied
@@ -198,7 +198,7 @@ def _compares(idea: Idea, idea_run: IdeaRun) -> bool:
 
 def _compared(state: CampaignState) -> dict[str, str]:
     """Run id -> run directory of the finished runs that are compared with, oldest first."""
-    rows = {row.run_id: row for row in state.rows if row.status != Verdict.CRASH}
+    rows = {row.run_id: row for row in state.rows if row.status not in WITHOUT_VALUE}
     found = [
         (rows[run.run].started or 0.0, run)
         for idea in state.ideas

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.run.ending import NOTHING_MEASURED
+from autoresearch.core.run.ending import Verdict
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.notices import run_notices
 from autoresearch.lab.results.collected import charged, outcome_of, row_of, warnings_of
@@ -163,5 +163,5 @@ def _append_journal(directory: Path, outcome: Outcome) -> None:
     doubts = f"; warning: {'; '.join(outcome.warnings)}" if outcome.warnings else ""
     shown = f"; shown at {' '.join(outcome.run_urls)}" if outcome.run_urls else ""
     ended = f"{end.ending.wording} (return code {end.returncode}){failure}{metric}"
-    why = f" ({NOTHING_MEASURED})" if outcome.verdict_reason == NOTHING_MEASURED else ""
+    why = f" ({outcome.verdict_reason})" if outcome.verdict is Verdict.UNMEASURED and outcome.verdict_reason else ""
     journal.append(directory, f"{ended}{VERDICT}{outcome.verdict}{why}{doubts}{shown}")

@@ -9,12 +9,10 @@ from autoresearch.core.controller.scheduler import tried_again
 from autoresearch.core.metrics.constraint import as_cell
 from autoresearch.core.run.ending import (
     BREACHES,
-    EVALUATION_FAILED,
     FROM_ITS_PLACE,
-    METRIC_UNREAD,
-    NO_STEP,
     PENDING,
     TAMPERED,
+    UNREAD,
     Ending,
     Verdict,
 )
@@ -30,7 +28,6 @@ from autoresearch.runner.masking import mask_text
 from autoresearch.values import replace
 
 APART, APART_SD = 0.05, 3.0  # as a part of the larger, and in standard deviations: less is noise
-UNMEASURED = (EVALUATION_FAILED, METRIC_UNREAD, NO_STEP)  # failures of runs that ended by themselves
 MOST_WARNINGS = 8  # of a measurement, kept in the records
 
 
@@ -171,7 +168,7 @@ def _description(outcome: Outcome) -> str:
     purpose, reason = " ".join(outcome.spec.purpose.split())[:200], outcome.verdict_reason
     if outcome.exit.ending in BADLY and not outcome.hung_after_end:
         return f"{purpose} [{outcome.exit.ending.wording}: {outcome.failure or outcome.exit.reason}]"[:300]
-    if outcome.failure in UNMEASURED:
+    if outcome.failure in UNREAD:
         reason = f"{outcome.failure}: {outcome.failure_line}"
     if outcome.failure == NO_SIGNAL and not reason:
         reason = f"{NO_SIGNAL}: {outcome.failure_line}"

@@ -23,7 +23,7 @@ from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.shell.commands import ShellReading
 from autoresearch.core.text.regex import later
-from autoresearch.lab.results.measure import Measurement, RunFiles
+from autoresearch.lab.results.measure import Measurement, RunFiles, numbers_in
 from autoresearch.readers.console import tail_lines
 from autoresearch.readers.log_end import TAIL, LastWords, end_of, last_words
 from autoresearch.records import events
@@ -36,6 +36,7 @@ from autoresearch.values import dataclass
 
 BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
 _NEAREST_BYTES = 1 << 19  # of the end of a log, searched for the lines nearest to the metric
+_MOST_NAMES = 8  # of numbers that a run printed
 _NEAREST_LINE = 100  # characters of each
 STAYS = 2  # steps at the end of a run in which a loss is NaN: a single one may be a skipped update
 _NAN_COUNT = "nan_iterations"  # Megatron's
@@ -163,6 +164,21 @@ def why_unmeasured(finished: FinishedRun, trainer: Trainer, measurement: Measure
     if near:  # it logs well, and the name is another one
         what += f"; write the name that it has into the notes, `- metric: {near[0]}`; most like it: {', '.join(near)}"
     return Failure(FailureFamily.METRIC_UNREAD, what + _nearest(spec.objective, finished.rundir.log))
+
+
+def unread_words(finished: FinishedRun, trainer: Trainer, measurement: Measurement) -> str:
+    """What a run without a value has printed instead, and the line that chooses one of the numbers: a sentence."""
+    from autoresearch.lab.recipes.printed_names import PrintedName, candidates  # of these runs alone
+
+    objective, lines = finished.spec.objective, tail_lines(finished.rundir.log, max_bytes=_NEAREST_BYTES)
+    names = numbers_in(measurement.readings, lines, trainer)
+    what = f"{objective.metric} was not read" if objective else "no metric was named"
+    if not names:
+        return f"{what}, and it printed no number with a name"
+    likely = [one.name for one in candidates(map(PrintedName, names))]
+    best, *others = dict.fromkeys((*likely, *names))
+    printed = mask_text(", ".join((best, *others)[:_MOST_NAMES]))
+    return f"{what}; it printed {printed}: choose one by `--metric '{best}'`, or `- metric: {best}` in the notes"
 
 
 def _diverged(objective: Objective | None, measurement: Measurement) -> str:

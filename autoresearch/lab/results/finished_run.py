@@ -8,10 +8,10 @@ from pathlib import Path
 from autoresearch.core.diagnosis.failure import Failure
 from autoresearch.core.metrics.constraint import MEMORY, Breach, breach, parsed
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.run.ending import HUNG_AFTER_END, TAMPERED, Ending, Verdict, lone_verdict
+from autoresearch.core.run.ending import HUNG_AFTER_END, TAMPERED, UNREAD, Ending, Verdict, lone_verdict
 from autoresearch.core.run.spec import DEADLINE
 from autoresearch.core.statistics.comparable import no_signal
-from autoresearch.lab.results.diagnosis import diagnose, why_unmeasured
+from autoresearch.lab.results.diagnosis import diagnose, unread_words, why_unmeasured
 from autoresearch.lab.results.measure import Measurement, RunFiles
 from autoresearch.records import recorded_run
 from autoresearch.records.exit_record import ExitRecord
@@ -32,6 +32,7 @@ class ExaminedRun:
     traceback: str
     tampered: tuple[str, ...]  # one flag for each record that was tampered with
     changed: str = ""  # the tracked files that it changed, in a sentence
+    unread: str = ""  # what it printed, where no failure says why it has no value
     foreign: tuple[str, ...] = ()  # what stood in the place of our documents, in sentences
 
     @property
@@ -88,9 +89,15 @@ class ExaminedRun:
         return replace(end, ending=Ending.FINISHED) if self.hung else end
 
     @property
-    def needs_metric(self) -> bool:
-        """Whether it is no success without a value; False for one without a named metric that did not fail."""
-        return self.finished.spec.needs_metric or self.failure is not None or bool(self.tampered)
+    def failed(self) -> bool:
+        """Whether more is wrong with it than that no value was read: its log, its evaluation, its records say so."""
+        kind = self.failure.family.value if self.failure else UNREAD[0]
+        return kind not in UNREAD or bool(self.tampered or (self.finished.exit.evaluation or {}).get("reason"))
+
+    @property
+    def unmeasured(self) -> bool:
+        """Whether it returned 0 and nobody read a value of it."""
+        return self.judged_end.ending is Ending.FINISHED and self.value is None and not self.failed
 
     @property
     def counted(self) -> float | None:
@@ -120,6 +127,8 @@ def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:
     examined = ExaminedRun(finished, measurement, found.cause, found.traceback, tuple(tampered), changed)
     if found.cause is None and not tampered:
         examined = replace(examined, failure=why_unmeasured(finished, trainer, measurement))
+    if examined.unmeasured and examined.failure is None:
+        examined = replace(examined, unread=unread_words(finished, trainer, measurement))
     return examined
 
 

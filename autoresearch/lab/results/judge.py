@@ -14,7 +14,6 @@ from autoresearch.core.run.ending import (
     CHANGED_NOTHING,
     COPY,
     CPU_FALLBACK,
-    NOTHING_MEASURED,
     Ending,
     Verdict,
     lone_verdict,
@@ -69,11 +68,10 @@ def judge(examined: ExaminedRun, state: CampaignState | None) -> Judgement:
     spec, end = examined.finished.spec, examined.judged_end
     idea = next((i for i in state.ideas if i.index == spec.index), None) if state else None
     if state is None or idea is None:
-        verdict = lone_verdict(end.ending, measured=examined.value is not None, needs_metric=examined.needs_metric)
+        verdict = lone_verdict(end.ending, measured=examined.value is not None, failed=examined.failed)
         if verdict is Verdict.KEEP and (breach := examined.breach):
             return Judgement(Verdict.CRASH, breach.reason, failure=breach.failure)
-        reason = NOTHING_MEASURED if verdict is Verdict.KEEP and examined.value is None else ""
-        return Judgement(verdict, f"stopped: {end.reason}" if end.ending is Ending.STOPPED else reason)
+        return Judgement(verdict, f"stopped: {end.reason}" if end.ending is Ending.STOPPED else examined.unread)
     if examined.counted is not None and _fell_back(end, state):
         reason = f"{end.idle_gpus}, and the baseline used one: it measures nothing of the idea"
         return Judgement(Verdict.CRASH, reason, failure=CPU_FALLBACK)
@@ -84,7 +82,8 @@ def judge(examined: ExaminedRun, state: CampaignState | None) -> Judgement:
         fresh = lone_verdict(end.ending, measured=examined.value is not None) is Verdict.KEEP
         if fresh and (breach := examined.breach):
             return Judgement(Verdict.CRASH, breach.reason, judged=False, failure=breach.failure)
-        verdict = Verdict(idea.status or Verdict.DISCARD) if fresh and examined.value is not None else Verdict.CRASH
+        valueless = Verdict.UNMEASURED if examined.unmeasured else Verdict.CRASH
+        verdict = Verdict(idea.status or Verdict.DISCARD) if fresh and examined.value is not None else valueless
         return Judgement(verdict, "confirmation run: it judges the claim, not the search", judged=False)
     # before the smoke rule: its campaign ended it because it was judged; the Runner keeps the cause of the stop request
     if end.ending is Ending.STOPPED and end.cause == PRUNED:
@@ -99,6 +98,9 @@ def judge(examined: ExaminedRun, state: CampaignState | None) -> Judgement:
     copied = "" if smoke else _copied(examined, state, idea)
     values = idea.past_values if copied else [*idea.past_values, examined.counted]
     decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke, copied=bool(copied))
+    if examined.unmeasured and decision.status is Verdict.CRASH:
+        reason = "; ".join(filter(None, (decision.reason, examined.unread)))
+        decision = replace(decision, status=Verdict.UNMEASURED, reason=reason)
     if repeats := "" if smoke else _changed_nothing(examined, state, idea):
         reason = f"{CHANGED_NOTHING}{repeats}"
         return Judgement(Verdict.DISCARD, reason, decision.noise, copy=reason)

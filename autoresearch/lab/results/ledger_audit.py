@@ -28,7 +28,7 @@ _KEPT = frozenset(
 )
 _NOT = frozenset(
     "discard discarded revert reverted reject rejected worse neutral pending duplicate tentative repair skip skipped "  # noqa: SIM905
-    "crash crashed fail failed error oom timeout kill killed regressed evaluated pruned".split()
+    "crash crashed fail failed error oom timeout kill killed regressed evaluated pruned unmeasured".split()
 )
 _WORD = later(r"\W*([A-Za-z]+)")
 _TIME = later(r"\d{4}-\d\d-\d\d[T ]\d\d:")

@@ -22,7 +22,7 @@ from autoresearch.readers.read import (
 from autoresearch.readers.step_numbers import merged
 from autoresearch.readers.tracker_dirs import is_several, newest
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.runner.metric_lines import Tables, as_declared, bars, body, by_same_name, parse
+from autoresearch.runner.metric_lines import Tables, as_declared, bars, body, by_same_name, is_count, parse
 from autoresearch.trainers import registry
 from autoresearch.values import dataclass, replace
 
@@ -65,6 +65,13 @@ class EvaluationLog:
             return self.trainer.read_line(text)
         known = self.own.needles
         return self.own.line(text) if not known or any(needle in text for needle in known) else None
+
+
+def numbers_in(readings: Sequence[Reading], lines: Sequence[str], trainer: Trainer) -> list[str]:
+    """The names of the numbers in readings and in lines of a log, whatever their spelling; counts are left out."""
+    log = EvaluationLog(trainer, 0)
+    found = (*readings, *filter(None, map(log.line, lines)))
+    return list(dict.fromkeys(name for one in found for name, value in one.metrics.items() if not is_count(value)))
 
 
 MOST_SO_FAR = 16 << 20  # bytes: read in a fraction of a second

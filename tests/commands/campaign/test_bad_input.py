@@ -96,7 +96,7 @@ def test_the_branch_of_a_lone_run_is_left_alone(camp: Any) -> None:
 
 
 def test_a_lone_run_and_a_campaign_of_one_name_have_a_ledger_each(camp: Any) -> None:
-    """And what ran before changes no verdict: nothing was measured, by nobody's fault."""
+    """And what ran before changes no verdict: it is unmeasured, by nobody's fault."""
     bench = camp.bench
     odd = bench.unknown("print('all well')")
     usual = Path(bench.ask("run", odd, "--dry-run")["ledger"]).parent.name
@@ -104,7 +104,7 @@ def test_a_lone_run_and_a_campaign_of_one_name_have_a_ledger_each(camp: Any) -> 
     before = camp.place.ledger.read_bytes()
     for index in ("1", "2"):
         lone = bench.ask("run", odd)
-        assert (lone["verdict"], lone["verdict_reason"], lone["exit_code"]) == ("keep", "nothing was measured", 0)
+        assert (lone["verdict"], lone["exit_code"]) == ("unmeasured", 0)
         *_, row = Ledger(Path(lone["ledger"])).rows()
         assert (Path(lone["ledger"]).parent.name, str(row.index)) == (f"{usual}-2", index)
         assert any("no metric is named" in remark for remark in lone["remarks"])

@@ -37,7 +37,7 @@ def test_every_kind_of_idea(camp: Any) -> None:
         "good": [*["discard"] * 3, "keep"],
         "dies": ["crash"],
         "blind": ["crash"],
-        "mute": ["crash"],
+        "mute": ["unmeasured"],
         "worse": ["discard"],
         "smoke": ["discard"],
         "short": ["discard"],
@@ -55,6 +55,9 @@ def test_every_kind_of_idea(camp: Any) -> None:
     assert [row.seed for row in good.rows] == [7, 8, 9, 10]
     assert state.by_slug("dies").rows[0].ending == "crashed"
     assert [state.by_slug(slug).rows[0].ending for slug in ("blind", "mute")] == ["finished"] * 2
+    counts = camp.bench.ask("campaign", "status")
+    assert (counts["attempted"], counts["crashed"], counts["unmeasured"]) == (8, 2, 1)
+    assert "was not read" in state.by_slug("mute").rows[0].description
     for unjudged in (state.by_slug("smoke"), state.by_slug("short")):
         assert not unjudged.judged and "smoke run" in unjudged.rows[0].description and unjudged.value is None
     reasons = {hypothesis.slug: why for hypothesis, why in state.skipped}
