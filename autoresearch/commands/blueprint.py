@@ -90,7 +90,7 @@ def check(
         found.append(Finding(Severity.ERROR, "would_resume", message, "move it away, or note `- resume: true`"))
     rule = limits_of(asked, settings).first_step_rule(steps_known=ask.steps_known(trainer))
     refusals = [BlueprintInvalid(found)] if errors(found) else []
-    metric = f"{asked.objective.metric}, {asked.objective.direction}" if asked.objective else ""
+    metric = str(asked.objective or "")
     shown = asked.metric_shown
     payload = {
         "path": str(resolved.path),

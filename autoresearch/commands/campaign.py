@@ -15,7 +15,7 @@ from autoresearch.commands.live_line import live_line, new_lines
 from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import AutoresearchError, ConflictError, UsageError
+from autoresearch.errors import AutoresearchError, ConflictError, InputMissing, UsageError
 from autoresearch.runner.log_follower import LogFollower
 from autoresearch.values import replace
 
@@ -57,7 +57,6 @@ def start(
     """
     from autoresearch.commands.project import campaign_file_here
     from autoresearch.lab.campaign_setup.preflight import preflight
-    from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 
     if count < 0 or parallel < 0:
         raise UsageError("--count and --parallel are numbers above 0")
@@ -77,8 +76,8 @@ def start(
     parts = real_parts()
     asking = not (dry_run or yes or output.typed.as_json or output.agent_or_pipe())
     campaign_file = campaign_file_here(source, flags, set_ or (), parts.clock(), asking=asking, yes=yes and not dry_run)
-    with _typed_again():
-        proposed = preflight(resolve_campaign(campaign_file, parts))
+    with typed_again():
+        proposed = preflight(directed_campaign(campaign_file, parts, asking=asking))
     if dry_run or not yes:
         begins = ("begins", f"when {campaign_file['after']} is over" if campaign_file["after"] else "")
         code = 0 if dry_run or asking else UsageError.exit_code
@@ -106,7 +105,7 @@ def begun(proposed: ProposedCampaign, parts: Parts) -> tuple[CampaignDir, str]:
         output.remark(proposed.earlier)
     if proposed.campaign_dir.controlled:  # its stop rules are as they were: `campaign set` changes them
         return proposed.campaign_dir, ""
-    with _typed_again():
+    with typed_again():
         campaign_dir = start_campaign.create(proposed, parts)
     try:
         attach = start_campaign.start_and_wait(campaign_dir, parts)
@@ -137,8 +136,25 @@ def _begin_later(campaign_file: CampaignFile, flags: Mapping[str, Any], pairs: S
     return CommandResult(payload, [f"{before.path.name} starts it at its end: {successor.words}"])
 
 
+def directed_campaign(campaign_file: CampaignFile, parts: Parts, *, asking: bool) -> ProposedCampaign:
+    """The campaign as it would be started; if `asking`, a person says which values are better where nothing else does.
+    """
+    from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
+
+    try:
+        return resolve_campaign(campaign_file, parts)
+    except InputMissing as missing:
+        if not asking or missing.missing != ["direction"]:
+            raise
+        from autoresearch.commands.project import asked_direction
+
+        said = {"direction": asked_direction(missing.message)}
+        values, sources = {**campaign_file.values, **said}, {**campaign_file.sources, "direction": "the keyboard"}
+    return resolve_campaign(replace(campaign_file, values=values, sources=sources), parts)
+
+
 @contextlib.contextmanager
-def _typed_again() -> Iterator[None]:
+def typed_again() -> Iterator[None]:
     """Where another `--set` would do, the line to type is what was typed, with that `--set`."""
     try:
         yield

@@ -92,7 +92,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
     elsewhere = not all(place.is_local for place in spec.places)
     return [
         ("campaign", proposed.earlier, True),
-        ("objective", f"{spec.objective.metric}, {spec.objective.direction}{source_of('metric')}", True),
+        ("objective", f"{spec.objective}{source_of('metric')}", True),
         ("constraints", (words := constraint_words(spec.constraints)) and f"{words}{source_of('constraints')}", True),
         ("command", " ".join(trainer.resolved.blueprint.launch_command.split())[:200], True),
         ("stops at", "; ".join(stop for stop in stops if stop), True),

@@ -197,8 +197,11 @@ def _blueprint_file(
     number = next((one for one in likely if one.name == metric), None)
     fields = first.first_blueprint(root, command, metric, purpose, path)
     fields = replace(fields, source=number.sources if number else ())
+    if asking and metric and not fields.direction:
+        fields = replace(fields, direction=asked_direction(f"Are higher or lower values of {metric} better?"))
     path.write_text(render_blueprint(fields), encoding="utf-8")
-    counts = f"{metric} counts ({fields.direction})" if metric else "no metric is named in it"
+    way = fields.direction or "whether a higher or a lower one is better is for you to say: `- direction:`"
+    counts = f"{metric} counts ({way})" if metric else "no metric is named in it"
     wrote[str(path)] = f"`{command}`; {counts}" + (f", {number.provenance}" if number else "")
     remarks = [*([tried] if tried else []), *settings.texts.unread(), *settings.unset(os.environ)]
     if not metric and likely and not tried:
@@ -222,6 +225,21 @@ def _blueprint_file(
         "unnamed": "" if metric else settings.texts.unnamed,
         "remarks": remarks,
     }
+
+
+def asked_direction(question: str) -> str:
+    """`maximize` or `minimize`, as a person at the keyboard says; asked again for any other word."""
+    import typer
+
+    from autoresearch.lab.campaign_setup.campaign_file import CAMPAIGN_KEYS
+
+    def read(text: str) -> str:
+        try:
+            return str(CAMPAIGN_KEYS["direction"].read(text, 0.0))
+        except ValueError:
+            raise typer.BadParameter("higher or lower") from None
+
+    return str(typer.prompt(question, value_proc=read))
 
 
 def _answer(question: str, default: str) -> str:

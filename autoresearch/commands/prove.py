@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from autoresearch.commands import Option, Positional, output
-from autoresearch.commands.campaign import Set, begun, follow
+from autoresearch.commands.campaign import Set, begun, directed_campaign, follow, typed_again
 from autoresearch.commands.campaign_control import resume
 from autoresearch.commands.campaign_plan import unless_agreed
 from autoresearch.commands.campaign_view import payload_of, state_of
@@ -52,7 +52,6 @@ def prove(
     from autoresearch.lab.campaign_setup.campaign_goal import what_counts
     from autoresearch.lab.campaign_setup.preflight import preflight
     from autoresearch.lab.campaign_setup.proof import proof_file, provisional, same_before
-    from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
     from autoresearch.lab.resolve.resolve_blueprint import raise_on_errors, read_blueprint, resolve_blueprint
 
     try:
@@ -61,6 +60,7 @@ def prove(
         raise UsageError(f"--budget: {error}", hint="durations look like 40m, 2h or 1h30m") from None
     candidate, baseline, blueprint = _sides(list(words or ()), against)
     parts, here = real_parts(), Path.cwd()
+    asking = not (dry_run or output.typed.as_json or output.agent_or_pipe())
     path, is_new = proof_file(candidate, baseline, here, metric, blueprint, at_least, budget)
     with provisional(path.parent, is_new, planned=dry_run):
         if not candidate.revision:
@@ -68,7 +68,8 @@ def prove(
         flags = {"deadline": budget, "at_least": at_least, "metric": metric, "launcher": launcher, "gpus": gpus}
         campaign_file = read_campaign_file(str(path), flags, start=here, now=parts.clock(), pairs=set_ or ())
         try:
-            proposed = resolve_campaign(campaign_file, parts)
+            with typed_again():
+                proposed = directed_campaign(campaign_file, parts, asking=asking)
         except InputMissing as missing:  # the blueprint that lacks it is ours
             name = missing.add[0].removeprefix("- metric: ")
             missing.fix = output.typed.again("--metric", name) if missing.missing == ["metric"] else missing.fix

@@ -167,7 +167,8 @@ def _compared_rows(comparison: Comparison, sides: tuple[dict[str, Any], dict[str
 
 def _differences(comparison: Comparison, sides: tuple[dict[str, Any], dict[str, Any]]) -> Iterator[str]:
     if comparison.difference is not None:
-        better = f", {comparison.objective.better_words}" if comparison.objective else ""
+        objective = comparison.objective
+        better = f", {objective.better_words}" if objective and objective.direction else ""
         difference = f"difference of the search means (B - A): {comparison.difference:+.4g}{better}"
         yield f"{difference}; a comparison, not a confirmation"
     elif comparison.refused:

@@ -177,7 +177,7 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
         ["trainer", f"{spec.trainer}, by {script}" if script else spec.trainer],
         ["recipe", spec.recipe],
         ["GPUs", str(gpus or "")],
-        ["metric", f"{spec.objective.metric}, {spec.objective.direction}{by}" if spec.objective else "none"],
+        ["metric", f"{spec.objective}{by}" if spec.objective else "none"],
         ["constraints", constraint_words(spec.constraints)],
         ["limits", f"first step {times[0]}, in all {times[1]}, stall {stall}, grace {times[2]}"],
         ["first step", resolved_run.first_step_rule],

@@ -68,7 +68,7 @@ def _drawn(objective: Objective, keys: tuple[str, ...], columns: tuple[Column, .
     import optuna  # not its `visualization`, whose import takes longer than all that is drawn
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(direction=objective.direction.value)
+    study = optuna.create_study(direction="maximize" if objective.better(1.0, 0.0) else "minimize")
     scales = [_scale(values) for values in columns]
     axes = [_axis(objective.metric, results, _scale(results)), *map(_axis, keys, columns, scales)]
     for result, *values in zip(results, *columns, strict=True):

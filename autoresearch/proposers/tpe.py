@@ -163,7 +163,7 @@ class Tpe(RandomSweep):
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)  # it announces every study
-        study = optuna.create_study(direction=self._objective.direction.value)
+        study = optuna.create_study(direction="maximize" if self._objective.better(1.0, 0.0) else "minimize")
         changes, listed = points(attempts), {attempt.hypothesis.slug for attempt in attempts}
         coming = [Attempt(0, idea) for idea in self.asked.values() if idea.slug not in listed]
         for attempt in (*attempts, *coming):

@@ -229,7 +229,7 @@ def facts(spec: RunSpec) -> dict[str, str]:
         "runs in": spec.cwd,
         "interpreter": spec.interpreter,
         "trainer": spec.trainer,
-        "metric": f"{spec.objective.metric}, {spec.objective.direction}" if spec.objective else "",
+        "metric": str(spec.objective or ""),
         "limits": f"{first}, in all {limits.max_s:g} s, stall {stall}, grace {limits.grace_s:g} s",
         "metrics files": ", ".join(f"{source.format} {source.path}" for source in spec.sources),
         "seed": "" if spec.seed is None else f"{spec.seed} ({spec.seed_by})",

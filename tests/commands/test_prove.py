@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from autoresearch.records.campaign_records import CampaignDir
+from tests.commands.test_terminal_lines import at_terminal
 
 pytestmark = pytest.mark.system
 
@@ -169,6 +170,25 @@ def test_what_cannot_be_compared(project: Any, words: tuple[str, ...], told: str
     code, _, err = project.here("prove", *words)
     assert code == (3 if "gone.py" in told else 2) and told in err, err
     assert not list(project.repo.glob("**/typed")) and project.git("status", "--porcelain") == "", "nothing is left"
+
+
+NAMELESS = SCRIPT.replace("val_acc", "foldedness")
+
+
+def test_a_direction_that_no_name_says_is_asked_for_before_anything_starts(project: Any) -> None:
+    """By a line to type without a terminal, by a question on one; it was maximized in silence."""
+    (project.repo / "train.py").write_text(NAMELESS)
+    project.git("commit", "-qam", "another name")
+    words = ["prove", "--metric", "foldedness", "--", "python train.py", "python train.py --lr 0.2"]
+    code, out, _ = project.here(*words[:1], "--json", *words[1:])
+    refused = json.loads(out)
+    assert code == 2 and refused["error"]["code"] == "no_direction" and refused["missing"] == ["direction"]
+    line = "autoresearch prove --metric foldedness --set direction=minimize"
+    assert refused["error"]["fix"].startswith(line), refused
+    assert not list(project.repo.glob("**/typed"))
+    said = at_terminal(words, project.repo, project.env, typed="yes\nlower\n")
+    assert said.count("are higher or lower values of foldedness better?") == 2, said
+    assert "lower is better" in said and "worse: foldedness +" in said
 
 
 def test_audit_says_what_noise_gives_and_what_to_prove(bench: Any) -> None:

@@ -12,17 +12,29 @@ from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass
 
+# Names that say which way is better, by words in small letters between blanks. A new kind of name is asked for instead.
 _FALLS = later(
-    r"(?i)loss|error|perplexity|cross[-_ ]?entropy|regret"
-    r"|(?<![a-z])(?:r?mse|mae|mape|nll|ppl|bpb|bpc|err|wer|cer|fid)(?![a-z])"
+    r" (?:\w*(?:loss|error|perplexity|regret)|cross ?entropy|(?:misclass|fail|violat|collision)\w*"
+    r"|costs?|gap|latency|bits per|(?:mc|[nrsw])*m(?:s|a|as|ap|sl)e|[cdetw]er|f[dnp]r|b?ce|xent|nll|kl|errs?|errors"
+    r"|losses|ppl|bp[bcd]|fid|lpips|ece|brier|chamfer|hamming|levenshtein|edit distance|runtime|drawdown"
+    r"|(?:time|distance|steps|episodes|epochs|samples) to)(?= )"
 )
+_RISES = later(
+    r" (?:\w*(?:reward|return|accuracy|success|likelihood)s?|acc\d*|rew|ret|f1|auc|auroc|roc|bleu|rouge\w?|meteor"
+    r"|prec(?:ision)?|recall|m?ap\d*|m?iou|dice|psnr|ssim|elo|ndcg|mrr|hits|em|exact match|top\d+|pass(?:ed)?"
+    r"|win|winrate|solved|correct|fitness|throughput|fps|speedup|per sec(?:ond)?|mcc|kappa|r2|elbo|profit|sharpe)(?= )"
+)
+_SCORES = later(r" \w*scores?(?= )")  # of a Brier score, lower ones are better
+_NEGATED = later(r" (?:neg|negative|minus|inv|inverse)(?= )")
+_JOINED = later(r"(?<=[a-z])(?=[A-Z][a-z])|[\W_]+")  # where a name's words end: `valLoss`, `val/acc@1`
 
 
 class Direction(StrEnum):
-    """Which values are better."""
+    """Which values are better; UNKNOWN where nobody said it, which is enough for a lone run."""
 
     MAXIMIZE = "maximize"
     MINIMIZE = "minimize"
+    UNKNOWN = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +50,8 @@ class Objective:
     direction: Direction = Direction.MAXIMIZE
 
     def better(self, a: float, b: float) -> bool:
-        """Whether a beats b; NaN never does."""
-        if math.isnan(a):
+        """Whether a beats b; NaN never does, and nothing does where the direction is unknown."""
+        if math.isnan(a) or not self.direction:
             return False
         if math.isnan(b):
             return True
@@ -61,6 +73,10 @@ class Objective:
     def better_words(self) -> str:
         """`higher is better` or `lower is better`."""
         return f"{self.good}er is better"
+
+    def __str__(self) -> str:
+        """The metric and, if it is known, its direction: `val_loss, minimize`."""
+        return f"{self.metric}, {self.direction}" if self.direction else self.metric
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -89,7 +105,9 @@ class Objective:
         return series[-1] if series and math.isfinite(series[-1][1]) else None
 
     def best(self, series: Sequence[Point]) -> Point | None:
-        """The best finite point of a series."""
+        """The best finite point of a series; None where the direction is unknown."""
+        if not self.direction:
+            return None
         best: Point | None = None
         for point in series:
             if math.isfinite(point[1]) and (best is None or self.better(point[1], best[1])):
@@ -112,20 +130,30 @@ def _series_of(readings: Sequence[Reading]) -> Callable[[str], list[Point]]:
     return lambda key: _points(key, readings)
 
 
-def usual_direction(metric: str, usual: Objective | None) -> Direction | None:
-    """The default direction of a metric: the trainer's, if it is the trainer's metric; losses and errors are minimized.
+def usual_direction(metric: str, usual: Objective | None) -> Direction:
+    """The direction of a metric: the trainer's, if it is the trainer's metric, else what its name says.
 
-    None for an expression of several parts, which has no default. ExpressionError for a malformed expression.
+    UNKNOWN for a name that says nothing, and for an expression of several parts. ExpressionError for a malformed one.
     """
     parsed = parse(metric)
     if usual and usual.metric == metric:
         return usual.direction
     if isinstance(parsed, Combined):
-        return None
+        return Direction.UNKNOWN
     key = expression.keys(parsed)[0]
-    if usual and usual.metric == key:
-        return usual.direction
-    return Direction.MINIMIZE if _FALLS.search(key) else Direction.MAXIMIZE
+    return usual.direction if usual and usual.metric == key else _by_name(key)
+
+
+def _by_name(key: str) -> Direction:
+    """What falls decides if it is said last, as in `reward_loss`; a name that says both otherwise decides nothing."""
+    words = f" {_JOINED.sub(' ', key).strip().lower()} "
+    rises = [match.start() for match in _RISES.finditer(words)]
+    falls = [match.start() for match in _FALLS.finditer(words)]
+    if _NEGATED.search(words):
+        return Direction.MINIMIZE if rises and not falls else Direction.UNKNOWN
+    if falls:
+        return Direction.MINIMIZE if max(falls) > max(rises, default=-1) else Direction.UNKNOWN
+    return Direction.MAXIMIZE if rises or _SCORES.search(words) else Direction.UNKNOWN
 
 
 def same_metric(a: str, b: str) -> bool:

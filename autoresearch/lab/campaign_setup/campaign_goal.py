@@ -69,10 +69,14 @@ def objective_of(setup: CampaignSetup) -> Objective:
     if notes.direction and name == notes.metric:
         sources["direction"] = "blueprint"
         return Objective(metric, Direction(notes.direction))
-    if direction is None:
-        raise UsageError(
-            f"no direction is known for {metric}",
-            hint="`--set direction=maximize` or minimize: an expression of several metrics has no default",
+    if not direction:
+        raise InputMissing(
+            f"are higher or lower values of {metric} better? The name does not say it",
+            hint="direction=maximize, if higher values are better (in a blueprint: `- direction: maximize`)",
+            missing="direction",
+            add="- direction: minimize",
+            add_to=str(setup.trainer_settings.resolved.path),
+            setting="direction=minimize",
             code="no_direction",
         )
     known = usual is not None and usual.metric in (metric, *Objective(metric).keys)
@@ -101,7 +105,7 @@ def what_counts(campaign_spec: CampaignSpec) -> str:
     objective, sources = campaign_spec.objective, campaign_spec.sources
     if not (found := sources.get("metric")):
         return ""
-    other = next(one for one in Direction if one is not objective.direction)
+    other = next(one for one in (Direction.MAXIMIZE, Direction.MINIMIZE) if one is not objective.direction)
     guessed = f"; if it is not, --set direction={other}" if sources.get("direction") == _BY_NAME else ""
     return f"{objective.metric} counts, {objective.better_words} ({found}){guessed}"
 

@@ -23,7 +23,6 @@ def first_blueprint(
 
     Paths of a directory above it are absolute: relative ones would mean another one once that is a git repository.
     """
-    direction = usual_direction(metric, None) if metric else None
     launch = LaunchTexts(shell_reader(directory, {})(command, ()), directory)
     sources = next((one.sources for one in launch.objectives if one.name == metric), ())
     base = base_of(path)
@@ -35,7 +34,7 @@ def first_blueprint(
         requires_env=needed_variables(command),
         codebase_dir="./" if directory == base else codebase,
         metric=metric,
-        direction=direction.value if direction else "",
+        direction=usual_direction(metric, None).value if metric else "",
         source=sources,
     )
     return replace(fields, result_dir="" if directory == base else f"{codebase}/{fields.default_result_dir()}")

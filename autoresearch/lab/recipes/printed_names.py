@@ -130,8 +130,7 @@ class PrintedName:
         words = _words(self)
         measured = words.intersection(*[chain(*_MEASURES)])
         says = measured and (measured <= _RETURNS or words & _HELD_OUT)
-        direction = usual_direction(f'"{self.name}"', None) if says and not self.also else None
-        return Objective(self.name, direction) if direction else None
+        return Objective(self.name, usual_direction(f'"{self.name}"', None)) if says and not self.also else None
 
     def beside(self, earlier: PrintedName) -> PrintedName:
         """It, where another one of this name is printed before: in other functions and loops that is another number."""

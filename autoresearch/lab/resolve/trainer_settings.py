@@ -231,7 +231,7 @@ class TrainerSettings:
     def objective(self) -> Objective | None:
         """The metric of the blueprint, else the trainer's usual one, else the one that is found in its program's text.
 
-        Raises BlueprintError for an expression that cannot be parsed, or whose direction is unknown.
+        Raises BlueprintError for an expression that cannot be parsed.
         """
         notes, usual, path = self.resolved.blueprint.notes, self.trainer.objective(self.whole), self.resolved.path
         if not notes.metric:
@@ -240,14 +240,7 @@ class TrainerSettings:
             parse(notes.metric)
         except ExpressionError as error:
             raise BlueprintError(f"{path}: the metric {error}", hint=EXPRESSIONS, code="bad_metric") from None
-        direction = Direction(notes.direction) if notes.direction else usual_direction(notes.metric, usual)
-        if direction is None:
-            raise BlueprintError(
-                f"{path}: no direction is known for {notes.metric}",
-                hint="add `- direction: maximize` (or minimize) to the notes: a combination of metrics has no default",
-                code="no_direction",
-            )
-        return Objective(notes.metric, direction)
+        return Objective(notes.metric, Direction(notes.direction or usual_direction(notes.metric, usual)))
 
     def findings(self, max_s: float, environ: Mapping[str, str]) -> tuple[Finding, ...]:
         """Problems of recipe and command together, under a total time limit and these variables."""

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
-from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.objective import Objective, usual_direction
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.spec import RunSpec, RunState
@@ -86,7 +86,7 @@ class Readout:
 def of_run(recorded: RecordedRun, *, source: str = "", metric: str = "") -> Readout:
     """The metrics of a run, alive or over; `source` selects a format or a path, `metric` another objective."""
     rundir, spec = recorded.rundir, recorded.spec
-    objective = _objective(metric) or spec.objective
+    objective = spec.objective if spec.objective and metric in ("", spec.objective.metric) else _objective(metric)
     trainer = registry.of_run(replace(spec, objective=objective))
     end = exit_record.read(rundir)
     files = RunFiles(spec, trainer, rundir.log, ended=end is not None and end.returncode == 0)
@@ -278,7 +278,7 @@ def _objective(metric: str) -> Objective | None:
         parse(metric)
     except ExpressionError as error:
         raise UsageError(f"--metric {error}", hint=EXPRESSIONS, code="bad_metric") from None
-    return Objective(metric)
+    return Objective(metric, usual_direction(metric, None))
 
 
 def _failure_of_run(rundir: RunDir, trainer: Trainer) -> tuple[str, str] | None:

@@ -216,11 +216,31 @@ def test_the_direction_that_nobody_gave() -> None:
     assert usual_direction("max(reward)", usual) is Direction.MAXIMIZE
     for falls in ("val_bpb", "holdout_mse", "eval/rmse", "val loss", "testError", "Train NLL", "ppl", "last(wer)"):
         assert usual_direction(falls, None) is Direction.MINIMIZE
-    for rises in ("episode_reward", "merit", "held-out accuracy", "val/iou", "confidence", "hypertension", "elo"):
+    for rises in ("episode_reward", "held-out accuracy", "val/iou", "elo", "tokens_per_second", "mAP50-95", "EpRet"):
         assert usual_direction(rises, None) is Direction.MAXIMIZE
-    assert usual_direction("1 - last(rmse)", usual) is None
+    assert usual_direction("1 - last(rmse)", usual) is Direction.UNKNOWN
     with pytest.raises(ExpressionError):
         usual_direction("max(", None)
+
+
+# Each of them was maximized once.
+LOWER = (
+    "rmsle mcrmse smape cost latency_ms brier ece fpr edit_distance hamming ter gap optimality_gap lpips chamfer "
+    "violations collisions time_to_solve bits_per_char brier_score val/mean_squared_error reward_loss f1_gap"
+)
+
+
+@pytest.mark.parametrize("metric", [*LOWER.split(), "neg log likelihood"])
+def test_what_is_better_when_it_is_lower_is_never_maximized(metric: str) -> None:
+    assert usual_direction(metric, None) is Direction.MINIMIZE
+
+
+@pytest.mark.parametrize(
+    "metric",
+    ["merit", "confidence", "hypertension", "x", "distance", "speed", "cost_return", "neg_mean_squared_error", "male"],
+)
+def test_a_name_that_says_nothing_or_both_is_not_decided(metric: str) -> None:
+    assert usual_direction(metric, None) is Direction.UNKNOWN
 
 
 def test_texts_that_mean_the_same() -> None:

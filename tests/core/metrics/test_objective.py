@@ -65,6 +65,13 @@ def test_the_best_point_is_finite_whatever_stands_first(objective: Objective, be
     assert objective.best(series) == best
 
 
+def test_where_nobody_said_which_way_is_better_there_is_a_last_value_and_no_best() -> None:
+    neither = Objective("foldedness", Direction.UNKNOWN)
+    assert neither.last([(1, 0.5), (2, 0.4)]) == (2, 0.4) and neither.best([(1, 0.5), (2, 0.4)]) is None
+    assert not neither.better(1.0, 0.0) and not neither.better(0.0, 1.0)
+    assert (str(neither), str(LOSS)) == ("foldedness", "loss, minimize")
+
+
 def test_of_equal_points_the_first_is_best_and_nothing_is_no_best() -> None:
     assert REWARD.best([(1, 0.5), (2, 0.5)]) == (1, 0.5)
     assert REWARD.best([(1, math.nan)]) is None

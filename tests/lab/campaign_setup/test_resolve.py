@@ -59,7 +59,8 @@ def test_campaign_file_over_blueprint_over_trainer(
     [
         ({}, "no_metric", "which number counts? none is named; the text of the program shows none"),
         ({"metric": "max(a"}, "bad_metric", "the metric"),
-        ({"metric": "last(a) - last(b)"}, "no_direction", "no direction is known for last(a) - last(b)"),
+        ({"metric": "last(a) - last(b)"}, "no_direction", "are higher or lower values of last(a) - last(b) better?"),
+        ({"metric": "foldedness"}, "no_direction", "are higher or lower values of foldedness better?"),
         ({"metric": "reward", "target": "loss < 1"}, "bad_target", "the target is about 'loss'"),
     ],
 )
