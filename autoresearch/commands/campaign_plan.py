@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 
 
-_KNOWN_SEEDS = {"random": "every run is a replicate", "fixed": "runs are copies, and nothing can be confirmed"}
+_KNOWN_SEEDS = {
+    **{"random": "every run is a replicate", "fixed": "runs are copies, and nothing can be confirmed"},
+    "none": "one run of each idea tells, if the runs of the baseline are equal",
+}
 _JSON_KEYS = {"agent": "researcher"}  # rows of the plan whose key for programs is another
 
 

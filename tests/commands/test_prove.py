@@ -120,13 +120,47 @@ def test_a_proof_that_could_not_measure_is_no_success(project: Any, line: str, c
         assert proof(project, *words, code=code)[0]["rows"] == 2 * found["rows"], "asked again, it is tried again"
 
 
-def test_copies_are_told_by_one_of_each(project: Any) -> None:
+@pytest.mark.parametrize(("ours", "theirs", "change"), [("0.2", "0.1", 0.1), ("0.1", "0.2", -0.1), ("0.1", "1e-1", 0)])
+def test_one_seed_proves_nothing(project: Any, ours: str, theirs: str, change: float) -> None:
     script = project.repo / "train.py"
     script.write_text(SCRIPT.replace('int(os.environ["AUTORESEARCH_SEED"])', "7"))
-    found, _ = proof(project, "--", "python train.py --lr 0.2", "python train.py")
-    assert (found["proved"], found["worse"]) == (False, True) and found["difference"] == pytest.approx(-0.1)
-    assert "runs are copies of one another" in found["sentence"]
-    assert "before" in proof(project, "--", "python train.py --lr 0.2", "python train.py")[1]
+    words = ("--", f"python train.py --lr {theirs}", f"python train.py --lr {ours}")
+    found, _ = proof(project, *words, code=13)
+    assert (found["proved"], found["worse"], found["exit_code"]) == (None, False, 13)
+    assert found["difference"] == pytest.approx(change) and found["interval"] is None
+    outcome = "differs for this seed: val_acc " if change else "no difference for this seed: val_acc +0 "
+    assert found["sentence"].startswith(outcome)
+    assert "nothing is known of other seeds; to let the seed vary, let the training read $AUTO" in found["sentence"]
+    assert {claim["claim"] for claim in found["claims"]} <= {"differs for this seed"} and not found["confirmed"]
+    assert "before" in proof(project, *words, code=13)[1]
+
+
+def test_a_candidate_that_fixes_its_seed_proves_nothing(project: Any) -> None:
+    words = ("import random; random.Random = lambda seed, made=random.Random: made(7)", "python train.py --lr 0.2")
+    (project.repo / "pinned.py").write_text(f"{words[0]}\nexec(open('train.py').read())\n")
+    found, _ = proof(project, "--", "python train.py", "python pinned.py --lr 0.2", code=13)
+    assert found["proved"] is None and found["sentence"].startswith("differs for this seed: its fresh runs are copies")
+    assert found["interval"] is None and "to let the seed vary" in found["sentence"]
+
+
+def test_where_nothing_is_random_one_run_of_each_side_tells(project: Any) -> None:
+    """As the notes declare it and as equal runs show; runs that differ are not believed to be without chance."""
+    exact = SCRIPT.replace("draws.gauss(0, 0.01)", "0.0").replace("0.5 + lr", "0.5")
+    for branch, value in (("low", "0.5"), ("high", "0.7")):
+        project.git("checkout", "-qB", branch, "mine")
+        (project.repo / "train.py").write_text(exact.replace("{0.5", f"{{{value}"))
+        blueprint = project.here("init", "--json", "--", "python", "train.py")
+        notes = project.repo / "experiment.md"
+        notes.write_text(f"{notes.read_text()}- seed: none\n")
+        project.git("add", "-A")
+        project.git("commit", "-qm", value)
+        assert blueprint[0] == 0, blueprint
+    found, _ = proof(project, "high", "--against", "low")
+    assert found["proved"] is True and found["sentence"].startswith("better, deterministic: val_acc +0.2"), found
+    assert not found["confirmed"] and {claim["claim"] for claim in found["claims"]} == {"deterministic"}
+    found, _ = proof(project, "low", "--against", "high")
+    assert (found["proved"], found["worse"]) == (False, True)
+    assert found["sentence"].startswith("worse, deterministic: val_acc -0.2"), found
 
 
 def test_after_a_crash_of_the_controller_the_same_line_goes_on(project: Any) -> None:

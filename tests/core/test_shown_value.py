@@ -97,8 +97,8 @@ def test_what_is_not_confirmed_is_labelled_as_selected() -> None:
     assert shown(UP, "confirmed", **NEW, caveat="not sandboxed").words.startswith("confirmed (not sandboxed), pass@1")
 
 
-def test_a_deterministic_one_is_no_claim_about_other_seeds() -> None:
-    words = "deterministic: not confirmed on other data or seeds; loss 0.4"
+def test_a_deterministic_one_is_no_claim_about_other_data() -> None:
+    words = "deterministic: not confirmed on other data; loss 0.4"
     found = shown(DOWN, "deterministic", delta=30.0)
     assert found.words.startswith(f"better, {words}, -30 against the baseline (resolution ")
     assert (found.claim, found.label, found.value) == ("deterministic", "deterministic", 0.4)
@@ -106,15 +106,21 @@ def test_a_deterministic_one_is_no_claim_about_other_seeds() -> None:
     assert shown(DOWN, "deterministic").words == words
 
 
-def test_a_kept_idea_of_a_deterministic_objective_is_no_lucky_one_before_its_verdict() -> None:
+@pytest.mark.parametrize(
+    ("randomness", "words"),
+    [
+        ("fixed", "differs for this seed: not confirmed on others"),
+        ("none", "better, deterministic: not confirmed on other data"),
+    ],
+)
+def test_a_kept_idea_of_one_run_is_no_lucky_one_before_its_verdict(randomness: str, words: str) -> None:
     journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), idea(2, "lr-up"), *run(2, "i-1")]
     journal.append({"do": "seed_check", "seen": False, "reason": "equal", "by": "", "runs": 3, "values": 0,
-                    "exact": True, "step": 0.01, "copies": []})  # fmt: skip
+                    "exact": True, "step": 0.01, "copies": [], "randomness": randomness})  # fmt: skip
     state = fold(SPEC, journal, [row(1, "b-1", 0.2), row(2, "i-1", 0.4)])
     found = shown_value(state, state.ideas[1])
-    words = "better, deterministic: not confirmed on other data or seeds; pass@1 0.4, +0.2 against the baseline"
-    assert found.words == f"{words} (resolution 0.01)"
-    assert (found.basis, found.label, found.claim) == (Basis.DETERMINISTIC, "deterministic", "")
+    assert found.words == f"{words}; pass@1 0.4, +0.2 against the baseline (resolution 0.01)"
+    assert (found.basis, found.label, found.claim) == (Basis.ONE_RUN, "one run", "")
 
 
 def test_missing_runs_are_counted() -> None:

@@ -50,7 +50,7 @@ _HINTS = {
     "env": "a name is letters, digits and _",
     "first_step": "limits go to [exp_max_time]",
     "metric": f"write {EXPRESSIONS}",
-    "seed": "write one of them, or `random`, `fixed`",
+    "seed": "write one of them, or `random`, `fixed`, `none`",
     "swarm_on_busy": "an engine is never used as it is",
     "swarm_retries": "write it like `20 in 5m`",
     "swarm_url": "write http://HOST:PORT",

@@ -18,11 +18,14 @@ class Claim(StrEnum):
     DEMOTED = "demoted"  # it did not pass, and had been kept
     UNCONFIRMED = "unconfirmed"  # as demoted, of one that was never kept: nothing was built on it by the search
     UNDECIDED = "undecided"  # too few fresh runs for any test to pass
-    DETERMINISTIC = "deterministic"  # better, in an objective without randomness
+    ONE_SEED = "differs for this seed"  # its runs or the baseline's are copies: another seed may say the opposite
+    DETERMINISTIC = "deterministic"  # better, by a program that is declared to have no randomness
 
 
 FAILED = (Claim.DEMOTED, Claim.UNCONFIRMED)
 TESTED = (Claim.CONFIRMED, *FAILED)
+ONE_RUN = (Claim.ONE_SEED, Claim.DETERMINISTIC)
+OPEN = (Claim.UNDECIDED, Claim.ONE_SEED)
 CLAIMS = tuple(Claim)
 
 

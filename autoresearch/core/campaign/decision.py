@@ -240,8 +240,8 @@ class Resolution:
 def decide_once(objective: Objective, evidence: RunEvidence, resolution: Resolution) -> Decision:
     """Judge an idea by its one run, where a second one would be a copy of it, up to a jitter such as that of kernels.
 
-    It is kept if it differs from the incumbent, for the better, by more than the resolution. What is kept is called
-    `deterministic`: it is better in this one setting, and nothing is known of other seeds or other data.
+    It is kept if it differs from the incumbent, for the better, by more than the resolution. That holds for this seed:
+    nothing is known of other ones or other data.
     """
     values, incumbent = measured(evidence.values), measured(evidence.incumbent)
     if evidence.smoke or not (incumbent and measured(evidence.values[-1:])):
@@ -256,5 +256,5 @@ def decide_once(objective: Objective, evidence: RunEvidence, resolution: Resolut
     kept = better or (evidence.simpler and flat)
     size = f"as good and simpler: {size}" if kept and not better else size
     status = Verdict.KEEP if kept else Verdict.DISCARD
-    reason = f"{size}; deterministic: one run tells"
+    reason = f"{size}; another run would be a copy"
     return Decision(status, reason, len(values), delta, evidence.noise.sd, resolution.size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from autoresearch.core.campaign.claim import CLAIMS, TESTED, ClaimEstimate
+from autoresearch.core.campaign.claim import CLAIMS, OPEN, TESTED, ClaimEstimate
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun, MadeTip, Round
@@ -83,7 +83,7 @@ class Fold:
         idea, do = self._ideas.get(int(verdict.get("index") or 0)), verdict.get("do")
         if idea is None:
             return False
-        if do in CLAIMS and not (do == "undecided" and idea.confirmed in TESTED):
+        if do in CLAIMS and not (do in OPEN and idea.confirmed in TESTED):
             # a later round that could not decide takes nothing back
             idea.confirmed, idea.caveat = str(do), str(verdict.get("caveat", ""))
             idea.claim = ClaimEstimate.of_verdict(verdict)

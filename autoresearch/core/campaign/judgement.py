@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain, islice
 
+from autoresearch.core.campaign.claim import OPEN, Claim
 from autoresearch.core.campaign.decision import (
     Decision,
     DecisionRule,
@@ -244,7 +245,7 @@ def rule_for(retests: int) -> DecisionRule:
 
 def unprovable(idea: Idea) -> str:
     """Why further runs cannot prove it: they are copies of one another until its code changes; "" if they can."""
-    if idea.claim is None or idea.confirmed != "undecided":
+    if idea.claim is None or idea.confirmed not in OPEN:
         return ""
     return idea.claim.reason if idea.copies or idea.claim.copies == idea.commit != "" else ""
 
@@ -278,6 +279,11 @@ def resolution_of(state: CampaignState, values: Sequence[float | None] = ()) -> 
     return max(found, key=lambda one: one.size)
 
 
+def one_run_claim(state: CampaignState) -> Claim:
+    """The verdict on a kept idea whose runs are copies: what a single seed shows says nothing of another."""
+    return Claim.DETERMINISTIC if state.deterministic else Claim.ONE_SEED
+
+
 def claim_words(state: CampaignState, idea: Idea) -> tuple[str, float | None]:
     """What may be said of a kept idea whose runs are copies, and its gain over the baseline; None if not measured."""
     baseline = state.baseline
@@ -286,4 +292,5 @@ def claim_words(state: CampaignState, idea: Idea) -> tuple[str, float | None]:
     delta, resolution = gain(state.spec.objective, idea.values, baseline.values), resolution_of(state)
     size = f"by {delta:.3g}, resolution {resolution.size:.3g}"
     better = f"better than the baseline {size}" if resolution.exceeded_by(delta) else "no better than the baseline"
-    return f"{better}; runs are copies, so no fresh ones can test it", delta
+    why = "nothing in it is random" if state.deterministic else "nothing is known of other seeds"
+    return f"{better}; {why}", delta

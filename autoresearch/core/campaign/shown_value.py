@@ -9,9 +9,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from autoresearch.core.campaign.claim import TESTED, ClaimEstimate
+from autoresearch.core.campaign.claim import OPEN, TESTED, Claim, ClaimEstimate
 from autoresearch.core.campaign.decision import gain
-from autoresearch.core.campaign.judgement import resolution_of, search_mean, search_values, usual_sd
+from autoresearch.core.campaign.judgement import one_run_claim, resolution_of, search_mean, search_values, usual_sd
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ending import BREACHES, Ending
 from autoresearch.core.run.ledger_row import LedgerRow
@@ -19,7 +19,10 @@ from autoresearch.core.statistics.noise import collapsed, mean
 from autoresearch.core.text.numbers import number
 from autoresearch.values import asdict, dataclass
 
-DETERMINISTIC = "deterministic: not confirmed on other data or seeds"
+OF_ONE_RUN: dict[str, str] = {
+    Claim.DETERMINISTIC: f"{Claim.DETERMINISTIC}: not confirmed on other data",
+    Claim.ONE_SEED: f"{Claim.ONE_SEED}: not confirmed on others",
+}
 PICKED = "search mean, by which it was picked"  # of an idea that may have been kept for being simpler
 
 
@@ -29,7 +32,7 @@ class Basis(StrEnum):
     BASELINE = "baseline"  # the mean of all its runs, fresh ones included
     FRESH = "fresh runs"  # the estimate from runs that played no part in picking the idea
     SELECTED = "selected"  # the mean of the runs for which the idea was picked
-    DETERMINISTIC = "deterministic"  # of an objective without randomness
+    ONE_RUN = "one run"  # further ones would be copies
     SEARCH = "search"  # the mean of an idea that was not picked
 
 
@@ -59,7 +62,7 @@ class ShownValue:
     @property
     def label(self) -> str:
         """What kind of number it is, in one or two words; "" for the baseline."""
-        kinds = {Basis.BASELINE: "", Basis.FRESH: self.claim, Basis.DETERMINISTIC: "deterministic"}
+        kinds = {Basis.BASELINE: "", Basis.FRESH: self.claim, Basis.ONE_RUN: self.claim or "one run"}
         return kinds.get(self.basis, "search mean")
 
     def to_json(self) -> dict[str, Any]:
@@ -144,14 +147,15 @@ def _basis(state: CampaignState, idea: Idea) -> Basis:
         return Basis.BASELINE
     if idea.confirmed in TESTED and idea.claim is not None and idea.claim.gain is not None:
         return Basis.FRESH
-    if idea.confirmed == "deterministic" or (idea.kept and state.unseeded and not idea.confirmed):
-        return Basis.DETERMINISTIC
+    once = state.unseeded and idea.kept and idea.confirmed in ("", Claim.ONE_SEED)
+    if once or idea.confirmed == Claim.DETERMINISTIC:
+        return Basis.ONE_RUN
     return Basis.SELECTED if idea.kept else Basis.SEARCH
 
 
 def _proof(state: CampaignState, idea: Idea, basis: Basis) -> str:
     objective = state.spec.objective
-    if basis is not Basis.DETERMINISTIC:
+    if basis is not Basis.ONE_RUN:
         return idea.claim.words(objective) if idea.claim is not None else ""
     if (ahead := _ahead(state, idea)) is None:
         return ""
@@ -159,7 +163,7 @@ def _proof(state: CampaignState, idea: Idea, basis: Basis) -> str:
 
 
 def _ahead(state: CampaignState, idea: Idea) -> float | None:
-    """The gain of an idea of a deterministic objective over the baseline: as its verdict says, if it has one yet."""
+    """The gain over the baseline of an idea that one run judges: as its verdict says, if it has one yet."""
     if idea.confirmed or state.baseline is None or not (state.baseline.values and idea.values):
         return idea.claim.gain if idea.claim else None
     return gain(state.spec.objective, idea.values, state.baseline.values)
@@ -173,11 +177,11 @@ def _words(
     match basis:
         case Basis.FRESH:
             return f"{claim}, {measure}, {proof}"
-        case Basis.DETERMINISTIC:
-            ahead = _ahead(state, idea)
-            better = "better, " if ahead is not None and resolution_of(state).exceeded_by(ahead) else ""
-            word = claim.replace("deterministic", DETERMINISTIC) or DETERMINISTIC
-            return f"{better}{word}; {measure}{f', {proof}' if proof else ''}"
+        case Basis.ONE_RUN:
+            ahead, word = _ahead(state, idea), idea.confirmed or one_run_claim(state)
+            sure = word == Claim.DETERMINISTIC and ahead is not None and resolution_of(state).exceeded_by(ahead)
+            words = f"{'better, ' if sure else ''}{OF_ONE_RUN[word]}{claim.removeprefix(idea.confirmed)}"
+            return f"{words}; {measure}{f', {proof}' if proof else ''}"
         case Basis.SELECTED:
             how = PICKED if idea.simpler else f"search mean, picked because it was {objective.good}"
             about = f"{how}; {runs}" if runs else how
@@ -188,7 +192,7 @@ def _words(
 
 def _refused(idea: Idea, proof: str) -> str:
     """What its fresh runs show, where nothing was decided, and why not."""
-    why = idea.claim.reason if idea.claim and idea.confirmed == "undecided" else ""
+    why = idea.claim.reason if idea.claim and idea.confirmed in OPEN else ""
     return "".join(f"; {words}" for words in (f"in fresh runs {proof}" if proof else "", why) if words)
 
 

@@ -316,6 +316,11 @@ class CampaignState:
         """Whether every run is a replicate, as nothing seeds the training."""
         return self.seed_check is not None and self.seed_check.randomness == Randomness.RANDOM
 
+    @property
+    def deterministic(self) -> bool:
+        """Whether the program has no randomness, so that one run tells all there is to know."""
+        return self.seed_check is not None and self.seed_check.randomness == Randomness.NONE
+
     def distrusted(self, idea: Idea) -> str:
         """Why a person must approve an idea before it is built on; "" if nobody has to, or somebody has."""
         return self._doubt(idea).step

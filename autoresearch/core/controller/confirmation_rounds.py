@@ -11,7 +11,7 @@ from typing import Any
 
 from autoresearch.core.campaign.claim import Claim
 from autoresearch.core.campaign.decision import gain
-from autoresearch.core.campaign.judgement import claim_words, unprovable
+from autoresearch.core.campaign.judgement import claim_words, one_run_claim, unprovable
 from autoresearch.core.campaign.spec import MOST_ROUNDS
 from autoresearch.core.campaign.state import CampaignState, Idea, Round, marked, measured
 from autoresearch.core.controller import scheduler
@@ -91,6 +91,8 @@ def _randomness(state: CampaignState, effect: seeding.Effect, runs: Sequence[See
         return {"seen": False, "randomness": known, "why": why}
     if effect.seen:
         return {"randomness": Randomness.SEED.value}
+    if known == Randomness.NONE and not effect.values:
+        return {"randomness": known, "why": why}
     if known == Randomness.FIXED or not effect.values:
         return {"randomness": Randomness.FIXED.value, "why": why if known == Randomness.FIXED else ""}
     if known == "" and why:  # the text shows what draws anew, and the runs that it counts
@@ -118,9 +120,11 @@ def _doubt(state: CampaignState, idea: Idea, number: int, curves: Curves) -> tup
     found = test(_runs(round_rows(idea, number), curves), ours)
     if found is None or found.seen:
         return "", False
-    copies = "are" if not found.values else "cannot be told from"
-    why = f"not confirmed: its fresh runs {copies} copies of one another, as it fixes a seed itself ({found.reason})"
-    return why, not found.values
+    if found.values:
+        why = "not confirmed: its fresh runs cannot be told from copies of one another, as if it fixed a seed itself"
+        return f"{why} ({found.reason})", False
+    why = f"its fresh runs are copies of one another, as it fixes a seed itself ({found.reason})"
+    return f"{why}; {seeding.DECLARE}", True
 
 
 def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> tuple[ControllerAction, ...]:
@@ -134,9 +138,9 @@ def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> t
             continue
         if not (state.unseeded or idea.copies):
             continue
-        do, (reason, delta) = Claim.DETERMINISTIC, claim_words(state, idea)
+        do, (reason, delta) = one_run_claim(state), claim_words(state, idea)
         if not state.unseeded:
-            do, reason, delta = Claim.UNDECIDED, "its runs are copies of one another, as it fixes a seed itself", None
+            do, reason, delta = Claim.ONE_SEED, "its runs are copies of one another, as it fixes a seed itself", None
         fields = {"index": idea.index, "slug": idea.slug, "reason": reason, "delta": delta}
         actions += [RecordVerdict(do, fields), Say(f"{idea.name}: {do}: {reason}")]
     return tuple(actions)
@@ -319,7 +323,7 @@ def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[RecordV
         claim, reason = Claim.UNDECIDED, f"not claimed: {why}"
     doubt, copies = _doubt(state, idea, number, curves)
     if doubt:
-        claim, reason, p = Claim.UNDECIDED, doubt, None
+        claim, reason, p = Claim.ONE_SEED if copies else Claim.UNDECIDED, doubt, None
     if idea.breach is not None:
         claim, reason, p = Claim.DEMOTED, f"not claimed: {breach_words(idea.breach)}", None
     elif claim is Claim.DEMOTED and idea.status != Verdict.KEEP:  # somebody named it, to know its gain
@@ -331,6 +335,8 @@ def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[RecordV
             reason = f"{reason} ({caveat})"
     fresh = [value for value in test.ours if value is not None]
     estimate = replace(result.estimate, value=mean(fresh)) if fresh else result.estimate
+    if doubt:  # an interval is of independent runs
+        estimate = replace(estimate, gain_low=None, gain_high=None, coverage=None)
     fields: dict[str, object] = {"copies": idea.commit} if copies else {}
     fields |= {"index": idea.index, "slug": idea.slug, "round": number, "reason": reason}
     fields |= {"delta": result.delta, "p": p, "alpha": result.alpha, **estimate.to_verdict(), "caveat": caveat}

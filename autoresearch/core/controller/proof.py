@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autoresearch.core.campaign.claim import ONE_RUN, Claim
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.judgement import resolution_of
 from autoresearch.core.campaign.spec import CampaignPhase
@@ -9,7 +10,7 @@ from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.confirmation_rounds import design_of
 from autoresearch.core.controller.sentences import breach_words, seed_words, without_metric
 from autoresearch.core.statistics.confirmation import power
-from autoresearch.core.statistics.seeding import Randomness
+from autoresearch.core.statistics.seeding import DECLARE, Randomness
 from autoresearch.core.text.numbers import counted
 from autoresearch.values import dataclass
 
@@ -38,7 +39,7 @@ def proof_of(state: CampaignState, standing: str = "") -> Proof:
     ended, objective = state.phase is CampaignPhase.ENDED, state.spec.objective
     unclear = state.seed_check is not None and state.seed_check.randomness == Randomness.UNKNOWN
     copies = state.unseeded and not unclear
-    if idea and idea.confirmed in ("", "deterministic") and copies and ended and not state.claim_doubt(idea):
+    if idea and idea.confirmed in ("", *ONE_RUN) and copies and ended and not state.claim_doubt(idea):
         delta = gain(objective, idea.values, state.baseline.values) if state.baseline and idea.values else None
         if delta is not None:
             return _of_copies(state, delta)
@@ -65,7 +66,8 @@ def proof_of(state: CampaignState, standing: str = "") -> Proof:
             more = f"{seen:g} sd more than {state.spec.at_least}" if state.spec.at_least else f"{seen:g} sd"
             sentence += f"; a gain of {more} would have been seen in {100 * chance:.0f} of 100 cases"
     else:
-        what = "not decided" if proved is None else "not shown"
+        undecided = Claim.ONE_SEED if idea.confirmed == Claim.ONE_SEED else "not decided"
+        what = undecided if proved is None else "not shown"
         sentence = f"{what}: {claim.reason.removeprefix('not confirmed: ').removeprefix('not decided: ')}"
     ends = claim.interval(objective)
     return Proof(proved, sentence, worse, difference, ends, claim.coverage, runs, chance, seen)
@@ -74,11 +76,15 @@ def proof_of(state: CampaignState, standing: str = "") -> Proof:
 def _of_copies(state: CampaignState, delta: float) -> Proof:
     """What one run of each shows, where further ones would be copies; `delta` is positive where it is better."""
     resolution, objective = resolution_of(state), state.spec.objective
-    proved, worse = resolution.exceeded_by(delta), resolution.exceeded_by(-delta)
-    verdict = "proved" if proved else "worse" if worse else "not shown"
+    better, worse = resolution.exceeded_by(delta), resolution.exceeded_by(-delta)
     change = objective.change(delta)
-    about = f"resolution {resolution.size:.3g}; runs are copies of one another, so one of each side tells"
-    return Proof(proved, f"{verdict}: {objective.metric} {change:+.3g} ({about})", worse, change)
+    about = f"{objective.metric} {change:+.3g} (resolution {resolution.size:.3g})"
+    if state.deterministic:
+        verdict = f"{'better' if better else 'worse' if worse else 'no better'}, {Claim.DETERMINISTIC}: {about}"
+        return Proof(better, f"{verdict}; nothing in it is random, so one run of each side tells", worse, change)
+    verdict = Claim.ONE_SEED if better or worse else "no difference for this seed"
+    why = "runs are copies of one another, so nothing is known of other seeds"
+    return Proof(None, f"{verdict}: {about}; {why}; {DECLARE}", difference=change)
 
 
 def _why_open(state: CampaignState, idea: Idea | None) -> str:

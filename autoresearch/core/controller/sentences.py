@@ -161,8 +161,10 @@ def seed_words(state: CampaignState) -> str:
     if check.seen:
         return f"The seed{f' ({check.by})' if check.by else ''} works: it changes {metric}."
     judged = f"one run judges an idea, to within {resolution_of(state).size:.3g}, and nothing can be confirmed"
+    if state.deterministic:
+        return f"Runs are equal, and nothing in them is random ({check.why}): one run tells all there is to know."
     if check.randomness == Randomness.UNKNOWN:
-        return f"Runs differ as much with the same seed as with another: {judged}; {DECLARE}."
+        return f"Whether the seed changes {metric} cannot be told: {check.reason}. So {judged}; {DECLARE}."
     why = f" ({check.why})" if check.why else ""
     return f"Runs are {'copies' if check.values else 'equal'}, whatever their seed{why}: {judged}; {DECLARE}."
 

@@ -33,8 +33,8 @@ VARIABLE = "AUTORESEARCH_SEED"
 """Set for every run of a campaign, wherever else its seed is written."""
 
 DECLARE = (
-    f"write `- seed: random` into the notes if each run draws anew; else let the training read ${VARIABLE}, "
-    "or name the seed that it takes (`- seed: KEY`)"
+    f"to let the seed vary, let the training read ${VARIABLE}, or name the seed that it takes (`- seed: KEY` in the "
+    "notes); `- seed: random` says that each run draws anew, `- seed: none` that nothing is random"
 )
 """The advice if the seed has no effect."""
 
@@ -59,7 +59,12 @@ class Randomness(StrEnum):
     SEED = "seed"  # the seed that a run is given reaches its training
     FIXED = "fixed"  # the training seeds itself: runs are copies, up to the jitter of kernels
     RANDOM = "random"  # nothing seeds it: every run is a replicate
+    NONE = "none"  # it has no randomness, as is declared and as equal runs show
     UNKNOWN = "unknown"  # as fixed, until it is declared
+
+
+UNSEEDED = (Randomness.RANDOM, Randomness.FIXED, Randomness.NONE)
+"""What the notes may declare where no seed reaches the training."""
 
 
 Series = Sequence[tuple[int, float]]

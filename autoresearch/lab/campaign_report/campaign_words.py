@@ -151,8 +151,8 @@ def _group(idea_line: IdeaLine) -> str:
         case IdeaStatus.CONFIRMED:
             return idea_line.claim
         case IdeaStatus.KEPT:
-            sure = idea_line.shown.basis is Basis.DETERMINISTIC
-            return "kept, deterministic: not confirmed on other data or seeds" if sure else "kept, not confirmed"
+            once = idea_line.shown.basis is Basis.ONE_RUN
+            return f"kept, {idea_line.note or 'by one run'}" if once else "kept, not confirmed"
         case IdeaStatus.DEMOTED:
             return "demoted: fresh runs did not confirm it"
         case IdeaStatus.SMOKE if idea_line.why.startswith(NO_SIGNAL):
@@ -254,8 +254,8 @@ def outcome(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
     if sure:
         best = max(sure, key=lambda line: line.shown.estimate.gain or 0.0 if line.shown.estimate else 0.0)
         number = f"The best confirmed idea is {best.name}: {best.shown.words.removeprefix('confirmed, ')}"
-    elif exact := [line for line in luck if line.shown.basis is Basis.DETERMINISTIC]:
-        number = f"{summary.UNCONFIRMED}; {exact[-1].name} is {exact[-1].shown.words}"
+    elif exact := [line for line in luck if line.shown.basis is Basis.ONE_RUN]:
+        number = f"{summary.UNCONFIRMED}; {exact[-1].shown.sentence}"
     else:
         number = summary.unconfirmed(luck)
     caution = []

@@ -11,10 +11,10 @@ from typing import Any
 
 from autoresearch.core.agents.agent import NotMade
 from autoresearch.core.campaign import tip
-from autoresearch.core.campaign.claim import CLAIMS
+from autoresearch.core.campaign.claim import CLAIMS, OPEN
 from autoresearch.core.campaign.idea_name import says_all
 from autoresearch.core.campaign.judgement import search_mean
-from autoresearch.core.campaign.shown_value import DETERMINISTIC, Basis, ShownValue, all_values, runs_of, shown_value
+from autoresearch.core.campaign.shown_value import OF_ONE_RUN, Basis, ShownValue, all_values, runs_of, shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.scheduler import retest_owed
@@ -100,7 +100,7 @@ class IdeaLine:
     @property
     def note(self) -> str:
         """What has to be said beside its standing; "" if nothing."""
-        notes = [{"undecided": "undecided", "deterministic": DETERMINISTIC}.get(self.claim.partition(" (")[0], "")]
+        notes = [{"undecided": "undecided", **OF_ONE_RUN}.get(self.claim.partition(" (")[0], "")]
         notes += [f"built on demoted {self.marked}"] if self.marked else []
         return "; ".join(note for note in notes if note)
 
@@ -112,7 +112,7 @@ class IdeaLine:
         """
         if self.shown.basis is Basis.BASELINE and self.confirming:
             return self.shown.words
-        if not self.shown.proof or self.shown.basis is Basis.DETERMINISTIC:
+        if not self.shown.proof or self.shown.basis is Basis.ONE_RUN:
             return ""
         value = self.shown.value if self.shown.change is not None else None
         return self.shown.proof if value is None else f"{formatting.number(value)}, {self.shown.proof}"
@@ -395,8 +395,8 @@ def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
         words = [f"Confirmed by fresh runs with other seeds: {found}{_more(sure, 10)}."]
     if state.spec.prove:
         words = [f"{proof_of(state, state.phase).sentence}."]
-    words += [f"{line.shown.sentence}." for line in kept[:10] if line.shown.basis is Basis.DETERMINISTIC]
-    if luck := [line for line in kept if line.shown.basis is not Basis.DETERMINISTIC]:
+    words += [f"{line.shown.sentence}." for line in kept[:10] if line.shown.basis is Basis.ONE_RUN]
+    if luck := [line for line in kept if line.shown.basis is not Basis.ONE_RUN]:
         names = ", ".join(_picked(line) for line in luck[:10])
         words.append(
             f"Kept, not confirmed: {names}{_more(luck, 10)}. The search built on them; these are search means, picked "
@@ -420,7 +420,8 @@ def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
 
 def unconfirmed(kept: Sequence[IdeaLine]) -> str:
     """That nothing is confirmed, and why not what was put to the proof."""
-    undecided = [(one.name, one.shown.estimate) for one in kept if one.claim.startswith("undecided")]
+    luck = [line for line in kept if line.shown.basis is not Basis.ONE_RUN]
+    undecided = [(one.name, one.shown.estimate) for one in luck if one.claim.startswith(OPEN)]
     reasons = [f"{name} was put to the proof: {found.reason}" for name, found in undecided if found and found.reason]
     if reasons:
         return f"{UNCONFIRMED}. {'; '.join(reasons[-2:])}."
@@ -435,7 +436,7 @@ def _proved(idea_line: IdeaLine) -> str:
 
 def _picked(idea_line: IdeaLine) -> str:
     """A kept idea with its search mean, the runs of it that are missing included."""
-    about = "undecided, " if idea_line.claim.startswith("undecided") else ""
+    about = f"{idea_line.claim}, " if idea_line.claim.startswith(OPEN) else ""
     return f"{idea_line.name} {formatting.number(idea_line.mean)} ({about}{idea_line.shown.runs})"
 
 

@@ -199,7 +199,7 @@ def same_before(path: Path, proposed: ProposedCampaign, parts: Parts, *, committ
     for one in known(parts):
         state = CampaignHistory(one.campaign_dir).state()
         spec, claimed = state.spec, any(idea.claim for idea in state.ideas)
-        undecided = state.phase is CampaignPhase.ENDED and not claimed and proof_of(state).proved is None
+        undecided = state.phase is CampaignPhase.ENDED and not claimed and proof_of(state).difference is None
         if path.stem not in one.name or Path(spec.blueprint).parent != path.parent or undecided:
             continue
         if committed or not other_code(spec.base_commit, proposed.spec, proposed.base):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import Recipe, Trainer
-from autoresearch.core.statistics.seeding import VARIABLE, Randomness, SeedWay
+from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.core.text.python_text import called_name, syntax_tree
 from autoresearch.core.text.regex import later
@@ -27,7 +27,7 @@ def way_of(launch: LaunchSettings, whole: Recipe, notes: Notes) -> SeedWay:
     key is in no recipe, and neither the command nor a script has a place for it. `whole`: as the trainer sees it.
     """
     note, trainer = notes.seed, launch.trainer
-    if note in (Randomness.RANDOM, Randomness.FIXED):  # no seed reaches it
+    if note in UNSEEDED:
         return SeedWay("variable", VARIABLE, _number(notes.env.get(VARIABLE)))
     if note.startswith("$"):
         return SeedWay("variable", note[1:], _number(notes.env.get(note[1:])))

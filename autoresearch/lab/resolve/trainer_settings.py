@@ -17,7 +17,7 @@ from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, p
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.core.run.trainer import COPIES, Circumstances, Recipe, Recording, Source, Trainer
 from autoresearch.core.shell.commands import SimpleCommand
-from autoresearch.core.statistics.seeding import VARIABLE, Randomness, SeedWay
+from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError, UsageError
@@ -153,12 +153,12 @@ class TrainerSettings:
 
     @property
     def seeding(self) -> tuple[str, str]:
-        """`random` or `fixed`, as the notes declare it or the program's text shows, and how that is known; else "".
+        """`random`, `fixed` or `none`, as the notes declare it or the program's text shows, and how; else "".
 
         And a line that draws anew, where other lines seed with constants, or a seed is typed: the runs tell.
         """
         note = self.resolved.blueprint.notes.seed
-        if note in (Randomness.RANDOM, Randomness.FIXED):
+        if note in UNSEEDED:
             return note, f"the notes say `- seed: {note}`"
         if self.trainer.named:
             return "", ""

@@ -276,7 +276,8 @@ def test_a_pinned_seed_is_refused_once_and_says_why(records: Callable[..., Any])
     state = made.state()
     pinned = state.by_slug("pinned")
     why = "its fresh runs are copies of one another, as it fixes a seed itself"
-    assert pinned.confirmed == "undecided" and why in said[0] and why in unprovable(pinned)
+    assert pinned.confirmed == "differs for this seed" and why in said[0] and why in unprovable(pinned)
+    assert pinned.claim.gain is not None and pinned.claim.gain_low is None
     assert shown_value(state, pinned).sentence.endswith(unprovable(pinned))
     assert confirmation_rounds.plan_round(state, [pinned])[0] is None  # no run is spent on it again
     made.note("fixed", index=2, commit="another")

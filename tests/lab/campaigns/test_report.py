@@ -291,7 +291,7 @@ def test_a_deterministic_gain_is_shown_in_its_own_words(campaign: Callable[..., 
     made.verdict("deterministic", "exact", reason="better", delta=0.2)
     _, markdown, data = written(made)
     for text in (markdown, words_of(data)):
-        assert "exact: better, deterministic: not confirmed on other data or seeds; loss 0.3, -0.2 against" in text
+        assert "exact: better, deterministic: not confirmed on other data; loss 0.3, -0.2 against" in text
         assert "Nothing is confirmed" in text and "picked because" not in text
     assert any("kept, deterministic" in line for line in memory.brief(made.state(), made.stand()))
 
