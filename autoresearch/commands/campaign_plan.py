@@ -157,14 +157,13 @@ def _seed_words(proposed: ProposedCampaign) -> str:
 
 
 def _search_words(proposed: ProposedCampaign) -> str:
-    """How a search on the tip goes, and what its proofs cost; "" of a chain."""
+    """How a search on the tip goes, and what a proof of it costs; "" of a chain."""
     from autoresearch.core.campaign.tip import EVERY
 
-    spec, runs = proposed.spec, proposed.cost.runs
+    spec = proposed.spec
     if spec.search != "tip":
         return ""
-    cost = f", about {runs.proofs:.0f} runs in all" if runs else ""
-    each = f"{counted(1 + spec.retests, 'run')} at most each{cost}"
+    each = f"{counted(1 + spec.retests, 'run')} at most each"
     return (
         f"on the tip: a code idea runs once, on the merge of all that seem good; that is proved after {EVERY} ideas "
         f"if it promises enough, and at the end ({each}); search=chain re-tests single ideas instead"
@@ -186,7 +185,7 @@ def _runs_of_proof(proposed: ProposedCampaign) -> str:
     if runs is None or not proposed.spec.prove:
         return ""
     first = f"{runs.baseline} of the one, {runs.first} of the other, then {cost.proof} fresh ones of both together"
-    return f"about {runs.expected:.0f}, at most {runs.most}: {first}"
+    return f"at most {runs.most}: {first}"
 
 
 def _outputs_words(proposed: ProposedCampaign) -> str:

@@ -1,9 +1,10 @@
-"""What a campaign will cost in runs, for its plan: expected, and at most.
+"""What a campaign will cost in runs: at least, usually, at most; and on average, for what fits into a time.
 
-The expected re-tests and keeps are formulas that follow simulated campaigns, in which the product's own decisions are
-made: one idea in ten is better than its parent by two standard deviations of a run, the others change nothing, and
-every run has a metric. They are within a fifth of what is simulated, and at the usual number of re-tests within 5 %.
-Runs that the machine ends and that are tried again are not in any number.
+The expected re-tests are a formula that follows simulated campaigns, in which the product's own decisions are made: one
+idea in ten is better than its parent by two standard deviations of a run, the others change nothing, and every run has
+a metric. They are within a fifth of what is simulated, and at the usual number of re-tests within 5 %. How many ideas
+are better is not known before, and the number of runs depends on it most: what is usual holds where half of them are,
+too. Runs that the machine ends and that are tried again are not in any number.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ EFFECT = 2.0  # of an idea that works, in sd of a single run
 RETESTED = 0.73  # re-tests of the first idea, if any number is allowed
 GOES_ON = 0.62  # share of the re-tested ideas whose next run leaves them in the race
 SLOWER = 0.86  # re-tests grow with this power of the ideas: the more are kept, the harder the next one is to beat
-FOUND = 0.085  # chance that an idea works and is kept
+USUAL_RETESTS = 3  # of each idea at most, where every second one is better
 BASELINE_SHARE = 5  # the baseline takes at most one in so many runs, unless that leaves it fewer than CHECKED
 HONEST = 0.8  # share of the measured gain to expect: selection inflates the gain
 
@@ -49,13 +50,20 @@ class RunCount:
     first: int  # one of each idea that is tried
     retests: float  # expected
     proofs: float  # expected runs of the tip, which is proved in the place of single ideas
-    confirming: float  # expected fresh runs
+    confirming: float  # expected fresh runs of a proof
+    usual_retests: int  # usually at most, those of the tip among them
+    usual: int  # of everything, usually at most
     most: int  # of everything
 
     @property
+    def least(self) -> int:
+        """The runs that are made whatever they show."""
+        return self.baseline + self.first
+
+    @property
     def expected(self) -> float:
-        """All expected runs."""
-        return self.baseline + self.first + self.retests + self.proofs + self.confirming
+        """All expected runs, with a proof of the best idea."""
+        return self.least + self.retests + self.proofs + self.confirming
 
 
 def run_count(campaign_spec: CampaignSpec, ideas: int, attempted: int = 0) -> RunCount:
@@ -66,21 +74,22 @@ def run_count(campaign_spec: CampaignSpec, ideas: int, attempted: int = 0) -> Ru
     refreshed = REFRESH if spec.replicates >= BASELINE_RUNS else math.inf
     baseline = int(max(0, ideas - 2) // refreshed - max(0, attempted - 1) // refreshed)  # none after the last idea
     baseline += 0 if attempted else spec.replicates
-    kept = 1.0 if spec.prove else 1 - (1 - FOUND) ** max(0, ideas - 1)
     once = _share_that_runs_once(spec)
-    most_retests = math.ceil((1 - once) * first) * spec.retests
     retests = (1 - once) * (_retests(spec.retests, ideas) - _retests(spec.retests, min(ideas, attempted)))
-    proofs = proof_runs(first, 1 + spec.retests) if once else 0.0
-    if once:
-        most_retests += most_proofs(first) * (1 + spec.retests)
+    again = math.ceil((1 - once) * first)
+    of_tip = most_proofs(first) * (1 + spec.retests) if once else 0
+    usual_retests = again * min(USUAL_RETESTS, spec.retests) + of_tip
+    rounds = _rounds_at_most(spec) if ideas > 1 else []
     return RunCount(
         ideas=ideas,
         baseline=baseline,
         first=first,
         retests=retests,
-        proofs=proofs,
-        confirming=kept * fresh_runs(EFFECT, spec.rules.confirm_runs) if spec.confirm else 0.0,
-        most=baseline + first + most_retests + (repeats + _fresh_at_most(spec) if ideas > 1 else 0),
+        proofs=proof_runs(first, 1 + spec.retests) if once else 0.0,
+        confirming=fresh_runs(EFFECT, spec.rules.confirm_runs) if rounds else 0.0,
+        usual_retests=usual_retests,
+        usual=baseline + first + usual_retests + sum(rounds[:1]),
+        most=baseline + first + again * spec.retests + of_tip + (repeats + sum(rounds) if ideas > 1 else 0),
     )
 
 
@@ -96,13 +105,13 @@ def _retests(allowed: int, ideas: int) -> float:
     return RETESTED * (1 - math.pow(GOES_ON, allowed)) * math.pow(max(0, ideas - 1), SLOWER)
 
 
-def _fresh_at_most(campaign_spec: CampaignSpec) -> int:
-    """The most runs that confirmation may add: of the rounds at the end, and to see whether seeds do anything."""
+def _rounds_at_most(campaign_spec: CampaignSpec) -> list[int]:
+    """The most runs of each round of confirmation; of the first also those that show whether seeds do anything."""
     if not campaign_spec.confirm:
-        return 0
-    rounds = 1 if campaign_spec.prove else MOST_ROUNDS
-    found = (design(number, 1, campaign_spec.rules.confirm_runs) for number in range(1, rounds + 1))
-    return sum(2 * looks.sizes[-1] for looks in found if looks) + max(0, CHECKED - campaign_spec.replicates)
+        return []
+    rounds = range(1, (1 if campaign_spec.prove else MOST_ROUNDS) + 1)
+    found = [2 * looks.sizes[-1] for n in rounds if (looks := design(n, 1, campaign_spec.rules.confirm_runs))]
+    return [max(0, CHECKED - campaign_spec.replicates) + sum(found[:1]), *found[1:]]
 
 
 def ideas_within(campaign_spec: CampaignSpec, runs: float, most: int | None = None, attempted: int = 0) -> int:
@@ -140,6 +149,29 @@ def confirmation_to_come(state: CampaignState) -> float:
     ahead = gain(spec.objective, best.values, baseline.values) if baseline.values else 0.0
     effect = HONEST * ahead / noise.sd if noise.sd else EFFECT
     return fresh_runs(round(effect, 1), spec.rules.confirm_runs, 1 + len(state.rounds))
+
+
+def runs_to_come(state: CampaignState) -> float:
+    """The expected runs until the count is reached and the best idea is proved, those that have begun among them."""
+    from autoresearch.core.controller import confirmation_rounds, scheduler
+
+    spec, count, ongoing = state.spec, state.spec.rules.count or 0, state.open_round
+    if ongoing:  # until its next look
+        sides, done = len(ongoing.candidates) + 1, sum(len(idea.fresh_values(ongoing.number)) for idea in state.ideas)
+        looks = (sides * size for size in ongoing.sizes)
+        goes_on = confirmation_rounds.owed_to_round(state)
+        return next((look - done for look in looks if look > done), 0) if goes_on else len(state.live)
+    rest = run_count(spec, max(count, state.attempted), max(1, state.attempted))
+    tried = [idea for idea in state.ideas if idea.attempted and not idea.hypothesis.is_baseline]
+    again = sum(run.why in ("retest", "repeat") for idea in tried for run in idea.runs)  # more, if many are better
+    runs = rest.least + max(rest.retests, rest.first * again / (len(tried) or 1)) + rest.proofs
+    if state.baseline is not None:
+        runs += max(0, scheduler.replicates(state) - len(state.baseline.judged))
+    runs += sum(1 / (1 - GOES_ON) if idea.rows else 1.0 for idea in tried if not scheduler.decided(state, idea))
+    confirming = confirmation_to_come(state)
+    if runs and not confirming and spec.confirm and not state.unseeded:
+        confirming = rest.confirming  # of an idea that may yet be found
+    return runs + confirming
 
 
 def plan_in_time(state: CampaignState, waves: float) -> tuple[Round | None, str]:

@@ -38,9 +38,9 @@ from autoresearch.core.controller.actions import (
 from autoresearch.core.controller.agent_schedule import NO_AGENT, AgentStatus
 from autoresearch.core.controller.confirmation_rounds import check_due, plan_round, verdicts_without_test
 from autoresearch.core.controller.cost import plan_in_time
-from autoresearch.core.controller.rules import may_begin, past_deadline, reason_to_pause, stand_at, waves_left
+from autoresearch.core.controller.rules import eta, may_begin, past_deadline, reason_to_pause, stand_at, waves_left
 from autoresearch.core.controller.scheduler import RunRequest
-from autoresearch.core.controller.sentences import doubt_words, eta, row_line
+from autoresearch.core.controller.sentences import doubt_words, row_line
 from autoresearch.values import dataclass
 
 # What a controller does about the requests that users make from another terminal.
@@ -244,7 +244,8 @@ def _report_recorded(state: CampaignState, machine: Machine) -> tuple[Controller
     if not state.open_round:  # a confirmation comes after the last idea: the stop rules stand as they stood
         found = stand_at(state, machine.now)  # the line begins with what was attempted
         if not found.met:  # a rule that is met is said once, at the end
-            line += "".join(f", {words}" for words in (found.beside_count,) if words) + eta(state)
+            line += "".join(f", {words}" for words in (found.beside_count,) if words)
+    line += eta(state)
     report = ReportRun(run, idea.index, scheduler.decided(state, idea), (line,))
     doubts = [Say(doubt_words(state, idea))] if idea in state.doubtful and scheduler.decided(state, idea) else []
     return (report, *doubts, *_pause_if_useless(state, machine.now), Do.WRITE_DOCUMENTS)

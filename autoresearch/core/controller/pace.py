@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState, Idea
 
 LATEST = 12  # edits and turns that tell how long the next one takes
+BETWEEN_S = 60.0  # from one run to the next at most, unless the campaign stands still: a commit, a worktree, documents
 AHEAD = 9  # ideas that are edited before what came of earlier ones is known: so many were simulated
 
 
@@ -22,6 +23,7 @@ class Pace:
     """Mean times in seconds; None for what was not seen yet."""
 
     run_s: float | None
+    every_s: float | None  # from the end of a run to that of the next one
     edit_s: float | None  # of an edit, its guard and its review included
     propose_s: float | None  # of a turn for ideas
 
@@ -38,11 +40,21 @@ def pace_of(state: CampaignState) -> Pace:
         roles = {role: [one.usage.seconds for one in turns if one.role == role and not one.fault] for role in TurnRole}
         return Pace(
             run_s=_mean([60 * row.elapsed_min for row in state.rows if row.elapsed_min]),
+            every_s=_mean(_gaps(state)[-LATEST:]),
             edit_s=_mean((state.research.edit_seconds or roles[TurnRole.EDIT])[-LATEST:]),
             propose_s=_mean(roles[TurnRole.PROPOSE][-LATEST:]),
         )
 
     return state.memo("pace", known)
+
+
+def _gaps(state: CampaignState) -> list[float]:
+    """The time that each run took the campaign: since the end of the run before, unless it stood still in between."""
+    gaps, before = list[float](), 0.0
+    for ended, took in sorted((row.ended, 60 * row.elapsed_min) for row in state.rows if row.ended and row.elapsed_min):
+        gaps.append(min(ended - before, took + BETWEEN_S) if before else took)
+        before = ended
+    return gaps
 
 
 def _mean(seconds: Sequence[float]) -> float | None:

@@ -6,12 +6,13 @@ import math
 from statistics import median
 
 from autoresearch.core.agents.agent import NotMade, Usage
+from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.campaign.stop_rules import Stand, StopFacts, stand
+from autoresearch.core.campaign.stop_rules import Stand, StopFacts, span, stand
 from autoresearch.core.controller import scheduler
-from autoresearch.core.controller.cost import confirmation_to_come
-from autoresearch.core.controller.pace import untried
+from autoresearch.core.controller.cost import confirmation_to_come, runs_to_come
+from autoresearch.core.controller.pace import pace_of, turns_s, untried
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.sentences import baseline_breach, without_metric
@@ -159,3 +160,17 @@ def tripped(state: CampaignState, since: float) -> str:
         return ""
     how = "died" if died[0].status == Verdict.CRASH else "had no value"
     return f"the last {BREAKER} ideas {how} alike within {fast:.1f} min: {died[0].failure}"
+
+
+def eta(state: CampaignState) -> str:
+    """When the count is reached and the best idea proved, at the pace so far; "" without a count, and of a proof."""
+    pace, left = pace_of(state), max(0, (state.spec.rules.count or 0) - state.attempted)
+    if not state.spec.rules.count or not pace.every_s or not pace.run_s or state.spec.prove:
+        return ""
+    runs = runs_to_come(state)
+    seconds, uncounted = runs * pace.every_s, ""
+    if state.spec.proposer.name == AGENT and left:
+        seconds = max(seconds, turns_s(state, left) + pace.run_s)
+        uncounted = "" if pace.edit_s else f", the turns of {state.spec.research.names} not counted"
+    proof = ", a proof included" if state.spec.confirm and not state.unseeded and not state.open_round else ""
+    return f"; about {span(seconds)} to go{proof}{uncounted}" if runs else ""

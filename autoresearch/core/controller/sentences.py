@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from autoresearch.core.agents.turns import AGENT
-from autoresearch.core.campaign.judgement import resolution_of, rule_of
+from autoresearch.core.campaign.judgement import resolution_of
 from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea, as_measured, measured
-from autoresearch.core.campaign.stop_rules import span
-from autoresearch.core.campaign.tip import change_by, proof_runs
+from autoresearch.core.campaign.tip import change_by
 from autoresearch.core.controller.agent_shares import shares
-from autoresearch.core.controller.pace import pace_of, turns_s
 from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING, CONSTRAINT_BROKEN, CONSTRAINT_UNREAD, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import mean
@@ -92,26 +89,6 @@ def without_metric(state: CampaignState, idea: Idea, name: str) -> str:
         why = last.description.partition(" [")[2].removesuffix("]").removeprefix(f"{last.failure}: ")
         more = f": {why}{more}"
     return f"no run of {name} printed {state.spec.objective.metric}: {', '.join(endings) or 'it never ran'}{more}"
-
-
-def eta(state: CampaignState) -> str:
-    """When the count will be reached, if ideas go on as they went; "" where there is no count, and of a proof.
-
-    A proof comes on top: whether there is one to make, and of how many runs, is known only then.
-    """
-    count, pace, slots = state.spec.rules.count, pace_of(state), state.spec.parallel
-    if not count or not pace.run_s or state.spec.prove:
-        return ""
-    left = max(0, count - state.attempted)
-    runs = left * len([row for row in state.rows if row.elapsed_min]) / max(1, state.attempted)
-    if state.searches_by_tip:
-        runs = left + proof_runs(left, rule_of(state).most)
-    seconds, uncounted = runs * pace.run_s / slots, ""
-    if state.spec.proposer.name == AGENT:
-        seconds = max(seconds, turns_s(state, left) + pace.run_s)
-        uncounted = "" if pace.edit_s else f", the turns of {state.spec.research.names} not counted"
-    proof = " and a proof" if state.spec.confirm and not state.unseeded else ""
-    return f"; about {span(seconds)}{proof} to go{uncounted}" if left else ""
 
 
 def share_words(state: CampaignState) -> list[str]:

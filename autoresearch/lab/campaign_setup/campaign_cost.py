@@ -55,7 +55,7 @@ class CampaignCost:
 
     @property
     def runs_words(self) -> str:
-        """The number of runs, expected and at most."""
+        """The number of runs, and what they are for."""
         runs = self.runs
         if runs is None:
             until = f"ideas until {self.limit} ends it" if self.limit else "nothing limits the number of ideas"
@@ -63,14 +63,13 @@ class CampaignCost:
         parts = (
             f"{runs.baseline} of the baseline" if runs.baseline else "",
             counted(runs.first, "first run") if runs.first else "",
-            counted(runs.retests, "re-test") if runs.retests >= 0.5 else "",
-            f"{runs.proofs:.0f} to prove the tip" if runs.proofs >= 0.5 else "",
-            f"{runs.confirming:.0f} to confirm" if runs.confirming >= 0.5 else "",
+            f"up to {counted(runs.usual_retests, 're-test')}" if runs.usual_retests else "",
+            f"{self.proof} to prove the best idea, if one seems better" if self.proof and runs.confirming else "",
         )
         left, so_far = max(0, runs.ideas - self.attempted), f", after the {self.attempted} so far"
         ideas = f"{counted(left, 'further idea')}{so_far}" if self.attempted else counted(left, "idea")
-        words = f"{ideas}: about {counted(runs.expected, 'run')}"
-        return f"{words}, at most {runs.most} ({', '.join(filter(None, parts))})"
+        usually = _usually(runs.least, runs.usual, runs.most, " runs")
+        return f"{ideas}: {usually} ({', '.join(filter(None, parts))})"
 
     @property
     def hours_words(self) -> str:
@@ -80,16 +79,15 @@ class CampaignCost:
         each = f"{_time(self.duration.seconds)} a run ({self.duration.source})"
         if self.runs is None:
             return each
-        expected, most = map(_time, self._seconds)
         turns = "; the agent's turns are not counted" if self.turns_s == 0 else ""
-        return f"about {expected}, at most {most}, with {each} on {counted(self.slots, 'slot')}{turns}"
+        return f"{_usually(*map(_time, self._seconds))}, with {each} on {counted(self.slots, 'slot')}{turns}"
 
     @property
-    def _seconds(self) -> tuple[float, float]:
-        """How long the expected runs take, and the most; or the turns beside them, where these take longer."""
-        each, turns_s = self.duration.seconds / self.slots, self.turns_s or 0.0
-        runs = (self.runs.expected, self.runs.most) if self.runs else (0.0, 0.0)
-        return max(turns_s, runs[0] * each), max(turns_s, runs[1] * each)
+    def _seconds(self) -> tuple[float, float, float]:
+        """How long the runs take, least, usual and most; or the turns beside them, where these take longer."""
+        each, turns_s, runs = self.duration.seconds / self.slots, self.turns_s or 0.0, self.runs
+        least, usual, most = (runs.least, runs.usual, runs.most) if runs else (0, 0, 0)
+        return max(turns_s, least * each), max(turns_s, usual * each), max(turns_s, most * each)
 
     @property
     def fits_words(self) -> str:
@@ -114,15 +112,17 @@ class CampaignCost:
     def to_json(self) -> dict[str, Any]:
         """The numbers, flat: runs and seconds."""
         runs, known = self.runs, self.runs and self.duration.measured
-        expected_s, most_s = self._seconds
+        least_s, usual_s, most_s = self._seconds
         return {
             "ideas": runs.ideas if runs else None,
-            "runs": round(runs.expected, 1) if runs else None,
+            "runs_at_least": runs.least if runs else None,
+            "runs": runs.usual if runs else None,
             "runs_at_most": runs.most if runs else None,
             "run_s": self.duration.seconds,
             "run_s_from": self.duration.source,
             "run_s_measured": self.duration.measured,
-            "seconds": round(expected_s, 1) if known else None,
+            "seconds_at_least": round(least_s, 1) if known else None,
+            "seconds": round(usual_s, 1) if known else None,
             "seconds_at_most": round(most_s, 1) if known else None,
             "runs_that_fit": self.capacity,
             "ideas_that_fit": self.fits if self.fits is not None else runs.ideas if runs else None,
@@ -251,6 +251,12 @@ def _baseline_spans(campaign_dir: CampaignDir, blueprint: str) -> list[float]:
         return []
     rows = (row for row in Ledger(campaign_dir.ledger).rows() if row.index == 1 and row.ending in _WHOLE)
     return [60 * row.elapsed_min for row in islice(rows, BASELINE_RUNS) if row.elapsed_min]
+
+
+def _usually(least: object, usual: object, most: object, unit: str = "") -> str:
+    """`usually 29 to 114 runs, at most 211`, without what is the same."""
+    usually = f"{usual}{unit}" if least == usual else f"usually {least} to {usual}{unit}"
+    return usually if usual == most else f"{usually}, at most {most}"
 
 
 def _time(seconds: float) -> str:

@@ -172,15 +172,15 @@ class DiskPlan:
 def planned_disk(campaign_spec: CampaignSpec, run_count: RunCount | None, checkout: Checkout, parts: Parts) -> DiskPlan:
     """What a campaign will take, from what earlier runs of its blueprint left."""
     spec, size = campaign_spec, _run_size(campaign_spec, parts)
-    tree, trees, expected = _tree_bytes(checkout), spec.parallel + 1, run_count.expected if run_count else None
-    plan = DiskPlan(spec.keep_gb * GB, size, expected, trees, tree, ())
+    tree, trees, usual = _tree_bytes(checkout), spec.parallel + 1, float(run_count.usual) if run_count else None
+    plan = DiskPlan(spec.keep_gb * GB, size, usual, trees, tree, ())
     needs = [
         (Path(spec.trees), trees * tree + spec.parallel * (size.written if size else 0.0)),
         (Path(spec.directory), plan.outputs),
         (Path(spec.result_dir), plan.results or 0.0),
     ]
     demands = tuple(_by_volume(needs, certain=size is not None))
-    return DiskPlan(plan.keep_bytes, size, expected, trees, tree, demands)
+    return DiskPlan(plan.keep_bytes, size, usual, trees, tree, demands)
 
 
 def _by_volume(needs: Iterable[tuple[Path, float]], *, certain: bool) -> Iterable[DiskDemand]:

@@ -14,7 +14,7 @@ from autoresearch.core.campaign.spec import ProposerSpec, Rules
 from autoresearch.core.controller.actions import AgentJob
 from autoresearch.core.controller.agent_schedule import AgentStatus, fruitless, next_job, unwanted_jobs
 from autoresearch.core.controller.agent_shares import next_agent, shares
-from autoresearch.core.controller.sentences import eta
+from autoresearch.core.controller.rules import eta
 
 Make = Callable[..., Any]
 CLAUDE = AgentSpec(agent="claude")
@@ -248,9 +248,9 @@ def test_requests_keep_to_the_shares(records: Make) -> None:
 
 def test_the_time_to_go_counts_turns(records: Make) -> None:
     made = campaign(records, rules=Rules(count=11))
-    assert eta(made.state()).endswith("to go, the turns of claude not counted")
-    assert "about 37m30s" in eta(paced(made, edit_s=1.0, propose_s=1.0).state()), "3 runs an idea, of 5 min, on 4 slots"
+    assert eta(made.state()).endswith("to go, a proof included, the turns of claude not counted")
+    assert "about 2h01m" in eta(paced(made, edit_s=1.0, propose_s=1.0).state()), "24 runs, and one ends every 5 min"
     slow = paced(campaign(records, rules=Rules(count=11)), edit_s=7200.0, propose_s=60.0)
     assert "about 2h18m" in eta(slow.state()), "ten edits of two hours each, nine at a time; four turns for ideas"
-    asking = paced(campaign(records, rules=Rules(count=11)), edit_s=600.0, propose_s=1200.0)
-    assert "about 55m00s" in eta(asking.state()), "two turns, nine ideas of each; an edit and a run"
+    asking = paced(campaign(records, rules=Rules(count=11)), edit_s=600.0, propose_s=3600.0)
+    assert "about 2h15m" in eta(asking.state()), "two turns, nine ideas of each; an edit and a run"

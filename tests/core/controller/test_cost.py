@@ -15,10 +15,13 @@ from autoresearch.core.campaign.decision import RunEvidence, decide
 from autoresearch.core.campaign.judgement import rule_for
 from autoresearch.core.campaign.spec import MOST_REPEATS, MOST_ROUNDS, CampaignSpec, Rules
 from autoresearch.core.controller import cost
+from autoresearch.core.controller.pace import pace_of
+from autoresearch.core.controller.rules import eta
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.confirmation import design, p_value
 from autoresearch.core.statistics.noise import noise_of
+from tests.bench.simulated import Simulation, World
 from tests.core.conftest import SPEC
 
 UP = Objective("metric")
@@ -123,6 +126,57 @@ def test_what_the_confirmation_will_take(records: Callable[..., Any]) -> None:
         assert cost.confirmation_to_come(replace(state, spec=changed)) == 0
     made.checked(seen=False)
     assert cost.confirmation_to_come(made.state()) == 0  # no claim is made of copies
+
+
+class _Foreseen(Simulation):
+    """After each row, the runs that are expected to come, and what is said of the time."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        super().__init__(world, seed)
+        self.to_come: list[float] = []
+        self.times: list[str] = []
+
+    def row(self, *args: Any, **more: Any) -> None:
+        super().row(*args, **more)
+        self.to_come.append(cost.runs_to_come(self.state))
+        self.times.append(eta(self.state))
+
+
+@pytest.mark.parametrize(("ideas", "baseline"), [(4, 3), (7, 4), (23, 5)])
+def test_at_half_time_what_is_to_come_is_within_a_factor_of_two(ideas: int, baseline: int) -> None:
+    """Of campaigns that find something, as the demo does."""
+    for seed in range(6):
+        played = _Foreseen(World(ideas=ideas, share=0.8, effect=4.0, baseline=baseline), seed)
+        outcome = played.run()
+        made = outcome.runs + outcome.fresh
+        half = made // 2
+        assert 0.5 < played.to_come[half - 1] / (made - half) < 2, (seed, half, made)
+        assert played.to_come[-1] == 0 and played.times[-1] == ""
+        assert "to go, a proof included" in played.times[half // 2]
+
+
+@pytest.mark.parametrize(("ideas", "baseline"), [(3, 3), (7, 4), (23, 5)])
+def test_the_usual_number_of_runs_is_seldom_exceeded(ideas: int, baseline: int) -> None:
+    """One idea in ten is better, or every second one."""
+    over = 0
+    for share, effect, seed in ((*world, seed) for world in ((0.1, 2.0), (0.5, 4.0)) for seed in range(5)):
+        played = Simulation(World(ideas=ideas, share=share, effect=effect, baseline=baseline), seed)
+        outcome, count = played.run(), cost.run_count(played.state.spec, ideas + 1)
+        assert count.least <= outcome.runs + outcome.fresh <= count.most
+        over += outcome.runs + outcome.fresh > count.usual
+    assert over <= 1
+
+
+def test_the_time_to_go_is_the_campaigns_own(records: Callable[..., Any]) -> None:
+    """By when runs ended: what lies between them counts, unless the campaign stood still."""
+    made = records(rules=Rules(count=2), confirm=False, retests=0)
+    made.clock += 60  # between two runs
+    made.run("baseline", 0.5)
+    assert pace_of(made.state()).every_s == pytest.approx((3 * 300 + 360) / 4, abs=2)
+    made.clock += 9e5  # a pause
+    made.run("baseline", 0.5)
+    assert pace_of(made.state()).every_s == pytest.approx((3 * 300 + 2 * 360) / 5, abs=2)
+    assert eta(made.state()) == "; about 5m24s to go"
 
 
 @pytest.mark.parametrize(

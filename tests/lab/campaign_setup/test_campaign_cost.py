@@ -89,10 +89,20 @@ def test_the_words_and_the_numbers(price: Callable[..., tuple[CampaignSpec, Camp
     _, cost = price(count=24, parallel=2)
     runs, numbers = cost.runs, cost.to_json()
     assert runs is not None
-    assert cost.runs_words.startswith(f"24 ideas: about {runs.expected:.0f} runs, at most {runs.most} (6 of the base")
-    assert cost.hours_words.endswith("with 20 min a run (as the run x took) on 2 slots")
+    assert cost.runs_words == (
+        "24 ideas: usually 29 to 114 runs, at most 211 (6 of the baseline, 23 first runs, up to 69 re-tests, "
+        "8 to 16 to prove the best idea, if one seems better)"
+    )
+    assert cost.hours_words == "usually 4.8 h to 19 h, at most 35 h, with 20 min a run (as the run x took) on 2 slots"
+    assert (numbers["runs_at_least"], numbers["runs"], numbers["seconds_at_least"]) == (29, 114, 29 * 600)
     assert (numbers["runs_at_most"], numbers["seconds_at_most"]) == (runs.most, runs.most * 600)
     assert json.loads(json.dumps(numbers)) == numbers
+
+
+def test_what_is_certain_is_said_once(price: Callable[..., tuple[CampaignSpec, CampaignCost]]) -> None:
+    _, cost = price(count=24, confirm=False, retests=0, baseline=5)
+    assert cost.runs_words == "24 ideas: 29 runs (6 of the baseline, 23 first runs)"
+    assert cost.hours_words.startswith("9.7 h, with 20 min a run")
 
 
 def test_a_limit_is_no_expectation(price: Callable[..., tuple[CampaignSpec, CampaignCost]]) -> None:
