@@ -9,6 +9,7 @@ Neither msgspec nor pydantic does this for us: their messages name neither the f
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping
@@ -17,8 +18,11 @@ from typing import Any
 
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.text.durations import parse_duration, problem
+from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
 from autoresearch.values import dataclass, field
+
+_CLOCK = later(r"(\d{1,2})(?::(\d\d))?\s?([ap]m)?", re.IGNORECASE)  # with minutes or am, pm
 
 Schema = dict[str, Any]
 
@@ -30,7 +34,7 @@ class ValueType(StrEnum):
     AMOUNT = "number above 0"
     SHARE = "number from 0 to 1"
     DURATION = "duration"
-    DEADLINE = "duration, or date and time"
+    DEADLINE = "duration, or time with or without a date"
     SWITCH = "true or false"
     YES_NO = "yes or no"
     CHOICE = "one of"
@@ -150,11 +154,17 @@ def seconds(value: Any) -> float:
 
 
 def as_deadline(value: Any, now: float) -> float:
-    """Wall clock seconds: from a duration that begins now, or from a date and time."""
+    """Wall clock seconds: from a duration that begins now, a date and time, or a time of the day: the next such one."""
     import datetime  # takes 2 ms to import
 
+    clock = _CLOCK.fullmatch(str(value).strip())
     if isinstance(value, datetime.datetime):
         at = value.timestamp()
+    elif clock and (clock[2] or clock[3]):
+        hour = int(clock[1]) % 12 + 12 * (clock[3].lower() == "pm") if clock[3] else int(clock[1])
+        today = datetime.datetime.fromtimestamp(now)
+        then = today.replace(hour=hour, minute=int(clock[2] or 0), second=0, microsecond=0)
+        at = (then if then > today else then + datetime.timedelta(days=1)).timestamp()
     else:
         try:
             at = datetime.datetime.fromisoformat(str(value)).timestamp()
@@ -228,6 +238,7 @@ DURATION = (
     r"|^[A-Za-z -]+(week|day|hour|minute|second)s?( and a half)?$"  # half an hour
     r"|[^\u0000-\u007f]"  # 24小时
 )
+_LIMITS = r"^\d{4}-\d\d-\d\d|^\d{1,2}(:\d\d)?\s?([aApP][mM])?$|each|total|in all|per|experiments|ideas"  # of a deadline
 _WORDS = {"patternErrorMessage": "write a duration, such as 90s, 20m, 1h30m or 24h"}  # shown by VS Code
 _SWITCH: Schema = {"enum": [True, False, "yes", "no", "on", "off", "true", "false", None]}
 _TEXTS: Schema = {"type": ["string", "array", "null"], "items": {"type": ["string", "number"]}}
@@ -237,7 +248,7 @@ TYPE_SCHEMAS: Mapping[ValueType, Schema] = {
     ValueType.AMOUNT: {**_NUMBER, "exclusiveMinimum": 0},
     ValueType.SHARE: {**_NUMBER, "minimum": 0, "maximum": 1},
     ValueType.DURATION: _TIME,
-    ValueType.DEADLINE: {**_TIME, "pattern": rf"{DURATION}|^\d{{4}}-\d\d-\d\d"},
+    ValueType.DEADLINE: {**_TIME, "pattern": rf"{DURATION}|{_LIMITS}"},
     ValueType.SWITCH: _SWITCH,
     ValueType.YES_NO: _SWITCH,
     ValueType.TEXT: {"type": ["string", "number", "null"]},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,9 @@ def _loader() -> Any:
         pairs = [(loader.construct_object(k, deep=True), v) for k, v in node.value]
         return {key: loader.construct_object(value, deep=True) for key, value in pairs}
 
+    clock = ("tag:yaml.org,2002:str", re.compile(r"\d{1,2}:\d\d\Z"))  # 22:30, which YAML 1.1 takes for 1350
+    usual = Loader.yaml_implicit_resolvers.items()
+    Loader.yaml_implicit_resolvers = {one: [clock, *known] if one.isdecimal() else known for one, known in usual}
     Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
     return Loader
 

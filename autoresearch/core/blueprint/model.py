@@ -119,6 +119,8 @@ class Blueprint:
     max_time_given: bool = False
     first_step_given: bool = False
     campaign_time_s: float | None = None  # of all runs of a campaign together: `10h total, 1h each`
+    run_time_s: float | None = None  # of each of them: one that takes longer has failed
+    campaign_count: int | None = None  # of its ideas: `50 experiments`
     notes: Notes = field(default_factory=Notes)
     lines: Mapping[str, int] = field(default_factory=dict)  # section -> line of its value, else of its heading
     findings: tuple[Finding, ...] = ()  # warnings

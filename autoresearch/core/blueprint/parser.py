@@ -35,7 +35,7 @@ _TOTAL = later(
     r"|整体|总|最大|最长|强制|一共|共计|运行时间|全部"
 )
 _EACH = later(  # of one run, where the total is that of the campaign: `10h total, 1h each`
-    r"\beach\W*$|\beach\W{0,3}\d|(?:\b(?:each|per) (?:single )?|/ ?)(?:run|experiment|idea|trial|hypothesis|job)\b"
+    r"\beach\W*$|\beach\W{0,6}\d|(?:\b(?:each|per) (?:single )?|/ ?)(?:run|experiment|idea|trial|hypothesis|job)\b"
     r"|\bapiece\b"
     r"|每个(?:实验|运行)|每次(?:实验|运行)|单次"
 )
@@ -46,6 +46,12 @@ _BOUND = later(  # words for any limit: the one last mentioned, else the total t
 _NOISE = later(r"\b(?:every|each|per|takes?|took|usually|typical\w*|about|around|roughly)\b|通常|大约|左右|一般")
 _ASIDE = later(  # before a duration they show that it is not one of the limits
     r"\b(?:every|checkpoint\w*|validation|warm\w*|sav(?:e|ed|ing)|interval|poll\w*|sleep)\b|每隔|每步|验证|保存"
+)
+_COUNT = later(r"\b(\d{1,6}) (?:experiments?|ideas?|trials?|attempts?|hypothes[ei]s)\b|(\d{1,6})\s?个(?:实验|想法)")
+_BULLET = later(r"\s*(?:[-*+]|\d{1,2}[.)])\s+(?=\S)")
+_FILLERS = later(
+    r"\b(?:or|and|for|is|in|of|whichever (?:comes|is) first|each|per|(?:run|experiment|idea|trial|job)s?)\b"
+    r"|(?<!\w)[^\w\s]+|[^\w\s]+(?!\w)"
 )
 _CLAUSES = later(r"[,;，；。、()\[\]]|\.(?=\s|$)|\n|\s[-–—]\s|\b(?:and|with|but|while|whereas)\b")
 _DEFAULTED = later(r"\b(?:default\w*|n/?a|none|standard)\b|默认|缺省|无", re.IGNORECASE)
@@ -59,6 +65,8 @@ class TimeLimits:
     first_step_s: float | None = None
     max_line: int = 0
     campaign_s: float | None = None  # of all runs together
+    each_s: float | None = None  # of each of several
+    count: int | None = None  # of ideas
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +92,14 @@ def read_time_limits(document: Document) -> tuple[TimeLimits, list[Finding]]:
     if findings:
         return TimeLimits(), findings
     each, first = _one("each", (values or texts,), findings), _one("first", tiers, findings)
-    whole = _one("total", tiers, findings) or _unlabelled(tiers, [] if each else findings)
+    known = [one.seconds for one in (each, first) if each and one]  # said again in another unit
+    rest = [[one for one in tier if one.seconds not in known] for tier in tiers]
+    whole = _one("total", tiers, findings) or _unlabelled(rest, findings)
     total = each or whole
     campaign_s = whole.seconds if each and whole and whole.seconds > each.seconds else None
+    if each and whole and whole.seconds < each.seconds:
+        message = f"{whole.words!r} is shorter than {each.words!r}, and is not taken for the time of all runs"
+        findings.append(warning(whole.line, "limits_crossed", message))
     most, which = (total.seconds, "in all") if total else (MAX_TIME_S, "in all, the default")
     if first and first.seconds > most:
         message = f"the first step may take {spoken(first.seconds)}, longer than {spoken(most)} {which}"
@@ -94,7 +107,38 @@ def read_time_limits(document: Document) -> tuple[TimeLimits, list[Finding]]:
     if not total and not first:
         findings += _no_duration(section.items, section.line)
     limits = TimeLimits(total.seconds if total else None, first.seconds if first else None, total.line if total else 0)
-    return replace(limits, campaign_s=campaign_s), findings
+    counts = (_count(normalise(item.text)) for item in section.items if item.role is not LabelRole.TEXT)
+    count, each_s = next(filter(None, counts), None), each.seconds if each else None
+    return replace(limits, campaign_s=campaign_s, each_s=each_s, count=count), findings
+
+
+def limits_in_line(text: str) -> TimeLimits:
+    """What one line says of a campaign and its runs: `50 experiments or 10h total, 1h each`.
+
+    Raises ValueError for what is not understood of it, by name.
+    """
+    normal = normalise(text)
+    found = _durations(SectionItem(LabelRole.PLAIN, "", 1, -1, text))
+    findings: list[Finding] = []
+    each = _one("each", (found,), findings)
+    whole = _one("total", (found,), findings) or _unlabelled((found,), findings)
+    left, taken = _COUNT.sub(" ", normal), (each, whole)
+    for part in reversed(find_durations(left)):
+        known = any(one and one.seconds == part.seconds for one in taken)
+        left = f"{left[: part.start]} {left[part.end :]}" if known and not problem(part.seconds) else left
+    for words in (_FILLERS, _TOTAL, _BOUND):
+        left = words.sub(" ", left)
+    if findings or left.strip():
+        unclear = f"{text!r} does not say which limit is which"
+        raise ValueError(unclear if findings else f"{' '.join(left.split())!r} of {text!r} is no limit")
+    return TimeLimits(
+        campaign_s=whole.seconds if whole else None, each_s=each.seconds if each else None, count=_count(normal)
+    )
+
+
+def _count(text: str) -> int | None:
+    match = _COUNT.search(text)
+    return int(match[1] or match[2]) if match else None
 
 
 def _one(kind: str, tiers: Sequence[Sequence[_LimitText]], findings: list[Finding]) -> _LimitText | None:
@@ -148,7 +192,8 @@ def _durations(item: SectionItem) -> list[_LimitText]:
     A clause without one says of what kind the next is, and so does `First step success timeout:` for all below it.
     """
     label = f"{item.label}: " if item.label and item.role is LabelRole.VALUE and item.label != "time" else ""
-    raw = [(item.line, label + item.first), *((line.no, line.text) for line in item.more)]
+    below = ((line.no, line.text if line.block else _BULLET.sub("", line.text, count=1)) for line in item.more)
+    raw = [(item.line, label + item.first), *below]
     lines = [(no, text) for no, text in ((no, normalise(text).strip()) for no, text in raw) if text]
     text, starts = "\n".join(text for _, text in lines), [0]
     for _, line in lines:
@@ -361,6 +406,8 @@ def parse_blueprint(data: bytes, name: str) -> Blueprint:
         max_time_given=times.max_s is not None,
         first_step_given=times.first_step_s is not None,
         campaign_time_s=times.campaign_s,
+        run_time_s=times.each_s,
+        campaign_count=times.count,
         notes=notes,
         lines=at | ({"exp_max_time": times.max_line} if times.max_line else {}),
         findings=tuple(findings),

@@ -32,6 +32,9 @@ def rules_of(setup: CampaignSetup, objective: Objective) -> Rules:
     if rules.deadline is None and campaign_s is not None:
         setup.sources["deadline"] = "blueprint"
         rules = replace(rules, deadline=setup.parts.clock() + campaign_s)
+    if rules.count is None and setup.blueprint.campaign_count is not None:
+        setup.sources["count"] = "blueprint"
+        rules = replace(rules, count=setup.blueprint.campaign_count)
     if not rules.any_set:
         setup.sources["count"] = "no stop rule was given: the baseline and three ideas, then a question"
         rules = replace(rules, count=UNRULED_IDEAS)

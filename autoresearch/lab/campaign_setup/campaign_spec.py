@@ -80,7 +80,7 @@ def campaign_spec(setup: CampaignSetup, proposer: ProposerSpec, **decided: Any) 
         search=file["search"] or ("tip" if proposer.name in (AGENT, HYBRID) else "chain"),
         result_dir=str(resolved.result_dir),
         created=now,
-        timeout_s=file["timeout"],
+        timeout_s=file["timeout"] or setup.blueprint.run_time_s,
         replicates=file["baseline"],
         include=tuple(dict.fromkeys([*notes.include, *file["include"]])),
         hide=tuple(dict.fromkeys(notes.hide)),

@@ -60,7 +60,7 @@ class CampaignRun:
     def its_own(self, spec: RunSpec) -> RunSpec:
         """The same run as part of its campaign: its names, its branch, and the tighter of the two limits."""
         same = {one.name for one in fields(self)} & {one.name for one in fields(spec)} - {"environment", "gpus"}
-        if self.timeout_s is not None and self.timeout_s < spec.limits.max_s:
+        if self.timeout_s is not None and self.timeout_s <= spec.limits.max_s:
             spec = replace(spec, limits=spec.limits.override(max_s=self.timeout_s), timed_by="timeout")
         return replace(
             spec,

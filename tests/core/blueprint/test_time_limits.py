@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint.parser import BlueprintInvalid, limits_in_line, parse_blueprint
 
 H, M = 3600.0, 60.0
 DEFAULT = (24 * H, 20 * M)
@@ -72,6 +74,12 @@ def test_both_limits_by_their_labels(section: str) -> None:
         ("- time: 1 hour per experiment", None, 1),
         ("- time: 2 h for each run, 20 min to the first step", None, 2),
         ("总共 10 小时，每次运行 1 小时", 10, 1),
+        ("- time:\n  - 10h total\n  - 1h each", 10, 1),  # nested items
+        ("- total:\n  - 10h\n- each:\n  - 1h", 10, 1),
+        ("- total\n  - 10h\n- each\n  - 1h", 10, 1),
+        ("- time:\n  10h total\n  1h each", 10, 1),  # values on lines of their own
+        ("total\n10h\neach\n1h", 10, 1),
+        ("**total**: 10h\n**each**: 1h", 10, 1),
         ("10h total, a step takes 1h each time, a checkpoint every 2 hours", None, 10),
     ],
 )
@@ -80,6 +88,40 @@ def test_the_limit_of_each_run_and_of_the_campaign(section: str, campaign: int |
     blueprint = parse_blueprint(text.encode(), "b.md")
     assert blueprint.max_time_s == run * H
     assert blueprint.campaign_time_s == (campaign and campaign * H)
+
+
+@pytest.mark.parametrize(
+    ("line", "limits"),
+    [
+        ("10h total, 1h each", (10, 1, None)),
+        ("50 experiments or 10h total, 1h each", (10, 1, 50)),
+        ("50 experiments or 10 hours in all (1 hour per run), whichever comes first", (10, 1, 50)),
+        ("1h/run, 10h", (10, 1, None)),
+        ("50 ideas, 1h each", (None, 1, 50)),
+    ],
+)
+def test_the_limits_in_one_line(line: str, limits: tuple[int | None, int | None, int | None]) -> None:
+    found = limits_in_line(line)
+    whole, each, count = limits
+    assert (found.campaign_s, found.each_s, found.count) == (whole and whole * H, each and each * H, count)
+    text = f"## [exp_launch_command]\n- command: python x\n\n## [exp_max_time]\n- time: {line}\n"
+    blueprint = parse_blueprint(text.encode(), "b.md")
+    assert (blueprint.campaign_time_s, blueprint.run_time_s) == (found.campaign_s, found.each_s)
+    assert blueprint.campaign_count == count
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("10h total, 1h each, until 06:00", "'until 06:00' of '10h total, 1h each, until 06:00' is no limit"),
+        ("10h total, 20 min to the first step", "'20 min to the first step' of "),
+        ("10h total, 20m warm-up", "'20m warm-up' of "),
+        ("10h, 1h", "'10h, 1h' does not say which limit is which"),
+    ],
+)
+def test_what_is_not_taken_of_a_line_is_named(line: str, named: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(named)):
+        limits_in_line(line)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +173,10 @@ def test_one_limit_or_none(section: str, expected: tuple[float, float]) -> None:
         (
             "12 hours\n\n40 minutes",
             "b.md:7: [exp_max_time] does not say which limit is which: '12 hours' (line 5) and '40 minutes' (line 7)",
+        ),
+        (
+            "- 1h each\n- 10h\n- 40m",
+            "b.md:7: [exp_max_time] does not say which limit is which: '10h' (line 6) and '40m' (line 7)",
         ),
     ],
 )

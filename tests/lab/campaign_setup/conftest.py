@@ -33,6 +33,7 @@ def setup() -> Callable[..., CampaignSetup]:
         *,
         recipe: dict[str, object] | None = None,
         campaign_s: float | None = None,
+        campaign_count: int | None = None,
         notes: dict[str, Any] | None = None,
         targets: tuple[Target, ...] = (LOCAL,),
         needed: int = 0,
@@ -41,7 +42,11 @@ def setup() -> Callable[..., CampaignSetup]:
         values, sources = {**DEFAULTS, **keys}, dict.fromkeys(keys, "campaign.yaml")
         file = CampaignFile(Path("/x/exp.md"), Path("/x/campaign.yaml"), values, sources)
         blueprint = SimpleNamespace(
-            notes=Notes(**notes or {}), launch_command="python train.py", max_time_s=3600.0, campaign_time_s=campaign_s
+            notes=Notes(**notes or {}),
+            launch_command="python train.py",
+            max_time_s=3600.0,
+            campaign_time_s=campaign_s,
+            campaign_count=campaign_count,
         )
         resolved = SimpleNamespace(blueprint=blueprint, path="exp.md", codebase=Path("/x"))
         settings: Any = SimpleNamespace(

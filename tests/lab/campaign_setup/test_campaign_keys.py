@@ -67,6 +67,16 @@ def test_what_is_typed(pair: str) -> None:
     assert CAMPAIGN_KEYS[name].read(value, NOW) == PAIRS[pair]
 
 
+@pytest.mark.parametrize(
+    ("text", "hour", "minute"), [("06:00", 6, 0), ("6:30", 6, 30), ("6am", 6, 0), ("12 am", 0, 0), ("22:05", 22, 5)]
+)
+def test_a_time_of_the_day_is_the_next_such_one(text: str, hour: int, minute: int) -> None:
+    value = parse_pairs([f"deadline={text}"], TYPES)["deadline"]
+    at = CAMPAIGN_KEYS["deadline"].read(value, NOW)
+    then = datetime.datetime.fromtimestamp(at)
+    assert (then.hour, then.minute, then.second) == (hour, minute, 0) and 0 < at - NOW <= 25 * 3600
+
+
 def test_a_date_may_be_a_deadline() -> None:
     value = parse_pairs(["deadline=2099-01-01 07:00"], TYPES)["deadline"]
     assert CAMPAIGN_KEYS["deadline"].read(value, NOW) == datetime.datetime(2099, 1, 1, 7).timestamp()
@@ -114,6 +124,7 @@ REFUSED = (
     ("timeout", "soon", "soon"),
     ("deadline", "2001-01-01", "2001-01-01 has passed"),
     ("deadline", "yesterday", "yesterday"),
+    ("deadline", "25:00", "hour must be in 0..23"),
     ("deadline", "-1h", "-1h"),
     ("deadline", "0s", "0s"),
     ("deadline", "nan", "nan"),

@@ -76,6 +76,8 @@ def test_what_cannot_be_pursued(keys: Any, code: str, words: str, setup: Any) ->
         ({}, Rules(count=UNRULED_IDEAS), {"count": "no stop rule was given: the baseline and three ideas, then a"}),
         ({"budget_usd": 3.0}, Rules(budget_usd=3.0), {}),
         ({"campaign_s": 36000.0}, Rules(deadline=NOW + 36000.0), {"deadline": "blueprint"}),
+        ({"campaign_count": 50}, Rules(count=50), {"count": "blueprint"}),
+        ({"campaign_count": 50, "count": 3}, Rules(count=3), {}),
         ({"campaign_s": 36000.0, "deadline": NOW + 60}, Rules(deadline=NOW + 60), {}),
         ({"target": "reward>=0.5", "confirm_runs": 24}, Rules(target=0.5, confirm_runs=24), {}),
     ],
