@@ -21,6 +21,7 @@ from autoresearch.agentjet.server import SwarmRun, evidence, log_lines, port_of
 from autoresearch.core.metrics.python_values import number
 from autoresearch.core.run.server import HostServices, Say
 from autoresearch.core.text.regex import later
+from autoresearch.records.hostile import open_readable
 from autoresearch.records.rundir import write_json
 
 LOOK_S = 1.0
@@ -203,7 +204,7 @@ def fingerprint(swarm_run: SwarmRun, services: HostServices) -> str:
         files += [Path(spec.cwd) / word for word in words if _FILE.search(word)]
     for path in files:
         try:
-            with path.open("rb") as file:
+            with open_readable(path) as file:
                 digest.update(b"\0" + hashlib.sha256(file.read(_LARGEST)).digest())
         except OSError:
             digest.update(b"\0-")

@@ -142,16 +142,12 @@ def skip(
 
 def _listed(file: str) -> list[Any]:
     """The entries in a YAML file, their paths made absolute; none for no file."""
-    from autoresearch.lab.yaml_files import parse_any
+    from autoresearch.lab.yaml_files import load_any
     from autoresearch.proposers.queue_entry import found_from_anywhere
 
     if not file:
         return []
-    path = Path(file)
-    if not path.is_file():
-        raise NotFoundError(f"there is no file {path}")
-    entries = parse_any(path.read_bytes(), str(path))
-    folder = path.absolute().parent
+    entries, folder = load_any(Path(file)), Path(file).absolute().parent
     return [found_from_anywhere(entry, folder) for entry in (entries if isinstance(entries, list) else [entries])]
 
 

@@ -164,7 +164,7 @@ def _blueprint_file(
     from autoresearch.lab.render import render_blueprint
 
     root, purpose, given = path.parent, "", bool(command)
-    there = path.read_text(encoding="utf-8") if path.exists() else None
+    there = path.read_text(encoding="utf-8") if path.is_file() else None
     if there is not None and not trying:
         return {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": "", "candidates": []}
     command = command or training_command(root)

@@ -21,6 +21,7 @@ from autoresearch.git_repo.checkout import Checkout, locate, private_index
 from autoresearch.git_repo.commits import commit_tree
 from autoresearch.git_repo.git import LIST, Git, GitFailed, directory_locked, path_in_tree, text
 from autoresearch.records.appending import FULL, unwritable
+from autoresearch.records.hostile import read_readable
 from autoresearch.records.rundir import write_atomically
 from autoresearch.runner.basics import failpoint
 from autoresearch.values import dataclass
@@ -481,7 +482,7 @@ def _missing(git: Git, survey: Survey, extra: Mapping[str, bytes]) -> dict[bytes
 def _on_disk(git: Git, path: bytes) -> bytes | None:
     place = Path(os.fsdecode(os.fsencode(git.cwd) + b"/" + path))
     try:
-        return None if place.is_symlink() else place.read_bytes()
+        return None if place.is_symlink() else read_readable(place)
     except OSError:
         return None
 

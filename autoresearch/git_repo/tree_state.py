@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import GitFailed
+from autoresearch.records.hostile import read_readable
 from autoresearch.values import dataclass
 
 _STATUS = ("status", "--porcelain=v2", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=none")
@@ -39,6 +40,6 @@ def look(checkout: Checkout) -> TreeState:
 
 def _is_pointer(path: Path) -> bool:
     try:
-        return path.stat().st_size <= _LONGEST and path.read_bytes().startswith(_POINTER)
+        return read_readable(path, _LONGEST).startswith(_POINTER)
     except OSError:
         return False

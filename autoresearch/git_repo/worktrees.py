@@ -23,6 +23,7 @@ from autoresearch.git_repo.git import Git, GitFailed, directory_locked
 from autoresearch.git_repo.includes import link_includes
 from autoresearch.git_repo.remove_tree import discard, empty, wipe
 from autoresearch.records import hostile
+from autoresearch.records.hostile import open_readable
 from autoresearch.records.rundir import write_atomically
 from autoresearch.runner.basics import failpoint
 from autoresearch.values import dataclass
@@ -353,13 +354,15 @@ def _break_lock(lock: Path) -> None:
 
 def _digest(path: Path) -> str:
     """SHA-256 of a file's content, or of a link's target; "" if there is neither."""
-    try:
-        data = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
-    except OSError:
-        return ""
     import hashlib  # takes 3 ms to import
 
-    return hashlib.sha256(data).hexdigest()
+    try:
+        if path.is_symlink():
+            return hashlib.sha256(os.fsencode(path.readlink())).hexdigest()
+        with open_readable(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def _is_empty(path: Path) -> bool:

@@ -15,6 +15,7 @@ from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.blueprint.values import means_nothing
 from autoresearch.core.text.durations import spoken
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
+from autoresearch.records.hostile import read_readable
 
 _COMMANDS = ("command", "prepare", "evaluate", "cleanup", "swarm_server", "swarm_debug")
 
@@ -69,7 +70,7 @@ def manifest(template: str, values: Mapping[str, object]) -> dict[str, Any]:
     if not own.is_absolute():
         return parse_mapping(render(template, **values).encode(), template)
     try:
-        text = own.read_text()
+        text = read_readable(own).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise NotFoundError(f"the template {template} cannot be read: {error}") from error
     made = parse_mapping(render_text(text, template, **values).encode(), template)

@@ -13,6 +13,7 @@ from autoresearch.core.campaign.recipe_edits import apply_overrides
 from autoresearch.core.keys import ValueType, same_thing, unknown_key
 from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
+from autoresearch.records.hostile import read_readable
 from autoresearch.runner.debug_log import note
 
 MOST_NODES = 1_000_000  # values in a file; with aliases a few lines can stand for more than any memory holds
@@ -30,12 +31,21 @@ def load_mapping(path: Path) -> dict[str, object]:
     Raises NotFoundError if the file cannot be read, and BlueprintError with the line if it is not YAML, repeats a key,
     or holds anything but a mapping.
     """
+    return parse_mapping(_read(path), str(path))
+
+
+def load_any(path: Path) -> Any:
+    """The content of a YAML (or JSON) file, whatever it is; raises as `load_mapping`."""
+    return parse_any(_read(path), str(path))
+
+
+def _read(path: Path) -> bytes:
     try:
-        data = path.read_bytes()
+        data = read_readable(path)
     except OSError as failure:
         raise NotFoundError(f"{path}: {failure.strerror or failure}") from failure
     note("read %s", path)
-    return parse_mapping(data, str(path))
+    return data
 
 
 def parse_mapping(data: bytes, name: str) -> dict[str, object]:

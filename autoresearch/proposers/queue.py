@@ -16,6 +16,7 @@ from autoresearch.core.campaign.overrides import canonical, unused
 from autoresearch.core.campaign.proposer import Attempt, Proposer
 from autoresearch.errors import AutoresearchError
 from autoresearch.proposers.queue_entry import QUEUE, Broken, from_blueprint, from_entry, token_of
+from autoresearch.records.hostile import read_readable
 from autoresearch.values import dataclass, replace
 
 ReadYaml = Callable[[bytes, str], object]
@@ -153,7 +154,7 @@ class Queue(Proposer):
     def _listed(self) -> tuple[tuple[str, ...], Sequence[object]]:
         """The list in the file and the key above it; empty, with a fault, where it cannot be read."""
         try:
-            read = self._path.read_bytes()
+            read = read_readable(self._path)
             if self._parsed is None or read != self._data:  # asked for every idea, and seldom changed
                 self._data, self._parsed, self._items = read, None, ()
                 self._parsed = (self._read_yaml(read, self._path.name),)

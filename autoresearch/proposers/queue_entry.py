@@ -34,6 +34,7 @@ from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.space import on_one_line
 from autoresearch.core.keys import in_known_words, nearest
 from autoresearch.core.text.session_and_branch_names import slugify
+from autoresearch.records.hostile import read_readable
 from autoresearch.runner.masking import mask_text
 from autoresearch.values import dataclass, sha256
 
@@ -287,7 +288,7 @@ def _blueprint_faults(text: str, name: str) -> list[EntryFault]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_readable(path).decode()
     except OSError as failure:
         raise Broken(EntryFault(f"{path}: {failure.strerror or failure}")) from failure
     except UnicodeDecodeError as failure:

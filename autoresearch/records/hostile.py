@@ -109,8 +109,11 @@ def is_readable(path: Path) -> bool:
     return True
 
 
-def read_readable(path: Path, most: int) -> bytes:
-    """A whole file of a trainer's, as `open_readable` opens it; NotPlainError if it has more than `most` bytes."""
+def read_readable(path: Path, most: int = MOST) -> bytes:
+    """A whole file that a user, an agent or a trainer named, as `open_readable` opens it.
+
+    NotPlainError if it has more than `most` bytes, or is none, such as `/dev/zero` or a FIFO.
+    """
     with open_readable(path) as file:
         if os.fstat(file.fileno()).st_size <= most:
             return file.read(most) or b""

@@ -1,4 +1,4 @@
-"""A result directory in which training put FIFOs and links in the place of files: nothing waits, and it is said.
+"""FIFOs, devices and links in the place of files, in a result directory or named by a user: nothing waits; it is said.
 
 Nobody is sandboxed here. In a campaign's sandbox: tests/commands/campaign/research/test_tricks.py.
 """
@@ -6,6 +6,7 @@ Nobody is sandboxed here. In a campaign's sandbox: tests/commands/campaign/resea
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.system
 
+ENTRIES = ("patches: [%s]", "files: {n.txt: {from: %s}}", "blueprint: %s")
 ODD = 'cd "$AUTORESEARCH_RESULT_DIR"; rm -f .finish.flag.reserve metrics.jsonl; mkfifo finish.flag metrics.jsonl; '
 ODD += "ln -s ../victim .finish.flag.reserve; cd - >/dev/null"
 
@@ -37,3 +39,26 @@ def test_no_command_waits_for_a_fifo(bench: Any) -> None:
     assert json.loads((results / "finish.flag").read_text())["run"] == again["run"]
     aside = {one.name.partition(".foreign-")[0] for one in Path(results, "earlier").rglob("*.foreign-*")}
     assert aside == {"finish.flag", ".finish.flag.reserve"}, "moved aside with that run's records"
+
+
+ODD_FILES = {"pipe": "a FIFO", "zero": "a device", "big": "larger than the 64 MiB"}
+
+
+@pytest.mark.parametrize(("name", "what"), ODD_FILES.items())
+def test_whoever_names_a_file_is_told_that_it_is_none(bench: Any, name: str, what: str) -> None:
+    odd, path = bench.repo / f"{name}.yaml", bench.blueprint("ok")
+    if name == "pipe":
+        os.mkfifo(odd)
+    elif name == "zero":
+        odd.symlink_to("/dev/zero")
+    else:
+        with odd.open("wb") as file:
+            file.truncate(1 << 36)
+    for number, entry in enumerate(ENTRIES):
+        (bench.repo / f"{number}.yaml").write_text(f"- {{slug: a, {entry % odd}}}\n")
+    queues = (("campaign", path, "--count", "3", "--dry-run", "--queue", f"{n}.yaml") for n in range(len(ENTRIES)))
+    campaigns = (("campaign", odd), ("campaign", path, "--count", "3", "--dry-run", "--queue", odd))
+    for words in (("blueprint", "new", "x.md", "--from", odd), ("audit", odd), *campaigns, *queues):
+        error = json.loads(bench.cli(*words, "--json", check=None).stdout)["error"]
+        assert error["code"] in ("not_found", "bad_queue") and f"{odd.name}" in error["message"], error
+        assert what in error["message"], error

@@ -21,6 +21,7 @@ from autoresearch.lab.json_schemas import first_line
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
+from autoresearch.records.hostile import read_readable
 from autoresearch.values import dataclass, field
 
 COUNT = 8
@@ -101,7 +102,7 @@ def _ideas(path: Path, root: Path) -> dict[str, tuple[str, str]]:
     """Patches of the numbers that a script sets at its top level, a third and three times each: slug -> (words, patch).
     """
     try:
-        source = path.read_bytes().decode("utf-8")
+        source = read_readable(path).decode()
         before = source.splitlines(keepends=True)
         numbers = _numbers(source, before)
     except (OSError, SyntaxError, ValueError, RecursionError):

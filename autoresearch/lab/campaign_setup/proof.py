@@ -34,6 +34,7 @@ from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.resolve_blueprint import TYPED, base_of, read_blueprint
 from autoresearch.lab.yaml_files import dump
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.hostile import read_readable
 from autoresearch.values import dataclass, replace
 
 # The blueprint of a command that somebody typed: what it leaves open is found as `init` finds it.
@@ -137,7 +138,7 @@ def proof_file(
     """
     checkout = campaign_checkout(directory)
     commits = [_commit(checkout, side) for side in (candidate, baseline)] if candidate.revision else []
-    like = blueprint.read_text(encoding="utf-8", errors="replace") if blueprint else ""
+    like = read_readable(blueprint).decode("utf-8", "replace") if blueprint else ""
     bounds = {"at_least": at_least} if at_least else {}
     fresh = RUNS_IN_BUDGET if budget else RUNS_TO_EXCEED if at_least else CONFIRM_RUNS
     told = json.dumps([commits, candidate.command, baseline.command, str(directory), metric, like, bounds, fresh])

@@ -18,6 +18,7 @@ from autoresearch.lab.recipes.overrides import LaunchSettings, holds
 from autoresearch.lab.yaml_files import line_numbers, parse_any
 from autoresearch.proposers.queue import Queue
 from autoresearch.proposers.queue_entry import QUEUE, Broken, from_entry
+from autoresearch.records.hostile import read_readable
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState
@@ -59,7 +60,7 @@ def check_queue(
 
 def entry_findings(entries: Sequence[object], file: str) -> list[Finding]:
     """The errors of entries whose paths are absolute; `file`: which contains them, "" for a command line."""
-    lines = line_numbers(Path(file).read_bytes()) if file else {}
+    lines = line_numbers(read_readable(Path(file))) if file else {}
     findings = []
     for n, entry in enumerate(entries):
         try:

@@ -23,6 +23,7 @@ from autoresearch.lab.resolve.resolve_blueprint import raise_on_errors, read_blu
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer, raise_on
 from autoresearch.lab.settings import Settings, targets_of
 from autoresearch.lab.settings import load as load_settings
+from autoresearch.records.hostile import read_readable
 from autoresearch.trainers import ask, ray_job, registry
 from autoresearch.values import dataclass, field
 
@@ -165,7 +166,7 @@ def _warn_overruled(setup: CampaignSetup, source: str) -> None:
 
 def _names_target(path: Path) -> bool:
     try:
-        data = path.read_bytes()
+        data = read_readable(path)
         return b"launcher" in data and bool(parse_blueprint(data, path.name).notes.launcher)
     except (OSError, BlueprintInvalid):  # reported when the queue is read
         return False

@@ -14,6 +14,7 @@ from autoresearch.core.shell.programs import python_file
 from autoresearch.core.shell.python_calls import entry_points
 from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.core.text.regex import later
+from autoresearch.records.hostile import read_readable
 
 SCRIPTS = ("train.py", "main.py", "train.sh", "run.sh", "src/train.py", "scripts/train.py", "scripts/train.sh")
 _TRAINS = frozenset({"train", "training", "main", "finetune", "pretrain"})
@@ -150,7 +151,7 @@ def _imports(script: Path, other: Path) -> bool:
 def _text(path: Path) -> str:
     """The text of a file; "" for one that cannot be read."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_readable(path).decode("utf-8", "replace")
     except OSError:
         return ""
 

@@ -17,6 +17,7 @@ from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.recipes.overrides import LaunchSettings, inherited
 from autoresearch.lab.resolve.trainer_settings import there
 from autoresearch.lab.yaml_files import parse_mapping
+from autoresearch.records.hostile import read_readable
 from autoresearch.values import dataclass
 
 # A run that goes on from the last checkpoint of one that the machine ended.
@@ -86,7 +87,7 @@ class CommittedRun:
             if name := self.recipe_path():
                 return parse_mapping(self.read(name), "recipe")
             if self.spec and self.spec.recipe and not self.campaign:
-                return parse_mapping(Path(self.spec.recipe).read_bytes(), "recipe")
+                return parse_mapping(read_readable(Path(self.spec.recipe)), "recipe")
         return {}
 
     def asked_for(self) -> str:
@@ -106,7 +107,7 @@ class CommittedRun:
 
         def read(path: str) -> Mapping[str, object]:
             inside = self.checkout and self.row.commit and not path.startswith(("/", "../"))
-            return parse_mapping(self.read(path) if inside else Path(path).read_bytes(), path)
+            return parse_mapping(self.read(path) if inside else read_readable(Path(path)), path)
 
         place = self.recipe_path() or (self.spec.recipe if self.spec else "")
         with contextlib.suppress(AutoresearchError, OSError):  # a missing parent: use the recipe alone

@@ -15,7 +15,7 @@ from autoresearch.lab.results.diagnosis import diagnose, unread_words, why_unmea
 from autoresearch.lab.results.measure import Measurement, RunFiles
 from autoresearch.records import recorded_run
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.hostile import read_own, write_atomically
+from autoresearch.records.hostile import open_readable, read_own, write_atomically
 from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.rundir import masked_file
 from autoresearch.trainers import registry
@@ -148,7 +148,7 @@ def sha256(path: Path) -> str | None:
     import hashlib  # takes 3 ms to import
 
     try:
-        with path.open("rb") as file:
+        with open_readable(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None

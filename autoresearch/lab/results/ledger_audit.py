@@ -19,9 +19,9 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.statistics.ratchet import LoopRow
 from autoresearch.core.text.regex import later
 from autoresearch.errors import NotFoundError, UsageError
+from autoresearch.records.hostile import read_readable
 from autoresearch.values import dataclass
 
-MOST_BYTES = 64 << 20
 MOSTLY = 0.8  # of the kept rows have a number where the metric is
 _KEPT = frozenset(
     "keep kept best baseline accept accepted adopted improved confirmed advance committed".split()  # noqa: SIM905
@@ -114,8 +114,7 @@ def _read(path: Path) -> list[list[str]]:
 
 
 def _text(path: Path) -> str:
-    with path.open("rb") as file:
-        return file.read(MOST_BYTES).decode("utf-8-sig", "replace")
+    return read_readable(path).decode("utf-8-sig", "replace")
 
 
 def _records(directory: Path) -> list[list[str]]:
