@@ -125,10 +125,8 @@ def check(
 
 def ask_for_blueprint() -> Path:
     """`run` without a blueprint on a terminal: make one by asking, and give its path."""
-    import typer
-
     output.remark("No blueprint was named; a few questions make one (Ctrl-C to leave).")
-    path = Path(typer.prompt("File to write", default="experiment.md"))
+    path = Path(output.answered("File to write", "experiment.md"))
     _write(path, _fields(path, _ask({})), force=False)
     output.remark(f"wrote {path}")
     return path
@@ -136,13 +134,9 @@ def ask_for_blueprint() -> Path:
 
 def _ask(values: dict[str, Any]) -> dict[str, Any]:
     answers = dict(values)
-    import typer
-
     for key, question in QUESTIONS:
-        if not answers.get(key):
-            answer = typer.prompt(question, default="./" if key == "codebase_dir" else "", show_default=False)
-            if answer.strip():
-                answers[key] = answer.strip()
+        if not answers.get(key) and (answer := output.answered(question, "./" if key == "codebase_dir" else "")):
+            answers[key] = answer
     return answers
 
 

@@ -326,6 +326,19 @@ def confirmed(question: str) -> bool:
     return typer.confirm(question, default=True)
 
 
+def answered(question: str, default: str = "") -> str:
+    """The text that a person at the keyboard writes, stripped. Enter and a bare yes mean the default; no is no text."""
+    import typer
+
+    def read(text: str) -> str:
+        word = text.strip().lower()
+        if word in ("n", "no") or (word in ("y", "yes") and not default):
+            raise typer.BadParameter(f"write it, or press Enter{f' for {default}' if default else ''}")
+        return default if word in ("y", "yes") else text.strip()
+
+    return str(typer.prompt(question, default=default, show_default=bool(default), value_proc=read))
+
+
 def at_terminal() -> bool:
     """Whether stderr is a terminal that can draw a line again."""
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"

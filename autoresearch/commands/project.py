@@ -174,7 +174,7 @@ def _blueprint_file(
     if asking:
         for words, place in typed_commands(root):
             output.remark(f"{place} has `{words}`")
-        command = _answer("Which command trains it (empty: none)?", command)
+        command = output.answered("Which command trains it (empty: none)?", command)
     if not command:
         nothing = {"blueprint": None, "launch_command": "", "metric": metric, "direction": ""}
         return {**nothing, "remarks": [] if asking else [what_may_train(root)]}
@@ -192,8 +192,8 @@ def _blueprint_file(
         for one in likely:
             output.remark(f"it has {one}")
         likeliest = likely[0].name if len(likely) == 1 else ""
-        metric = _answer("Which metric is the objective (empty: none)?", metric or likeliest)
-        purpose = _answer("What is the experiment for, in a sentence (may be empty)?", "")
+        metric = output.answered("Which metric is the objective (empty: none)?", metric or likeliest)
+        purpose = output.answered("What is the experiment for, in a sentence (may be empty)?")
     number = next((one for one in likely if one.name == metric), None)
     fields = first.first_blueprint(root, command, metric, purpose, path)
     fields = replace(fields, source=number.sources if number else ())
@@ -240,12 +240,6 @@ def asked_direction(question: str) -> str:
             raise typer.BadParameter("higher or lower") from None
 
     return str(typer.prompt(question, value_proc=read))
-
-
-def _answer(question: str, default: str) -> str:
-    import typer
-
-    return str(typer.prompt(question, default=default, show_default=bool(default))).strip()
 
 
 def _campaign_file(root: Path, wrote: dict[str, str]) -> dict[str, Any]:

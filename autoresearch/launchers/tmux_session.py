@@ -14,6 +14,7 @@ MARKER = "AUTORESEARCH_RUN_ID"
 KEPT = "@autoresearch_exit_empty"  # a server option: "was 1" or "was 0", the value of exit-empty before us
 FIELDS = "#{session_id} #{pane_id} #{pid} #{pane_pid} #{pane_dead} #{session_name}"
 _PANE = later(r"(\$\d+) (%\d+) (\d+) (\d*) ([01]?) (.*)")  # tmux 3.8 names no pid of a dead pane
+READABLE_S = 86400  # seconds: a day after its command is over, a pane closes by itself
 COLUMNS, LINES = "220", "50"  # a detached pane is 80x24 by default; one verl line is 3,000 characters
 
 
@@ -88,6 +89,7 @@ def new_session(session: str, argv: Sequence[str], cwd: Path, environment: Mappi
     ]
     options = [
         ("set-option", "-w", "-t", target, "remain-on-exit", "on"),
+        ("set-hook", "-t", target, "pane-died", _closes_later()),
         ("set-option", "-t", target, "destroy-unattached", "off"),
         ("set-option", "-s", "exit-unattached", "off"),
         # see release_server
@@ -126,6 +128,14 @@ def release_server() -> list[str]:
     ours = "#{m:*1*,#{S:#{m:ajet_*,#{session_name}}}}"
     give_back = f"set-option -sF exit-empty '#{{?#{{m:*1,#{{{KEPT}}}}},on,off}}' ; set-option -su {KEPT}"
     return ["if-shell", "-F", f"#{{?{ours},,#{{{KEPT}}}}}", give_back]
+
+
+def _closes_later() -> str:
+    """A command of tmux for when a pane has died: READABLE_S later, close it if it is still dead. No process waits."""
+    close = ("if-shell", "-F", "-t", "#{hook_pane}", "##{pane_dead}", "kill-pane -t #{hook_pane}")
+    line = shlex.join(["tmux", *close, ";", *(word.replace("#", "##") for word in release_server())])
+    escaped = "".join(f"\\{one}" if one in '"\\$' else one for one in line)
+    return f'run-shell -b -d {READABLE_S} "{escaped}"'
 
 
 def _literal(word: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
-from autoresearch.launchers import tmux
+from autoresearch.launchers import tmux, tmux_session
 from autoresearch.launchers.program import is_older, version
 from autoresearch.launchers.tmux import SessionInfo, TmuxLauncher
 from autoresearch.launchers.tmux_session import Pane
@@ -408,6 +408,25 @@ def test_a_pane_is_readable_after_the_end(
     assert "Traceback: boom" in shown()
     launcher.close(info)
     assert launcher.list_ours() == []
+
+
+def test_a_pane_closes_by_itself_when_its_day_is_over(
+    start: Callable[..., SessionInfo],
+    launcher: TmuxLauncher,
+    eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No process of ours waits for it; what a person opened in its session, or started again in it, stays."""
+    monkeypatch.setattr(tmux_session, "READABLE_S", 1)
+    kept, gone = start("ajet_x_1", "cat"), start("ajet_x_2", "true", "really")
+    beside, again = start("ajet_x_3", "true", "really"), start("ajet_x_4", "true", "really")
+    tell(launcher.socket, "new-window", "-d", "-t", "=ajet_x_3:", "sleep", "1000")
+    tell(launcher.socket, "respawn-pane", "-k", "-t", again.pane_id, "sleep", "1000")
+    eventually(lambda: not launcher.exists(gone))
+    eventually(lambda: beside.pane_id not in tell(launcher.socket, "list-panes", "-a", "-F", "#{pane_id}").split())
+    assert {one.session for one in launcher.list_ours()} == {"ajet_x_1", "ajet_x_3", "ajet_x_4"}
+    for info in (kept, beside, again):
+        launcher.close(info)
 
 
 def test_a_server_without_a_session_is_one_without_ours(

@@ -166,10 +166,12 @@ def test_one_line_in_a_folder_with_only_a_script(camp: Any) -> None:
 def test_at_a_terminal_it_asks_what_init_asks_and_shows_the_plan(camp: Any) -> None:
     bench = camp.bench
     root = folder(bench)
-    answers = "\n" * 5  # the command, the metric, the purpose, a repository, the plan: all as proposed
+    answers = "y\nyes\nno\n\n\n\n"  # the command, the metric, the purpose (no is none), a repository, the plan
     said = at_terminal([str(word) for word in (*LINE, *QUICK, "--detach")], root, bench.env, typed=answers)
     asked = ("Which command trains it", "Which metric", "What is the experiment for", "`git init` in", "Start it?")
-    assert all(words in said for words in asked), said
+    assert all(words in said for words in asked) and "write it, or press Enter" in said, said
+    text = (root / "experiment.md").read_text()
+    assert "python train.py\n" in text and "- metric: val_bpb" in text
     assert "the campaign (--full: all" in said and "unknown until the baseline ran; a run is cut after 10 h" in said
     (directory,) = (root / "reports/auto_research").iterdir()
     camp.known({"directory": str(directory)})
