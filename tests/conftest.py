@@ -53,6 +53,10 @@ _UNWANTED_BEGINNINGS = ("AUTORESEARCH_", "GIT_", "CODEX_", "CLAUDE_CODE_", "OPEN
 for _name in list(os.environ):
     if _name in _UNWANTED or (_name.startswith(_UNWANTED_BEGINNINGS) and _name != MARK):
         del os.environ[_name]
+# Tests type their commands in a shell where our environment is active: most train with the embedded trainer.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+if sys.prefix != sys.base_prefix:
+    os.environ["VIRTUAL_ENV"] = sys.prefix
 _PROCESS_TIERS = ("smoke", "system", "real")
 _STARTS = frozenset(("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"))
 _strangers = living()

@@ -81,6 +81,8 @@ def resume(
     if state.phase is CampaignPhase.PAUSED or campaign_dir.controlled:
         context.ask(campaign_dir, "resume")
     if not campaign_dir.controlled:
+        if words := context.other_interpreter(state.spec, parts.environ):
+            output.remark(words)
         start_campaign.start_and_wait(campaign_dir, parts)
     if not (detach or output.agent_or_pipe()):
         return follow(campaign_dir)

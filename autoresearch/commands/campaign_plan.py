@@ -98,6 +98,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
         ("objective", f"{spec.objective}{source_of('metric')}", True),
         ("constraints", (words := constraint_words(spec.constraints)) and f"{words}{source_of('constraints')}", True),
         ("command", " ".join(trainer.resolved.blueprint.launch_command.split())[:200], True),
+        ("python", spec.interpreter_words, True),
         ("stops at", "; ".join(stop for stop in stops if stop), True),
         ("each run", f"at most {span(proposed.cost.limit_s)}; {spec.parallel} at a time{source_of('parallel')}", False),
         ("runs", _runs_of_proof(proposed) or proposed.cost.runs_words, True),

@@ -21,13 +21,15 @@ from autoresearch.values import replace
 def control_campaign(directory: Annotated[str, Positional(metavar="DIR")]) -> int:
     """Control a campaign until it is over (`campaign start` and `resume` call this in a session of its own)."""
     from autoresearch.lab.campaign_setup import start_campaign
-    from autoresearch.records.campaign_records import LOG_ONLY, CampaignDir
+    from autoresearch.lab.campaigns.context import in_its_shell
+    from autoresearch.records.campaign_records import LOG_ONLY, CampaignDir, read_spec
 
     campaign_dir = CampaignDir(Path(directory))
     with start_campaign.in_control(campaign_dir):
         mark = os.environ.get("AUTORESEARCH_RUN_ID", "")
+        environ = detached.take_environment(campaign_dir.path)
         os.environ.clear()
-        os.environ.update(detached.take_environment(campaign_dir.path))
+        os.environ.update(in_its_shell(read_spec(campaign_dir), environ))
         os.environ.pop("AUTORESEARCH_RUN_ID", None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal may go, the campaign stays
         detached.reported(campaign_dir.path)

@@ -66,7 +66,8 @@ def _one(run: str, parts: Parts) -> CommandResult:
         **({"server_session": server.session, "server_attach": server.attach} if server else {}),
         "next": [f"autoresearch wait {recorded.spec.run} --for 100s"],
     }
-    more = [f"attach: {payload['attach']}", *([f"server: {server.attach}"] if server else [])]
+    more = [f"python: {recorded.spec.interpreter_words}", f"attach: {payload['attach']}"]
+    more += [f"server: {server.attach}"] if server else []
     return CommandResult(payload, living_lines(payload, state, more=more))
 
 

@@ -227,7 +227,7 @@ def facts(spec: RunSpec) -> dict[str, str]:
         "repaired rerun of": spec.fix_of,
         "session": spec.session,
         "runs in": spec.cwd,
-        "interpreter": spec.interpreter,
+        "interpreter": spec.interpreter_words,
         "trainer": spec.trainer,
         "metric": str(spec.objective or ""),
         "limits": f"{first}, in all {limits.max_s:g} s, stall {stall}, grace {limits.grace_s:g} s",

@@ -95,13 +95,25 @@ def trainer_environment(run_dir: str, runner_spec: Spec) -> dict[str, str]:
     env["AUTORESEARCH_RESULT_DIR"] = runner_spec.result_dir
     env["AUTORESEARCH_CODEBASE"] = runner_spec.cwd
     if runner_spec.interpreter:
-        bin_dir = os.path.dirname(runner_spec.interpreter)
-        env["PATH"] = bin_dir + os.pathsep + env.get("PATH", os.defpath)
-        env.pop("VIRTUAL_ENV", None)
-        if os.path.exists(f"{os.path.dirname(bin_dir)}/pyvenv.cfg"):
-            env["VIRTUAL_ENV"] = os.path.dirname(bin_dir)
-            env.pop("PYTHONHOME", None)
+        _use_interpreter(os.path.dirname(runner_spec.interpreter), env)
     return env
+
+
+def _use_interpreter(bin_dir: str, env: dict[str, str]) -> None:
+    """Make `python` mean the interpreter in a directory; where it does already, the environment stays as it is."""
+    word = "python" if os.path.exists(f"{bin_dir}/python") else "python3"
+    path = env.get("PATH", os.defpath)
+    if next((one for one in path.split(os.pathsep) if os.access(f"{one}/{word}", os.X_OK)), "") == bin_dir:
+        return
+    env["PATH"] = bin_dir + os.pathsep + path
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"):
+        env.pop(name, None)
+    prefix = os.path.dirname(bin_dir)
+    if os.path.exists(f"{prefix}/pyvenv.cfg"):
+        env["VIRTUAL_ENV"] = prefix
+        env.pop("PYTHONHOME", None)
+    elif os.path.exists(f"{prefix}/conda-meta"):
+        env["CONDA_PREFIX"] = prefix
 
 
 def evaluation_environment(env: dict[str, str]) -> dict[str, str]:

@@ -80,15 +80,44 @@ def test_where_relative_paths_begin(tmp_path: Path, project: Path, monkeypatch: 
 
 @pytest.mark.parametrize("folder", ["venv", ".venv"])
 def test_interpreters_are_looked_for(project: Path, folder: str) -> None:
-    assert checked(project, "").interpreter == Path(sys.executable)
-    assert checked(project, "").interpreter_source == "cli"
+    bin_dir = project.parent / "bin"
+    bin_dir.mkdir()
+    r = checked(project, "", PATH=str(bin_dir))
+    assert codes(r) == ["missing_interpreter"] and "no environment is active" in r.findings[-1].message
+    (bin_dir / "python3").touch(0o755)
+    r = checked(project, "", PATH=str(bin_dir))
+    assert (r.interpreter, r.interpreter_source) == (bin_dir / "python3", "PATH")
     python = project / folder / "bin/python"
     python.parent.mkdir(parents=True)
     python.write_text("")
-    assert checked(project, "").interpreter_source == "cli"  # it cannot be executed
+    assert checked(project, "", PATH=str(bin_dir)).interpreter_source == "PATH"  # it cannot be executed
     python.chmod(0o755)
-    r = checked(project, "## [exp_venv_exe]\n- path: auto\n")
+    r = checked(project, "## [exp_venv_exe]\n- path: auto\n", PATH=str(bin_dir))
     assert (r.interpreter, r.interpreter_source) == (python, folder)
+
+
+@pytest.mark.parametrize(
+    ("variables", "path", "expected"),
+    [
+        ("", "tool bin", "tool"),  # ours is one among others
+        ("VIRTUAL_ENV=env", "tool env", "env"),
+        ("VIRTUAL_ENV=env", "bin", "env"),  # passed on without its PATH
+        ("CONDA_PREFIX=conda", "conda bin", "conda"),
+        ("VIRTUAL_ENV=env CONDA_PREFIX=conda", "env conda", "env"),
+        ("VIRTUAL_ENV=env CONDA_PREFIX=conda", "conda env", "conda"),  # the one was activated in the other
+        ("VIRTUAL_ENV=gone", "bin", "bin"),
+    ],
+)
+def test_the_interpreter_is_that_of_the_shell(project: Path, variables: str, path: str, expected: str) -> None:
+    """Strangers' rows 1 and 4: our own python ran what they had installed elsewhere."""
+    root = project.parent
+    for name in ("tool", "bin", "env", "conda"):
+        (root / name / "bin").mkdir(parents=True)
+        (root / name / "bin/python").touch(0o755)
+    environ = {name: str(root / prefix) for name, _, prefix in (one.partition("=") for one in variables.split())}
+    r = checked(project, "", PATH=os.pathsep.join(str(root / name / "bin") for name in path.split()), **environ)
+    source = "active environment" if expected in ("env", "conda") else "PATH"
+    assert (r.interpreter, r.interpreter_source) == (root / expected / "bin/python", source)
 
 
 def test_interpreters_that_are_named(project: Path) -> None:
@@ -350,20 +379,3 @@ def test_a_result_directory_of_the_system_is_refused(project: Path, target: str)
 def test_directories_that_users_have_are_taken(project: Path, target: str) -> None:
     text = f"## [exp_result_dir]\n- dir: {target}\n"
     assert not [f for f in checked(project, text).findings if f.code == "system_result_dir"]
-
-
-def test_the_interpreter_of_a_tools_environment_is_not_the_trainers(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`uv tool install` makes an environment with our packages alone: torch is in the one that is active."""
-    tool, active = tmp_path / "tool", tmp_path / "active" / "bin"
-    for folder in (tool / "bin", active):
-        folder.mkdir(parents=True)
-        (folder / "python").touch(0o755)
-    path = write(project, "## [exp_codebase_dir]\n- dir: ./\n")
-    environ = {**ENV, "PATH": f"{tool}/bin:{active}"}
-    monkeypatch.setattr(sys, "prefix", str(tool))
-    assert resolve_blueprint(read_blueprint(path), environ=environ).interpreter_source == "cli"
-    (tool / "uv-receipt.toml").touch()
-    r = resolve_blueprint(read_blueprint(path), environ=environ)
-    assert (r.interpreter, r.interpreter_source) == (active / "python", "PATH")

@@ -109,6 +109,7 @@ def spec() -> RunSpec:
         command="python train.py \\\n  --api-key hunter2 --lr 1e-6",
         cwd="/code",
         interpreter="/v/python",
+        interpreter_source=".venv",
         limits=Limits(first_step_s=12.5, stall_s=60.0, strict_first_step=True),
         session="ajet_sort_aaaaaa",
         run_dir="/code/reports/sort",

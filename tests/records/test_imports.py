@@ -31,8 +31,8 @@ MOST = {
     "status --json": 60,
     "wait no-such-run": 64,
     "collect no-such-run": 147,
-    "run --dry-run no-such.md": 114,
-    "campaign no-such.yaml": 163,
+    "run --dry-run no-such.md": 115,
+    "campaign no-such.yaml": 164,
 }
 
 

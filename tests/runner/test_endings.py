@@ -127,12 +127,26 @@ def test_the_environment_is_read_once_and_completed(yard: Any) -> None:
     assert b"SECRET" not in live.log()
 
 
-def test_a_venv_is_active(yard: Any) -> None:
+def test_an_interpreter_that_was_found_is_active(yard: Any) -> None:
     bin_dir = yard.root / "env" / "bin"
     bin_dir.mkdir(parents=True)
     (bin_dir.parent / "pyvenv.cfg").touch()
-    _, record = yard.ended(f'[ "$VIRTUAL_ENV" = {bin_dir.parent} ]', interpreter=str(bin_dir / "python"))
+    command = f'[ "$VIRTUAL_ENV" = {bin_dir.parent} ] && [[ $PATH == {bin_dir}:* ]] && [ -z "$CONDA_PREFIX" ]'
+    _, record = yard.ended(command, interpreter=str(bin_dir / "python"))
     assert record["returncode"] == 0
+
+
+def test_the_environment_of_the_shell_stays_as_it_is(yard: Any) -> None:
+    """`python` means the interpreter there: neither PATH nor what names the environment changes."""
+    first, second = yard.root / "cuda" / "bin", yard.root / "env" / "bin"
+    for folder in (first, second):
+        folder.mkdir(parents=True)
+    (second / "python").touch(0o755)
+    path = f"{first}:{second}:{os.environ['PATH']}"
+    live = yard.make(f'[ "$PATH $CONDA_PREFIX $VIRTUAL_ENV" = "{path} /x /y" ]', interpreter=str(second / "python"))
+    given = {"PATH": path, "CONDA_PREFIX": "/x", "VIRTUAL_ENV": "/y"}
+    (live.dir / "environment").write_bytes(b"".join(os.fsencode(f"{name}={value}\0") for name, value in given.items()))
+    assert yard.launch(live).record()["returncode"] == 0
 
 
 def test_the_trainer_gets_default_signals_no_input_and_a_session(yard: Any) -> None:

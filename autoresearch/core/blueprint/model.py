@@ -42,7 +42,8 @@ SECTION_KINDS = (
     ),
     SectionKind("exp_codebase_dir", "dir", "the directory that the command runs in", "./", is_path=True),
     SectionKind(
-        *("exp_venv_exe", "path", "the trainer's python, or auto", "<codebase>/venv, .venv, then the CLI's own"),
+        *("exp_venv_exe", "path", "the trainer's python, or auto"),
+        "the active environment, then <codebase>/.venv or venv, then PATH",
         is_path=True,
     ),
     SectionKind(

@@ -130,6 +130,13 @@ class CampaignSpec:
     plugins: Mapping[str, str] = field(default_factory=dict)  # `trainers.NAME` ... -> distribution and version
     earlier: tuple[str, ...] = ()  # directories of campaigns on the same question, the newest first
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> origin of its value
+    interpreter_source: str = ""  # blueprint, active environment, .venv, venv or PATH
+    shell: Mapping[str, str] = field(default_factory=dict)  # PATH and the active environment where it was started
+
+    @property
+    def interpreter_words(self) -> str:
+        """Which python it uses, and why that one: `/x/.venv/bin/python (active environment)`."""
+        return f"{self.interpreter} ({self.interpreter_source})" if self.interpreter_source else self.interpreter
 
     @property
     def hidden_inputs(self) -> tuple[str, ...]:

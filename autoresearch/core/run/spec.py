@@ -103,6 +103,12 @@ class RunSpec:
     far_paths: dict[str, str] = field(default_factory=dict)  # host with its own code: local -> remote path
     plugins: dict[str, str] = field(default_factory=dict)  # `trainers.NAME` -> distribution and version, if it is one
     swarm: Swarm | None = None  # the server side, in AgentJet's swarm mode
+    interpreter_source: str = ""  # blueprint, active environment, .venv, venv or PATH
+
+    @property
+    def interpreter_words(self) -> str:
+        """Which python it uses, and why that one: `/x/.venv/bin/python (active environment)`."""
+        return f"{self.interpreter} ({self.interpreter_source})" if self.interpreter_source else self.interpreter
 
     @property
     def recipe_copy(self) -> str:

@@ -26,6 +26,7 @@ from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.resolve.interpreter import shell_of
 from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
@@ -76,6 +77,8 @@ def campaign_spec(setup: CampaignSetup, proposer: ProposerSpec, **decided: Any) 
         base=file["base"] or "the working tree as it is",
         recipe=_in_repository(resolved.recipe, checkout),
         interpreter=str(resolved.interpreter),
+        interpreter_source=resolved.interpreter_source,
+        shell=shell_of(setup.parts.environ),
         proposer=proposer,
         search=file["search"] or ("tip" if proposer.name in (AGENT, HYBRID) else "chain"),
         result_dir=str(resolved.result_dir),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory, history_of
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.resolve.interpreter import SHELL, shell_interpreter
 from autoresearch.records import campaign_records, events
 from autoresearch.records.appending import FULL
 from autoresearch.records.campaign_records import CampaignDir
@@ -115,3 +117,22 @@ class CampaignContext:
         """Bring the documents that people and agents read up to date."""
         progress.write_documents(self.campaign_dir, self.state, self.stand)
         failpoint("campaign.told")
+
+
+def in_its_shell(campaign_spec: CampaignSpec, environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment with the campaign's recorded shell; programs that this lacks are found where they are now."""
+    if not campaign_spec.shell:  # an older version started it
+        return dict(environ)
+    other = {name: value for name, value in environ.items() if name not in SHELL}
+    paths = [path for one in (campaign_spec.shell, environ) for path in one.get("PATH", "").split(os.pathsep) if path]
+    return {**other, **campaign_spec.shell, "PATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
+def other_interpreter(campaign_spec: CampaignSpec, environ: Mapping[str, str]) -> str:
+    """That this shell means another python than the one of the campaign, in a sentence; "" if it does not."""
+    codebase = Path(campaign_spec.repository, campaign_spec.codebase)
+    here, source = shell_interpreter(codebase, environ)
+    if campaign_spec.interpreter_source in ("", "blueprint") or str(here) == campaign_spec.interpreter:
+        return ""
+    now = f"python is {here} ({source})" if here else "there is no python"
+    return f"in this shell, {now}; the campaign goes on with its own: {campaign_spec.interpreter_words}"

@@ -82,7 +82,8 @@ def get_ready(
     resolved_run, apart = evaluated_apart(spec, slot, builder.checkout, resolved_run, parts.environ)
     resolved_run, mapped = at_home_in(builder, slot, resolved_run)
     sandboxed = replace(resolved_run.options, sandbox=_sandbox(builder, slot, resolved_run))
-    resolved_run = replace(resolved_run, spec=replace(resolved_run.spec, worktree=str(slot.path)), options=sandboxed)
+    made_here = replace(resolved_run.spec, worktree=str(slot.path), interpreter_source=spec.interpreter_source)
+    resolved_run = replace(resolved_run, spec=made_here, options=sandboxed)
     for source in resolved_run.spec.sources:
         if writer := (busy or {}).get(source.path):
             raise SharedOutputError(f"it would write {source.path}, which {writer} is writing")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,8 +17,8 @@ class Files:
 
     @property
     def python(self) -> str:
-        """The interpreter if neither blueprint nor codebase has one."""
-        return sys.executable
+        """The interpreter of a remote host, if neither blueprint nor codebase has one; "" here."""
+        return ""
 
     def home(self, environ: Mapping[str, str]) -> str:
         """The home directory that `~` stands for; "" if unknown."""

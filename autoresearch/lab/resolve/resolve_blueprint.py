@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import sys
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +21,7 @@ from autoresearch.core.shell.commands import ShellReading
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.recipes.overrides import inherited
 from autoresearch.lab.resolve.files import OURS, Files
+from autoresearch.lab.resolve.interpreter import shell_interpreter
 from autoresearch.lab.resolve.scripts import LaunchTexts, recipe_of, shell_reader, unread_scripts
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.records import finish_flag
@@ -157,7 +157,7 @@ class ResolvedBlueprint:
     file: BlueprintFile
     codebase: Path
     interpreter: Path
-    interpreter_source: str  # "blueprint", "venv", ".venv" or "cli"
+    interpreter_source: str  # "blueprint", or as `shell_interpreter` has it
     recipe: Path | None
     recipe_data: Mapping[str, object]  # {} without a recipe, or if it is not YAML
     inherited: Mapping[str, object]  # the same, merged with its parents
@@ -265,11 +265,14 @@ class _PathChecker:
         return found == kind
 
     def interpreter(self, codebase: Path) -> tuple[Path, str]:
-        """The interpreter and its source: the blueprint's, that of <codebase>/venv or .venv, else ours."""
+        """The interpreter and its source: the blueprint's, else the shell's."""
         path, source = self._interpreter(codebase)
         key, code = "exp_venv_exe", "missing_interpreter"
         hint = "correct [exp_venv_exe], or write auto to have one looked for"
-        if self.check(key, "the interpreter", path, "file", code, hint) and not self.files.executable(path):
+        if not source:
+            message = f"no python was found: no environment is active, {codebase} has no .venv, and PATH has none"
+            self.add(Severity.ERROR, key, code, message, "activate the trainer's environment, or name its python")
+        elif self.check(key, "the interpreter", path, "file", code, hint) and not self.files.executable(path):
             self.add(Severity.ERROR, key, code, f"the interpreter {path} cannot be executed", hint)
         return path, source
 
@@ -280,14 +283,8 @@ class _PathChecker:
             if "/" not in text and files.here and not files.kind(named):
                 named = Path(shutil.which(text, path=search) or named)
             return (named / "bin/python" if files.kind(named / "bin/python") else named), "blueprint"
-        for folder in ("venv", ".venv"):
-            if files.executable(python := codebase / folder / "bin" / "python"):
-                return python, folder
-        if files.here and _of_a_tool(Path(sys.prefix)):
-            path = os.pathsep.join(one for one in search.split(os.pathsep) if not one.startswith(sys.prefix))
-            if own := shutil.which("python", path=path) or shutil.which("python3", path=path):
-                return Path(own), "PATH"
-        return Path(files.python), "cli"
+        found, source = shell_interpreter(codebase, self.environ, files)
+        return found or Path("python"), source
 
     def recipe(self, codebase: Path, of_command: Path | None) -> tuple[Path | None, Mapping[str, object]]:
         """The recipe that the blueprint names, else the one that its command does, and what is in it."""
@@ -357,13 +354,6 @@ class _PathChecker:
                 message = f"{result_dir} already holds a finished run"
                 hint = "its finish.flag is moved aside before the launch; a directory per experiment is clearer"
                 self.add(Severity.WARNING, key, "finished_run", message, hint)
-
-
-def _of_a_tool(prefix: Path) -> bool:
-    """Whether an environment is that of `uv tool install`, `uvx` or pipx: it holds our packages and no others."""
-    return any((prefix / name).exists() for name in ("uv-receipt.toml", "pipx_metadata.json")) or (
-        "archive-v0" in prefix.parts
-    )
 
 
 def _required(blueprint: Blueprint, environ: Mapping[str, str]) -> list[Finding]:

@@ -155,6 +155,7 @@ def _spec(
         added=trainer_settings.recording.arguments if trainer_settings.recording else (),
         cwd=str(resolved.codebase),
         interpreter=str(resolved.interpreter),
+        interpreter_source=resolved.interpreter_source,
         limits=replace(limits, max_s=most),
         timed_by="recipe" if most < limits.max_s else "",
         session=naming.session_name(names.slug, token),

@@ -314,6 +314,8 @@ def as_payload(run_watch: RunWatch, budget: ReadBudget) -> dict[str, Any]:
         "deadline_s": round(now.left_s, 3),
         "first_step_left_s": None if now.first_step_left_s is None else round(now.first_step_left_s, 3),
         "branch": spec.branch or None,
+        "interpreter": spec.interpreter,
+        "interpreter_source": spec.interpreter_source,
         **recorded.record_paths(),
         **elsewhere(rundir),
     }
