@@ -72,6 +72,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
     """
     from autoresearch.core.campaign.stop_rules import span
     from autoresearch.core.metrics.constraint import constraint_words
+    from autoresearch.lab.resolve.shown_paths import shown_words
 
     spec, rules, trainer = proposed.spec, proposed.spec.rules, proposed.trainer_settings
 
@@ -128,7 +129,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
         ("disk", disk_words, False),
         ("ledger", f"{output.near(spec.directory)}/results.tsv", False),
         ("GPUs", (spec.gpus and f"{', '.join(spec.gpus)}; {spec.gpus_per_run} a run") or "", True),
-        ("include", ", ".join(spec.include), True),
+        ("not in git", (seen := shown_words(spec.shown)) and f"shown to the runs: {seen}", True),
         ("hide", ", ".join(spec.hide), True),
     ]
 
@@ -191,7 +192,7 @@ def _runs_of_proof(proposed: ProposedCampaign) -> str:
 
 def _outputs_words(proposed: ProposedCampaign) -> str:
     """What is kept of what the runs write, and what will be gone."""
-    from autoresearch.lab.campaign_setup.preflight import named_outputs
+    from autoresearch.lab.campaign_setup.shown_to_runs import named_outputs
 
     spec = proposed.spec
     named = ", ".join(f"{key} {value}" for key, value in named_outputs(proposed.launch).items())

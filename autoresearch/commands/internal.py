@@ -16,6 +16,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.server import HasPrograms
 from autoresearch.errors import AutoresearchError, ConflictError, UsageError
 from autoresearch.lab.runs import sessions
+from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -40,12 +41,12 @@ def evaluation_place(
     path: Annotated[Path, Positional(show_default=False)],
     repository: Annotated[Path, Option(show_default=False)],
     commit: Annotated[str, Option(show_default=False)],
-    include: Annotated[list[str] | None, Option(show_default=False)] = None,
+    campaign: Annotated[Path, Option(show_default=False)],
 ) -> int:
     """Leave exactly the files of a commit there, whatever a run may have done to them."""
     from autoresearch.lab.ideas.worktree_paths import make_place
 
-    make_place(repository, path, commit, include or ())
+    make_place(repository, path, commit, CampaignDir(campaign))
     output.say(f"evaluated in {path}: {commit[:12]}, as it was committed")
     return 0
 

@@ -40,6 +40,7 @@ class ValueType(StrEnum):
     CHOICE = "one of"
     TEXT = "text"
     TEXTS = "text or list of texts"
+    PATHS = "path, pattern, or list of them"
     COMMAND = "command, or list of words"
     SPACE = "mapping, or its file"
     TARGETS = "targets of runs"
@@ -96,6 +97,13 @@ class Key:
                 if isinstance(value, str):
                     return shlex.split(value) if self.type is ValueType.COMMAND else [value]
                 return [str(item) for item in value]
+            case ValueType.PATHS:
+                if not isinstance(value, str | Mapping | list | tuple):
+                    raise ValueError(f"{value!r} is no list")
+                from autoresearch.core.run.extra_paths import parse_include
+
+                listed = value if isinstance(value, list | tuple) else [value]
+                return [str(parse_include(item)) for item in listed]
             case ValueType.TEXT:
                 return str(value).strip()
             case ValueType.QUEUE if not isinstance(value, str | list):
@@ -253,6 +261,7 @@ TYPE_SCHEMAS: Mapping[ValueType, Schema] = {
     ValueType.YES_NO: _SWITCH,
     ValueType.TEXT: {"type": ["string", "number", "null"]},
     ValueType.TEXTS: _TEXTS,
+    ValueType.PATHS: {"type": ["string", "object", "array", "null"], "items": {"type": ["string", "object"]}},
     ValueType.COMMAND: _TEXTS,
     ValueType.SPACE: {"type": ["object", "string", "null"], "minProperties": 1},
     ValueType.TARGETS: {"type": ["string", "object", "array", "null"], "items": {"type": ["string", "object"]}},

@@ -61,6 +61,11 @@ class CommitEntries:
         return cls(commit, tuple(listed.split(b"\0")[:-1]))
 
     @property
+    def files(self) -> tuple[bytes, ...]:
+        """The lines of its files and submodules."""
+        return tuple(one for one in self.entries if not one.startswith(_DIRECTORY))
+
+    @property
     def submodules(self) -> tuple[str, ...]:
         """The paths of its submodules."""
         return tuple(os.fsdecode(one.partition(b"\t")[2]) for one in self.entries if one.startswith(_SUBMODULE))

@@ -16,6 +16,7 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from autoresearch.core.run.extra_paths import ExtraPath
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.commits import STRICT, PatchError
 from autoresearch.git_repo.comparison import LINK, SUBMODULE, Difference, differences
@@ -332,17 +333,18 @@ def _leaves(root: Path, path: str, target: str) -> bool:
     return any(place.split("/")[0].lower() in ("..", ".git") for place in (written, followed))
 
 
-def patched(slot: Slot, base: str, patch: bytes, includes: Iterable[str] = ()) -> str:
+def patched(slot: Slot, base: str, patch: bytes, extras: Iterable[ExtraPath] = ()) -> str:
     """Make the slot hold the files of `base` changed by the patch; returns the id of their tree.
 
     Raises PatchError if it does not apply exactly (no 3-way merge), and the errors of `Slot.switch`.
     """
-    slot.switch(base, includes)
+    slot.switch(base)
     wipe_nested(slot.path)
     try:
         _apply(slot.path, slot.checkout, patch)
     except GitFailed as failure:
         raise PatchError(1, base, failure.stderr) from failure
+    slot.show(extras)
     return Git(slot.path).line(*EXACT, *without_programs(slot.checkout), "write-tree")
 
 

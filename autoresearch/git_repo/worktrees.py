@@ -13,14 +13,15 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from autoresearch.core.run.extra_paths import ExtraPath
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import WHOLE_ID, Checkout
+from autoresearch.git_repo.extras import is_as_in, show
 from autoresearch.git_repo.fresh_files import CommitEntries, unruled, without_programs, write_files
 from autoresearch.git_repo.git import Git, GitFailed, directory_locked
-from autoresearch.git_repo.includes import link_includes
 from autoresearch.git_repo.remove_tree import discard, empty, wipe
 from autoresearch.records import hostile
 from autoresearch.records.hostile import open_readable
@@ -69,13 +70,13 @@ class Slot:
         """The file that records the slot's owner."""
         return self.path.with_name(self.path.name + ".slot")
 
-    def switch(self, commit: str, includes: Iterable[str] = (), *, anew: bool = False) -> None:
-        """Make the slot hold exactly the files of `commit` and a link for each include; leftovers are removed.
+    def switch(self, commit: str, extras: Iterable[ExtraPath] = (), *, anew: bool = False) -> None:
+        """Make the slot hold exactly the files of `commit` and what is shown of the checkout; leftovers are removed.
 
         anew: every file is written again, also those that are as they should be.
 
         A slot that was deleted, moved, locked or broken by hand is repaired or created again. Raises GitFailed,
-        ConflictError for a directory that is not autoresearch's or an include that collides with the commit,
+        ConflictError for a directory that is not autoresearch's, NotFoundError if a path that is included is gone,
         EnvironmentUnusable if leftovers can neither be removed nor set aside.
         """
         entries, filled = CommitEntries.of(self.checkout, self.checkout.id_of(commit)), False
@@ -86,7 +87,11 @@ class Slot:
         if not filled:
             self._fill(self._make(entries.commit), entries, anew=True)
         failpoint("repository.switched")
-        link_includes(self.checkout.root, self.path, includes, entries.submodules)
+        self.show(extras)
+
+    def show(self, paths: Iterable[ExtraPath]) -> None:
+        """Show these paths of the checkout beside the commit's files. Raises NotFoundError as `switch` does."""
+        self._mark(show(self.checkout.root, self.path, paths))
 
     def check_owner(self) -> None:
         """Raise ConflictError if the slot belongs to another repository that still exists, or to another reason."""
@@ -143,20 +148,24 @@ class Slot:
         return (f"its commit {head[:12]} is in no branch",)
 
     def changes(self) -> tuple[str, ...]:
-        """Paths that differ from the commit, including untracked ones, but not ignored ones and links of includes."""
+        """Paths that differ from the commit, including untracked ones, but not ignored ones and the checkout's own."""
         place = self._registered()
         if place is None:
             return ()
         safe = without_programs(self.checkout)
         listed = self._git(place, *safe, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
         paths = (os.fsdecode(record[3:]) for record in listed.split(b"\0") if record)
-        return tuple(path for path in paths if not self._is_our_link(path))
+        return tuple(path for path in paths if not is_as_in(self.checkout.root, self.path, path))
 
     def untracked(self) -> tuple[str, ...]:
-        """Paths of all files that are not in the index, ignored ones included; a nested repository is left out."""
+        """Paths of all files that are not in the index, ignored ones included, but not the checkout's own.
+
+        A nested repository is left out.
+        """
         place = self._registered()
         listed = self._git(place, "ls-files", "--others", "-z") if place else b""
-        return tuple(os.fsdecode(path) for path in listed.split(b"\0") if path and not path.endswith(b"/"))
+        paths = (os.fsdecode(path) for path in listed.split(b"\0") if path and not path.endswith(b"/"))
+        return tuple(path for path in paths if not is_as_in(self.checkout.root, self.path, path))
 
     def check_commit(self, commit: str) -> None:
         """Raise ConflictError if the slot has another owner by now, or is not at `commit`, the commit of its run."""
@@ -192,10 +201,6 @@ class Slot:
         # of a file that git was told to skip, or to take for unchanged, `diff` says nothing
         names += [os.fsdecode(entry[2:]) for entry in entries if entry[:1].islower() or entry[:1] == b"S"]
         return {name: _digest(self.path / name) for name in names}
-
-    def _is_our_link(self, path: str) -> bool:
-        place = self.path / path
-        return place.is_symlink() and str(place.readlink()) == str(self.checkout.root / path)
 
     def _registered(self) -> Path | None:
         """git's admin directory of this worktree, if both point at each other and the slot is ours; else None."""
@@ -236,8 +241,14 @@ class Slot:
                     code="slot_taken",
                 )
             self.check_owner()
-            record = {"repository": str(self.checkout.common_dir), "reason": self.reason}
-            write_atomically(self.marker, json.dumps(record).encode() + b"\n", durable=False)
+            self._mark([])
+
+    def _mark(self, stays: Sequence[str]) -> None:
+        """Write the marker: the owner, and what the slot shows that goes to no other host."""
+        record = {"repository": str(self.checkout.common_dir), "reason": self.reason, "stays": stays}
+        data = json.dumps(record).encode() + b"\n"
+        if not self.marker.exists() or self.marker.read_bytes() != data:
+            write_atomically(self.marker, data, durable=False)
 
     @property
     def _owner(self) -> tuple[Path, str]:
@@ -309,6 +320,13 @@ def owner_at(marker: Path) -> tuple[Path, str] | None:
         return Path(str(record["repository"])), str(record["reason"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def stays_here(worktree: Path) -> frozenset[str]:
+    """The paths in a slot that are the checkout's and go to no other host, as its marker has them."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return frozenset(json.loads(worktree.with_name(f"{worktree.name}.slot").read_bytes()).get("stays", ()))
+    return frozenset()
 
 
 def admins(checkout: Checkout) -> Path:

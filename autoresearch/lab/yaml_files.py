@@ -21,7 +21,7 @@ _DEEP = 8  # keys within keys of which anybody asks for the line
 
 # Values of these types are texts: `--set` takes them as they are typed, and not as YAML would read them.
 _TEXTS = (ValueType.TEXT, ValueType.CHOICE, ValueType.TEXTS, ValueType.COMMAND)
-_LISTS = (ValueType.TEXTS, ValueType.COMMAND, ValueType.QUEUE, ValueType.ANY)
+_LISTS = (ValueType.TEXTS, ValueType.PATHS, ValueType.COMMAND, ValueType.QUEUE, ValueType.ANY)
 _MAPPINGS = (ValueType.SPACE, ValueType.TARGETS)
 
 

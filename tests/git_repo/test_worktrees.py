@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from autoresearch.core.run.extra_paths import ExtraPath, Way
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo import worktrees
 from autoresearch.git_repo.git import GitFailed
@@ -424,9 +425,9 @@ def test_the_checkout_is_byte_for_byte_as_before(repo: Repo, second: str) -> Non
     (repo.root / "link").symlink_to("ignored")
     before = (repo.private(), repo.disk())
     one = slot_of(repo)
-    one.switch(first_of(repo), ["ignored", "link"])
+    one.switch(first_of(repo), [ExtraPath("ignored", Way.LINK), ExtraPath("link", Way.LINK)])
     (one.path / "lib/a.py").write_text("run")
-    one.switch(second, ["ignored"])
+    one.switch(second, [ExtraPath("ignored", Way.COPY)])
     one.changes()
     one.remove()
     assert (repo.private(), repo.disk()) == before

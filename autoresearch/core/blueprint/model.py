@@ -82,7 +82,8 @@ class Notes:
     cleanup: tuple[str, ...] = ()  # shell commands that run after any ending
     env: Mapping[str, str] = field(default_factory=dict)
     requires_env: tuple[str, ...] = ()
-    include: tuple[str, ...] = ()  # ignored or untracked inputs that a worktree needs
+    include: tuple[str, ...] = ()  # what a worktree shows of the checkout, as `parse_include` takes it
+    exclude: tuple[str, ...] = ()
     hide: tuple[str, ...] = ()  # what only the evaluation may read, such as its answers
     writable: tuple[str, ...] = ()  # directories outside its own that a sandboxed trainer may write to
     seed: str = ""  # how a seed is passed to the training: a recipe key, --flag or $NAME; or a number, the first seed

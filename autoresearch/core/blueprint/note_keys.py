@@ -69,7 +69,8 @@ NOTE_KEYS = (
     _time("evaluate_time", EVALUATE_S, "how long `evaluate` may take, in addition to the limits", "evaluate_s"),
     _texts("cleanup", "a shell command that runs after any ending; may be repeated"),
     _texts("requires_env", "names of variables that must be set, separated by commas"),
-    _texts("include", "an ignored or untracked input that an isolated run needs"),
+    Key("include", ValueType.PATHS, (), "what no commit holds and runs see: a path, a pattern, {path: P, write: copy}"),
+    Key("exclude", ValueType.PATHS, (), "what no commit holds and runs do not see: a path or a pattern"),
     _texts(
         "hide", "what only `evaluate` may read, such as its answers: untracked; in a campaign whose runs are sandboxed"
     ),
@@ -106,7 +107,7 @@ NOTE_KEYS = (
     _time("swarm_health_timeout", HEALTH_S, "how long the server may take to become healthy", "health_s"),
 )  # fmt: skip
 BY_NAME = {key.name: key for key in NOTE_KEYS}
-LIST_KEYS = tuple(key.name for key in NOTE_KEYS if key.type is ValueType.TEXTS)
+LIST_KEYS = tuple(key.name for key in NOTE_KEYS if key.type in (ValueType.TEXTS, ValueType.PATHS))
 TEXT_KEYS = tuple(name for name in BY_NAME if name not in LIST_KEYS)
 
 

@@ -43,7 +43,7 @@ _RETRIES = later(r"([1-9]\d{0,5})\s*(?:times\s*)?(?:in|within|/)\s*(.+)\Z")
 _YAML_KEY = later(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<rest>.*)|)$")
 _BULLET = later(r"\s*[-*+]\s+(.*\S.*)$")
 _PROSE = ("resume", "record_metrics", "seed")  # these keys are words of prose, too
-_ONE_A_LINE = ("include", "hide", "writable")
+_ONE_A_LINE = ("include", "exclude", "hide", "writable")
 _HINTS = {
     ValueType.DURATION: "durations look like 90s, 20m or 1h30m",
     ValueType.SWITCH: "write true or false",
@@ -229,7 +229,7 @@ def _read(key: Key, note_values: Sequence[NoteValue]) -> Any:
         case "step_line" | "validation_line":
             return tuple(text.strip() for text in texts)
     if key.name in _ONE_A_LINE:
-        return tuple(line.strip() for text in texts for line in text.split("\n") if line.strip())
+        return tuple(key.read([line.strip() for text in texts for line in text.split("\n") if line.strip()], 0.0))
     if key.name == "constraint":
         return tuple(str(parse_constraint(_plain(line))) for text in texts for line in text.split("\n") if line.strip())
     if key.type is ValueType.TEXTS:

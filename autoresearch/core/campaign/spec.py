@@ -6,11 +6,11 @@ import math
 import posixpath
 from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import PurePosixPath
 from typing import Any
 
 from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.metrics.objective import Direction, Objective, same_metric
+from autoresearch.core.run.extra_paths import ExtraPath, Way
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.core.text.regex import later
@@ -113,7 +113,9 @@ class CampaignSpec:
     runs_per_gpu: int = 1
     gpus: tuple[str, ...] = ()  # UUIDs that may be leased
     gpu_busy_mib: int = 0  # a GPU with this much memory used by others is not leased; 0: 1 GiB, or 5 % if that is more
-    include: tuple[str, ...] = ()  # untracked inputs, relative to the repository
+    include: tuple[str, ...] = ()  # paths and patterns, as `core.run.extra_paths.parse_include` takes them
+    exclude: tuple[str, ...] = ()  # paths and patterns of what its worktrees do not show
+    shown: tuple[ExtraPath, ...] = ()  # what the base commit lacks, and how worktrees show it
     hide: tuple[str, ...] = ()  # untracked, too, or outside of it: only the evaluation may read it
     self_reported: bool = False  # an agent edits code that measures itself, as the blueprint names no `evaluate:`
     seeding: str = ""  # random, fixed or none, where notes or source tell it; "": the baseline's runs show it
@@ -144,11 +146,10 @@ class CampaignSpec:
         return tuple(posixpath.join(self.repository, path) for path in self.hide)
 
     @property
-    def evaluation_inputs(self) -> tuple[str, ...]:
-        """What is linked into the worktree of an evaluation: the inputs of all runs, and what is hidden from them."""
-        shown = {PurePosixPath(path) for path in self.include}
-        hidden = [PurePosixPath(path) for path in self.hide if not path.startswith("/")]
-        return (*self.include, *(str(path) for path in hidden if shown.isdisjoint((path, *path.parents))))
+    def evaluation_inputs(self) -> tuple[ExtraPath, ...]:
+        """What the worktree of an evaluation shows: what all runs see, and what is hidden from them."""
+        hidden = (posixpath.normpath(path) for path in self.hide if not path.startswith("/"))
+        return (*self.shown, *(ExtraPath(path, Way.LINK, included=True) for path in hidden))
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> CampaignSpec:
@@ -156,6 +157,8 @@ class CampaignSpec:
         known = {**record, "research": record.get("research") or {}}
         if not known.get("places"):
             known.pop("places", None)
+        if "shown" not in record:  # they linked what they included, and showed nothing else
+            known["shown"] = [asdict(ExtraPath(path, Way.LINK, included=True)) for path in record.get("include") or ()]
         if "confirm_runs" in record:  # it stood beside the rules
             known["rules"] = {"confirm_runs": record["confirm_runs"], **record["rules"]}
         return from_record(cls, known)

@@ -106,7 +106,7 @@ def _own_places(workspace: EditWorkspace) -> None:
 
 def guarded(workspace: EditWorkspace, commit: str, directory: Path) -> str:
     """Run the guard commands on a commit; "" where all succeeded, else what failed and how."""
-    workspace.clean.switch(commit, workspace.include)
+    workspace.clean.switch(commit, workspace.shown)
     failed = guard(workspace, directory)
     return failed.why if failed else ""
 
@@ -138,7 +138,7 @@ def _judged(workspace: EditWorkspace, extracted: ExtractedPatch, edit: Edit, dir
     if touched := workspace.protection.touched(paths):
         return replace(edit, unmade=NotMade.PROTECTED, why=f"it changes what is protected: {_some(touched)}")
     try:
-        tree = patched(workspace.clean, extracted.base, extracted.patch, workspace.include)
+        tree = patched(workspace.clean, extracted.base, extracted.patch, workspace.shown)
     except PatchError as failure:
         return replace(edit, unmade=NotMade.PATCH, why=f"its patch does not apply: {failure.reason[:500]}")
     failpoint("research.patched")

@@ -13,6 +13,7 @@ from pathlib import Path
 from autoresearch.core.agents.agent import AgentSpec, TurnRole
 from autoresearch.core.agents.protection import Protection, named_by, named_in
 from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.run.extra_paths import ExtraPath
 from autoresearch.core.text.regex import later
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.patches import IsolatedWorktree
@@ -40,7 +41,7 @@ class EditWorkspace:
     recipe: str = ""  # its path in the repository; "" for none
     interpreter: str = ""  # of the trainer; its directory comes first on the guard's PATH
     codebase: str = ""  # where in the repository the guard commands start; "" is its root
-    include: tuple[str, ...] = ()  # untracked inputs that the guard needs
+    shown: tuple[ExtraPath, ...] = ()  # what the guard sees of the checkout
     leavings: tuple[str, ...] = ()  # `Traits.leavings` of the agent
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))  # of the guard, less its secrets
     confined: Callable[[str, Path], str] = lambda command, _: command  # a guard command as it is started, in that place
@@ -93,7 +94,7 @@ def workspace_for(
         recipe=builder.recipe_path,
         interpreter=builder.spec.interpreter,
         codebase=builder.spec.codebase,
-        include=builder.spec.include,
+        shown=builder.spec.shown,
         leavings=leavings,
     )
 

@@ -174,7 +174,8 @@ def _files(campaign_dir: CampaignDir, campaign_spec: CampaignSpec) -> Mapping[st
         if campaign_spec.recipe
         else []
     )
-    include = [(f"{root}/{name}", "an untracked input, linked into every worktree") for name in campaign_spec.include]
+    shown = [one for one in campaign_spec.shown if one.way.is_shown]
+    include = [(f"{root}/{one.path}", f"not in git; {one.way} into every worktree") for one in shown]
     return {
         "Inspected": [
             (campaign_spec.blueprint, "the blueprint that the campaign was started from"),

@@ -79,7 +79,8 @@ _CAMPAIGN_KEYS = (
     Key("gpus_per_run", _T.COUNT, None, "GPUs that one run needs"),
     Key("runs_per_gpu", _T.COUNT, 1, "runs that share one GPU", 1),
     Key("gpu_busy_mib", _T.COUNT, 0, "a GPU of which others use so much is not taken; 0: 1 GiB, or 5 %"),
-    Key("include", _T.TEXTS, [], "untracked inputs that worktrees need; linked"),
+    Key("include", _T.PATHS, [], "what no commit holds and runs see: paths, patterns, {path: P, write: copy}"),
+    Key("exclude", _T.PATHS, [], "what no commit holds and runs do not see: paths, patterns"),
     Key("min_steps", _T.COUNT, 0, "a run with fewer steps judges nothing"),
     Key(
         "prune",

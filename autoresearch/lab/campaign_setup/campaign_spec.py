@@ -21,6 +21,7 @@ from autoresearch.core.text.numbers import counted
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.git_repo.branches import branch_commit
 from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.fresh_files import CommitEntries
 from autoresearch.git_repo.snapshot import snapshot, survey
 from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
@@ -45,7 +46,8 @@ _AS_GIVEN = (
 _SAME = {
     **{"blueprint_text": "blueprint text", "objective": "objective", "recipe": "recipe", "interpreter": "interpreter"},
     **{"constraints": "list of `constraints`"},
-    **{"proposer": "source of ideas", "research": "researcher, or other terms for it", "include": "list of `include`"},
+    **{"proposer": "source of ideas", "research": "researcher, or other terms for it"},
+    **{"include": "list of `include`", "exclude": "list of `exclude`"},
     **{"places": "--launcher", "resolution": "`resolution`"},
     **{"timeout_s": "--timeout", "min_steps": "min_steps", "prune": "`prune`"},
     **{"warmup": "`warmup`", "search": "`search`"},
@@ -86,6 +88,7 @@ def campaign_spec(setup: CampaignSetup, proposer: ProposerSpec, **decided: Any) 
         timeout_s=file["timeout"] or setup.blueprint.run_time_s,
         replicates=file["baseline"],
         include=tuple(dict.fromkeys([*notes.include, *file["include"]])),
+        exclude=tuple(dict.fromkeys([*notes.exclude, *file["exclude"]])),
         hide=tuple(dict.fromkeys(notes.hide)),
         warmup=file["warmup"] or 0,
         research=agent,
@@ -163,14 +166,18 @@ class ProposedBase:
     ref: str  # of the key `base`; "" is the working tree
     dirty: tuple[str, ...]  # files of the working tree that differ from HEAD
     own_files: tuple[Path, ...]  # the campaign's own: its blueprint, its file and its queue
+    taken: tuple[bytes, ...] = ()  # files of the working tree that its commit will hold as they are
 
     @classmethod
     def of(cls, setup: CampaignSetup, campaign_spec: CampaignSpec) -> ProposedBase:
         """What the base of this campaign would be."""
         file, checkout = setup.file, setup.checkout
         own = (campaign_spec.blueprint, file.path, campaign_spec.proposer.queue)
-        dirty = () if file["base"] else survey(checkout, leave_out=_not_code(campaign_spec)).dirty
-        return cls(checkout, file["base"], dirty, tuple(Path(path) for path in own if path))
+        own_files = tuple(Path(path) for path in own if path)
+        if file["base"]:
+            return cls(checkout, file["base"], (), own_files)
+        seen = survey(checkout, leave_out=not_code(campaign_spec))
+        return cls(checkout, "", seen.dirty, own_files, seen.take)
 
     def commit(self) -> str:
         """HEAD, or the commit that `base` names. UsageError if it names none."""
@@ -183,6 +190,13 @@ class ProposedBase:
             raise UsageError(f"base: {self.ref!r} names no commit of {self.checkout.root}", code="bad_base")
         return os.fsdecode(out).strip()
 
+    def entries(self) -> tuple[bytes, ...]:
+        """The lines of `git ls-tree` for what its commit will hold, beside what git has of the checkout."""
+        if self.ref:
+            return CommitEntries.of(self.checkout, self.commit()).files
+        held = b"100644 blob " + b"1" * len(self.checkout.head or 40 * "1") + b"\t"  # names count, and not content
+        return tuple(held + path for path in self.taken if not (self.checkout.root / os.fsdecode(path)).is_dir())
+
     def with_commit(self, campaign_spec: CampaignSpec) -> CampaignSpec:
         """The campaign with its base commit, which is made here if it is the working tree."""
         from autoresearch.lab.launch.snapshot_code import masked_files
@@ -194,13 +208,13 @@ class ProposedBase:
             self.checkout,
             message=f"base: {what}\n\n{campaign_spec.name} starts from it; an idea's commit has its own change only.",
             extra=masked_files(self.checkout, self.own_files),
-            leave_out=_not_code(campaign_spec),
+            leave_out=not_code(campaign_spec),
         )
         left = f"; left out: {', '.join(map(str, shot.left_out[:5]))}" if shot.left_out else ""
         return replace(campaign_spec, base_commit=shot.commit, base=f"the working tree at the start{left}")
 
 
-def _not_code(campaign_spec: CampaignSpec) -> list[Path]:
+def not_code(campaign_spec: CampaignSpec) -> list[Path]:
     """Records, results and what is hidden, which are never committed."""
     records = Path(campaign_spec.directory).parent
     return [records, Path(campaign_spec.result_dir), *map(Path, campaign_spec.hidden_inputs)]

@@ -8,28 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
-from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.git_repo.branches import branch_commit, branch_fault
-from autoresearch.git_repo.includes import check_includes, lacking
 from autoresearch.lab.campaign_setup.campaign_spec import free_prefix, other_code, other_terms
 from autoresearch.lab.campaign_setup.queue_checks import check_queue
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
+from autoresearch.lab.campaign_setup.shown_to_runs import named_outputs
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.slots import slots_of
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.shell_settings import plain_key
 from autoresearch.records import campaign_records
 from autoresearch.values import replace
-
-_WRITES_TO = frozenset(
-    ["out", "outdir", "out_dir", "out_path", "output", "output_dir", "output_path", "save", "save_dir", "savedir",
-     "save_path", "save_file", "checkpoint_dir", "checkpoint_path", "checkpoints_dir", "ckpt_dir", "ckpt_path", "ckpt",
-     "logdir", "log_dir", "logging_dir", "results_dir", "result_dir", "run_dir", "work_dir", "workdir",
-     "default_local_dir", "default_root_dir", "model_path", "model_dir", "dump_dir"]
-)  # fmt: skip
-"""Keys and flags, with underscores, that name a path to write to."""
 
 
 def preflight(proposed: ProposedCampaign) -> ProposedCampaign:
@@ -50,10 +41,10 @@ def preflight(proposed: ProposedCampaign) -> ProposedCampaign:
     for slot in slots_of(spec, base.checkout):
         slot.check_owner()
     commit = base.commit()
-    findings += [*check_includes(base.checkout, spec.include, commit), *_hide_findings(proposed, commit)]
+    findings += _hide_findings(proposed, commit)
     if bad := errors(findings):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
-    return replace(proposed, findings=(*findings, *lacking(base.checkout, commit, spec.include)))
+    return replace(proposed, findings=tuple(findings))
 
 
 def _of_spec(proposed: ProposedCampaign) -> tuple[Finding, ...]:
@@ -87,18 +78,6 @@ def _unchecked_keys(launch: LaunchSettings, keys: tuple[str, ...]) -> Iterator[F
     if unknown and (launch.recipe is not None or unknown[0].startswith("--")):
         message = f"nothing here names {', '.join(unknown)}: set on the command line, without a check of the name"
         yield Finding(Severity.WARNING, "unchecked_key", message, "compare the name with the trainer's own")
-
-
-def named_outputs(launch: LaunchSettings) -> dict[str, str]:
-    """The settings of a launch that name where it writes: key -> path."""
-    whole = launch.settings
-    own = {output.key for output in launch.trainer.outputs(whole) if output.name}
-    return {
-        key: value
-        for key, value in flatten(whole).items()
-        if isinstance(value, str) and value.strip() and "$" not in value
-        if key in own or key.rpartition(".")[2].replace("-", "_").lower() in _WRITES_TO
-    }
 
 
 def _shared_outputs(proposed: ProposedCampaign) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from autoresearch.lab.campaign_setup.campaign_goal import constraints_of, object
 from autoresearch.lab.campaign_setup.campaign_spec import ProposedBase, campaign_spec, with_earlier_name
 from autoresearch.lab.campaign_setup.proposer_spec import launch_of, resolve_proposer
 from autoresearch.lab.campaign_setup.read_setup import read_setup
+from autoresearch.lab.campaign_setup.shown_to_runs import with_shown
 from autoresearch.lab.campaign_setup.take_over import cheaper, reused_at_start, with_earlier
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes.overrides import LaunchSettings
@@ -65,7 +66,7 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     raise_on(secret_findings(setup, spec))
     base = ProposedBase.of(setup, spec)
     spec, earlier = with_earlier_name(spec, base, parts)
-    spec = with_earlier(spec, setup)
+    spec = with_shown(with_earlier(spec, setup), base, trainer_settings, launch)
     spec, cost = priced(spec, setup.blueprint.max_time_s, parts)
     reused = reused_at_start(spec, base)
     cost = cheaper(cost, reused)

@@ -15,10 +15,12 @@ from pathlib import Path
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
 from autoresearch.core.text.durations import spoken
 from autoresearch.git_repo import checkout, worktrees
+from autoresearch.git_repo.fresh_files import CommitEntries
 from autoresearch.git_repo.snapshot import snapshot
 from autoresearch.lab.launch.short_runs import run_to_end
 from autoresearch.lab.recipes.printed_names import PrintedName, candidates
 from autoresearch.lab.resolve.import_proof import import_environment
+from autoresearch.lab.resolve.shown_paths import ShowRules, named_paths, paths_to_show
 from autoresearch.readers.console import find_metrics, tail_lines
 from autoresearch.readers.read import read_source
 from autoresearch.records.rundir import RunDir
@@ -37,7 +39,7 @@ def tried_command(
     """The numbers of which any may be the objective, as a short run has them, and in a sentence what there was.
 
     It runs for at most so many seconds in a worktree of what is on disk, or a copy where there is no repository. Its
-    whole process tree is ended, and the worktree removed. Files that git ignores are not there.
+    whole process tree is ended, and the worktree removed.
     """
     with tempfile.TemporaryDirectory(prefix="autoresearch-try-") as folder:
         rundir, found = RunDir(Path(folder).resolve() / "run"), checkout.find(directory)
@@ -49,7 +51,10 @@ def tried_command(
             slot = worktrees.slot(found, place, reason="a short run")
         try:
             if slot and found:
-                slot.switch(snapshot(found, message="autoresearch: a short run").commit)
+                commit = snapshot(found, message="autoresearch: a short run").commit
+                named = named_paths(found.root, directory.resolve(), [command])
+                shown = paths_to_show(found, CommitEntries.of(found, commit).files, ShowRules(named=named))
+                slot.switch(commit, shown)
             below = os.path.relpath(directory.resolve(), found.root.resolve()) if found else "."
             spec = {
                 "schema": 1,

@@ -22,6 +22,8 @@ class DiskUsage:
     bytes: int = 0
     entries: int = 0
     whole: bool = True  # False: counting ended at its limit, so that there is at least so much
+    length: int = 0  # bytes that a copy would have: of sparse files, too
+    links: int = 0  # symbolic links below a directory
 
 
 def disk_usage(paths: Iterable[Path], most: int | None = None) -> DiskUsage:
@@ -29,24 +31,29 @@ def disk_usage(paths: Iterable[Path], most: int | None = None) -> DiskUsage:
 
     Links are not followed; what cannot be read counts nothing. 10,000 entries take some 60 ms.
     """
-    size, count, seen = 0, 0, set[tuple[int, int]]()
+    size, count, length, links, seen = 0, 0, 0, 0, set[tuple[int, int]]()
     todo = [os.fspath(path) for path in paths]
     for path in list(todo):
         with contextlib.suppress(OSError):
-            size += _allocated(os.lstat(path), seen)
+            status = os.lstat(path)
+            size += _allocated(status, seen)
+            length += status.st_size
             count += 1
     todo = [path for path in todo if os.path.isdir(path) and not os.path.islink(path)]  # noqa: PTH112, PTH114
     while todo:
         with contextlib.suppress(OSError), os.scandir(todo.pop()) as entries:
             for entry in entries:
                 if most is not None and count >= most:
-                    return DiskUsage(size, count, whole=False)
+                    return DiskUsage(size, count, False, length, links)
                 count += 1
+                links += entry.is_symlink()
                 with contextlib.suppress(OSError):
-                    size += _allocated(entry.stat(follow_symlinks=False), seen)
+                    status = entry.stat(follow_symlinks=False)
+                    size += _allocated(status, seen)
+                    length += status.st_size
                     if entry.is_dir(follow_symlinks=False):
                         todo.append(entry.path)
-    return DiskUsage(size, count)
+    return DiskUsage(size, count, True, length, links)
 
 
 def _allocated(status: os.stat_result, seen: set[tuple[int, int]]) -> int:

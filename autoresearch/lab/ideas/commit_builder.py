@@ -200,6 +200,7 @@ class CommitBuilder:
             direction=spec.objective.direction.value,
             constraint=spec.constraints,
             include=spec.include,
+            exclude=spec.exclude,
             hide=(),  # the campaign keeps these two, whatever an idea says, and chooses the target
             writable=(),
             launcher="",

@@ -51,7 +51,7 @@ def get_ready(
     spec = builder.spec
     committed = commit_run(builder, run_request)
     failpoint("campaign.committed")
-    slot.switch(committed.commit, spec.include)
+    slot.switch(committed.commit, spec.shown)
     idea, environment = run_request.idea, environment_in(spec, slot, parts.environ)
     local = all(target.is_local for target in spec.places)
     campaign_run = CampaignRun(

@@ -33,7 +33,8 @@ from autoresearch.runner.basics import failpoint
 from autoresearch.values import asdict, dataclass, replace
 
 _SAME = (
-    "interpreter", "recipe", "gpus", "gpus_per_run", "runs_per_gpu", "include", "hide", "min_steps", "places",
+    "interpreter", "recipe", "gpus", "gpus_per_run", "runs_per_gpu", "include", "exclude", "hide", "min_steps",
+    "places",
 )  # fmt: skip
 """Fields of the two specs that have to agree."""
 
@@ -142,7 +143,7 @@ def _inputs(campaign_spec: CampaignSpec) -> Iterator[Path]:
     """What is no part of the tree: the installed packages, and the linked inputs with what lies directly in them."""
     for lib in ("lib", "lib64"):
         yield from (Path(campaign_spec.interpreter).parent.parent / lib).glob("python3*/site-packages")
-    for name in (*campaign_spec.include, *campaign_spec.hide):
+    for name in (*(one.path for one in campaign_spec.shown if one.way.is_shown), *campaign_spec.hide):
         path = Path(campaign_spec.repository) / name
         yield path
         if path.is_dir():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, errors
@@ -29,6 +29,8 @@ from autoresearch.lab.resolve.import_proof import import_environment, prove_impo
 from autoresearch.lab.resolve.path_mapping import Mapped, PathMap, map_launch
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.yaml_files import edit
+from autoresearch.records import campaign_records
+from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.runner.spawn import FOR_EVALUATION
 from autoresearch.values import replace
 
@@ -109,13 +111,16 @@ def evaluation_slot(checkout: Checkout, trained_in: Slot) -> Slot:
     return slot(checkout, trained_in.path.with_name(f"evaluation-{number}"), reason=REASON)
 
 
-def make_place(root: Path, path: Path, commit: str, include: Iterable[str]) -> None:
-    """Check out exactly the files of a commit at `path`. Raises EnvironmentUnusable if the repository no longer exists.
+def make_place(root: Path, path: Path, commit: str, campaign_dir: CampaignDir) -> None:
+    """Check out exactly the files of a commit at `path`, beside what the campaign shows to its evaluation.
+
+    Raises EnvironmentUnusable if the repository no longer exists.
     """
     checkout = repository.find(root)
     if checkout is None:
         raise EnvironmentUnusable(f"{root} is no repository any more: {repository.why_not(root)}", code="no_repository")
-    slot(checkout, path, reason=REASON).switch(commit, include, anew=True)
+    shown = campaign_records.declared_spec(campaign_dir).evaluation_inputs
+    slot(checkout, path, reason=REASON).switch(commit, shown, anew=True)
 
 
 def evaluated_apart(
@@ -128,8 +133,7 @@ def evaluated_apart(
     if not run.spec.evaluate:
         return run, ()
     slot_here = evaluation_slot(checkout, trained_in)
-    linked = campaign_spec.evaluation_inputs
-    slot_here.switch(campaign_spec.base_commit, linked)
+    slot_here.switch(campaign_spec.base_commit, campaign_spec.evaluation_inputs)
     path_map = path_map_in(campaign_spec, slot_here, run.options.environment.get("HOME", ""))
     declared = {name: run.options.environment[name] for name in run.resolved.blueprint.notes.env}
     found = [map_launch(command, {}, {}, path_map) for command in run.spec.evaluate]
@@ -140,7 +144,7 @@ def evaluated_apart(
     own = {**around.environment, **imports, "PYTHONNOUSERSITE": "1", "BASH_ENV": ""}
     marked = {f"{FOR_EVALUATION}{name}": value for name, value in own.items()}
     options = ["--repository", campaign_spec.repository, "--commit", campaign_spec.base_commit]
-    options += [word for one in linked for word in ("--include", one)]
+    options += ["--campaign", campaign_spec.directory]
     words = [sys.executable, "-P", "-m", "autoresearch", "evaluation-place", str(slot_here.path), *options]
     here = replace(
         run.spec,

@@ -15,6 +15,7 @@ from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import export, files_of
 from autoresearch.git_repo.snapshot import MAX_BYTES
+from autoresearch.git_repo.worktrees import stays_here
 from autoresearch.runner.remote_files import sha256 as sha256_of
 from autoresearch.values import dataclass
 
@@ -85,7 +86,7 @@ def code_of(spec: RunSpec, texts: Mapping[str, bytes], leave_out: Collection[Pat
     if checkout is None:
         yield CodeTree(root, tuple(_walked(root, leave_out, texts)), texts)
     elif is_slot(root):
-        yield CodeTree(root, tuple(_walked(root, leave_out, texts, tidy=True)), texts)
+        yield CodeTree(root, tuple(_walked(root, leave_out, texts, tidy=True, stays=stays_here(root))), texts)
     elif spec.commit:
         with tempfile.TemporaryDirectory(prefix="autoresearch-export-") as place:
             top = Path(place) / "tree"
@@ -101,20 +102,28 @@ def is_slot(root: Path) -> bool:
 
 
 def worktree(root: Path) -> CodeTree:
-    """All files of one of autoresearch's worktrees."""
-    return CodeTree(root, tuple(_walked(root, (), {}, tidy=True)), {})
+    """All files of one of autoresearch's worktrees that go to other hosts."""
+    return CodeTree(root, tuple(_walked(root, (), {}, tidy=True, stays=stays_here(root))), {})
 
 
 def _walked(
-    top: Path, leave_out: Collection[Path], texts: Mapping[str, bytes], *, tidy: bool = False
+    top: Path,
+    leave_out: Collection[Path],
+    texts: Mapping[str, bytes],
+    *,
+    tidy: bool = False,
+    stays: Collection[str] = (),
 ) -> Iterator[CodeFile]:
-    """Everything below a directory; `tidy`: it holds nothing but code."""
+    """Everything below a directory but what `stays`; `tidy`: it holds nothing but code."""
     left = {os.path.realpath(path) for path in leave_out}
     for folder, names, files in os.walk(top):
         names[:] = sorted(n for n in names if n != ".git" and (tidy or n not in NEVER))
         names[:] = [n for n in names if os.path.realpath(f"{folder}/{n}") not in left]
+        names[:] = [n for n in names if os.path.relpath(f"{folder}/{n}", top) not in stays]
         for name in [n for n in names if Path(folder, n).is_symlink()] + sorted(files):
             path = Path(folder) / name
+            if os.path.relpath(path, top) in stays:
+                continue
             if name != ".git" and (tidy or path.is_symlink() or path.stat().st_size <= MAX_BYTES):
                 yield from _entries(path, os.path.relpath(path, top), texts)
 

@@ -93,7 +93,7 @@ def caveats_of(old: OriginalRun, linked: Iterable[str], redirected: Mapping[str,
     for item in spec.left_out:
         yield f"it was not in the commit: {item}"
     if held := list(linked):
-        yield f"linked as they are now, not as they were: {', '.join(held)}"
+        yield f"not in git, and seen as they are now, not as they were: {', '.join(held)}"
     if masked := [name for name, value in spec.environment.items() if MASK in value]:
         yield f"masked in the record, so taken from your environment: {', '.join(masked)}"
     if any(MASK in text for text in (spec.command, *spec.prepare, *spec.evaluate, *spec.cleanup)):

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from autoresearch.core.blueprint.fields import BlueprintFields, fields_like, moved
+from autoresearch.core.run.extra_paths import ExtraPath
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import BlueprintError
 from autoresearch.git_repo.commits import Change, commit_hypothesis
+from autoresearch.git_repo.fresh_files import CommitEntries
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes import recipe_of_run as recipes
 from autoresearch.lab.recipes.overrides import LaunchSettings
@@ -23,6 +25,7 @@ from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.resolve.path_mapping import PathMap, map_launch
 from autoresearch.lab.resolve.run_names import free_name
+from autoresearch.lab.resolve.shown_paths import ShowRules, named_paths, paths_to_show
 from autoresearch.lab.results.original_run import OriginalRun, caveats_of, free_worktree, read_original
 from autoresearch.lab.results.row_lookup import LedgerMatch
 from autoresearch.lab.yaml_files import edit
@@ -67,8 +70,8 @@ def redo(match: LedgerMatch, parts: Parts) -> Redone:
         files[old.recipe_path] = text.encode()
     message = f"{old.spec.slug}: run {match.row.run_id} once more\n\n{MESSAGE_END}\n"
     made = commit_hypothesis(checkout, commit, Change(files=files), message=message)
-    wanted = match.ran.campaign.evaluation_inputs if match.ran.campaign else tuple(old.blueprint.notes.include)
-    there = [path for path in wanted if os.path.lexists(checkout.root / path)]
+    inputs = _inputs(old)
+    there = [one for one in inputs if os.path.lexists(checkout.root / one.path)]
     place.switch(made.commit, there)
     cwd = place.path / inside
     return Redone(
@@ -82,10 +85,23 @@ def redo(match: LedgerMatch, parts: Parts) -> Redone:
         lines=tuple(_lines(old.spec, cwd, command, place.path, result_dir)),
         caveats=(
             *(f"{f.message}" for f in mapped.findings),
-            *(f"the input {path} is not there any more" for path in wanted if path not in there),
-            *caveats_of(old, there, overrides),
+            *(f"{one.name}, which it saw, is not there any more" for one in inputs if one not in there),
+            *caveats_of(old, [one.name for one in there], overrides),
         ),
     )
+
+
+def _inputs(old: OriginalRun) -> list[ExtraPath]:
+    """What its worktree showed of the checkout; of a lone run, what its commit lacks now."""
+    if old.match.ran.campaign:
+        return [one for one in old.match.ran.campaign.evaluation_inputs if one.way.is_shown]
+    checkout, notes = old.checkout, old.blueprint.notes
+    own = [os.path.relpath(os.path.realpath(path), checkout.root) for path in (old.spec.result_dir, old.spec.run_dir)]
+    rules = ShowRules(notes.include, notes.exclude, own=(*own, *notes.hide), named=named_paths(
+        checkout.root, Path(old.spec.cwd), [old.spec.command]
+    ))
+    entries = CommitEntries.of(checkout, old.match.row.commit).files
+    return [one for one in paths_to_show(checkout, entries, rules) if one.way.is_shown]
 
 
 def _beside(result_dir: str) -> str:
@@ -125,6 +141,7 @@ def _fields(old: OriginalRun, inside: str, result_dir: str, command: str, worktr
         metric=spec.objective.metric if spec.objective else "",
         direction=spec.objective.direction.value if spec.objective else "",
         include=(),
+        exclude=(),
         launcher="",  # here, unless `--launcher` says otherwise
     )
 

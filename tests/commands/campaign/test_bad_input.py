@@ -33,7 +33,7 @@ CASES: dict[str, tuple[dict[str, object], tuple[str, ...], int, str]] = {
     "an empty space": ({"space": {}, "queue": None}, (), 2, r"space"),
     "a key that the recipe lacks": ({"space": {"rate": [1, 2]}, "queue": None}, (), 3, r"rate"),
     "an include that is missing": ({"include": ["data/"]}, (), 6, r"data"),
-    "an include outside": ({"include": ["../data"]}, (), 6, r"\.\./data"),
+    "an include outside": ({"include": ["../data"]}, (), 2, r"\.\./data"),
     "an unknown base": ({}, ("--set", "base=no-such-ref", "--yes"), 2, r"base: 'no-such-ref' names no commit"),
     "a prefix that is no branch": ({"prefix": "a..b"}, (), 2, r"a\.\.b"),
     "an unknown option": ({}, ("--counts", "3"), 2, r"--counts"),
