@@ -11,6 +11,7 @@ from autoresearch.core.metrics.metric_keys import readings as split
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat, Trainer
+from autoresearch.core.statistics.seeding import last_digit
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.readers import swanlab_run, wandb_run
 from autoresearch.readers.console import MatchedLines, find_metrics, read_whole_log
@@ -367,6 +368,25 @@ def _disagreements(
     if lacking := [step for step in seen if step > last]:
         texts.append(f"{metric}: {theirs.path} has step {max(lacking)}, {ours.path} ends at {last}")
     return texts
+
+
+def rounded_to(printed: Mapping[int, float], written: Mapping[int, float]) -> bool:
+    """Whether printed values are written ones, in this order and with fewer digits; more may be written in between."""
+    shown, whole = list(printed.values()), list(filter(math.isfinite, written.values()))
+    if not all(map(math.isfinite, shown)) or last_digit(whole) > (unit := last_digit(shown)):
+        return False
+    left = iter(whole)
+    return all(any(abs(one - value) <= max(0.51 * unit, 5e-4 * abs(value)) for one in left) for value in shown)
+
+
+def same_points(a: SourceReadings, b: SourceReadings, keys: Iterable[str]) -> bool:
+    """Whether two sources have the same values of these metrics, up to single precision, whatever their steps."""
+    pairs = [(a.points(key).values(), b.points(key).values()) for key in keys]
+    return all(len(x) == len(y) and all(map(_single, x, y)) for x, y in pairs)
+
+
+def _single(a: float, b: float) -> bool:
+    return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) or (math.isnan(a) and math.isnan(b))
 
 
 def _same(a: float, b: float, *, loose: bool) -> bool:

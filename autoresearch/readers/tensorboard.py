@@ -14,6 +14,7 @@ import io
 import struct
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from autoresearch.core.metrics.metric_keys import readings as split
@@ -28,19 +29,26 @@ _MASK = 0xA282EAD8
 _OTHER_CLOCK = "ray/"  # NeMo-RL's GPU samples, whose step is a sample count
 _LONGEST = 1 << 28  # a longer record is invalid: the file position is wrong
 _PIECE = 1 << 20
+_MOST_FILES = 20_000  # looked at below a directory
 
 
 def event_files(where: Path) -> list[Path]:
     """The event files of a directory, oldest first; `where` may be a file, or a glob such as logs/exp_*/tb.
 
-    If several directories match a glob, only the one that was written last counts: each run has one of its own.
+    If several directories match a glob, or lie below one without such files, only the one that was written last counts:
+    each run has one of its own.
     """
-    if where.is_dir():
-        return sorted(path for path in where.iterdir() if ".tfevents." in path.name)
     if where.is_file():
         return [where]
-    runs = [files for path in _matches(where) if (files := event_files(path))]
+    if own := _in(where):
+        return own
+    below = {path.parent for path in islice(where.rglob("*.tfevents.*"), _MOST_FILES)} if where.is_dir() else ()
+    runs = [files for path in below or _matches(where) if (files := event_files(path))]
     return max(runs, key=lambda files: (max(file.stat().st_mtime_ns for file in files), files), default=[])
+
+
+def _in(where: Path) -> list[Path]:
+    return sorted(path for path in where.iterdir() if ".tfevents." in path.name) if where.is_dir() else []
 
 
 def _matches(pattern: Path) -> list[Path]:
@@ -51,9 +59,9 @@ def _matches(pattern: Path) -> list[Path]:
 def size(where: Path) -> int:
     """Total bytes of the event files, to be passed to `read_tensorboard` as `offset` later.
 
-    0 for a glob: a new run gets a directory of its own.
+    0 for a glob, and for directories below this one: a new run gets a directory of its own.
     """
-    return sum(path.stat().st_size for path in event_files(where)) if where.exists() else 0
+    return sum(path.stat().st_size for path in ([where] if where.is_file() else _in(where)))
 
 
 def read_tensorboard(where: Path, offset: int = 0, key_of: Callable[[str], str] = str) -> Iterator[Reading]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
 
-from autoresearch.core.run.trainer import Source, SourceFormat
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
+from autoresearch.readers.trainer_state import NAME as TRAINER_STATE
+from autoresearch.records.rundir import RunDir
 
 _HOME = {SourceFormat.WANDB: "wandb", SourceFormat.SWANLAB: "swanlog"}
 _FILES = {  # a run has at least one of these
@@ -21,8 +24,43 @@ _LINES = {
     SourceFormat.CSV: (".csv", ".tsv"),
     SourceFormat.DICT_LINES: (".txt", ".log"),
 }
+_NO_OUTPUT = frozenset({"__pycache__", "venv", "node_modules", "site-packages", "data", "dataset", "datasets"})
+_WHOLE = {".wandb": SourceFormat.WANDB, ".swanlab": SourceFormat.SWANLAB}
+_MOST_UNNAMED = 1000
 _MOST_FILES = 20_000  # looked at below a directory, or for a pattern
 _SAME_SECOND = 1.0  # seconds; some file systems round times down
+
+
+def unnamed_files(spec: RunSpec, run_dir: Path) -> list[Source]:
+    """What may hold metrics by its name where a run of this machine works, or where its campaign keeps its outputs.
+
+    None that its spec names, and none of our records; nothing of a run elsewhere.
+    """
+    rundir, records = RunDir(run_dir), Path(spec.ledger).parent.parent
+    tree = rundir.outputs if rundir.outputs_record.exists() else Path(spec.worktree or spec.cwd)
+    roots = (tree, Path(spec.result_dir)) if spec.launcher == "tmux" else ()
+    found = {one.path: one for root in roots for one in islice(_by_name(root, (run_dir, records)), _MOST_UNNAMED)}
+    return [found[path] for path in sorted(found.keys() - {source.path for source in spec.sources})]
+
+
+def _by_name(root: Path, without: Collection[Path]) -> Iterator[Source]:
+    """Files that are called as those of metrics, and directories of event files or a tracker's run; by no link."""
+    looked = 0
+    for directory, folders, names in os.walk(root):
+        looked += len(names)
+        if looked > _MOST_FILES:
+            return
+        inner = (name for name in folders if name[0] != "." and name not in _NO_OUTPUT)
+        folders[:] = sorted(name for name in inner if Path(directory, name) not in without)
+        whole = dict[SourceFormat, str]()
+        for name in sorted(names):
+            suffix = os.path.splitext(name)[1]  # noqa: PTH122 - of thousands of files
+            kind = SourceFormat.TENSORBOARD if ".tfevents." in name else _WHOLE.get(suffix)
+            if kind:
+                whole[kind] = directory
+            elif suffix in SUFFIXES and not (path := Path(directory, name)).is_symlink():
+                yield Source(SourceFormat.TRAINER_STATE if name == TRAINER_STATE else SUFFIXES[suffix], str(path))
+        yield from (Source(kind, path) for kind, path in whole.items())
 
 
 def newest(source_format: SourceFormat, where: Path, since: float = 0.0) -> Path | None:
@@ -33,15 +71,15 @@ def newest(source_format: SourceFormat, where: Path, since: float = 0.0) -> Path
     runs last written before it are ignored. None if there is no run.
     """
     if source_format in _LINES:
-        files = [(_written(file), str(file), file) for file in islice(_files(source_format, where), _MOST_FILES)]
+        files = [(written_at(file), str(file), file) for file in islice(_files(source_format, where), _MOST_FILES)]
         fresh = [file for file in files if file[0] >= since - _SAME_SECOND]
         return max(fresh)[2] if fresh else None
     if where.is_file() or _is_run(source_format, where):
-        return where if _written(where) >= since - _SAME_SECOND else None
+        return where if written_at(where) >= since - _SAME_SECOND else None
     found: list[tuple[float, str, Path]] = []
     for home in (where, where / _HOME[source_format]):
         runs = [run for pattern in _RUNS for run in home.glob(pattern) if _is_run(source_format, run)]
-        found += [(_written(run), run.name, run) for run in runs]
+        found += [(written_at(run), run.name, run) for run in runs]
     wanted = [run for run in found if run[0] >= since - _SAME_SECOND]
     return max(wanted)[2] if wanted else None
 
@@ -70,7 +108,7 @@ def _is_run(source_format: SourceFormat, path: Path) -> bool:
     return any(any(path.glob(pattern)) for pattern in _FILES[source_format])
 
 
-def _written(run: Path) -> float:
+def written_at(run: Path) -> float:
     """Modification time of a run's most recent file, down to its metrics; Unix time in seconds."""
     files = [run] if run.is_file() else [*run.glob("*"), *run.glob("logs/*/*.log"), *run.glob("files/*")]
     times = []

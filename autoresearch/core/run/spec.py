@@ -80,6 +80,7 @@ class RunSpec:
     sources: tuple[Source, ...] = ()
     source_offsets: tuple[int, ...] = ()  # bytes in each source before the run, which are not of this run
     source_marks: tuple[str, ...] = ()  # fingerprints of those bytes, to recognise a file that was rewritten
+    held: dict[str, str] = field(default_factory=dict)  # other files of metrics before the run -> size, fingerprint
     within: tuple[str, ...] = ()  # real directories in which the sources of a sandboxed run must lie; (): anywhere
     signals: tuple[SignalPattern, ...] = ()
     prepare: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from autoresearch.lab.launch.runner_session import write_spec
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.resolve.trainer_settings import there
+from autoresearch.readers.tracker_dirs import unnamed_files
 from autoresearch.records import journal, ledger, recorded_run
 from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_records import CampaignDir
@@ -122,14 +123,16 @@ def prepare_result_dir(resolved_run: ResolvedRun) -> None:
 
 
 def with_what_is_there(spec: RunSpec) -> RunSpec:
-    """The run with the present sizes of its metrics files, whose content is not its own."""
-    if not spec.sources:
+    """The run with the present sizes of its files of metrics, and of others that are there: none of that is its own."""
+    others = unnamed_files(spec, Path(spec.run_dir))
+    if not (spec.sources or others):
         return spec
     from autoresearch.readers.read import mark_of, size_of
 
-    held = tuple(size_of(source) for source in spec.sources)
-    marks = tuple(mark_of(source, size) for source, size in zip(spec.sources, held, strict=True))
-    return replace(spec, source_offsets=held, source_marks=marks)
+    sizes = tuple(size_of(source) for source in spec.sources)
+    marks = tuple(mark_of(source, size) for source, size in zip(spec.sources, sizes, strict=True))
+    held = {source.path: f"{size} {mark_of(source, size)}" for source in others if (size := size_of(source))}
+    return replace(spec, source_offsets=sizes, source_marks=marks, held=held)
 
 
 def own_outputs(spec: RunSpec) -> tuple[Path, ...]:

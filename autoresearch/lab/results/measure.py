@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autoresearch.core.metrics.objective import Objective
@@ -17,11 +18,15 @@ from autoresearch.readers.read import (
     changed_at,
     mark_of,
     read_source,
+    rounded_to,
+    same_points,
     size_of,
 )
 from autoresearch.readers.step_numbers import merged
-from autoresearch.readers.tracker_dirs import is_several, newest
+from autoresearch.readers.tracker_dirs import is_several, newest, unnamed_files, written_at
+from autoresearch.records import exit_record
 from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.rundir import RunDir
 from autoresearch.runner.metric_lines import Tables, as_declared, bars, body, by_same_name, is_count, parse
 from autoresearch.trainers import registry
 from autoresearch.values import dataclass, replace
@@ -75,6 +80,8 @@ def numbers_in(readings: Sequence[Reading], lines: Sequence[str], trainer: Train
 
 
 MOST_SO_FAR = 16 << 20  # bytes: read in a fraction of a second
+MOST_UNNAMED = 64 << 20  # bytes of a file that nobody names
+_MOMENT_S = 1.0  # some file systems round times down
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +148,38 @@ class RunFiles:
         offset, within = size if grown else 0, self.spec.within
         return read_source(source, Path(), offset, self.trainer, ended=self.ended, within=within)
 
+    def reads(self) -> list[SourceReadings]:
+        """The readings of its sources. Where none that is named has the objective, a file counts that the run wrote.
+
+        Such a file goes before the log, as it has every digit; but where the log has the metric too, only if the log's
+        values are its own, rounded.
+        """
+        *named, log = (self.read(source) for source in self.sources)
+        objective = None if self.spec.evaluate else self.spec.objective
+        keys = [key for key in objective.keys if not any(read.points(key) for read in named)] if objective else []
+        if objective is None or not keys:
+            silent = self.spec.objective is None and not any(read.readings for read in (*named, log))
+            return [*named, *map(self.read, self._unnamed() if silent else ()), log]
+        every = (_as_named(self.read(source), by_same_name(keys)) for source in self._unnamed())
+        holders = [read for read in every if all(map(read.points, keys))]
+        fit = [read for read in holders if all(rounded_to(log.points(key), read.points(key)) for key in keys)]
+        printed = any(map(log.points, keys))
+        if fit and (printed or all(same_points(read, fit[0], keys) for read in fit)):
+            rest = (replace(r, metrics={k: v for k, v in r.metrics.items() if k not in keys}) for r in log.readings)
+            return [*named, fit[0], replace(log, readings=tuple(rest))]
+        if paths := " and ".join(read.source.path for read in holders[:3]):
+            what = "is not what the log has, which counts" if printed else "differ: name one of them as `- source:`"
+            log = replace(log, warnings=(*log.warnings, f"{objective.metric} in {paths} {what}"))
+        return [*named, log]
+
+    def _unnamed(self) -> list[Source]:
+        """The files of metrics that it wrote and nobody names, of single precision last."""
+        end = exit_record.read(RunDir(self.log.parent))
+        since, until = self.spec.created - _MOMENT_S, end.ended + _MOMENT_S if end and end.ended else math.inf
+        ours = (one for one in unnamed_files(self.spec, self.log.parent) if size_of(one) <= MOST_UNNAMED)
+        fresh = [one for one in ours if since <= written_at(Path(one.path)) <= until and self._own(one)]
+        return sorted(fresh, key=lambda one: one.format is SourceFormat.TENSORBOARD)
+
     def evaluation(self, reads: Sequence[SourceReadings] = ()) -> SourceReadings:
         """The readings of its evaluation, the only ones judged. `reads`: the training's, which give the last step."""
         source = Source(SourceFormat.CONSOLE, str(self.log.with_name("evaluation.log")), authority=-200)
@@ -150,7 +189,7 @@ class RunFiles:
 
     def measure(self) -> Measurement:
         """Its metrics, from its declared files, JSONL and console, in that order of trust."""
-        reads = [self.read(source) for source in self.sources]
+        reads = self.reads()
         told = _judge(reads, self.spec.objective)
         if not self.spec.evaluate:
             return told
@@ -161,17 +200,17 @@ class RunFiles:
     def objective_series(self) -> tuple[tuple[int, float], ...]:
         """The objective's points as in `measure`, without its warnings and other metrics.
 
-        Once a source holds the metric, those of less authority are not read: the log of a run that also wrote a file is
-        most of the work.
+        Once a named source holds the metric, those of less authority are not read: the log of a run that also wrote a
+        file is most of the work.
         """
         objective, reads = self.spec.objective, list[SourceReadings]()
         if objective is None or self.spec.evaluate:
             return self.measure().series
-        for source in self.sources:
+        for source in self.sources[:-1]:
             reads.append(self.read(source))
             if reads[-1].points(objective.metric):
-                break
-        return _judge(reads, objective).series
+                return _judge(reads, objective).series
+        return _judge(self.reads(), objective).series
 
     def validations(self) -> tuple[tuple[int, float], ...]:
         """(step, value) of each validation so far, from the most trusted source that has any; for running runs.
@@ -208,12 +247,22 @@ class RunFiles:
 
     def _before(self) -> dict[str, tuple[int, str]]:
         """Bytes that each file held before the run, and their fingerprint; of several, the file that was the newest."""
-        spec, held = self.spec, {}
+        spec, held = self.spec, dict[str, tuple[int, str]]()
+        for path, text in spec.held.items():
+            bytes_then, _, digest = text.partition(" ")
+            held[path] = int(bytes_then), digest
         marks = (*spec.source_marks, *[""] * len(spec.sources))
         for source, size, mark in zip(spec.sources, spec.source_offsets, marks, strict=False):
             digest, _, newest_then = mark.partition(" ")
             held[newest_then or source.path] = size, digest
         return held
+
+
+def _as_named(read: SourceReadings, names: Mapping[str, str]) -> SourceReadings:
+    """The readings with these metrics under their declared names: `val/loss` may be `val_loss`."""
+    if read.keys & set(names.values()):
+        return read
+    return replace(read, readings=tuple(replace(r, metrics=as_declared(r.metrics, names)) for r in read.readings))
 
 
 def _judge(reads: Sequence[SourceReadings], objective: Objective | None) -> Measurement:

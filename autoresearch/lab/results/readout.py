@@ -95,7 +95,7 @@ def of_run(recorded: RecordedRun, *, source: str = "", metric: str = "") -> Read
         picked = _picked(source, spec, own)
         reads = [files.read(one) if one in own else read_source(one, Path(), 0, trainer) for one in picked]
     else:
-        reads = [files.read(one) for one in own]
+        reads = files.reads()
         reads[:0] = [files.evaluation(reads)] if end and end.evaluation else []
     found = _readout(trainer, reads, objective, _failure_of_run(rundir, trainer))
     return found if source else replace(found, warnings=(*found.warnings, *_unwritten(spec, reads)))
