@@ -81,7 +81,9 @@ _SHAPES = LazyPattern(
       | xox[abprs]-[\w-]{10,}                                   # Slack
       | hv[sb]\.[\w-]{20,}                                      # Vault
       | SG\.[\w-]{16,}\.[\w-]{16,}                              # SendGrid
-      | (?:gsk|nvapi|r8|npm|pypi|wandb_v1|tgp_v1|xai|dckr_pat|[sr]k_(?:live|test|prod))[_-][A-Za-z0-9_-]{20,}
+      | (?:gsk|nvapi|r8|npm|pypi|wandb_v1|tgp_v1|xai|dckr_pat|[sr]k_(?:live|test|prod)
+          |tvly|tskey|e2b|pcsk|lsv2_[ps][tk]|fw)[_-][A-Za-z0-9_-]{20,}
+      | ms-[0-9a-f]{8}-[0-9a-f-]{27}                            # ModelScope
       | eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}                   # a JSON web token
     )
     """,
@@ -89,7 +91,7 @@ _SHAPES = LazyPattern(
 )
 _SHAPE_WORDS = tuple(
     "sk- hf_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat glpat akia asia aiza ya29 xox hvs. hvb. sg. gsk nvapi r8 npm pypi "
-    "wandb_v1 tgp_v1 xai dckr_pat k_live k_test k_prod eyj".split()
+    "wandb_v1 tgp_v1 xai dckr_pat k_live k_test k_prod tvly tskey e2b_ pcsk lsv2 fw_ ms- eyj".split()
 )
 _LINES = LazyPattern(r"(\n|\\[nrt])")  # also of a text that was quoted, where no word boundary is left
 _TURNING = LazyPattern(r"[\u202a-\u202e\u2066-\u2069]")
@@ -124,16 +126,20 @@ _LOGIN = LazyPattern(
     r"\b((?:wandb|swanlab|weave)[ \t]+login[ \t](?:[^\n;&|]{0,80}[ \t])?)([A-Za-z0-9_-]{20,})(?![\w/-]|\.\w)"
 )
 _USER = LazyPattern(r"(\bcurl\b[^\n;&|]{0,400}?[ \t](?:-u|--user)[ \t=]['\"]?[^\s:'\"]{1,80}:)([^\s'\"]{1,200})")
-_PASSED = LazyPattern(r"(\bsshpass[ \t]+-p[ \t]?)(\S{1,200})")
-_PROSE = LazyPattern(
-    r"(\b(?:(?:API|access|secret|auth|private|bearer)[ _-](?:key|token)|(?:with|invalid|bad|wrong|expired|rejected)[ ]"
-    r"(?:token|key|password|credentials?))(?:[ ](?:provided|is|was|given|used|for|in|use))*[ \t]?[:=]?[ \t]*"
-    r"['\"`(]{0,2})(?<![\w/.-])(?=[^\s'\"`,;)]{0,40}\d)([A-Za-z0-9_.+=-]{8,200})(?!/)",
-    re.IGNORECASE,
+# an option that many programs have for something else: a port, a path
+_PASSED = LazyPattern(
+    r"(\b(?:sshpass|(?:docker|podman|oc|az)[ ]login|mysql\w*|mariadb\w*|mongo\w*|redis-cli|ldap\w+)\b[^\n;&|]{0,200}?"
+    r"[ \t]-[paw][ \t]?['\"]?)(?=\S*[A-Za-z])([^\s'\"]{1,200})"
 )
+# ... or on its standard input
+_PIPED = LazyPattern(
+    r"(\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+|['\"])*)([^\s'\"$|;&]{1,200})(?=['\"]?[ \t]*\|[^|;&\n]*"
+    r"(?:[ ]-(?:-stdin|S\b|-with-token|-password-stdin)|\blogin\b|passwd))"
+)
+_HERE = LazyPattern(r"(\bsudo[ \t][^\n;&|]{0,200}<<<[ \t]*['\"]?)([^\s'\"$]{1,200})")
 _NAMED = LazyPattern(
     r"""(?<![\w.-])(?P<flag>--?)?(?P<name>[A-Za-z_][\w.-]{0,79})(?P<quote>\\?["']|)
-        (?P<sign>[ \t]?=[ \t]?|:[ \t]{0,40}|(?(flag)[ \t]+(?=[^-\s])|(?!)))""",
+        (?P<sign>[ \t]?=(?!>)[ \t]?|:(?!=)[ \t]{0,40}|(?(flag)[ \t]+(?=[^-\s])|(?!)))(?:[bBfFrRuU]{1,2}(?=["']))?""",
     re.VERBOSE,
 )
 _VALUE = LazyPattern(
@@ -141,10 +147,23 @@ _VALUE = LazyPattern(
       | (?P<single>')[^'\n]{0,16384}' | [^\s"'&|;,)}\]]{1,512}""",
     re.VERBOSE,
 )
+# a name may be of another language or format: then anything, but at most one other word, and a value that is random
+_SAYS = LazyPattern(r"(?:pass\w{0,6}|pwd|token|secret|key|credential|auth)s?(?![A-Za-z])|密码|密钥|口令|令牌", re.I)
+_NAME = LazyPattern(r"(?:(?:(?<![A-Za-z])[A-Za-z]+[ ])?(?<![\w.-])[A-Za-z][\w.-]{0,79}|[^\x00-\x7f]{2})\Z")
+_GAP = r"(?:%[0-9A-F]{2}|[^\w\n%])"
+_NEXT = LazyPattern(
+    rf"""(?P<gap>{_GAP}{{1,48}}|["']?[ \t]*[:=]?[ \t]*[|>]?-?,?[ \t]*\n(?=[ \t-]){_GAP}{{1,24}})
+         (?P<word>\w[^\s"'`<>|,;()\[\]{{}}=:%\\&：＝]*)""",
+    re.VERBOSE,
+)
+_NO_VALUE = LazyPattern(r"[-$/.?@~]\Z|\*\*\*|[.?][ ]|[)}]")  # an option, a path, another sentence or statement
+_SIGN = LazyPattern(r"[=:：＝][ \t\"']*\Z")
+_ALONE = LazyPattern(r"\s(?!=)")
+_CHANGE = LazyPattern(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
 # what may be a secret in none of our own forms: it has a run of letters and digits, as names and numbers have not
 _RUN = LazyPattern(r"[A-Za-z0-9]{11,}")
 _KEPT_GROUP = rf"\1{MASK}"
-_NAMES = ("pass", "pwd", "token", "secret", "key", "credential", "auth")
+_NAMES = ("pass", "pwd", "token", "secret", "key", "credential", "auth", "密码", "密钥", "口令", "令牌")
 # (a line without any of these words, in lower case, has no such secret; the pattern; what replaces it)
 _FORMS: tuple[tuple[tuple[str, ...], LazyPattern, str], ...] = (
     (_SHAPE_WORDS, _SHAPES, MASK),
@@ -156,7 +175,9 @@ _FORMS: tuple[tuple[tuple[str, ...], LazyPattern, str], ...] = (
     (("?", "&"), _SIGNED, _KEPT_GROUP),
     ((" login",), _LOGIN, _KEPT_GROUP),
     (("curl",), _USER, _KEPT_GROUP),
-    (("sshpass",), _PASSED, _KEPT_GROUP),
+    ((" -p", " -a", " -w"), _PASSED, _KEPT_GROUP),
+    ((" | ",), _PIPED, _KEPT_GROUP),
+    (("<<<",), _HERE, _KEPT_GROUP),
 )
 _EVERY_WORD = tuple(dict.fromkeys((*_NAMES, *(word for form in _FORMS for word in form[0]))))
 
@@ -204,13 +225,16 @@ def mask_text(text: str) -> str:
     if not (forms or named or rules):
         return text
 
+    if named:
+        text = _mask_near(text)
+
     def masked(line: str) -> str:
         lower = line.lower()
         for words, pattern, replacement in forms:
             if any(word in lower for word in words):
                 line = pattern.sub(replacement, line)
         if named and any(word in lower for word in _NAMES):
-            line = str(_PROSE.sub(_KEPT_GROUP, _mask_assignments(line)))
+            line = _mask_assignments(line)
         if rules and _is_mixed(line):
             for words, rule in rules:
                 if any(word in lower for word in words):
@@ -320,15 +344,43 @@ def _mask_assignments(text: str) -> str:
     return "".join(done) + text[at:]
 
 
+def _mask_near(text: str) -> str:
+    """Mask random values close behind a name that says secret, whatever stands between: `(b'api_key', b'x7')`."""
+    done, at = [], 0
+    for said in _SAYS.finditer(text):
+        name = _NAME.search(text, max(at, said.start() - 79), said.end())
+        words = _words(name[0]) or ["password"] if name else []
+        if name is None or not _says_secret(words):
+            continue
+        known = name[0].rpartition(" ")[2].isupper() or _is_certain(words) or bool(_TOKEN_KINDS & {*words})
+        after, behind, several = name.end(), "", words[-1].endswith("s")
+        while (found := _NEXT.match(text, after)) and not _NO_VALUE.search(found["gap"]):
+            after, gap, word = found.end(), found["gap"], found["word"]
+            call = text[after : after + 1] in ("(", "[")
+            if behind == "word" and "," in gap and not several:
+                break
+            if _TELLING.match(word) and not call and (known or len(_CHANGE.findall(word)) > 2):
+                done += [text[at : found.start("word")], MASK]
+                at, behind = after, "value"
+                if not several:
+                    break
+            elif behind or (_SIGN.search(gap) and _ALONE.match(text, after)):
+                break
+            else:
+                behind = "word"
+    return "".join(done) + text[at:]
+
+
 def _is_secret_name(name: str) -> bool:
     """Whether a name in text may hold a secret; a lower-case `key` alone is taken for a column or an argument."""
     words = _words(name)
-    return _says_secret(words) or (name.isupper() and bool({"key", "auth"} & set(words))) or _may_be_a_key(words)
+    upper = name.isupper() and (bool({"key", "auth"} & set(words)) or words[1:][-1:] == ["pass"])
+    return _says_secret(words) or upper or _may_be_a_key(words)
 
 
 def _may_be_a_key(words: list[str]) -> bool:
     """Whether a name like `--some-key` or npm's `_auth` may hold a secret; its value then decides."""
-    return words[-1:] == ["auth"] or (len(words) > 1 and words[-1] == "key" and not _HASHES & set(words))
+    return words[-1:] == ["auth"] or (words[-1:] == ["key"] and not _HASHES & set(words))
 
 
 def _mark_of_secret(named: re.Match[str], value: re.Match[str]) -> str | None:
@@ -336,7 +388,7 @@ def _mark_of_secret(named: re.Match[str], value: re.Match[str]) -> str | None:
     words = _words(named["name"])
     mark = value["escaped"] or value["double"] or value["single"] or ""
     bare = value[0][len(mark) : len(value[0]) - len(mark)]
-    if _NOTHING.match(bare) or (_NUMBER.match(bare) and not _is_certain(words)):
+    if _NOTHING.match(bare) or (_NUMBER.match(bare) and ("." in bare or not _is_certain(words))):
         return None
     if _REFERENCE.match(bare) and mark != "'":
         return None

@@ -8,6 +8,7 @@ import pytest
 
 from autoresearch.runner import masking
 from autoresearch.runner.masking import MASK, mask_environment, mask_text, mask_values, secrets_in
+from tests.secret_kinds import LEAKING, UNSEEN
 from tests.secret_samples import SECRETS
 
 OPENAI = "sk-proj-" + "aB3dE6gH9jK2mN5pQ8sT"
@@ -101,6 +102,12 @@ def test_secrets_in_commands_and_logs(text: str, masked: str) -> None:
         "commit 0123456789abcdef0123456789abcdef01234567",
         "password=",
         "author=me monkey=1",
+        "next token id 151645 token <|im_end|> special token <|reserved_special_token_123|>",
+        "Missing key(s) in state_dict: 'encoder.layer12.attention.self.query1.weight'; KeyError: 'step_10000000'",
+        "n_kv_heads=8 num_keys=12 ms/token 12.3456789 token_acc: 0.9123 reward/secret_word_accuracy: 0.51234567",
+        "HF_TOKEN not set, using anonymous; WANDB_API_KEY missing; run exp12345678",
+        "api_key is not set; see https://docs.wandb.ai/guides/v2; access token expired at 2026-11-29T12:00:00Z",
+        'token = base64.b64encode(json.dumps({"episode_uuid": key}).encode()).decode()',
         "https://registry.example.org/@scope/pkg https://user@example.org git@github.com:me/x.git",
         "Authorization: none; authorization failed: see https://hooks.example.org/docs",
         "see https://docs.example.org/webhooks/overview?page=2&key=a",
@@ -135,6 +142,13 @@ def test_secrets_of_every_kind(kind: str) -> None:
         masked = mask_text(around)
         assert secret not in masked
         assert mask_text(masked) == masked
+
+
+def test_secrets_of_kinds_that_no_rule_was_written_for() -> None:
+    masked = {kind: mask_text(text) for kind, (text, _) in UNSEEN.items()}
+    assert {kind for kind, (_, secret) in UNSEEN.items() if secret in masked[kind]} == {*LEAKING}
+    assert len(UNSEEN) == 93 and len(LEAKING) <= 5
+    assert [kind for kind, text in masked.items() if mask_text(text) != text] == []
 
 
 def test_names_and_what_is_executed_stay() -> None:
