@@ -88,10 +88,6 @@ options:
     assert flags_of_help(text) == {"batch-size": 8, "lr": None}
     rich = "│    --learning-rate        FLOAT  [default: 0.1]                │\n│ *  --data   TEXT [required] │\n"
     assert flags_of_help(rich) == {"learning-rate": 0.1, "data": None}
-    hydra = (
-        "t is powered by Hydra.\n\n== Config ==\noptim:\n  lr: 0.1\nseed: 3\n\nPowered by Hydra (https://hydra.cc)\n"
-    )
-    assert flags_of_help(hydra) == {"optim.lr": 0.1, "seed": 3}
 
 
 @pytest.mark.system

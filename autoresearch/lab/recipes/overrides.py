@@ -148,12 +148,13 @@ class LaunchSettings:
             name = key.removeprefix("+")
             added = new_keys or key.startswith("+") or name in optional
             known = self._in_recipe(name)
-            fits = known or (self.recipe is not None and added)
+            flag = "" if known or self.own_words else self._flag(name)
+            fits = known or (self.recipe is not None and added and not flag)  # one that hydra knows is not added
             if _VARIABLE.match(name) or (self.own_words and (name in said or not fits)):
                 behind[name] = value
             elif not self.own_words and (standing := self._standing(name)[1]):
                 behind[standing] = value
-            elif not fits and not self.own_words and (flag := self._flag(name)):
+            elif not fits and flag:
                 off = value is False and self.flags.get(flag) is True and flag.startswith("--")
                 behind.update({f"--no-{flag[2:]}": True} if off else {flag: value})
             else:

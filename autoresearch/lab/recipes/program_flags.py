@@ -53,7 +53,7 @@ _HELP_FLAG = later(
     r"(?m)^[ \t│|]{1,12}(?:[*][ \t]+)?(?:-\w(?:[ \t]+[A-Z_<>\[\]]+)?,?[ \t]+)?--(?P<key>[A-Za-z][\w.-]*)"
 )
 _HELP_DEFAULT = later(r"[\[(][Dd]efault(?:s to)?[:=]?\s*(?P<value>[^\])]{1,60})[\])]")
-_HYDRA_CONFIG = later(r"(?s)== Config ==\n(?P<config>.*?)\n\s*\n(?:Powered by Hydra|\Z)")
+_FIRST_KEY = later(r"(?m)^\w[\w-]*:(?: |$)")
 
 
 def parser_of(source: str) -> str:
@@ -230,13 +230,20 @@ def _missing_operands(tree: ast.AST, operands: int) -> list[str]:
     return [f"sys.argv[{n}]" for n in range(operands + 1, most + 1)]
 
 
-def ask_help(program: Sequence[str], interpreter: Path, cwd: Path, environ: Mapping[str, str]) -> dict[str, object]:
-    """The flags, or with hydra the dotted keys, that a program's `--help` names; {} if it does not answer in time.
+def ask_help(
+    program: Sequence[str],
+    interpreter: Path,
+    cwd: Path,
+    environ: Mapping[str, str],
+    overrides: Sequence[str] | None = None,
+) -> dict[str, object]:
+    """The flags that a program's `--help` names; {} if it does not answer in time.
 
     program: the words that start it behind the interpreter, `train.py` or `-m package.module`; it must be one of
-    `parser_of`. It sees no GPU.
+    `parser_of`. overrides: of a program of hydra, which is asked by `--cfg job` for the keys of the configuration that
+    they make. It sees no GPU.
     """
-    words = [str(interpreter), *program, "--help"]
+    words = [str(interpreter), *program, *(["--help"] if overrides is None else [*overrides, "--cfg", "job"])]
     quiet = {**environ, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
     quiet |= {"PYTHONDONTWRITEBYTECODE": "1", "WANDB_MODE": "disabled"}  # it shall leave nothing behind
     try:
@@ -256,13 +263,12 @@ def ask_help(program: Sequence[str], interpreter: Path, cwd: Path, environ: Mapp
                 return {}
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
-    return flags_of_help(out[:_BYTES].decode("utf-8", "replace"))
+    text = out[:_BYTES].decode("utf-8", "replace")
+    return flags_of_help(text) if overrides is None else _leaves(text)
 
 
 def flags_of_help(text: str) -> dict[str, object]:
-    """The flags, or hydra's keys, in a help text, with the defaults that it names."""
-    if config := _HYDRA_CONFIG.search(text):
-        return _leaves(config["config"])
+    """The flags in a help text, with the defaults that it names."""
     at = list(_HELP_FLAG.finditer(text))
     ends = [*(match.start() for match in at), len(text)][1:]
     found: dict[str, object] = {}
@@ -274,8 +280,10 @@ def flags_of_help(text: str) -> dict[str, object]:
 
 
 def _leaves(text: str) -> dict[str, object]:
+    """The dotted keys of a configuration; what its program prints before, as it is imported, is left out."""
+    first = _FIRST_KEY.search(text)
     try:
-        return flatten(parse_mapping(text.encode(), "--help"))
+        return flatten(parse_mapping(text[first.start() if first else 0 :].encode(), "--cfg job"))
     except (AutoresearchError, RecursionError):
         return {}
 

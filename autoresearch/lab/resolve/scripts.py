@@ -218,11 +218,15 @@ class LaunchTexts:
         """The flags in each of its texts."""
         from autoresearch.lab.recipes.dead_branches import reached_names
 
-        own = {program.text for program in self.reading.programs}
+        own, whole = {program.text for program in self.reading.programs}, self.of_hydra  # it takes all words
         reached = reached_names(self.sources, {}) if any(map(parser_of, self.sources.values())) else set[str]()
-        whole = any(parser_of(text or "") == "hydra" for text in own)  # it takes all words
         others = frozenset() if whole else frozenset(reached | {""})
         return [flags_in(text, None if text in own else others) for text in self.sources.values()]
+
+    @property
+    def of_hydra(self) -> bool:
+        """Whether hydra reads its program's words: the keys are those of a configuration that it composes."""
+        return any(parser_of(program.text or "") == "hydra" for program in self.reading.programs)
 
     def other_names(self) -> set[str]:
         """Second names of its program's flags, by which nothing is set that has not been set already."""
@@ -236,10 +240,17 @@ class LaunchTexts:
                 named = any(program.name in one.words for one in self.reading.commands)
                 module = program.name.removesuffix(".py").replace("/", ".")
                 words = [program.name] if named else ["-m", module]
-                found = ask_help(words, interpreter, self.codebase / (program.cwd or ""), environ)
+                own = None if parser != "hydra" else self._overrides(program.name)
+                found = ask_help(words, interpreter, self.codebase / (program.cwd or ""), environ, own)
                 dashes = "" if parser == "hydra" else "--"
                 return {f"{dashes}{key}": value for key, value in found.items()}
         return {}
+
+    def _overrides(self, program: str) -> list[str]:
+        """What a program of hydra is started with, where only one command does: `experiment=example`, no options."""
+        starts = [one for one in self.reading.commands if one.live and python_file(one.argv) == program]
+        words = _own_words(starts[0]) if len(starts) == 1 else []
+        return [word for word in words if "=" in word and word[0] != "-" and not set(word) & set("$`")]
 
     def missing(self) -> tuple[str, list[str]]:
         """A program that ends at once for want of flags and operands, and these; "" and [] without one."""

@@ -209,9 +209,10 @@ class TrainerSettings:
         return replace(launch, flags={**named, **launch.flags})
 
     def launch_for(self, keys: Iterable[str], root: Path, environ: Mapping[str, str]) -> LaunchSettings:
-        """The launch with these keys: the program's `--help` is asked only if one is found nowhere else."""
-        launch = self.launch(root)
-        return launch if all(map(launch.has, keys)) else self.with_help(launch, environ)
+        """The launch with these keys: its program is asked if one is found nowhere else; hydra's is, too, for none."""
+        launch, names = self.launch(root), [key.removeprefix("+") for key in keys]
+        known = all(map(launch.has, names)) and bool(names or launch.own_words or not self.texts.of_hydra)
+        return launch if known else self.with_help(launch, environ)
 
     @property
     def seed_words(self) -> str:

@@ -177,7 +177,8 @@ class RunFiles:
         end = exit_record.read(RunDir(self.log.parent))
         since, until = self.spec.created - _MOMENT_S, end.ended + _MOMENT_S if end and end.ended else math.inf
         ours = (one for one in unnamed_files(self.spec, self.log.parent) if size_of(one) <= MOST_UNNAMED)
-        fresh = [one for one in ours if since <= written_at(Path(one.path)) <= until and self._own(one)]
+        fresh = [one for one in ours if since <= written_at(Path(one.path)) <= until]
+        fresh = [one for one in fresh if self.spec.held.get(one.path) != f"{(n := size_of(one))} {mark_of(one, n)}"]
         return sorted(fresh, key=lambda one: one.format is SourceFormat.TENSORBOARD)
 
     def evaluation(self, reads: Sequence[SourceReadings] = ()) -> SourceReadings:

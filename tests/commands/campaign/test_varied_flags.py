@@ -79,3 +79,43 @@ def test_a_flag_that_only_its_help_names(camp: Any) -> None:
     state = camp.run(space={"weight-decay": [0.05, 0.1]}, count=2, **FAST)
     assert [row.command for row in state.rows][1] == "python train.py --lr 0.1 --weight-decay 0.05 --seed 3"
     assert state.spec.flags == {"--weight-decay": None}
+
+
+HYDRA = {
+    "train.py": """
+import hydra
+print("a banner")
+
+@hydra.main(version_base="1.3", config_path="configs", config_name="train")
+def main(cfg):
+    for step in (1, 2, 3):
+        print(f"step: {step} | score: {cfg.model.optimizer.weight_decay + cfg.model.optimizer.lr:.6f}", flush=True)
+
+main()
+""",
+    "configs/train.yaml": "defaults: [_self_, {model: linear}, {experiment: null}]\nseed: 1\n",
+    "configs/model/linear.yaml": "optimizer: {lr: 0.25, weight_decay: 0.0}\nout: ${hydra:runtime.output_dir}\n",
+    "configs/experiment/fast.yaml": "# @package _global_\nmodel: {optimizer: {lr: 0.5}}\n",
+}
+
+
+def test_the_keys_of_hydra_are_those_of_the_configuration_that_the_command_composes(camp: Any) -> None:
+    pytest.importorskip("hydra")
+    for name, text in HYDRA.items():
+        (camp.bench.repo / name).parent.mkdir(parents=True, exist_ok=True)
+        (camp.bench.repo / name).write_text(text)
+    path = camp.bench.blueprint("ok", command="python train.py experiment=fast", trainer="generic")
+    path.write_text(path.read_text().replace("- metric: task_pass_rate@1", "- metric: score"))
+    camp.bench.git("add", "-A")
+    camp.bench.git("commit", "-qm", "a program of hydra")
+    wrong = camp.bench.ask("campaign", camp.file(space={"optim.lr": [0.1, 1]}, **FAST), "--dry-run", check=3)["error"]
+    assert "did you mean model.optimizer.lr?" in wrong["message"], wrong
+    space = {"+model.optimizer.weight_decay": [0.125, 0.25], "model.optimizer.lr": [1.0]}
+    state = camp.run(space=space, count=2, **FAST)
+    assert [row.command for row in state.rows] == [
+        "python train.py experiment=fast",
+        "python train.py experiment=fast model.optimizer.weight_decay=0.125",
+    ], "its lr stands in configs/experiment/fast.yaml, and is changed there"
+    assert [row.metric_value for row in state.rows] == [0.5, 1.125]
+    queue = {"queue": camp.ideas({"slug": "more", "overrides": {"model.optimizer.weight_decay": 0.25}}), "count": 2}
+    assert camp.bench.ask("campaign", camp.file(prefix="autoresearch/two", **queue), "--dry-run")["state"] == "planned"
