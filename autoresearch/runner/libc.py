@@ -1,10 +1,12 @@
-"""Two functions of the C library that Python does not expose.
+"""Functions of the C library that Python does not expose.
 
 They are called through `_ctypes`, the C part of ctypes, because its Python part costs every Runner 0.3 MB. `_ctypes`
 is not a stable API, so where it has changed, ctypes itself is used.
 """
 
 from __future__ import annotations
+
+import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,3 +48,9 @@ find = function("memmem", "P", "zLzL")
 
 process_control = function("prctl", "i", "iLLLL")
 """prctl(2)."""
+
+
+def join_new_keyring() -> None:
+    """Leave the session's keyring, with the keys of whoever logged in, for an empty one; see keyctl(2)."""
+    number = {"x86_64": 250, "ppc64le": 271, "s390x": 280}.get(os.uname().machine, 219)
+    function("syscall", "i", "LLL")(number, 1, 0)  # KEYCTL_JOIN_SESSION_KEYRING; without keyrings nothing is to be left

@@ -182,6 +182,7 @@ class Loop:
         if now >= self._pulse_at:
             self._pulse_at = now + PULSE_S
             self._dirty = True
+            self.tree.wake_sandboxes()
             try:
                 os.utime(self.lock)
             except OSError:

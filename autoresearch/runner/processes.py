@@ -187,6 +187,11 @@ class ProcessTree:
         sizes = (read_file(f"/proc/{pid}/statm").split() for pid in self._children())
         return sum(int(size[1]) for size in sizes if size) * os.sysconf("SC_PAGESIZE")
 
+    def wake_sandboxes(self) -> None:
+        """Let bubblewrap's own processes go on: a run may stop the first one by ptrace(2), and then never ends."""
+        ours = (pid for pid in self._children() if read_file(f"/proc/{pid}/comm").strip() == self.SANDBOX)
+        send(ours, signal.SIGCONT)
+
     def _children(self) -> Iterator[int]:
         todo = [self.me]
         while todo:

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 
 from .basics import RUN_ID, read_file
+from .libc import join_new_keyring
 from .spec import Spec
 
 FOR_EVALUATION = "AUTORESEARCH_EVALUATION:"  # prefix of a variable's name in `environment`
@@ -52,6 +53,8 @@ def spawn(command: Command, log: int, keep: Iterable[int] = ()) -> int:
             cause, what = "bad_cwd", "its working directory cannot be entered"
             os.chdir(command.cwd or "/")
             cause, what = "exec_failed", f"{argv[0]} could not start it"
+            if command.inside:
+                join_new_keyring()
             os.execvpe(argv[0], argv, dict(command.env))
         except (OSError, ValueError) as error:
             os.write(writer, f"{cause}\n{what}: {error}".encode("utf-8", "replace")[:4000])

@@ -88,3 +88,27 @@ def test_threads_can_be_named_and_the_kernel_s_switches_cannot_be_set(yard: Any,
     live = yard.start(shlex.join([sys.executable, "-c", code]), inside=inside)
     assert live.record()["returncode"] == 0
     assert b"name: cuda-named" in live.log() and b"open:" not in live.log() and b"Error" not in live.log()
+
+
+KEYS = """
+import ctypes
+call = ctypes.CDLL(None).syscall
+add, keyctl = {"x86_64": (248, 250)}.get(__import__("platform").machine(), (217, 219))
+"""
+SESSION = -3  # KEY_SPEC_SESSION_KEYRING, keyctl(2)
+
+
+def test_the_keys_of_the_session_are_not_there(yard: Any, inside: list[str], tmp_path: Path) -> None:
+    """A key is put into a session's keyring, the Runner is started in it, and the run looks for that key."""
+    look = f"{KEYS}print('found', call(keyctl, 10, {SESSION}, b'user', b'of-the-session', 0) > 0, flush=True)"
+    python = [sys.executable, "-c"]
+    for sandboxed, found in (([], b"found True"), (inside, b"found False")):
+        put = f"{KEYS}assert call(keyctl, 1, 0) > 0 and call(add, b'user', b'of-the-session', b'x', 1, {SESSION}) > 0\n"
+        live = yard.start(shlex.join([*python, look]), inside=sandboxed, patch=put)
+        assert live.record()["ending"] == "finished" and found in live.log()
+
+
+def test_a_run_that_stops_the_first_process_of_its_sandbox_ends(yard: Any, inside: list[str]) -> None:
+    attach = "import ctypes; assert ctypes.CDLL(None).ptrace(16, 1, 0, 0) == 0; print('attached', flush=True)"
+    live = yard.start(shlex.join([sys.executable, "-c", attach]), inside=inside, patch="loop.PULSE_S = 0.1")
+    assert live.record()["ending"] == "finished" and b"attached" in live.log()

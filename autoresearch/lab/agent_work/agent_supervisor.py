@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autoresearch.runner.basics import read_file
-from autoresearch.runner.libc import process_control
+from autoresearch.runner.libc import join_new_keyring, process_control
 from autoresearch.runner.processes import children_of
 
 STUCK_S = 10.0  # alive so long after KILL: in the kernel's hands
@@ -49,6 +49,8 @@ def main() -> None:
     for fd in (woken, wake):
         os.set_blocking(fd, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    if Path(sys.argv[3]).name == "bwrap":
+        join_new_keyring()
     try:
         child = os.posix_spawnp(sys.argv[3], sys.argv[3:], os.environ, setsid=True, setsigdef=[signal.SIGPIPE])
     except OSError as error:
