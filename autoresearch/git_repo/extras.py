@@ -5,14 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from autoresearch.core.run.extra_paths import ExtraPath, Way
+from autoresearch.core.text.regex import later
 from autoresearch.errors import NotFoundError
-from autoresearch.git_repo.checkout import Checkout, private_index
-from autoresearch.git_repo.git import LIST
-from autoresearch.git_repo.remove_tree import stays_inside, wipe
+from autoresearch.git_repo.checkout import Checkout, find, private_index
+from autoresearch.git_repo.fresh_files import CommitEntries, write_files
+from autoresearch.git_repo.git import LFS_FILES, LIST
+from autoresearch.git_repo.remove_tree import empty, stays_inside, wipe
+from autoresearch.git_repo.tree_state import is_pointer
+
+_POINTER = later(rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*oid sha256:([0-9a-f]{64})\nsize (\d+)\n")
+_POINTER_BYTES = 1024  # at most
 
 
 def extra_paths(checkout: Checkout, entries: Iterable[bytes]) -> tuple[str, ...]:
@@ -25,7 +33,38 @@ def extra_paths(checkout: Checkout, entries: Iterable[bytes]) -> tuple[str, ...]
         if held:
             git.run("update-index", "--replace", "-z", "--index-info", feed=held)
         listed = git.run(*LIST, "--others", "--directory").split(b"\0")
+        stored = filter(None, git.run("ls-files", "-z", "--", LFS_FILES).split(b"\0"))  # commits have pointers to them
+    listed += [path for path in stored if not is_pointer(checkout.root / os.fsdecode(path))]
     return tuple(os.fsdecode(path) for path in listed if path)
+
+
+def fill_submodules(checkout: Checkout, worktree: Path, commit: CommitEntries) -> None:
+    """Write the files of the submodules of a commit, and of theirs, from what the checkout's own have.
+
+    Nothing is fetched: one that is not there, or lacks the commit, stays an empty directory. To git it is a submodule
+    that was not checked out, which it never enters.
+    """
+    for path, oid in commit.submodules.items():
+        empty(worktree, path)
+        if (own := _submodule(checkout, path, oid)) and stays_inside(worktree, worktree / path):
+            entries = CommitEntries.of(own, oid)
+            with tempfile.TemporaryDirectory(prefix="autoresearch-submodule-") as directory:
+                write_files(own, Path(directory) / "index", worktree / path, entries, anew=True)
+            fill_submodules(own, worktree / path, entries)
+
+
+def empty_submodules(checkout: Checkout, commit: CommitEntries) -> tuple[str, ...]:
+    """The submodules of a commit whose files the checkout does not have."""
+    return tuple(path for path, oid in commit.submodules.items() if not _submodule(checkout, path, oid))
+
+
+def _submodule(checkout: Checkout, path: str, oid: str) -> Checkout | None:
+    """The checkout of a submodule, if it has that commit."""
+    own = find(checkout.root / path)
+    if own is None or own.root != checkout.root / path:
+        return None
+    with own.git.start("cat-file", "-e", f"{oid}^{{commit}}") as looked:
+        return own if looked.finish()[0] == 0 else None
 
 
 def show(root: Path, worktree: Path, paths: Iterable[ExtraPath]) -> list[str]:
@@ -48,6 +87,8 @@ def show(root: Path, worktree: Path, paths: Iterable[ExtraPath]) -> list[str]:
                 break
         if not one.way.is_shown or not stays_inside(worktree, target.parent):
             continue
+        if _points_to(target, source):
+            target.unlink()
         if os.path.lexists(target):  # the commit has something of its own there
             if source.is_dir() and stays_inside(worktree, target):
                 for name in {entry.name for entry in source.iterdir()} - {entry.name for entry in target.iterdir()}:
@@ -77,6 +118,26 @@ def _odd(directory: str, names: list[str]) -> set[str]:
     """Sockets, pipes and devices."""
     modes = {name: stat.S_IFMT(os.lstat(f"{directory}/{name}").st_mode) for name in names}
     return {name for name, mode in modes.items() if mode not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)}
+
+
+def _points_to(pointer: Path, source: Path) -> bool:
+    """Whether a file is a pointer of Git LFS to the content that the checkout has there (git-lfs, docs/spec.md)."""
+    try:
+        if not stat.S_ISREG(pointer.lstat().st_mode) or pointer.stat().st_size > _POINTER_BYTES:
+            return False
+        match, status = _POINTER.match(pointer.read_bytes()), source.stat()
+        return bool(match and status.st_size == int(match[2]) and _sha256(source, status.st_mtime_ns) == match[1])
+    except OSError:
+        return False
+
+
+@lru_cache(maxsize=10_000)
+def _sha256(path: Path, changed: int) -> bytes:
+    """The SHA-256 of a file as it was `changed` last, in hex."""
+    import hashlib  # takes 3 ms to import
+
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest().encode()
 
 
 def is_as_in(root: Path, worktree: Path, path: str) -> bool:

@@ -30,14 +30,14 @@ CONFIG = {  # by the length of a commit id (gitrepository-layout(5), git-config(
     40: "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
     64: "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectFormat = sha256\n",
 }
-# Without git-lfs, a "required" filter would fail the checkout; the findings warn that files will be LFS pointers.
+# Without git-lfs, files are LFS pointers at first.
 POINTERS = tuple(
     part
-    for setting in ("filter.lfs.required=false", "filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.clean=")
+    for setting in ("filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.clean=")
     for part in ("-c", setting)
 )
-_LFS = ("filter.lfs.smudge=git-lfs smudge -- %f", "filter.lfs.process=git-lfs filter-process",
-        "filter.lfs.clean=git-lfs clean -- %f", "filter.lfs.required=true")  # fmt: skip
+_LFS = ("filter.lfs.smudge=git-lfs smudge --skip -- %f", "filter.lfs.process=git-lfs filter-process --skip",
+        "filter.lfs.clean=git-lfs clean -- %f")  # fmt: skip - without a download
 _KEPT = r"^core\.(autocrlf|eol|symlinks|ignorecase)$"  # of the repository's settings: none of them names a program
 _PROGRAM = later(
     r"filter\..*\.(?:clean|smudge|process)|diff\..*\.(?:textconv|command)|merge\..*\.driver", re.DOTALL
@@ -66,9 +66,10 @@ class CommitEntries:
         return tuple(one for one in self.entries if not one.startswith(_DIRECTORY))
 
     @property
-    def submodules(self) -> tuple[str, ...]:
-        """The paths of its submodules."""
-        return tuple(os.fsdecode(one.partition(b"\t")[2]) for one in self.entries if one.startswith(_SUBMODULE))
+    def submodules(self) -> dict[str, str]:
+        """The path of each of its submodules, and the commit that it is at."""
+        listed = (one.partition(b"\t") for one in self.entries if one.startswith(_SUBMODULE))
+        return {os.fsdecode(path): head.split(b" ")[2].decode() for head, _, path in listed}
 
     def objects(self, paths: Collection[bytes] | None) -> Iterator[bytes]:
         """The ids of all directories, and of the files at these paths (None: of all)."""

@@ -33,9 +33,11 @@ SETTINGS = (
     "index.skipHash=true",  # the private index exists for milliseconds only
     "core.safecrlf=false",  # "true" makes its warning fatal; no file of the user's is rewritten here
     "i18n.commitEncoding=UTF-8",
+    "filter.lfs.required=false",  # without git-lfs a file is its pointer; a worktree shows what the checkout has there
 )
 _DOT_GIT = later(r"(?:\.git|git~1)[ .]*(?:[:\\]|\Z)", re.IGNORECASE)  # names of `.git` on some file system
 LIST = ("--literal-pathspecs", "ls-files", "-z")  # paths are not patterns
+LFS_FILES = ":(attr:filter=lfs)"  # a path that is a pattern
 FLAGS = tuple(part for setting in SETTINGS for part in ("-c", setting))
 
 # GIT_* variables that hold the user's configuration or identity. The others, set in hooks and aliases (GIT_DIR,

@@ -12,6 +12,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
+from functools import cached_property
 from pathlib import Path
 
 from autoresearch.core.run.spec import SUBMODULE_EDITS
@@ -19,7 +20,7 @@ from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout, locate, private_index
 from autoresearch.git_repo.commits import commit_tree
-from autoresearch.git_repo.git import LIST, Git, GitFailed, directory_locked, path_in_tree, text
+from autoresearch.git_repo.git import LFS_FILES, LIST, Git, GitFailed, directory_locked, path_in_tree, text
 from autoresearch.records.appending import FULL, unwritable
 from autoresearch.records.hostile import read_readable
 from autoresearch.records.rundir import write_atomically
@@ -47,6 +48,7 @@ NESTED = "a git repository of its own"
 SECRET = "secret file"
 CHECKPOINT = "checkpoint"
 VENV = "virtual environment"
+LFS = "of Git LFS, which is not installed"
 
 STATUS = (
     *("status", "--porcelain=v2", "-z", "--branch", "--no-ahead-behind", "--no-renames"),
@@ -225,6 +227,14 @@ class _Classifier:
         dirty = tuple(sorted({text(path) for path in (*self.take, *self.settled)}))
         return Survey(head, tuple(self.take), tuple(self.pins), _crowds_as_one(self.left_out), dirty)
 
+    @cached_property
+    def lfs_files(self) -> frozenset[bytes]:
+        """The files that Git LFS would make pointers of, where it is not installed."""
+        import shutil
+
+        missing = shutil.which("git-lfs") is None
+        return frozenset(self.git.run("ls-files", "-z", "--", LFS_FILES).split(b"\0") if missing else ())
+
     def _leave(self, path: bytes, reason: str, size: int = 0) -> None:
         self.left_out.append(LeftOut(text(path), reason, size))
 
@@ -251,6 +261,8 @@ class _Classifier:
         path, head_oid = changed_file.path, changed_file.head_oid.decode()
         removal = Pin("0", "0" * len(head_oid), path)
         reason = OWN if self.own.holds(path) else SECRET if is_secret(text(path)) else ""
+        if not reason and changed_file.on_disk and path in self.lfs_files:
+            reason = LFS
         if changed_file.work_mode == _ABSENT:
             self.settled.append(path)
             if changed_file.on_disk:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.git import LFS_FILES, GitFailed
 from autoresearch.records.hostile import read_readable
 from autoresearch.values import dataclass
 
@@ -28,17 +28,18 @@ def look(checkout: Checkout) -> TreeState:
     """The state of a working tree; nothing is found where git cannot say it."""
     try:
         status = checkout.git.run(*_STATUS).split(b"\0")
-        stored = checkout.git.run("ls-files", "-z", "--", ":(attr:filter=lfs)").split(b"\0")
+        stored = checkout.git.run("ls-files", "-z", "--", LFS_FILES).split(b"\0")
     except GitFailed:
         return TreeState()
     changed = [record.split(b" ", 8) for record in status if record.startswith(b"1 ")]
     edited = [one[8] for one in changed if one[2][:1] == b"S" and {*b"MU"} & {*one[2]}]
     conflicts = [record.split(b" ", 10)[10] for record in status if record.startswith(b"u ")]
-    pointers = [path for path in filter(None, stored) if _is_pointer(checkout.root / os.fsdecode(path))]
+    pointers = [path for path in filter(None, stored) if is_pointer(checkout.root / os.fsdecode(path))]
     return TreeState(*(tuple(map(os.fsdecode, paths)) for paths in (conflicts, edited, pointers)))
 
 
-def _is_pointer(path: Path) -> bool:
+def is_pointer(path: Path) -> bool:
+    """Whether a file is a pointer of Git LFS, whose content is elsewhere."""
     try:
         return read_readable(path, _LONGEST).startswith(_POINTER)
     except OSError:

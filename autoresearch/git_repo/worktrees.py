@@ -19,10 +19,10 @@ from pathlib import Path
 from autoresearch.core.run.extra_paths import ExtraPath
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import WHOLE_ID, Checkout
-from autoresearch.git_repo.extras import is_as_in, show
+from autoresearch.git_repo.extras import fill_submodules, is_as_in, show
 from autoresearch.git_repo.fresh_files import CommitEntries, unruled, without_programs, write_files
 from autoresearch.git_repo.git import Git, GitFailed, directory_locked
-from autoresearch.git_repo.remove_tree import discard, empty, wipe
+from autoresearch.git_repo.remove_tree import discard, wipe
 from autoresearch.records import hostile
 from autoresearch.records.hostile import open_readable
 from autoresearch.records.rundir import write_atomically
@@ -137,8 +137,9 @@ class Slot:
         place = self._registered()
         if place is None:
             return () if _is_empty(self.path) else ("git does not know it any more",)
-        if changed := tuple(dict.fromkeys((*self.changed_files(), *self.changes()))):
-            return changed
+        changed = [path for path in self.changed_files() if not is_as_in(self.checkout.root, self.path, path)]
+        if changed := list(dict.fromkeys((*changed, *self.changes()))):
+            return tuple(changed)
         log = self._git(place, "log", "-1", "--no-show-signature", "--format=%H %P%n%B", "HEAD")
         ids, _, message = log.decode("utf-8", "replace").strip().partition("\n")
         head, *parents = ids.split()
@@ -268,8 +269,7 @@ class Slot:
         write_files(self.checkout, worktree / "index", self.path, commit, anew=anew)
         failpoint("repository.cleaned")
         self._git(worktree, "update-ref", "--no-deref", "HEAD", commit.commit)
-        for path in commit.submodules:  # empty directories here, which git never enters
-            empty(self.path, path)
+        fill_submodules(self.checkout, self.path, commit)
 
     def _git(self, worktree: Path, *arguments: str) -> bytes:
         """git here; what compares files, and so runs filters, is called `without_programs` of the repository's own."""

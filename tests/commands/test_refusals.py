@@ -17,13 +17,13 @@ from autoresearch.records.index import state_home
 pytestmark = pytest.mark.system
 
 REQUIRED = {"AUTORESEARCH_REQUIRE_SNAPSHOT": "yes"}
-WITHOUT_A_FILTER = "filter.lfs.clean=no-such-program", "filter.lfs.required=true"
+WITHOUT_A_FILTER = "filter.crypt.clean=no-such-program", "filter.crypt.required=true"
 
 
 def test_a_run_without_a_snapshot_says_so(bench: Any) -> None:
-    (bench.repo / ".gitattributes").write_text("*.bin filter=lfs\n")
+    (bench.repo / ".gitattributes").write_text("*.bin filter=crypt\n")
     (bench.repo / "weights.bin").write_text("1")
-    for setting in WITHOUT_A_FILTER:  # as where git-lfs is required and not installed
+    for setting in WITHOUT_A_FILTER:  # as where a filter is required and not installed
         bench.git("config", *setting.split("="))
     path = bench.blueprint()
     before = bench.picture("state", ".git/", "home")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from autoresearch.core.run.extra_paths import ExtraPath, Way
 from autoresearch.errors import NotFoundError
-from autoresearch.git_repo.extras import extra_paths
+from autoresearch.git_repo.extras import empty_submodules, extra_paths
 from autoresearch.git_repo.fresh_files import CommitEntries
+from autoresearch.git_repo.snapshot import snapshot
 from autoresearch.git_repo.worktrees import slot
 
 from .conftest import Repo
@@ -90,3 +94,70 @@ def test_what_cannot_be_copied_is_linked(data: Repo, tmp_path: Path) -> None:
     one.switch("HEAD", [ExtraPath("ignored", Way.COPY), ExtraPath("lib/pipe.log", Way.COPY)])
     assert (one.path / "ignored/deep/train.bin").exists() and not (one.path / "ignored/pipe").exists()
     assert (one.path / "lib/pipe.log").is_symlink()
+
+
+def test_submodules_are_filled_from_what_the_checkout_has(
+    data: Repo, make_repo: Callable[[str], Repo], tmp_path: Path
+) -> None:
+    outer, inner = make_repo("outer"), make_repo("inner")
+    add = ("-c", "protocol.file.allow=always", "submodule", "add", "-q")
+    inner.write("deep.py", "d = 1\n")
+    inner.commit()
+    outer.write("part.py", "p = 1\n")
+    outer.git(*add, str(inner.root), "inner")
+    outer.commit()
+    data.git(*add, str(outer.root), "third/part")
+    data.git("-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init", "--recursive")
+    data.git("commit", "-qm", "part")
+    for gone in (outer, inner):
+        shutil.rmtree(gone.root)
+    before = data.disk()
+    one = slot(data.checkout, tmp_path / "state/slot-0")
+    one.switch("HEAD")
+    assert (one.path / "third/part/part.py").read_text() == "p = 1\n"
+    assert (one.path / "third/part/inner/deep.py").read_text() == "d = 1\n"
+    assert one.changes() == one.untracked() == () and one.changed_files() == {}
+    (one.path / "third/part/part.py").write_text("written by a run")
+    (one.path / "third/part/left").write_text("x")
+    one.switch("HEAD")
+    assert (one.path / "third/part/part.py").read_text() == "p = 1\n"
+    assert not (one.path / "third/part/left").exists()
+    assert empty_submodules(data.checkout, CommitEntries.of(data.checkout, one.checkout.head)) == ()
+    one.switch("HEAD~1")
+    assert not (one.path / "third").exists()
+    assert data.disk() == before
+    data.git("submodule", "deinit", "-q", "-f", "third/part")
+    one.switch("main")
+    assert os.listdir(one.path / "third/part") == []
+    assert empty_submodules(data.checkout, CommitEntries.of(data.checkout, one.checkout.head)) == ("third/part",)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_the_content_of_a_pointer_is_the_checkouts(
+    data: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    """Where git-lfs is configured, but not installed, as in a container with the user's home; and where it is."""
+    if installed and not shutil.which("git-lfs"):
+        pytest.skip("git-lfs is not installed")
+    monkeypatch.setattr(shutil, "which", lambda name: "/bin/it" if installed else None)
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize {}\n"
+    content = b"weights" * 1000
+    data.write(".gitattributes", "*.bin filter=lfs\n")
+    data.write("model.bin", pointer.format(hashlib.sha256(content).hexdigest(), len(content)))
+    data.write("other.bin", pointer.format("0" * 64, 9))
+    data.commit()
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "home/gitconfig"))
+    (tmp_path / "home").mkdir(exist_ok=True)
+    for key, value in {"clean": "git-lfs clean -- %f", "process": "git-lfs filter-process", "required": "true"}.items():
+        data.git("config", "--global", f"filter.lfs.{key}", value)
+    data.write("model.bin", content)
+    paths = extra_paths(data.checkout, ())
+    assert "model.bin" in paths and "other.bin" not in paths
+    shot = snapshot(data.checkout, message="with a large file")
+    assert data.tree(shot.commit)["model.bin"][1].startswith(b"version")
+    one = slot(data.checkout, tmp_path / "state/slot-0")
+    for way in (Way.LINK, Way.COPY):
+        one.switch(shot.commit, [ExtraPath("model.bin", way), ExtraPath("other.bin", way)])
+        assert (one.path / "model.bin").read_bytes() == content
+        assert (one.path / "other.bin").read_bytes().startswith(b"version")
+        assert one.unsaved() == (f"its commit {shot.commit[:12]} is in no branch",)

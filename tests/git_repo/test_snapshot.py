@@ -559,12 +559,12 @@ def test_a_survey_tells_the_same_and_writes_nothing(repo: Repo) -> None:
 
 
 def test_a_required_filter_that_is_missing_is_a_clear_error(repo: Repo) -> None:
-    repo.write(".gitattributes", "*.dat filter=lfs\n")
-    repo.git("config", "filter.lfs.clean", "no-such-program")
-    repo.git("config", "filter.lfs.required", "true")
+    repo.write(".gitattributes", "*.dat filter=crypt\n")
+    repo.git("config", "filter.crypt.clean", "no-such-program")
+    repo.git("config", "filter.crypt.required", "true")
     repo.write("new.dat")
     before = repo.private()
-    with pytest.raises(GitFailed, match=r"update-index.*no-such-program.*filter.*lfs"):
+    with pytest.raises(GitFailed, match=r"update-index.*no-such-program.*filter.*crypt"):
         take(repo)
     assert repo.private() == before
     assert list((repo.root.parent / "tmp").iterdir()) == []

@@ -11,6 +11,8 @@ from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.git_repo.branches import branch_commit, branch_fault
+from autoresearch.git_repo.extras import empty_submodules
+from autoresearch.git_repo.fresh_files import CommitEntries
 from autoresearch.lab.campaign_setup.campaign_spec import free_prefix, other_code, other_terms
 from autoresearch.lab.campaign_setup.queue_checks import check_queue
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
@@ -19,6 +21,7 @@ from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.slots import slots_of
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.shell_settings import plain_key
+from autoresearch.proposers.queue_entry import QUEUE
 from autoresearch.records import campaign_records
 from autoresearch.values import replace
 
@@ -44,7 +47,22 @@ def preflight(proposed: ProposedCampaign) -> ProposedCampaign:
     findings += _hide_findings(proposed, commit)
     if bad := errors(findings):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
-    return replace(proposed, findings=tuple(findings))
+    return replace(proposed, findings=(*findings, *_as_it_is(proposed, commit)))
+
+
+def _as_it_is(proposed: ProposedCampaign, commit: str) -> Iterator[Finding]:
+    """Warnings about files beside the code that are missing, or that no edit of the code changes."""
+    from autoresearch.lab.resolve.resolve_run import tree_findings  # with all that resolves a run
+
+    spec, checkout = proposed.spec, proposed.base.checkout
+    yield from tree_findings(checkout)
+    if empty := empty_submodules(checkout, CommitEntries.of(checkout, commit)):
+        message = f"the submodule {empty[0]} is empty here, and so for every run"
+        yield Finding(Severity.WARNING, "submodules", message, f"git submodule update --init {shlex.join(empty)}")
+    edited = spec.research.agent or spec.proposer.name == QUEUE
+    if edited and (built := [one.path for one in spec.shown if one.way.is_shown and one.path.endswith(".so")]):
+        message = f"{built[0]} was built and is not in git: every run sees it as it is, whatever an idea edits"
+        yield Finding(Severity.WARNING, "built_code", message, "a `prepare:` of the notes builds it anew for each run")
 
 
 def _of_spec(proposed: ProposedCampaign) -> tuple[Finding, ...]:

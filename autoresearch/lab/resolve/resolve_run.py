@@ -70,7 +70,7 @@ def _resolve(resolved: ResolvedBlueprint, run_options: RunOptions) -> ResolvedRu
     limits = limits_of(trainer_settings, settings)
     found = trainer_settings.all_findings(limits.max_s, launch_options.environment)
     server = ask.server(trainer).check_server(resolved.blueprint, (launch_options.target,))
-    tree = _tree_findings(launch_options.checkout) if launch_options.checkout else ()
+    tree = tree_findings(launch_options.checkout) if launch_options.checkout else ()
     run = ResolvedRun(spec, launch_options, trainer_settings, (*found, *tree, *server, *launch_options.leased.findings))
     return replace(run, findings=(*run.findings, *run.crossed_limits(), *run.gpu_findings(settings)))
 
@@ -78,7 +78,7 @@ def _resolve(resolved: ResolvedBlueprint, run_options: RunOptions) -> ResolvedRu
 MOST_NAMED = 3  # files of one kind
 
 
-def _tree_findings(checkout: Checkout) -> tuple[Finding, ...]:
+def tree_findings(checkout: Checkout) -> tuple[Finding, ...]:
     """Warnings about files of the code that are not what they seem."""
     tree = tree_state.look(checkout)
     kinds = (

@@ -158,7 +158,8 @@ def shown_words(paths: Collection[ExtraPath]) -> str:
     """One line of a plan: `data/ (1.2 GB), .venv/; left out as outputs: wandb/, runs/`; "" where there is nothing."""
     groups: dict[str, list[str]] = {}
     large = {one.path: one.bytes for one in paths if one.bytes > MOST_COPIED_BYTES}
-    for one in sorted(paths, key=lambda one: (not one.way.is_shown, -large.get(one.path, 0))):
+    order = {way: 0 if way.is_shown else number for number, way in enumerate(Way)}
+    for one in sorted(paths, key=lambda one: (order[one.way], -large.get(one.path, 0))):
         own = f", {one.way}" if one.way is Way.OWN else ""
         size = f" ({gb(one.bytes)}{own})" if one.path in large or own else ""
         groups.setdefault("" if one.way.is_shown else f"{one.way}: ", []).append(one.name + size)

@@ -1,0 +1,76 @@
+"""What no commit holds is there for every run of a campaign, and the plan says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.system
+
+READS = """
+import os
+import part
+for name in ("data/train.txt", "pool/one.bin"):
+    print("READ", name, open(name).read().strip(), part.VALUE, flush=True)
+assert not os.path.exists("wandb") and not os.path.exists("reports")
+open("data/cache", "a").write("c")
+open("data/train.txt", "a").close()
+"""
+
+
+@pytest.fixture
+def stranger(camp: Any) -> Any:
+    """A project whose trainer reads ignored data and a submodule."""
+    repo, git = camp.bench.repo, camp.bench.git
+    own = camp.bench.root / "own"
+    own.mkdir()
+    git("init", "-q", str(own))
+    (own / "part.py").write_text("VALUE = 3\n")
+    git("-C", str(own), "add", "-A")
+    git("-C", str(own), "commit", "-qm", "part")
+    git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(own), "lib")
+    (repo / "train.py").write_text("import sys; sys.path.insert(0, 'lib')\n" + READS + (repo / "train.py").read_text())
+    (repo / ".gitignore").write_text("data/\nwandb/\nreports/\n*.bin\n*.so\n")
+    files = {"data/train.txt": "1", "pool/one.bin": "2", "pool/code.py": "", "wandb/x": "", "fast.so": ""}
+    for name, text in files.items():
+        (repo / name).parent.mkdir(exist_ok=True)
+        (repo / name).write_text(text)
+    git("add", "-A")
+    git("commit", "-qm", "reads")
+    return camp
+
+
+def test_runs_see_it_and_the_plan_says_so(stranger: Any) -> None:
+    stranger.ideas({"slug": "idea", "overrides": {"lr": 0.02}})
+    keys: dict[str, Any] = {"queue": "ideas.yaml", "baseline": 1, "confirm": False, "retests": 0, "count": 2}
+    plan = stranger.bench.ask("campaign", stranger.file(**keys), "--dry-run")
+    assert plan["plan"]["not in git"] == (
+        "shown to the runs: data/, fast.so, pool/one.bin; left out as outputs: wandb/"
+    )
+    _, words, _ = stranger.bench.here("campaign", stranger.file(**keys), "--dry-run")
+    assert "fast.so was built and is not in git" in words
+    before = stranger.checkout()
+    state = stranger.run(**keys)
+    assert stranger.checkout() == before, "they wrote to their own copies"
+    for idea in state.ideas:
+        assert idea.rows[0].ending == "finished"
+        assert "READ data/train.txt 1 3" in stranger.log(idea.rows[0])
+        assert "READ pool/one.bin 2 3" in stranger.log(idea.rows[0])
+
+
+def test_what_include_and_exclude_change(stranger: Any) -> None:
+    def shown(*flags: str, **keys: object) -> str:
+        path = stranger.file(space={"lr": [0.1, 0.2]}, **keys)
+        return str(stranger.bench.ask("campaign", path, "--dry-run", *flags)["plan"]["not in git"])
+
+    usual = "shown to the runs: data/, fast.so, pool/one.bin; left out as outputs: wandb/"
+    assert shown() == usual
+    assert shown(include=["wandb"]) == "shown to the runs: data/, wandb/, fast.so, pool/one.bin"
+    assert shown("--set", "exclude=*.so") == f"{usual.replace('fast.so, ', '')}; left out: fast.so"
+    for text in ({"path": "data/", "write": "copy"}, "{path: data/, write: copy}"):
+        assert "a copy for each run" in shown(include=[text])
+    assert "a copy for each run" in shown("--set", "include=[{path: data/, write: copy}]")
+    path = stranger.bench.repo / "exp.md"
+    path.write_text(path.read_text() + "\n## Other Notes\n- include: wandb/\n- exclude: data\n")
+    assert shown() == "shown to the runs: wandb/, fast.so, pool/one.bin; left out: data/"
