@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from autoresearch.records.events import Event
 
 LINES = 5  # of the log
+SETTLED_S = 2.0  # without a command in a session: it is over
 RECORD_S = 0.05  # between two looks for the record of a run that has just ended
 # Whoever waits for hours is told "nothing new" many times, and each of them stays in the context of an agent.
 ON_A_TICK = frozenset(
@@ -136,8 +137,9 @@ def _all(parts: Parts, *, as_exit_code: bool) -> CommandResult:
 
 def wait(
     name: Annotated[
-        str, Positional(metavar="RUN|CAMPAIGN", show_default="a campaign that lives, else the last run")
+        str, Positional(metavar="RUN|CAMPAIGN|SESSION", show_default="a campaign that lives, else the last run")
     ] = "",
+    at_most: Annotated[str, Positional(metavar="SECONDS", show_default=False)] = "",
     seconds: Annotated[
         str, Option("--for", metavar="DURATION", help="Return after so long at the latest.")
     ] = "100s",
@@ -147,19 +149,26 @@ def wait(
     ] = None,
     as_exit_code: Annotated[bool, Option("--exit-code", help="Exit 0: still running, 1: ended.")] = False,
 ) -> CommandResult:
-    """Wait for a run or a campaign. Exits 0 whenever it could answer.
+    """Wait for a run, a campaign or any tmux session. Exits 0 whenever it could answer.
 
+    `wait NAME SECONDS` exits with 0 if it is still there then, and with 1 if it ended or there is none.
     A run returns early on its end, first step, error or limit; a campaign on its next row, on a pause and at the end.
     """
     from autoresearch.commands.name_lookup import resolve, unnamed
 
+    seconds, as_exit_code = at_most or seconds, as_exit_code or bool(at_most)
     try:
         limit = parse_duration(seconds)
     except ValueError as error:
         example = f"autoresearch wait {name} --for 100s".replace("  ", " ")
         raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m", fix=example) from None
     parts, until = real_parts(), time.monotonic() + limit
-    named = resolve(name or unnamed(parts), parts)
+    try:
+        named = resolve(name or unnamed(parts), parts)
+    except NotFoundError:
+        if not at_most:
+            raise
+        return _wait_for_session(name, until, parts)
     if not isinstance(named, RunDir):
         return _wait_for_row(named, until, since, as_exit_code=as_exit_code)
     recorded = RecordedRun.read(named)
@@ -185,6 +194,20 @@ def wait(
     if brief:
         payload = {key: value for key, value in payload.items() if key in ON_A_TICK or (key in UNTIL_STEPS and value)}
     return CommandResult(payload, lines)
+
+
+def _wait_for_session(name: str, until: float, parts: Parts) -> CommandResult:
+    """Wait until nothing runs in a tmux session; what is typed into a fresh one takes a moment to begin."""
+    works, since, there = sessions.works(name, parts), time.monotonic(), False
+    while works is not None and time.monotonic() < until:
+        there, since = True, time.monotonic() if works else since
+        if not works and time.monotonic() - since >= SETTLED_S:
+            break
+        time.sleep(min(REFRESH_S / 4, max(0.0, until - time.monotonic())))
+        works = sessions.works(name, parts)
+    state = "running" if works else "ended" if there or works is not None else "none"
+    payload = {"session": name, "state": state, "next": [f"autoresearch wait {name} 30"] if works else []}
+    return CommandResult(payload, [f"session {name}: {state}"], exit_code=int(not works))
 
 
 def _news_until(recorded: RecordedRun, parts: Parts, since: int, until: float) -> tuple[list[Event], int]:

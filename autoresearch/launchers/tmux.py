@@ -153,6 +153,10 @@ class TmuxLauncher:
         alive = {pane.session_id for pane in panes if not pane.dead}
         return [info for info in self._ours(panes) if info.session_id not in alive]
 
+    def panes_of(self, session: str) -> list[Pane]:
+        """The panes of the session of exactly this name, whoever made it; [] without one."""
+        return [pane for pane in self._panes() if pane.session == session]
+
     def _ours(self, panes: Iterable[Pane]) -> list[SessionInfo]:
         first: dict[str, Pane] = {}
         for pane in sorted(panes, key=lambda p: int(p.pane_id[1:])):

@@ -68,3 +68,28 @@ def test_an_end_that_is_not_yet_recorded_is_waited_for(bench: Bench, monkeypatch
     monkeypatch.setattr(status, "adopt", adopt)
     said = bench.ask("wait", begun["run"], "--for", "200s", "--since", 2)
     assert looks and (said["state"], said["ending"]) == ("ended", "stopped")
+
+
+def test_any_tmux_session_is_waited_for_as_the_published_script_does(bench: Bench) -> None:
+    """`wait NAME SECONDS`: 0 while it works, also through `bash run.sh`; 1 when it ended, or there is none."""
+    (bench.repo / "run.sh").write_text("until [ -e go ]; do sleep 0.05; done\n")
+    bench.tmux("new-session", "-d", "-s", "ajet_mine", "-c", str(bench.repo), "bash", "--norc")
+    bench.tmux("send-keys", "-t", "=ajet_mine:", "bash run.sh", "Enter")
+    bench.until(lambda: bench.ask("wait", "ajet_mine", 0, check=None)["state"] == "running")
+    code, out, _ = bench.here("wait", "ajet_mine", 1)
+    assert (code, out.splitlines()[0]) == (0, "session ajet_mine: running")
+    assert bench.ask("wait", "ajet_min", 0, check=1)["state"] == "none", "a name is exact"
+    assert bench.ask("wait", "ajet_min", check=4)["error"]["code"] == "not_found"
+    (bench.repo / "go").touch()
+    assert bench.ask("wait", "ajet_mine", 240, check=1)["state"] == "ended", "its shell is still there"
+    bench.tmux("kill-session", "-t", "=ajet_mine")
+    bench.tmux("new-session", "-d", "-s", "ajet_mine", "sleep 1000")
+    assert bench.ask("wait", "ajet_mine", 0, check=0)["state"] == "running"
+    bench.tmux("kill-session", "-t", "=ajet_mine")
+    assert bench.ask("wait", "ajet_mine", 0, check=1)["state"] == "none"
+
+
+def test_of_a_run_too_seconds_ask_for_an_exit_code(bench: Bench) -> None:
+    run = bench.ask("run", bench.blueprint("ok"))
+    assert bench.here("wait", run["run"], 30)[0] == 1
+    assert bench.here("wait", run["session"], 30)[0] == 1
