@@ -214,8 +214,9 @@ class Campaign:
     @property
     def status(self) -> str:
         """running, paused, waiting, draining, ended, or dead: not ended, and without a controller."""
-        phase = str(self._state().phase)
-        return phase if phase == "ended" or self._dir.controlled else "dead"
+        from autoresearch.lab.campaigns.campaign_status import phase_now
+
+        return str(phase_now(self._dir, self._state()))
 
     def ledger(self) -> DataFrame:
         """See `autoresearch.ledger`."""
@@ -235,12 +236,15 @@ class Campaign:
 
     def stop(self, reason: str) -> None:
         """Ask it to stop what runs, and to end; `wait` for it. Raises ConflictError if it has ended or is dead."""
+        from autoresearch.lab.campaign_setup import start_campaign
         from autoresearch.lab.campaigns import context
 
         if (status := self.status) in ("ended", "dead"):
             words = "has ended" if status == "ended" else "has no controller"
             raise ConflictError(f"{self.name} {words}", fix=f"autoresearch campaign status {self.name}")
         context.ask(self._dir, "stop", reason=_reason(reason))
+        if status == "paused":
+            start_campaign.answered(self._dir, real_parts())
 
     def report(self) -> Path:
         """Write its report as it stands; the page, else the text where no page could be written."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,7 +53,8 @@ def stop(
     reason: Reason = "",
 ) -> CommandResult:
     """Stop what runs now, record it, and end the campaign."""
-    return ask(campaign_to_change(campaign, real_parts()), "drain" if drain else "stop", reason=reason)
+    campaign_dir = campaign_to_change(campaign, real_parts())
+    return ask(campaign_dir, "drain" if drain else "stop", ends=True, reason=reason)
 
 
 def resume(
@@ -64,30 +64,29 @@ def resume(
 ) -> CommandResult:
     """Go on: after a pause, a crash of the controller, a reboot."""
     del yes  # the plan was agreed to when it began
+    from autoresearch.core.controller.sentences import more_ideas
     from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.records.campaign_records import CampaignDir
 
     parts = real_parts()
     if campaign.startswith("/") and campaign_records.restore(CampaignDir(Path(campaign))):
         output.remark(f"the records of {Path(campaign).name} were written again")
-    campaign_dir = campaign_to_change(campaign, parts)
+    campaign_dir = campaign_to_change(campaign, parts, stands=True)
     state = state_of(campaign_dir)
     if state.phase is CampaignPhase.ENDED:
         raise ConflictError(
             f"{state.spec.name} has ended: {state.reason}",
             hint="`campaign set` with a higher count or a later deadline makes it go on",
-            fix=f"autoresearch campaign set {state.spec.name} count={state.attempted + 10}",
+            fix=more_ideas(state),
         )
+    if not campaign_dir.controlled and (words := context.other_interpreter(state.spec, parts.environ)):
+        output.remark(words)
     if state.phase is CampaignPhase.PAUSED or campaign_dir.controlled:
         context.ask(campaign_dir, "resume")
-    if not campaign_dir.controlled:
-        if words := context.other_interpreter(state.spec, parts.environ):
-            output.remark(words)
+    elif not campaign_dir.controlled:
         start_campaign.start_and_wait(campaign_dir, parts)
-    if not (detach or output.agent_or_pipe()):
-        return follow(campaign_dir)
-    _settled(campaign_dir)
-    return changed(campaign_dir, " goes on")
+    start_campaign.answered(campaign_dir, parts)
+    return changed(campaign_dir, " goes on") if detach or output.agent_or_pipe() else follow(campaign_dir)
 
 
 def set_rules(
@@ -110,7 +109,7 @@ def set_rules(
     changes = state.spec.changed_rules(_rules(pairs, state.spec.objective, parts.clock()))
     if campaign_dir.controlled:
         context.ask(campaign_dir, "set", **changes)
-        _settled(campaign_dir)
+        start_campaign.settled(campaign_dir)
     elif state.phase is CampaignPhase.ENDED:
         start_campaign.continue_with(campaign_dir, changes)
         start_campaign.start_and_wait(campaign_dir, parts)
@@ -138,33 +137,29 @@ def _rules(pairs: Sequence[str], objective: Objective, now: float) -> dict[str, 
     return values
 
 
-def ask(campaign_dir: CampaignDir, do: str, *, ended: bool = False, **fields: Any) -> CommandResult:
+def ask(campaign_dir: CampaignDir, do: str, *, ended: bool = False, ends: bool = False, **fields: Any) -> CommandResult:
     """Hand a request to the controller of a campaign, and say where the campaign stands then.
 
-    `ended`: also of one that has ended: whoever continues it answers.
+    `ended`: also of one that has ended: whoever continues it answers. `ends`: it is the end of one that is paused, too.
     """
+    from autoresearch.lab.campaign_setup import start_campaign
+
     state = state_of(campaign_dir)
     if state.phase is CampaignPhase.ENDED and not ended:
         fix = f"autoresearch report {state.spec.name}"
         raise ConflictError(f"{state.spec.name} has ended: {state.reason}", fix=fix)
     context.ask(campaign_dir, do, **{k: v for k, v in fields.items() if v != ""})
-    _settled(campaign_dir)
+    start_campaign.settled(campaign_dir)
     state = state_of(campaign_dir)
+    if ends and state.phase is CampaignPhase.PAUSED:
+        start_campaign.answered(campaign_dir, real_parts())
     words = ": the request is recorded"
     if state.phase is CampaignPhase.ENDED:
         words += f"; go on with autoresearch campaign confirm {fields.get('slug', '')}"
     elif not campaign_dir.controlled:
-        words += f"; no controller is running: autoresearch campaign resume {state.spec.name}"
+        why = "it is paused" if state.phase is CampaignPhase.PAUSED else "no controller is running"
+        words += f"; {why}: autoresearch campaign resume {state.spec.name}"
     return changed(campaign_dir, words)
-
-
-def _settled(campaign_dir: CampaignDir) -> None:
-    """Wait a moment for the controller to have obeyed."""
-
-    last = max((e["seq"] for e in campaign_records.entries(campaign_dir.requests)), default=0)
-    until = time.monotonic() + 3.0
-    while campaign_dir.controlled and state_of(campaign_dir).requests < last and time.monotonic() < until:
-        time.sleep(0.05)
 
 
 # ------------------------------------------------------------------------------------------ what a person lets pass
@@ -238,7 +233,7 @@ def confirm(
     """
     from autoresearch.core.campaign.judgement import unprovable
     from autoresearch.core.controller.confirmation_rounds import plan_round
-    from autoresearch.core.controller.sentences import seed_words
+    from autoresearch.core.controller.sentences import more_ideas, seed_words
     from autoresearch.core.statistics.confirmation import fewest_runs
     from autoresearch.lab.campaign_setup import start_campaign
 
@@ -258,8 +253,7 @@ def confirm(
     if done := next((idea for idea in asked if idea.confirmed == "confirmed"), None):
         raise ConflictError(f"{done.name} is confirmed already", fix=f"autoresearch report {name}")
     if not ideas and not (state.best and state.best.index > 1):
-        more = f"autoresearch campaign set {name} count={state.attempted + 10}"
-        more = more if is_over else f"autoresearch wait {name}"
+        more = more_ideas(state) if is_over else f"autoresearch wait {name}"
         raise ConflictError(f"{name} keeps nothing but its baseline: there is nothing to confirm", fix=more)
     if state.unseeded and all(idea.confirmed for idea in asked):
         raise ConflictError(f"nothing can be confirmed. {seed_words(state)}", code="unseeded")
@@ -273,7 +267,7 @@ def confirm(
         fix = f"autoresearch campaign set {name} confirm_runs={least}"
         raise ConflictError(f"nothing can be confirmed: {cost}", fix=fix, code="too_few_confirm_runs")
     context.ask(campaign_dir, "confirm", slugs=[idea.slug for idea in named])
-    if not campaign_dir.controlled:
+    if not campaign_dir.controlled and state.phase is not CampaignPhase.PAUSED:
         if is_over:
             start_campaign.continue_with(campaign_dir, {})
         start_campaign.start_and_wait(campaign_dir, parts)

@@ -30,6 +30,7 @@ def add(
 ) -> CommandResult:
     """Add an idea to the queue of a campaign that runs."""
     from autoresearch.core.campaign.spec import CampaignPhase
+    from autoresearch.core.controller.sentences import more_ideas
     from autoresearch.lab.campaigns import context
     from autoresearch.lab.ideas.idea_sources import ADDED
     from autoresearch.records.appending import append_line
@@ -52,7 +53,7 @@ def add(
     lines = [f"{len(entries)} added to {state.spec.name} in {campaign_dir.path}"]
     if state.phase is CampaignPhase.ENDED:  # nobody looks at its queue
         lines.append(f"it has ended ({state.reason}), and tries nothing more before its stop rules are changed")
-        payload["next"] = [f"autoresearch campaign set {state.spec.name} count={state.attempted + len(entries)}"]
+        payload["next"] = [more_ideas(state, len(entries))]
     return CommandResult(changed(campaign_dir, "", payload).payload, lines)
 
 

@@ -46,15 +46,19 @@ def resolve(name: str, parts: Parts) -> Named:
 
 def unnamed(parts: Parts) -> str:
     """What `wait` waits for where nothing is named: a campaign that lives, else the newest run."""
-    from autoresearch.lab.campaign_setup.campaign_registry import LAST_CAMPAIGN, unfinished
+    from autoresearch.lab.campaign_setup.campaign_registry import unfinished
 
-    return LAST_CAMPAIGN if any(one.campaign_dir.controlled for one in unfinished(parts)) else "last"
+    living = (str(one.campaign_dir.path) for one in unfinished(parts) if one.campaign_dir.controlled)
+    return next(living, "last")
 
 
-def campaign_to_change(name: str, parts: Parts, ideas: Sequence[str] | None = None) -> CampaignDir:
+def campaign_to_change(
+    name: str, parts: Parts, ideas: Sequence[str] | None = None, *, stands: bool = False
+) -> CampaignDir:
     """The campaign that a command acts on: the named one, else the one that lives, else the newest.
 
-    Commands that take `ideas` have an option for the name. ConflictError where none is named and several live;
+    `stands`: one that has not ended and is without a controller goes before one that lives. Commands that take `ideas`
+    have an option for the name. ConflictError where none is named and several live;
     NotFoundError for a campaign that is named where an idea belongs.
     """
     from autoresearch.lab.campaign_setup import campaign_registry
@@ -73,13 +77,14 @@ def campaign_to_change(name: str, parts: Parts, ideas: Sequence[str] | None = No
                 hint="--campaign names the campaign",
                 fix=shlex.join(["autoresearch", *verb, *others, "--campaign", word]),
             )
-    controlled = [one for one in own if one.campaign_dir.controlled]
+    controlled = [one for one in own if one.campaign_dir.controlled is not stands]
     living = controlled or own
     if len(living) > 1:
         names = [one.name for one in living]
         more = [*rest, "--campaign", names[0]] if ideas is not None else [names[0], *rest]
         raise ConflictError(
-            f"{len(living)} campaigns {'are live' if controlled else 'have not ended'}: {', '.join(names)}; name one",
+            f"{len(living)} campaigns {'are live' if controlled and not stands else 'have not ended'}: "
+            f"{', '.join(names)}; name one",
             fix=shlex.join(["autoresearch", *verb, *more]),
             code="several_campaigns",
         )

@@ -178,13 +178,13 @@ def test_state_requests_rounds_and_wishes() -> None:
         {"do": "request", "upto": 3},
         {"do": "unwanted", "slug": "x"},
         {"do": "told", "how": "drain"},
-        {"do": "again"},
+        {"do": "again", "after": 2},
         {"do": "skipped", "hypothesis": {"slug": "twin", "sentence": "t"}, "reason": "the same as idea 2"},
         plan,
     ]
     found = state([*JOURNAL, *lines])
     assert (found.phase, found.reason, found.requests) == (CampaignPhase.PAUSED, "lunch", 3)
-    assert (found.unwanted, found.stop_mode, found.again) == ({"x"}, "drain", 1)
+    assert (found.unwanted, found.stop_mode, found.again) == ({"x"}, "drain", 2)
     assert [(h.slug, why) for h, why in found.skipped] == [("twin", "the same as idea 2")]
     assert found.attempts()[-1].status == "skipped"
     assert found.open_round and found.open_round.candidates == (2,)

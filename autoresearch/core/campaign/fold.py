@@ -171,7 +171,7 @@ def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:
         case "told":
             state.stop_mode = str(line["how"])
         case "again":
-            state.again += 1
+            state.again = int(line.get("after", state.again + state.spec.replicates))
         case "tip":
             state.made_tip = from_record(MadeTip, line)
         case "guarded" if line["passed"]:

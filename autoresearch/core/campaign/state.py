@@ -287,7 +287,7 @@ class CampaignState:
     seed_check: SeedCheck | None = None  # None: not checked yet
     research: Research = field(default_factory=Research)
     reuse_asked: bool = False  # it was looked for runs of an earlier baseline
-    again: int = 0  # how often the whole baseline was repeated because no run of it had the metric
+    again: int = 0  # runs of the baseline without the metric, after which it was begun anew
     made_tip: MadeTip = field(default_factory=MadeTip)
     guarded: set[int] = field(default_factory=set)  # the indices of tips that passed the guard
     broken_merges: set[frozenset[int]] = field(default_factory=set)  # of edits that together do not pass it

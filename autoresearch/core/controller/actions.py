@@ -32,6 +32,7 @@ class Do(ControllerAction, Enum):
     READMIT_AGENT = "ask every coding agent again: somebody resumed the campaign"
     LAUNCH_RUN = "start the prepared run, if a target has room"
     WITHDRAW_RUN = "cancel the prepared run; its branch stays"
+    LEAVE = "the campaign is paused and nothing of it runs: keep no process until somebody resumes it"
     SLEEP = "wait until something happens to a run, or somebody may have requested something"
 
 

@@ -55,9 +55,8 @@ def answer(state: CampaignState, request: Mapping[str, Any], live: Sequence[str]
         case "pause":
             return pause(state, reason)
         case "resume":
-            again = [Note("again", {"reason": reason})] if scheduler.baseline_failed(state) else []  # it may be mended
             running = {"state": CampaignPhase.RUNNING.value, "reason": str(request.get("reason") or "")}
-            return (*again, Note("state", running), Say("going on"), Do.READMIT_AGENT)
+            return (*_baseline_again(state, reason), Note("state", running), Say("going on"), Do.READMIT_AGENT)
         case "drain" | "stop" as how:
             stopped = [StopRun(run, reason) for run in live] if how == "stop" else []
             return (Note("told", {"how": how, "reason": reason}), Say(f"{how}: {reason}"), *stopped)
@@ -86,6 +85,14 @@ def answer(state: CampaignState, request: Mapping[str, Any], live: Sequence[str]
             text = f"code ideas wait for {'a person' if on else 'nobody'}"
             return Note("hold", {"on": on, "reason": reason}), Say(text)
     return ()
+
+
+def _baseline_again(state: CampaignState, reason: str) -> tuple[ControllerAction, ...]:
+    """Make the runs of a baseline anew where none of them was measured: it may be mended."""
+    over = scheduler.baseline_over(state)
+    if state.baseline is None or state.baseline.values or not over:
+        return ()
+    return (Note("again", {"reason": reason, "after": over}),)
 
 
 def _skip(state: CampaignState, slug: str, reason: str) -> tuple[ControllerAction, ...]:
@@ -168,6 +175,7 @@ class Machine:
     tried: frozenset[ControllerAction] = frozenset()
 
 
+SWEEPS = ("grid", "random", "tpe")  # proposers that have no more ideas where all points of the space are tried
 TOO_LATE = "not confirmed: too little time is left"
 
 
@@ -176,13 +184,31 @@ def next_actions(state: CampaignState, machine: Machine) -> tuple[ControllerActi
     for duty in _DUTIES:
         if actions := duty(state, machine):
             return actions
+    if state.phase is CampaignPhase.RUNNING and not (machine.live or waits_for(state, machine)):
+        return pause(state, "nothing of it runs, and nothing that it could wait for is known")
     return (Do.SLEEP,)
+
+
+def waits_for(state: CampaignState, machine: Machine) -> str:
+    """What a campaign that runs waits for while no run of it lives, in words; "" if there is nothing."""
+    if machine.live:
+        return ""
+    if jobs := machine.agent.jobs:
+        limited = {job.name: " (a usage limit, or an outage)" for job in jobs if job.name in machine.agent.waiting}
+        named = (f"{job.name}{limited.get(job.name, '')}" for job in jobs)
+        return f"waits for {', '.join(dict.fromkeys(job.agent or 'the guard' for job in jobs))}: {', '.join(named)}"
+    if machine.ready is not None:
+        request = machine.ready.request
+        return f"waits for room: {request.idea.name}, run {request.replicate}, has neither slot nor GPU"
+    if not machine.spare_worktree:
+        return "waits for a worktree: what is in those that it has cannot be taken away"
+    return "waits for an idea that can be tried: the last ones could not" if NewIdea() in machine.tried else ""
 
 
 def resume_actions(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     """After recovery: repeat the stop requests that a kill may have cut off, and go on.
 
-    In a campaign that had ended, a baseline without its metric is made again: it may be mended.
+    In a campaign that had ended, a baseline without its metric is made again.
     """
     stopped = [
         StopRun(run.run, "asked for", again=True)
@@ -191,9 +217,8 @@ def resume_actions(state: CampaignState, machine: Machine) -> tuple[ControllerAc
     ]
     if state.phase is CampaignPhase.PAUSED:
         return tuple(stopped)
-    if state.reason == CONTINUED and scheduler.baseline_failed(state):
-        return (*stopped, Note("again", {"reason": CONTINUED}), *enter(state, CampaignPhase.RUNNING))
-    return (*stopped, *enter(state, CampaignPhase.RUNNING), *_pause_if_useless(state, machine.now))
+    again = _baseline_again(state, CONTINUED) if state.reason == CONTINUED else ()
+    return (*stopped, *again, *enter(state, CampaignPhase.RUNNING))
 
 
 # -- runs that are over ----------------------------------------------------------------------------------------------
@@ -221,7 +246,7 @@ def _launch_ready(state: CampaignState, machine: Machine) -> tuple[ControllerAct
     ready = machine.ready
     if ready is None or len(machine.live) >= state.spec.parallel or Do.LAUNCH_RUN in machine.tried:
         return ()
-    if not may_begin(state, machine.now, ready.request):
+    if not may_begin(state, machine.now, ready.request) or reason_to_pause(state, machine.now):
         return ()
     return (Do.WITHDRAW_RUN,) if _stale(state, machine) else (Do.LAUNCH_RUN,)
 
@@ -248,12 +273,13 @@ def _report_recorded(state: CampaignState, machine: Machine) -> tuple[Controller
     line += eta(state)
     report = ReportRun(run, idea.index, scheduler.decided(state, idea), (line,))
     doubts = [Say(doubt_words(state, idea))] if idea in state.doubtful and scheduler.decided(state, idea) else []
-    return (report, *doubts, *_pause_if_useless(state, machine.now), Do.WRITE_DOCUMENTS)
+    return (report, *doubts, Do.WRITE_DOCUMENTS)
 
 
-def _pause_if_useless(state: CampaignState, now: float) -> tuple[ControllerAction, ...]:
-    why = reason_to_pause(state, now)
-    return pause(state, why) if why and not state.spec.prove else ()
+def _pause_if_useless(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
+    if state.spec.prove or state.stop_mode or state.phase is CampaignPhase.PAUSED:
+        return ()
+    return pause(state, why) if (why := reason_to_pause(state, machine.now)) else ()
 
 
 def _check_seeds(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
@@ -311,7 +337,8 @@ def _end(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]
         why = next((str(line.get("reason") or "") for line in reversed(state.timeline) if line.get("do") == "told"), "")
         return (Finish(how if why in ("", ASKED) else f"{how}: {why}"),)
     if state.phase is CampaignPhase.PAUSED:
-        return _finish(state, machine) if past_deadline(state, machine.now) else ()
+        at_work = [job for job in machine.agent.jobs if job.name not in machine.agent.waiting]
+        return _finish(state, machine) if past_deadline(state, machine.now) else () if at_work else (Do.LEAVE,)
     if state.spec.prove and (why := reason_to_pause(state, machine.now)):
         return (Finish(why),)  # who mends it asks again
     if confirmation_rounds.round_is_over(state):
@@ -349,13 +376,16 @@ def _confirm_or_finish(state: CampaignState, machine: Machine) -> tuple[Controll
 
 
 def _wait_if_dry(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
-    """Wait for ideas if the proposers have none, and go on when there is something to do again."""
+    """Wait for ideas if the proposers have none, and go on when there is something to do again; end where all points
+    of the space are tried, as nobody but a person has more."""
     if scheduler.unbegun(state) is not None:
         return ()  # it is about to be prepared
     idle = machine.dry and machine.ready is None and scheduler.owed(state) is None
     idle = idle and not agent_schedule.idea_expected(state, machine.agent, machine.now)
     if not idle or next_request(state, last=True):
         return enter(state, CampaignPhase.RUNNING) if state.phase is CampaignPhase.WAITING else ()
+    if state.spec.proposer.name in SWEEPS and not state.queue_faults:
+        return _confirm_or_finish(state, machine)
     why = agent_schedule.why_dry(state, machine.agent)
     if (state.phase, state.reason) == (CampaignPhase.WAITING, why):
         return ()
@@ -365,7 +395,8 @@ def _wait_if_dry(state: CampaignState, machine: Machine) -> tuple[ControllerActi
 
 
 def _finish(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
-    return (Finish(stand_at(state, machine.now).sentence),)
+    found = stand_at(state, machine.now)
+    return (Finish(found.sentence if found.met else f"every point of the space is tried: {found.sentence}"),)
 
 
 # -- the next run ----------------------------------------------------------------------------------------------------
@@ -444,6 +475,7 @@ _DUTIES: tuple[Callable[[CampaignState, Machine], tuple[ControllerAction, ...]],
     _launch_ready,
     _record_ended,
     _report_recorded,
+    _pause_if_useless,
     _check_seeds,
     _merge_tip,
     _attend_agent,

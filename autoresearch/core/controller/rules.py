@@ -15,7 +15,7 @@ from autoresearch.core.controller.cost import confirmation_to_come, runs_to_come
 from autoresearch.core.controller.pace import pace_of, turns_s, untried
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.scheduler import RunRequest
-from autoresearch.core.controller.sentences import baseline_breach, without_metric
+from autoresearch.core.controller.sentences import baseline_breach, launch_fault, without_metric
 from autoresearch.core.run.ending import WITHOUT_VALUE, Ending, Verdict, exit_code
 
 BREAKER = 3  # ideas in a row that fail with the same signature
@@ -63,14 +63,27 @@ def past_deadline(state: CampaignState, now: float) -> bool:
 
 
 def reason_to_pause(state: CampaignState, now: float) -> str:
-    """Why going on would only waste time: the circuit breaker, or a baseline without the metric; "" if it would not."""
+    """Why going on would only waste time; "" if it would not.
+
+    The circuit breaker; a baseline that could not be started, that died alike twice, or none of whose runs has the
+    metric.
+    """
     resumed = max((line["t"] for line in state.timeline if line.get("do") == "state"), default=0.0)
     if not stand_at(state, now).met and (why := tripped(state, resumed)):
         return f"{TRIPPED}: {why}"
-    if why := baseline_breach(state, resumed):
-        return why
+    return baseline_breach(state, resumed) or _dead_baseline(state, resumed)
+
+
+def _dead_baseline(state: CampaignState, since: float) -> str:
+    """How a baseline died that was never measured, by its runs that ended since then; "" if more of it may come."""
     baseline = state.baseline
-    if baseline is None or not scheduler.baseline_failed(state):
+    if baseline is None or baseline.values:
+        return ""
+    died = [row for row in baseline.judged if (row.ended or 0.0) > since]
+    if died and died[-1].ending == Ending.LAUNCH_FAILED:
+        return f"the baseline could not be started: {launch_fault(died[-1])}"
+    alike = len({(row.ending, row.failure, row.returncode) for row in died[-2:]}) == 1 < len(died)
+    if not (alike or scheduler.baseline_failed(state)):
         return ""
     return baseline_breach(state) or without_metric(state, baseline, "the baseline")
 
@@ -81,7 +94,7 @@ def exit_code_of(state: CampaignState) -> int:
     A proof that is not decided has none; of other campaigns, those without a baseline and those whose ideas die alike.
     """
     paused = state.phase is CampaignPhase.PAUSED and state.reason.startswith(TRIPPED)
-    failed = scheduler.baseline_failed(state) or state.reason == baseline_breach(state) != ""
+    failed = _dead_baseline(state, 0.0) or state.reason == baseline_breach(state) != ""
     unanswered = proof_of(state).proved is None if state.spec.prove else paused or failed
     if not unanswered:
         return 0

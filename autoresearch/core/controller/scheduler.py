@@ -84,13 +84,13 @@ def unbegun(state: CampaignState) -> RunRequest | None:
 
 
 def replicates(state: CampaignState) -> int:
-    """Number of baseline runs; as many again for each `resume` after the baseline failed.
+    """Number of baseline runs, beside those that failed before somebody resumed the campaign.
 
     If further runs would be copies, no more than exist already.
     """
     if state.seed_check is not None and state.unseeded:
         return min(state.spec.replicates, state.seed_check.runs)
-    return state.spec.replicates * (1 + state.again)
+    return state.spec.replicates + state.again
 
 
 def owed_to_check(state: CampaignState) -> RunRequest | None:
@@ -111,8 +111,13 @@ def baseline_measured(state: CampaignState) -> bool:
 
 def baseline_done(state: CampaignState) -> bool:
     """Whether every replicate of the baseline is over."""
+    return state.baseline is not None and baseline_over(state) >= replicates(state)
+
+
+def baseline_over(state: CampaignState) -> int:
+    """How many replicates of the baseline are over."""
     baseline = state.baseline
-    return baseline is not None and len(baseline.judged) + given_up(state, baseline) >= replicates(state)
+    return len(baseline.judged) + given_up(state, baseline) if baseline is not None else 0
 
 
 def baseline_failed(state: CampaignState) -> bool:

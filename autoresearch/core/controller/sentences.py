@@ -63,6 +63,12 @@ def _breach_reason(row: LedgerRow) -> str:
     return row.description.rpartition("[")[2].removesuffix("]") if row.failure in BREACHES else ""
 
 
+def launch_fault(row: LedgerRow) -> str:
+    """Why a run could not be launched, as its row says."""
+    why = row.description.partition("could not be launched: ")[2].removesuffix("]")
+    return why or f"see {row.log_path}"
+
+
 def baseline_breach(state: CampaignState, since: float = 0.0) -> str:
     """That the baseline breaks a constraint, by a run that ended since then, and what to do; "" if it does not."""
     row = state.baseline.breach if state.baseline else None
@@ -89,6 +95,12 @@ def without_metric(state: CampaignState, idea: Idea, name: str) -> str:
         why = last.description.partition(" [")[2].removesuffix("]").removeprefix(f"{last.failure}: ")
         more = f": {why}{more}"
     return f"no run of {name} printed {state.spec.objective.metric}: {', '.join(endings) or 'it never ran'}{more}"
+
+
+def more_ideas(state: CampaignState, more: int = 10) -> str:
+    """The command that lets a campaign go on that has ended; one whose space was exhausted ended below its count."""
+    count = max(state.attempted, state.spec.rules.count or 0) + more
+    return f"autoresearch campaign set {state.spec.name} count={count}"
 
 
 def share_words(state: CampaignState) -> list[str]:

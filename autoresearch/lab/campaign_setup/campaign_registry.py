@@ -61,7 +61,7 @@ def registered(parts: Parts) -> list[KnownCampaign]:
 def find(name: str, parts: Parts) -> CampaignDir:
     """A campaign of the current project, by name, slug or prefix.
 
-    "" and `last-campaign` are one that is running, else the newest.
+    "" and `last-campaign` are the newest; of several that answer to a name, one that is running, else the newest.
     A directory names a campaign of any project; other names never leave the project. NotFoundError if there is none.
     """
 
@@ -75,7 +75,8 @@ def find(name: str, parts: Parts) -> CampaignDir:
     own = [one for one in every if one.is_of(here)] or _moved(here)
     matching = [one for one in own if one.answers_to(name)] if name else own
     if matching:
-        return next((one for one in matching if one.campaign_dir.controlled), matching[0]).campaign_dir
+        living = (one for one in matching if name and one.campaign_dir.controlled)
+        return next(living, matching[0]).campaign_dir
     removed = [one for one in registered(parts) if one.is_of(here) and (not name or one.answers_to(name))]
     if gone := next((one for one in removed if campaign_records.is_kept(one.campaign_dir)), None):
         raise NotFoundError(

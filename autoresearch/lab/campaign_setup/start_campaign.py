@@ -128,6 +128,32 @@ def start_and_wait(campaign_dir: CampaignDir, parts: Parts) -> str:
     return attach
 
 
+def answered(campaign_dir: CampaignDir, parts: Parts) -> None:
+    """Wait a moment until the requests are answered, by the controller, or by one that is started for them.
+
+    The one of a paused campaign leaves when nothing is left to do, perhaps just now.
+    """
+    settled(campaign_dir)
+    if not campaign_dir.controlled and _unread(campaign_dir):
+        start_and_wait(campaign_dir, parts)
+        settled(campaign_dir)
+
+
+SETTLED_IN_S = 3.0
+
+
+def settled(campaign_dir: CampaignDir) -> None:
+    """Wait a moment for the controller to have obeyed."""
+    until = time.monotonic() + SETTLED_IN_S
+    while campaign_dir.controlled and _unread(campaign_dir) and time.monotonic() < until:
+        time.sleep(0.05)
+
+
+def _unread(campaign_dir: CampaignDir) -> bool:
+    requests = CampaignHistory(campaign_dir).state().requests
+    return any(True for _ in campaign_records.entries(campaign_dir.requests, requests))
+
+
 @contextlib.contextmanager
 def in_control(campaign_dir: CampaignDir) -> Iterator[None]:
     """Hold the lock of a campaign's only controller; it ends with the process. ConflictError if another is alive.

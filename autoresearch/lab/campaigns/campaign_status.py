@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.controller.agent_schedule import held
 from autoresearch.core.controller.proof import Proof, proof_of
+from autoresearch.core.controller.sentences import more_ideas
 from autoresearch.lab.campaign_setup.successors import registered
 from autoresearch.records import campaign_records, order_file
 from autoresearch.records.rundir import RunDir, read_json
@@ -24,7 +25,10 @@ def phase_now(campaign_dir: CampaignDir, state: CampaignState) -> CampaignPhase:
     if state.phase is CampaignPhase.ENDED:
         return state.phase
     if not campaign_dir.controlled:  # the lock's last holder writes no more, so the journal is complete
-        return CampaignPhase.ENDED if has_ended(campaign_dir) else CampaignPhase.DEAD
+        last = _last_word(campaign_dir).get("state")
+        if last == CampaignPhase.PAUSED and not fault_of(campaign_dir, state):
+            return CampaignPhase.PAUSED
+        return CampaignPhase.ENDED if last == CampaignPhase.ENDED else CampaignPhase.DEAD
     return CampaignPhase.DRAINING if state.stop_mode else state.phase
 
 
@@ -34,9 +38,11 @@ def has_ended(campaign_dir: CampaignDir) -> bool:
 
 
 def reason_now(campaign_dir: CampaignDir, state: CampaignState, phase: CampaignPhase) -> str:
-    """Why the campaign is in this phase; "" if no reason was recorded."""
-    if phase is CampaignPhase.ENDED:
+    """Why the campaign is in this phase, or what it waits for while no run lives; "" if no reason was recorded."""
+    if phase is not state.phase and phase in (CampaignPhase.ENDED, CampaignPhase.PAUSED):
         return str(_last_word(campaign_dir).get("reason", ""))
+    if phase is CampaignPhase.RUNNING and not state.reason:
+        return str((read_json(campaign_dir.controller) or {}).get("waits_for", ""))
     if phase is not CampaignPhase.DEAD:
         return state.reason if phase is state.phase else ""
     if fault := fault_of(campaign_dir, state):
@@ -77,8 +83,7 @@ def next_commands(state: CampaignState, phase: CampaignPhase) -> list[str]:
     """The commands that the user is likely to need next."""
     name = state.spec.name
     if phase is CampaignPhase.ENDED and state.spec.sources.get("count", "").startswith("no stop rule"):
-        more = f"autoresearch campaign set {name} count={state.attempted + 10}"  # the question: shall it go on?
-        return [more, f"autoresearch campaign status {name} --full"]
+        return [more_ideas(state), f"autoresearch campaign status {name} --full"]
     if phase is CampaignPhase.ENDED:
         return [f"autoresearch report {name}", f"autoresearch campaign status {name} --full"]
     if phase in (CampaignPhase.DEAD, CampaignPhase.PAUSED):

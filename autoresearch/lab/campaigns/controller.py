@@ -14,7 +14,7 @@ from typing import Any
 
 from autoresearch.core.controller import actions
 from autoresearch.core.controller.actions import ControllerAction, Do
-from autoresearch.core.controller.next_actions import Machine, next_actions, resume_actions
+from autoresearch.core.controller.next_actions import Machine, next_actions, resume_actions, waits_for
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
 from autoresearch.lab.campaigns import pruner, recovery
@@ -59,7 +59,7 @@ class Controller:
     # -- the loop -----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run until a stop rule is met and everything is recorded.
+        """Run until a stop rule is met and everything is recorded, or the campaign is paused and nothing of it runs.
 
         Trouble with the machine is handled like a crash: all state that is not on disk is dropped, and recovered as
         after any crash. A full disk is waited for; other trouble that repeats pauses the campaign.
@@ -85,7 +85,8 @@ class Controller:
                 self._forget()
                 if tried >= MOST_TRIES and not is_full(error):
                     with contextlib.suppress(AutoresearchError, OSError):
-                        self._carry_out(actions.pause(self._context.state, str(error)))
+                        self._carry_out((*actions.pause(self._context.state, str(error)), Do.LEAVE))
+                        return
                 time.sleep(NAP_S)
 
     def close_pane(self) -> None:
@@ -103,9 +104,14 @@ class Controller:
         recovery.close_panes(self._context)
         self._agent.recover()
         self._sources.reconcile(self._context.state)
+        self._say_of_itself(ready=True)
+
+    def _say_of_itself(self, **facts: object) -> None:
+        """Record what commands ask of the controller that lives."""
         record = self._context.campaign_dir.controller
         identity = read_json(record) or {"pid": os.getpid(), "started": time.time()}  # it may have been removed
-        write_json(record, {**identity, "ready": True}, durable=False)
+        if not identity.items() >= facts.items():
+            write_json(record, {**identity, **facts}, durable=False)
 
     def _forget(self) -> None:
         """Drop what is not on disk."""
@@ -214,13 +220,26 @@ class Controller:
             case actions.Finish(reason):
                 finish(context, reason, runs, self._sources, agent, self._notifier)
                 self._ended = True
+            case Do.LEAVE:
+                self._leave()
             case Do.SLEEP:
                 runs.pool.attend(runs.live, context.parts)
                 self._healthy = True
                 self._documents.look()
                 self._notifier.look(context.state)
+                self._say_of_itself(waits_for=waits_for(context.state, self._machine()))
                 self._sleep()
         return True
+
+    def _leave(self) -> None:
+        """End while the campaign is paused: `campaign resume` starts another controller."""
+        context = self._context
+        self._runs.withdraw()
+        self._sources.close()
+        self._agent.close()
+        context.write_documents()
+        self._notifier.look(context.state)
+        self._ended = True
 
     # -- waiting ------------------------------------------------------------------------------------------------
 

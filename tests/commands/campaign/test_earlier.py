@@ -116,7 +116,8 @@ def test_what_was_given_up_is_not_tried_again(camp: Any) -> None:
     (camp.place.path / "findings.md").write_text("lr below 0.1 helps.\n")
     keys = {"count": 5, "baseline": 2, "confirm": False, "proposer": "random", "space": {"lr": [1.0, 0.01]}}
     camp.start(prefix="autoresearch/two", **keys)
-    new = camp.phase("waiting")
+    new = camp.over()
+    assert new.reason.startswith("every point of the space is tried: ")
     (refused,) = {reason for hypothesis, reason in new.skipped if hypothesis.overrides == {"lr": 1.0}}
     assert refused.startswith("it is the same as #3 lr=1 of the campaign one, which was discard at 0.1")
     told = earlier_section(new.spec)

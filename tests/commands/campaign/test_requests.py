@@ -124,8 +124,9 @@ def test_stop_ends_what_runs_and_skip_too(camp: Any) -> None:
     assert state.attempted == 3
 
 
-def test_a_grid_that_runs_dry_waits_for_more(camp: Any) -> None:
-    camp.start(proposer="grid", space={"lr": [0.05, 0.5]}, count=5, retests=0, confirm=False)
+def test_a_queue_that_runs_dry_waits_for_more(camp: Any) -> None:
+    queue = camp.ideas(*({"slug": f"lr-{n}", "overrides": {"lr": n / 20}} for n in (1, 10)))
+    camp.start(queue=queue, count=5, retests=0, confirm=False)
     camp.phase("waiting")
     found = camp.bench.ask("campaign", "status")
     assert found["reason"] == "proposer exhausted" and found["remaining"] == 2
@@ -137,6 +138,17 @@ def test_a_grid_that_runs_dry_waits_for_more(camp: Any) -> None:
     camp.bench.ask("campaign", "set", "deadline=1s")
     state = camp.over()
     assert state.reason.startswith("stop condition met: ") and state.attempted == 4
+
+
+def test_a_grid_that_is_tried_ends_below_its_count_and_goes_on_with_a_person_s_idea(camp: Any) -> None:
+    """One of its four points is the baseline: nobody would have added the fifth idea by the morning."""
+    grid = {"proposer": "grid", "space": {"lr": [0.1, 0.05], "bonus": [0.0, -0.01]}}
+    state = camp.run(**grid, count=5, retests=0, confirm=False)
+    assert (state.reason, state.attempted) == ("every point of the space is tried: 4/5 attempted", 4)
+    (go_on,) = camp.bench.ask("campaign", "add", "--set", "lr=0.02")["next"]
+    assert go_on == "autoresearch campaign set one count=6 --json"
+    camp.bench.ask(*go_on.split()[1:-1])
+    assert camp.over().reason == "every point of the space is tried: 5/6 attempted"
 
 
 def test_three_that_die_alike_pause_it(camp: Any) -> None:

@@ -72,7 +72,7 @@ def test_a_baseline_without_its_metric_is_repeated_on_resume(records: Callable[.
     made.idea("baseline")
     for _ in range(3):
         made.run("baseline", None, "crash")
-    assert answer(made.state(), {"do": "resume"}, ())[0] == Note("again", {"reason": "asked for"})
+    assert answer(made.state(), {"do": "resume"}, ())[0] == Note("again", {"reason": "asked for", "after": 3})
 
 
 def test_a_skip_stops_the_live_run_of_the_idea_and_no_other(records: Callable[..., Any]) -> None:

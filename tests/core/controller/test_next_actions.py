@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -29,7 +30,7 @@ from autoresearch.core.controller.actions import (
     WatchRun,
 )
 from autoresearch.core.controller.agent_schedule import AgentStatus
-from autoresearch.core.controller.next_actions import Machine, ReadyRun, next_actions, resume_actions
+from autoresearch.core.controller.next_actions import Machine, ReadyRun, next_actions, resume_actions, waits_for
 from autoresearch.core.controller.rules import exit_code_of, expected_run_s
 from autoresearch.core.controller.scheduler import RunRequest
 
@@ -223,9 +224,10 @@ def test_the_circuit_breaker_pauses(records: Make) -> None:
     for name in ("a", "b", "c"):
         made.idea(name)
         run = made.run(name, None, "crash", failure="cuda_oom", elapsed_min=0.1)
-    report, state, words, documents = due(made, recorded=(run,))
+    report, documents = due(made, recorded=(run,))
     why = "circuit breaker: the last 3 ideas died alike within 2.5 min: cuda_oom"
     assert isinstance(report, ReportRun) and documents == Do.WRITE_DOCUMENTS
+    state, words = due(made)
     assert state == Note("state", {"state": "paused", "reason": why})
     assert isinstance(words, Say) and words.text.startswith(f"paused: {why}; go on with: ")
     made.note("state", state="paused", reason="lunch")
@@ -234,23 +236,83 @@ def test_the_circuit_breaker_pauses(records: Make) -> None:
     assert exit_code_of(made.state()) == 10
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ({"log_path": "/r/run.log"}, "; see /r/run.log"),
-        ({"log_path": "", "description": "[could not be launched: no x.py]"}, ": [could not be launched: no x.py]"),
-    ],
-)
-def test_a_baseline_without_its_metric_pauses(records: Make, row: dict[str, str], said: str) -> None:
+def dead_baseline(records: Make, *rows: dict[str, object]) -> Any:
+    """A campaign whose baseline has crashed so many times."""
     made = records(empty=True)
     made.idea("baseline")
-    for _ in range(3):
-        run = made.run("baseline", None, "crash", failure="no_metric", **row)
-    _, state, *_ = due(made, recorded=(run,))
-    why = f"no run of the baseline printed pass@1: crashed (no_metric){said}"
-    assert state == Note("state", {"state": "paused", "reason": why})
-    made.note("state", state="paused", reason=why)
-    assert due(made) == (Do.SLEEP,) and exit_code_of(made.state()) == 10
+    for row in rows:
+        made.run("baseline", None, "crash", **row)
+    return made
+
+
+NO_METRIC: dict[str, object] = {"failure": "no_metric", "log_path": "/r/run.log", "returncode": 0}
+OTHER: dict[str, object] = {"failure": "cuda_oom", "log_path": "/r/other.log", "returncode": 1}
+
+
+@pytest.mark.parametrize(
+    ("rows", "how"),
+    [
+        ((NO_METRIC, NO_METRIC), "crashed (no_metric)"),
+        ((NO_METRIC, OTHER, NO_METRIC), "crashed (cuda_oom), crashed (no_metric)"),
+    ],
+)
+def test_a_baseline_that_dies_alike_twice_pauses_and_begins_anew(
+    records: Make, rows: tuple[dict[str, object], ...], how: str
+) -> None:
+    for count in range(1, len(rows)):
+        assert requested(due(dead_baseline(records, *rows[:count]))) == ("baseline", count + 1, "baseline")
+    made = dead_baseline(records, *rows)
+    held = ready(made, "baseline")
+    state, words = due(made, ready=held)  # nothing more is launched
+    why = f"no run of the baseline printed pass@1: {how}; see /r/run.log"
+    assert state == Note("state", {"state": "paused", "reason": why}) and isinstance(words, Say)
+    made.note("withdrawn", run=held.run)
+    made.apply((state,))
+    assert due(made) == (Do.LEAVE,) and exit_code_of(made.state()) == 10
+    made.apply(due(made, requests=({"do": "resume", "seq": 1},)))
+    for count in range(3):
+        assert requested(due(made))[:2] == ("baseline", len(rows) + count + 1), "all of its runs, mended"
+        made.run("baseline", 0.5 + count / 100)
+    assert due(made, tried=LOOKED) == (NewIdea(),)
+
+
+def test_a_baseline_that_cannot_be_started_pauses_at_once(records: Make) -> None:
+    row = {"description": "As it is. [could not be launched: no x.py [here]]", "ending": "launch_failed"}
+    made = dead_baseline(records, row)
+    state, _ = due(made)
+    assert state == Note("state", {"state": "paused", "reason": "the baseline could not be started: no x.py [here]"})
+    made.apply((state,))
+    made.apply(due(made, requests=({"do": "resume", "seq": 1},)))
+    made.run("baseline", 0.5)
+    made.idea("next")
+    made.run("next", None, "crash", **row)
+    assert requested(due(made)) == ("baseline", 3, "baseline"), "an idea that cannot be started is one idea"
+
+
+def test_what_runs_without_a_run_says_what_it_waits_for_and_pauses_where_there_is_nothing(records: Make) -> None:
+    made = searching(records)
+    edit, guard = AgentJob(edit=Hypothesis("lower", "Lower it."), agent="claude"), AgentJob(summary=True, agent="codex")
+    at_work = AgentStatus((edit, guard), waiting=frozenset({guard.name}))
+    tried = LOOKED | {NewIdea()}
+
+    def words(**facts: Any) -> str:
+        assert due(made, tried=tried, **facts) == (Do.SLEEP,)
+        return waits_for(made.state(), machine(made, tried=tried, **facts))
+
+    both = "waits for claude, codex: edit lower, summarise codex (a usage limit, or an outage)"
+    assert words(agent=at_work) == both
+    assert words() == "waits for an idea that can be tried: the last ones could not"
+    made.idea("one")
+    assert words(spare_worktree=False).startswith("waits for a worktree: ")
+    held = ready(made, "one")
+    tried |= {Do.LAUNCH_RUN}
+    assert words(ready=held) == "waits for room: #2 Try one, run 1, has neither slot nor GPU"
+    made.start("one")
+    assert words() == "", "a run of it lives"
+    silent = searching(records)
+    with mock.patch("autoresearch.core.controller.next_actions._DUTIES", ()):
+        state, _ = due(silent)
+    assert state.fields["state"] == "paused" and "nothing of it runs" in state.fields["reason"]
 
 
 def test_seeds_are_checked_between_the_runs_of_the_baseline(records: Make) -> None:
@@ -294,12 +356,19 @@ def test_a_stop_and_a_drain_end_it_when_no_run_is_live(records: Make, how: str, 
     assert due(made, ready=held) == (Finish(f"{reason}: the GPU is needed"),)
 
 
-def test_a_paused_campaign_starts_nothing_and_ends_at_its_deadline(records: Make) -> None:
+def test_a_paused_campaign_starts_nothing_keeps_no_process_and_ends_at_its_deadline(records: Make) -> None:
     made = searching(records)
+    made.idea("live")
+    run = made.start("live")
     made.idea("one")
     held = ready(made, "one")
     made.note("state", state="paused", reason="lunch")
     assert due(made, ready=held) == (Do.SLEEP,)
+    made.end(run, 0.4, "discard")
+    job = AgentJob(ideas=1, agent="claude")
+    assert due(made, ready=held, agent=AgentStatus((job,))) == (Do.SLEEP,)
+    assert due(made, ready=held, agent=AgentStatus((job,), waiting=frozenset({job.name}))) == (Do.LEAVE,)
+    assert due(made, ready=held) == (Do.LEAVE,)
     assert due(made, ready=held, now=made.spec.rules.deadline) == (Finish(DEADLINE_MET),)
 
 
@@ -421,7 +490,7 @@ def test_no_round_after_the_last_one(records: Make) -> None:
 
 
 def test_it_waits_for_ideas_and_goes_on_with_them(records: Make) -> None:
-    made = searching(records)
+    made = searching(records, proposer=ProposerSpec("queue"))
     tried = LOOKED | {NewIdea()}
     state, words = due(made, dry=True, tried=tried)
     assert state == Note("state", {"state": "waiting", "reason": "proposer exhausted"})
@@ -436,6 +505,15 @@ def test_it_waits_for_ideas_and_goes_on_with_them(records: Make) -> None:
     held = ready(made, "late")
     running = Note("state", {"state": "running", "reason": ""})
     assert due(made, ready=held, tried=tried | {Do.LAUNCH_RUN}) == (running,)
+
+
+@pytest.mark.parametrize("proposer", ["grid", "random", "tpe"])
+def test_a_space_whose_points_are_all_tried_ends_it(records: Make, proposer: str) -> None:
+    made = searching(records, proposer=ProposerSpec(proposer))
+    dry = {"dry": True, "tried": LOOKED | {NewIdea()}}
+    assert due(made, **dry)[-1] == Finish("every point of the space is tried: 1/12 attempted, 1h44m remaining")
+    made.note("queue", faults=["ideas.yaml:3: no such key"])
+    assert due(made, **dry)[0] == Note("state", {"state": "waiting", "reason": "proposer exhausted"})
 
 
 # -- the coding agent ------------------------------------------------------------------------------------------------

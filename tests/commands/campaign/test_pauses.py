@@ -1,0 +1,88 @@
+"""A campaign that is paused keeps no process, and whatever is asked of it then is answered, or waits for `resume`."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from autoresearch.errors import ConflictError
+
+pytestmark = pytest.mark.system
+
+GRID = {"space": {"lr": [0.05, 0.5]}, "proposer": "grid", "count": 3, "confirm": False}
+
+
+def paused(camp: Any) -> Any:
+    """Wait until it is paused and has no controller any more; its state."""
+    camp.bench.until(lambda: camp.state().phase == "paused" and not camp.place.controlled)
+    return camp.state()
+
+
+def test_a_baseline_that_cannot_be_started_pauses_at_once_and_leaves_no_process(camp: Any) -> None:
+    blueprint = camp.bench.repo / "exp.md"
+    blueprint.write_text(blueprint.read_text() + "- prepare: test -e nowhere\n")
+    found = camp.known(camp.bench.ask("campaign", camp.file(**GRID, baseline=3), "--yes", check=10))
+    assert (found["state"], len(camp.state().rows)) == ("paused", 1), "no second and no third run dies of it"
+    assert found["reason"].startswith("the baseline could not be started: ")
+    assert found["running"] == []
+    paused(camp)
+    assert not camp.bench.carriers() and camp.bench.ask("campaign", "status")["state"] == "paused"
+
+
+def test_a_baseline_whose_run_cannot_even_be_prepared_does_so_too(camp: Any) -> None:
+    """It was `running` for hours, without a run: no run that was over was reported, and no report looked at it."""
+    error = ConflictError("the script activate is not there")
+    with mock.patch("autoresearch.lab.campaigns.live_runs.get_ready", side_effect=error):
+        state = camp.run(**GRID, baseline=3)
+    assert (state.phase, state.reason) == ("paused", f"the baseline could not be started: {error}")
+    assert len(state.rows) == 1
+
+
+def test_what_can_be_asked_of_a_paused_campaign(camp: Any) -> None:
+    ask = camp.bench.ask
+    hold = {"slug": "held", "overrides": {"mode": "hold"}}
+    camp.start(queue=camp.ideas(hold, {"slug": "other", "overrides": {"lr": 0.2}}), count=3, retests=0, confirm=False)
+    camp.until(lambda: camp.live("held"))
+    ask("campaign", "pause", "--reason", "lunch")
+    assert camp.place.controlled, "somebody has to record what runs"
+    camp.go.touch()
+    state = paused(camp)
+    assert state.by_slug("held").rows and not camp.bench.carriers()
+
+    assert ask("wait", "one", "--for", "100s")["reason"] == "lunch"  # at once
+    assert ask("campaign", "status")["next"][0] == "autoresearch campaign resume one --detach --json"
+    (one,) = ask("status")["campaigns"]
+    assert (one["state"], one["reason"]) == ("paused", "lunch")
+    assert ask("campaign", "set", "count=5")["remaining"] == 3
+    ask("campaign", "add", "--set", "lr=0.02", "--slug", "added")
+    code, text, _ = camp.bench.here("campaign", "skip", "other")
+    assert code == 0 and "it is paused: autoresearch campaign resume one" in text
+    assert not camp.place.controlled
+
+    assert ask("campaign", "resume")["state"] in ("running", "waiting")
+    camp.phase("waiting")
+    assert {idea.slug for idea in camp.state().ideas if idea.attempted} == {"baseline", "held", "added"}
+    ask("campaign", "pause")
+    paused(camp)
+    ask("campaign", "stop", "--reason", "enough")
+    assert camp.over().reason == "stopped on request: enough"
+
+
+def test_a_bare_name_is_the_newest_campaign_whatever_else_is_paused(camp: Any) -> None:
+    ask, keys = camp.bench.ask, {"queue": camp.ideas(), "baseline": 1, "count": 3, "confirm": False}
+    camp.start(**keys)
+    camp.phase("waiting")
+    ask("campaign", "pause")
+    paused(camp)
+    camp.start(**keys | {"prefix": "autoresearch/two", "count": 1})
+    camp.over()
+    for words in (("campaign", "status"), ("wait", "last-campaign", "--for", "0s"), ("report",)):
+        assert ask(*words)["campaign"] == "two", words
+    assert ask("campaign", "resume", "--detach")["campaign"] == "one", "the one that can go on"
+    camp.places.reverse()
+    camp.phase("waiting")
+    assert ask("wait", "--for", "0s")["campaign"] == "one", "the one that lives"
+    ask("campaign", "stop")
+    camp.over()
