@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from autoresearch.core.campaign.state import CampaignState
-    from autoresearch.core.metrics.objective import Objective
     from autoresearch.records.campaign_records import CampaignDir
 
 Name = Annotated[str, Positional(metavar="CAMPAIGN", show_default=False)]
@@ -81,12 +81,23 @@ def resume(
         )
     if not campaign_dir.controlled and (words := context.other_interpreter(state.spec, parts.environ)):
         output.remark(words)
+    more = _as_they_are_now(campaign_dir) if state.phase is CampaignPhase.PAUSED else {}
     if state.phase is CampaignPhase.PAUSED or campaign_dir.controlled:
         context.ask(campaign_dir, "resume")
     elif not campaign_dir.controlled:
         start_campaign.start_and_wait(campaign_dir, parts)
     start_campaign.answered(campaign_dir, parts)
-    return changed(campaign_dir, " goes on") if detach or output.agent_or_pipe() else follow(campaign_dir)
+    return changed(campaign_dir, " goes on", more) if detach or output.agent_or_pipe() else follow(campaign_dir, more)
+
+
+def _as_they_are_now(campaign_dir: CampaignDir, pairs: Sequence[str] = ()) -> dict[str, Any]:
+    """Have blueprint and campaign file read again; what was taken and ignored, which is said, too."""
+    from autoresearch.lab.campaign_setup.read_again import read_again
+
+    came = read_again(campaign_dir, real_parts(), pairs)
+    for sentence in came.sentences:
+        output.remark(sentence)
+    return {"taken": list(came.taken), "ignored": list(came.ignored)}
 
 
 def set_rules(
@@ -94,6 +105,8 @@ def set_rules(
 ) -> CommandResult:
     """Change the stop rules of a campaign, or confirm_runs; recorded. One that has ended goes on if it may."""
     from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup.campaign_file import TYPES
+    from autoresearch.lab.yaml_files import parse_pairs
 
     pairs = [word for word in words or () if _PAIR.match(word)]
     names = [word for word in words or () if not _PAIR.match(word)]
@@ -106,7 +119,9 @@ def set_rules(
     parts = real_parts()
     campaign_dir = campaign_to_change(names[0] if names else "", parts)
     state = state_of(campaign_dir)
-    changes = state.spec.changed_rules(_rules(pairs, state.spec.objective, parts.clock()))
+    if parse_pairs(pairs, TYPES, option="").keys() - {*RULES}:
+        return _set_terms(campaign_dir, state, pairs)
+    changes = state.spec.changed_rules(_rules(pairs, state, parts.clock()))
     if campaign_dir.controlled:
         context.ask(campaign_dir, "set", **changes)
         start_campaign.settled(campaign_dir)
@@ -118,7 +133,27 @@ def set_rules(
     return changed(campaign_dir, f": {', '.join(f'{k} = {v}' for k, v in changes.items())}")
 
 
-def _rules(pairs: Sequence[str], objective: Objective, now: float) -> dict[str, Any]:
+def _set_terms(campaign_dir: CampaignDir, state: CampaignState, pairs: Sequence[str]) -> CommandResult:
+    """Lay keys that are no stop rules over the file of a paused campaign, as far as its runs stay comparable."""
+    name, words = state.spec.name, " ".join(pairs)
+    if state.phase is CampaignPhase.ENDED:
+        words = shlex.join([str(state.spec.read_from.get("file") or state.spec.blueprint), *_as_options(pairs)])
+        message = f"{name} has ended, and only stop rules let it go on: {', '.join(RULES)}"
+        raise ConflictError(message, fix=f"autoresearch campaign start {words}")
+    if state.phase is not CampaignPhase.PAUSED or campaign_dir.controlled:
+        message = f"{words} is no stop rule ({', '.join(RULES)}): it can be changed while {name} is paused"
+        raise ConflictError(message, fix=f"autoresearch campaign pause {name}", code="not_paused")
+    more = _as_they_are_now(campaign_dir, pairs)
+    if not more["taken"]:
+        raise ConflictError(f"nothing is taken of {words}: what {name} has measured has to stay comparable")
+    return changed(campaign_dir, f": {words}; go on with autoresearch campaign resume {name}", more)
+
+
+def _as_options(pairs: Sequence[str]) -> list[str]:
+    return [word for pair in pairs for word in ("--set", pair)]
+
+
+def _rules(pairs: Sequence[str], state: CampaignState, now: float) -> dict[str, Any]:
     """The rules in KEY=VALUE words, checked as a campaign file's are."""
     from autoresearch.core.campaign.spec import parse_target
     from autoresearch.lab.campaign_setup.campaign_file import CAMPAIGN_KEYS, TYPES
@@ -131,7 +166,7 @@ def _rules(pairs: Sequence[str], objective: Objective, now: float) -> dict[str, 
         try:
             values[name] = CAMPAIGN_KEYS[name].read(value, now)
             if name == "target":
-                values[name] = parse_target(values[name], objective)
+                values[name] = parse_target(values[name], state.spec.objective)
         except (ValueError, TypeError, OverflowError) as error:
             raise UsageError(f"{name}: {error}") from None
     return values

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec
 
 # an idea's code and settings, which must be read back unmasked (a queue with a secret in them is refused)
-EXECUTED = frozenset({"files", "patches", "blueprint", "overrides"})
+EXECUTED = frozenset({"files", "patches", "blueprint", "overrides", "terms"})
 LOG_ONLY = "· "  # begins what stands in the controller's log, and is not shown to those who follow it
 _REMOVED = (
     "somebody removed the records (`git clean`?): ideas, verdicts and rows were written again; logs and outputs of "
@@ -115,15 +115,15 @@ def restore(campaign_dir: CampaignDir) -> bool:
     return True
 
 
-def read_spec(campaign_dir: CampaignDir) -> CampaignSpec:
-    """The spec of a campaign, with the changes of rules made since its start.
+def read_spec(campaign_dir: CampaignDir, *, rules: bool = True) -> CampaignSpec:
+    """The spec of a campaign, with the changes of rules made since its start, or only with what was read again.
 
     Raises NotFoundError if there is none, or if it is damaged.
     """
     spec = declared_spec(campaign_dir)
     for line in entries(campaign_dir.journal, needle=b'"rules"'):
-        if line.get("do") == "rules":
-            with contextlib.suppress(ValueError):  # damaged: skipped, as when the journal is folded
+        if line.get("do") == "rules" and (rules or "terms" in line):
+            with contextlib.suppress(KeyError, TypeError, ValueError):  # damaged: skipped, as when it is folded
                 spec = spec.with_rules(line)
     return spec
 

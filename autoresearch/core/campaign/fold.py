@@ -151,6 +151,8 @@ def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:
     match line.get("do"):
         case "rules":
             state.spec = state.spec.with_rules(line)
+            if state.baseline is not None:  # committed anew, if it was not measured yet
+                vars(state.baseline).update(line.get("baseline", {}))
         case "state":
             state.phase, state.reason = CampaignPhase(line["state"]), str(line.get("reason", ""))
             if state.phase is CampaignPhase.ENDED:

@@ -134,6 +134,8 @@ class CampaignSpec:
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> origin of its value
     interpreter_source: str = ""  # blueprint, active environment, .venv, venv or PATH
     shell: Mapping[str, str] = field(default_factory=dict)  # PATH and the active environment where it was started
+    # what reading its file again takes: `file`, `start` (where it was typed), `typed` (key -> [value, source])
+    read_from: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def interpreter_words(self) -> str:
@@ -164,7 +166,9 @@ class CampaignSpec:
         return from_record(cls, known)
 
     def with_rules(self, changes: Mapping[str, Any]) -> CampaignSpec:
-        """A copy with changed stop rules. Raises ValueError for a value that is not a number."""
+        """A copy with changed stop rules and other fields, its `terms`. Raises ValueError for what they cannot be."""
+        if terms := changes.get("terms"):
+            return CampaignSpec.from_json({**asdict(self), **terms}).with_rules({**changes, "terms": None})
         known = {k: v for k, v in changes.items() if k in Rules.__match_args__}
         if wrong := [k for k, v in known.items() if not isinstance(v, int | float | None)]:
             raise ValueError(f"{wrong[0]} is no number: {known[wrong[0]]!r}")

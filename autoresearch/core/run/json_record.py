@@ -6,12 +6,13 @@ its default. Only what the class says of a value is converted: lists to tuples, 
 
 from __future__ import annotations
 
+import json
 import types
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from autoresearch.values import MISSING, fields, is_dataclass
+from autoresearch.values import MISSING, asdict, fields, is_dataclass
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
@@ -33,6 +34,11 @@ def from_record(cls: type[T], record: Mapping[str, Any]) -> T:
         if missing := next((name for name in needed if name not in values), ""):
             raise ValueError(f"it has no `{missing}`") from None
         raise
+
+
+def as_recorded(value: object) -> Any:
+    """A field's value as a record holds it and reads it back: with lists for tuples, and words for enums."""
+    return json.loads(json.dumps(asdict(value) if is_dataclass(value) else value, default=str))
 
 
 def _converters(cls: Any) -> dict[str, Convert | None]:

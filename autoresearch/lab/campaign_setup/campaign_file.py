@@ -19,7 +19,7 @@ from autoresearch.core.campaign.spec import (
 )
 from autoresearch.core.keys import Key, ValueType, in_known_words, unknown_key
 from autoresearch.core.metrics.constraint import parse_constraint
-from autoresearch.core.run.json_record import from_record
+from autoresearch.core.run.json_record import as_recorded, from_record
 from autoresearch.core.text.regex import later
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.resolve.resolve_blueprint import NEW_BLUEPRINT, is_blueprint
@@ -148,6 +148,14 @@ class CampaignFile:
     path: Path | None  # None if only a blueprint was named
     values: Mapping[str, Any]
     sources: Mapping[str, str] = field(default_factory=dict)
+    typed: Mapping[str, tuple[Any, str]] = field(default_factory=dict)  # what was laid over it: value and source
+    start: Path = Path()  # where
+
+    @property
+    def read_from(self) -> dict[str, Any]:
+        """All that reading it again takes; see `CampaignSpec`."""
+        origin = {"file": os.path.abspath(self.source), "start": str(self.start), "typed": self.typed}  # noqa: PTH100
+        return dict(as_recorded(origin))
 
     @property
     def source(self) -> Path:
@@ -184,13 +192,20 @@ class CampaignFile:
 
 
 def read_campaign_file(
-    name: str, flags: Mapping[str, Any], *, start: Path, now: float, pairs: Sequence[str] = ()
+    name: str,
+    flags: Mapping[str, Any],
+    *,
+    start: Path,
+    now: float,
+    pairs: Sequence[str] = (),
+    before: Mapping[str, tuple[Any, str]] | None = None,
 ) -> CampaignFile:
     """Read the campaign file (or take the blueprint) that `name` is, and lay flags and `--set KEY=VALUE` pairs over it.
 
-    `name` "" is looked for in `start`. Raises UsageError, NotFoundError or BlueprintError with one sentence.
+    `name` "" is looked for in `start`. before: what was typed when it was read before. Raises UsageError, NotFoundError
+    or BlueprintError with one sentence.
     """
-    typed = _each_limit(_typed(flags, pairs))
+    typed = {**(before or {}), **_each_limit(_typed(flags, pairs))}
     path = (start / name) if name else _find(start)
     if not path.exists():
         hint = NEW_BLUEPRINT if path.suffix else "`autoresearch campaign --help` lists what `campaign` may do"
@@ -213,7 +228,7 @@ def read_campaign_file(
     if isinstance(values["space"], str):
         root = start if sources["space"].startswith("flag") else path.parent
         values["space"] = load_mapping(root / values["space"])
-    return CampaignFile(Path(os.path.abspath(blueprint)), file, values, sources)  # noqa: PTH100
+    return CampaignFile(Path(os.path.abspath(blueprint)), file, values, sources, typed, start)  # noqa: PTH100
 
 
 def _typed(flags: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, tuple[Any, str]]:

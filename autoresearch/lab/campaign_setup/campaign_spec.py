@@ -100,6 +100,7 @@ def campaign_spec(setup: CampaignSetup, proposer: ProposerSpec, **decided: Any) 
         gpu_check=setup.gpu_check,
         tmux_socket=setup.settings.text("tmux_socket"),
         sources=dict(setup.sources),
+        read_from=file.read_from,
         **{name: file[name] for name in _AS_GIVEN},
         **decided,
     )

@@ -72,7 +72,7 @@ def command(rundir: RunDir) -> str:
 
 
 def _slot(spec: RunSpec) -> Slot | None:
-    campaign = campaign_records.declared_spec(CampaignDir(Path(spec.ledger).parent))
+    campaign = campaign_records.read_spec(CampaignDir(Path(spec.ledger).parent))
     try:
         slots = slots_of(campaign, _checkout(campaign.repository))
     except EnvironmentUnusable:

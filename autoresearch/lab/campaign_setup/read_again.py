@@ -1,0 +1,155 @@
+"""What a paused campaign takes of its blueprint and its campaign file as they are when somebody resumes it.
+
+Before its first measured run: everything but the objective. After it: what leaves its runs comparable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.blueprint.model import Blueprint
+from autoresearch.core.blueprint.parser import parse_blueprint
+from autoresearch.core.campaign.hypothesis import baseline_hypothesis
+from autoresearch.core.campaign.spec import CampaignSpec, Rules
+from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.run.json_record import as_recorded
+from autoresearch.errors import AutoresearchError
+from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
+from autoresearch.lab.campaign_setup.campaign_spec import other_code
+from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign, resolve_campaign
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
+from autoresearch.lab.ideas.commit_builder import CommitBuilder
+from autoresearch.lab.ideas.idea_commit import claim, conceive
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.resolve.resolve_blueprint import read_blueprint
+from autoresearch.records import campaign_records
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.rundir import locked
+from autoresearch.values import dataclass, replace
+
+_FREE = ("include", "exclude", "timeout_s")  # is taken at any time, and so is this of the agents:
+_FREE_OF_AGENT = ("program", "extra", "template", "turn_s", "guard_s")
+_OWN = ("name", "slug", "directory", "repository", "trees", "prefix", "result_dir", "created", "tmux_socket", "earlier",
+        "plugins", "sources", "base", "base_commit", "objective", "shell")  # fmt: skip
+_DERIVED = ("flags", "seeding", "seeding_why", "replicates", "parallel", "self_reported", "gpus", "read_from")
+_KEYS = {"timeout_s": "timeout", "places": "launcher", "blueprint_text": "the blueprint", "research": "agent"}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAgain:
+    """What came of it, by the names of keys."""
+
+    taken: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    unread: str = ""  # why nothing was read, so that the recorded copy holds
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """What to tell whoever resumed it."""
+        if self.unread:
+            yield f"the recorded copy of blueprint and campaign file is used: {self.unread}"
+        if self.taken:
+            yield f"taken from the files as they are now: {', '.join(self.taken)}"
+        if self.ignored:
+            yield f"ignored, so that runs stay comparable: {', '.join(self.ignored)}; another campaign takes it"
+
+
+def read_again(campaign_dir: CampaignDir, parts: Parts, pairs: Sequence[str] = ()) -> ReadAgain:
+    """Read both files again, with what was typed at the start and `pairs` laid over them, and record what is taken.
+
+    Raises UsageError, BlueprintError or EnvironmentUnusable, with nothing recorded, for what no campaign could be.
+    """
+    with locked(campaign_dir.lock, blocking=False) as alone:
+        if not alone:
+            return ReadAgain(unread="a run of the campaign is not over")
+        state = CampaignHistory(campaign_dir).state()
+        named = str(state.spec.read_from.get("file", ""))
+        if gone := [path for path in (named, state.spec.blueprint) if not Path(path).is_file()]:
+            return ReadAgain(unread=f"{gone[0] or 'the campaign file'} is not there")
+        measured = state.baseline is not None and bool(state.baseline.values)
+        try:
+            proposed, ignored = _resolved(state.spec, parts, pairs)
+        except AutoresearchError as error:
+            if not measured or pairs:
+                raise
+            return ReadAgain(unread=error.message)
+        recorded = campaign_records.read_spec(campaign_dir, rules=False)
+        old, new = _fields(recorded), _fields(proposed.spec)
+        differing = [name for name in new if old.get(name) != new[name]]
+        taken = {name: new[name] for name in differing}
+        if measured:
+            bound = _bound(recorded) != _bound(proposed.spec)
+            taken = _comparable(state, proposed, [name for name in differing if name != "blueprint_text" or not bound])
+        code = "" if measured else other_code(state.spec.base_commit, proposed.spec, proposed.base)
+        ignored += [name for name in differing if taken.get(name) != new[name]]
+        if taken or code:
+            _record(campaign_dir, state, proposed, {"read_from": new["read_from"], **taken}, code=code)
+    return ReadAgain((*_keys(taken), *([code] if code else [])), _keys(ignored))
+
+
+def _resolved(campaign_spec: CampaignSpec, parts: Parts, pairs: Sequence[str]) -> tuple[ProposedCampaign, list[str]]:
+    """The campaign that the files would begin now, on the same objective; and the keys that ask for another one."""
+    origin, old = campaign_spec.read_from, campaign_spec.objective
+    objective = {"metric": old.metric, "direction": old.direction.value}
+    start, now = Path(origin["start"]), campaign_spec.created
+    file = read_campaign_file(origin["file"], {}, start=start, now=now, pairs=pairs, before=origin["typed"])
+    notes = read_blueprint(file.blueprint).blueprint.notes, _blueprint(campaign_spec).notes
+    others = [
+        name
+        for name, value in objective.items()
+        if file[name] not in ("", value) or getattr(notes[0], name) != getattr(notes[1], name)
+    ]
+    sources = {**file.sources, **dict.fromkeys(objective, "as recorded")}
+    return resolve_campaign(replace(file, values={**file.values, **objective}, sources=sources), parts), others
+
+
+def _fields(campaign_spec: CampaignSpec) -> dict[str, Any]:
+    """What may be read again, as it is recorded: the stop rules one by one. An open interpreter is the recorded one."""
+    own = (*_OWN, *([] if _blueprint(campaign_spec).venv_exe else ["interpreter", "interpreter_source"]))
+    record: dict[str, Any] = as_recorded(campaign_spec)
+    return {name: value for name, value in (*record.pop("rules").items(), *record.items()) if name not in own}
+
+
+def _comparable(state: CampaignState, proposed: ProposedCampaign, names: Sequence[str]) -> dict[str, Any]:
+    """Of these fields, what may be taken after the first measured run."""
+    agent, other = state.spec.research, proposed.spec.research
+    free = replace(agent, **{name: getattr(other, name) for name in _FREE_OF_AGENT})
+    taken = {name: as_recorded(getattr(proposed.spec, name)) for name in names if name in (*_FREE, "blueprint_text")}
+    return taken | ({"research": as_recorded(free)} if free != agent else {})
+
+
+def _bound(campaign_spec: CampaignSpec) -> Blueprint:
+    """What of a blueprint must not change: all but its inputs, and the limit to the first step, which only fails runs.
+    """
+    blueprint = _blueprint(campaign_spec)
+    free: dict[str, Any] = {name: () for name in ("include", "exclude") if hasattr(blueprint.notes, name)}
+    notes = replace(blueprint.notes, text="", **free)
+    return replace(blueprint, notes=notes, first_step_s=0.0, first_step_given=False, lines={}, findings=())
+
+
+def _blueprint(campaign_spec: CampaignSpec) -> Blueprint:
+    return parse_blueprint(campaign_spec.blueprint_text.encode(), campaign_spec.blueprint)
+
+
+def _record(
+    campaign_dir: CampaignDir, state: CampaignState, proposed: ProposedCampaign, taken: dict[str, Any], *, code: str
+) -> None:
+    """Write it into the journal; a baseline that was not measured is committed anew."""
+    rules: dict[str, Any] = {name: value for name, value in taken.items() if name in Rules.__match_args__}
+    terms, baseline = {name: value for name, value in taken.items() if name not in rules}, dict[str, str]()
+    if code:
+        based = proposed.base.with_commit(proposed.spec)
+        terms |= {"base_commit": based.base_commit, "base": based.base}
+    if state.baseline is not None and not state.baseline.values:
+        changed = state.spec.with_rules({**rules, "terms": terms})
+        builder = CommitBuilder.of(changed, proposed.base.checkout)
+        idea = claim(builder, conceive(builder, CampaignState(changed), baseline_hypothesis(), 1))
+        baseline = {name: getattr(idea, name) for name in ("commit", "parent_commit", "branch", "fingerprint")}
+    campaign_records.add(campaign_dir.journal, "rules", **rules, terms=terms, baseline=baseline)
+
+
+def _keys(names: Sequence[str] | dict[str, Any]) -> tuple[str, ...]:
+    """What people call these fields; what follows from others is not named."""
+    return tuple(_KEYS.get(name, name) for name in names if name not in _DERIVED)
