@@ -60,10 +60,13 @@ def stop(
 def resume(
     campaign: Name = "",
     detach: Annotated[bool, Option("--detach")] = False,
+    every: Annotated[bool, Option("--all", help="All that lost their controllers, of every project.")] = False,
     yes: Annotated[bool, Option("--yes", hidden=True)] = False,
 ) -> CommandResult:
     """Go on: after a pause, a crash of the controller, a reboot."""
     del yes  # the plan was agreed to when it began
+    if every:
+        return _resume_all()
     from autoresearch.core.controller.sentences import more_ideas
     from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.records.campaign_records import CampaignDir
@@ -88,6 +91,20 @@ def resume(
         start_campaign.start_and_wait(campaign_dir, parts)
     start_campaign.answered(campaign_dir, parts)
     return changed(campaign_dir, " goes on", more) if detach or output.agent_or_pipe() else follow(campaign_dir, more)
+
+
+def _resume_all() -> CommandResult:
+    """Start the controllers that are gone; one that cannot go on keeps no other from it."""
+    from autoresearch.lab.campaign_setup import start_campaign
+
+    started = start_campaign.start_interrupted(real_parts())
+    found = [
+        {"campaign": one.name, "directory": str(one.campaign_dir.path), "error": error and error.message}
+        for one, error in started
+    ]
+    lines = [f"{one['campaign']} in {one['directory']} {one['error'] or 'goes on'}" for one in found]
+    code = max((error.exit_code for _, error in started if error), default=0)
+    return CommandResult({"campaigns": found, "next": []}, lines or ["no campaign was interrupted"], exit_code=code)
 
 
 def _as_they_are_now(campaign_dir: CampaignDir, pairs: Sequence[str] = ()) -> dict[str, Any]:

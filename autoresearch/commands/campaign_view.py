@@ -270,11 +270,14 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
 
 
 def unfinished_campaigns() -> list[dict[str, Any]]:
-    """The campaigns of this project that have not ended, newest first: where each is and stands."""
+    """The campaigns of this project that have not ended, newest first: where each is and stands.
+
+    With those of others that a restart of the machine interrupted.
+    """
     from autoresearch.lab.campaign_setup import campaign_registry
 
     found: list[dict[str, Any]] = []
-    for one in campaign_registry.unfinished(real_parts())[:MOST]:
+    for one in campaign_registry.unfinished(real_parts(), elsewhere=True)[:MOST]:
         from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now, reason_now
 
         line: dict[str, Any] = {"campaign": one.name, "directory": str(one.campaign_dir.path)}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,6 +75,7 @@ def doctor(
         *(["plug-in", f"{one.name} ({one.group}), {one.origin}: {fault or 'ok'}"] for one, fault in plugins.items()),
         *([f.severity.value, str(f)] for f in found),
         *notices.rows,
+        *([["after a reboot", again]] if (again := _after_reboot()) else []),
         ["verdict", "a run could not start here" if errors else "fit"],
     ]
     if canary and not inspections:
@@ -88,6 +92,7 @@ def doctor(
         "plugins": [_plugin(one, fault) for one, fault in plugins.items()],
         "findings": [asdict(f) for f in found],
         "places": [_payload(one) for one in inspections],
+        "after_reboot": again or None,
         "notify": notices.payload,
         "notify_problems": list(notices.problems),
         "next": ["autoresearch run BLUEPRINT"] if fit else [],
@@ -95,6 +100,21 @@ def doctor(
     code = 0 if fit and not (notify and notices.failed) else EnvironmentUnusable.exit_code
     lines = [TableRows(rows), *(line for one in inspections for line in _target_lines(one))]
     return CommandResult(payload, lines, exit_code=code, next_shown=0)
+
+
+def _after_reboot() -> str:
+    """How campaigns go on by themselves when the machine is started anew, in the environment of a login shell."""
+    python = shlex.quote(os.path.abspath(sys.executable))  # noqa: PTH100 - not that to which a venv links
+    again = f'at={python}; "$at" -m autoresearch campaign resume --all'  # behind `=`, no path is shortened on a screen
+    line = f"/bin/bash -lc {shlex.quote(again)}"
+    if shutil.which("crontab"):
+        return f"crontab -e, and this line: @reboot {line}"
+    if not shutil.which("systemctl"):
+        return ""
+    start = line.replace("$", "$$")  # systemd has variables of its own
+    unit = f"[Service], Type=oneshot, RemainAfterExit=yes, ExecStart={start}, [Install], WantedBy=default.target"
+    edit = "systemctl --user edit --full --force autoresearch.service"
+    return f"{edit}, with a line for each of: {unit}; then systemctl --user enable autoresearch; loginctl enable-linger"
 
 
 def _inspected(settings: Settings, blueprint: Path | None, canary: Path | None) -> list[Inspected]:

@@ -38,7 +38,8 @@ def from_record(cls: type[T], record: Mapping[str, Any]) -> T:
 
 def as_recorded(value: object) -> Any:
     """A field's value as a record holds it and reads it back: with lists for tuples, and words for enums."""
-    return json.loads(json.dumps(asdict(value) if is_dataclass(value) else value, default=str))
+    known = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+    return json.loads(json.dumps(known, default=str))
 
 
 def _converters(cls: Any) -> dict[str, Convert | None]:

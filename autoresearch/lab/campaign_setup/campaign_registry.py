@@ -74,6 +74,8 @@ def find(name: str, parts: Parts) -> CampaignDir:
     here, every = current_project(), known(parts)
     own = [one for one in every if one.is_of(here)] or _moved(here)
     matching = [one for one in own if one.answers_to(name)] if name else own
+    # planned by this name, which a lone run took before it began
+    matching = matching or [one for one in own if one.name.removeprefix(f"{name}-").isdecimal()]
     if matching:
         living = (one for one in matching if name and one.campaign_dir.controlled)
         return next(living, matching[0]).campaign_dir
@@ -106,18 +108,24 @@ def _moved(project: Path) -> list[KnownCampaign]:
     return sorted(found, key=lambda one: -one.created)
 
 
-def unfinished(parts: Parts) -> list[KnownCampaign]:
-    """The campaigns of the current project that have not ended, newest first; their controllers may be gone."""
+def unfinished(parts: Parts, *, elsewhere: bool = False) -> list[KnownCampaign]:
+    """The campaigns of the current project that have not ended, newest first; their controllers may be gone.
+
+    `elsewhere`: also those of other projects that a restart of this machine interrupted.
+    """
     if not (every := known(parts)):
         return every
     from autoresearch.git_repo.project import current_project
 
     here = current_project()
-    if not (own := [one for one in every if one.is_of(here)]):
+    own = [one for one in every if one.is_of(here)]
+    if not (own or elsewhere):
         return own
-    from autoresearch.lab.campaigns.campaign_status import has_ended
+    from autoresearch.lab.campaigns.campaign_status import has_ended, interrupted, restarted
 
-    return [one for one in own if not has_ended(one.campaign_dir)]
+    others = (one.campaign_dir for one in every if elsewhere and one not in own)
+    lost = [one for one in others if restarted(one) and interrupted(one)]
+    return [one for one in every if one.campaign_dir in lost or (one in own and not has_ended(one.campaign_dir))]
 
 
 def register(campaign_spec: CampaignSpec, parts: Parts) -> CampaignSpec:

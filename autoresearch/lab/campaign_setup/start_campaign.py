@@ -19,7 +19,7 @@ from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnu
 from autoresearch.git_repo.snapshot import exclude, pattern_for
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
-from autoresearch.lab.campaigns.campaign_status import fault_of
+from autoresearch.lab.campaigns.campaign_status import fault_of, interrupted
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plugin_groups import require, used_by
 from autoresearch.lab.resolve.host_check import check_local
@@ -128,6 +128,20 @@ def start_and_wait(campaign_dir: CampaignDir, parts: Parts) -> str:
     return attach
 
 
+def start_interrupted(parts: Parts) -> list[tuple[campaign_registry.KnownCampaign, AutoresearchError | None]]:
+    """Start the controllers that are gone from this host, of every project; with each the error that kept it from it.
+    """
+    found: list[tuple[campaign_registry.KnownCampaign, AutoresearchError | None]] = []
+    for one in campaign_registry.known(parts):
+        if interrupted(one.campaign_dir):
+            try:
+                start_and_wait(one.campaign_dir, parts)
+                found.append((one, None))
+            except AutoresearchError as error:
+                found.append((one, error))
+    return found
+
+
 def answered(campaign_dir: CampaignDir, parts: Parts) -> None:
     """Wait a moment until the requests are answered, by the controller, or by one that is started for them.
 
@@ -165,7 +179,7 @@ def in_control(campaign_dir: CampaignDir) -> Iterator[None]:
             raise ConflictError(f"another controller of {campaign_dir.path.name} lives")
         campaign_records.restore(campaign_dir)
         campaign_records.keep(campaign_dir)  # of a campaign that an older version began, too
-        record = {"pid": os.getpid(), "started": time.time()}
+        record = {"pid": os.getpid(), "started": time.time(), "host": os.uname().nodename}
         write_json(campaign_dir.controller, record)
         try:
             yield

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,7 +50,26 @@ def reason_now(campaign_dir: CampaignDir, state: CampaignState, phase: CampaignP
     if fault := fault_of(campaign_dir, state):
         return fault
     last = f"; it was {state.phase}: {state.reason}" if state.reason else ""
+    if restarted(campaign_dir):
+        runs = ", ".join(f"{idea.name}, run {run.replicate}" for idea, run in state.live)
+        return f"the machine was restarted while it ran{f'; interrupted: {runs}' if runs else ''}{last}"
     return f"its controller is gone and said nothing: it was killed, or the machine went down{last}"
+
+
+def interrupted(campaign_dir: CampaignDir) -> bool:
+    """Whether its controller on this host is gone, though the campaign is neither over nor paused."""
+    if campaign_dir.flag.exists() or campaign_dir.controlled:
+        return False
+    host = (read_json(campaign_dir.controller) or {}).get("host")
+    last = _last_word(campaign_dir).get("state") if host in (None, os.uname().nodename) else CampaignPhase.ENDED
+    return last not in (CampaignPhase.ENDED, CampaignPhase.PAUSED)
+
+
+def restarted(campaign_dir: CampaignDir) -> bool:
+    """Whether this machine was started anew since its last controller began."""
+    record = read_json(campaign_dir.controller) or {}
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return record.get("host") == os.uname().nodename and float(record.get("started") or booted) < booted
 
 
 def proof_now(campaign_dir: CampaignDir, state: CampaignState) -> Proof:

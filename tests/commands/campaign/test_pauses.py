@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import sys
 from typing import Any
 from unittest import mock
 
@@ -85,4 +89,41 @@ def test_a_bare_name_is_the_newest_campaign_whatever_else_is_paused(camp: Any) -
     camp.phase("waiting")
     assert ask("wait", "--for", "0s")["campaign"] == "one", "the one that lives"
     ask("campaign", "stop")
+    camp.over()
+
+
+def test_what_a_reboot_interrupted_is_named_and_goes_on_at_once(camp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = camp.bench.ask
+    camp.recipe(mode="hold")
+    camp.start(**GRID, baseline=1)
+    camp.until(lambda: camp.live("baseline"))
+    os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
+    camp.bench.until(lambda: not camp.place.controlled)
+    assert ask("campaign", "status")["reason"].startswith("its controller is gone and said nothing")
+    record = json.loads(camp.place.controller.read_bytes())
+    camp.place.controller.write_text(json.dumps(record | {"started": 1.0}))
+    why = "the machine was restarted while it ran; interrupted: #1 baseline, run 1"
+    assert ask("campaign", "status")["reason"] == why
+    monkeypatch.chdir(camp.bench.root)  # another project: whoever logs in is there
+    (one,) = ask("status")["campaigns"]
+    assert (one["campaign"], one["state"], one["reason"]) == ("one", "dead", why)
+    assert ask("status")["next"][0] == "autoresearch campaign resume --all --detach --json"
+    camp.go.touch()
+    assert ask("campaign", "resume", "--all")["campaigns"] == [
+        {"campaign": "one", "directory": str(camp.place.path), "error": None}
+    ]
+    assert camp.over().attempted == 3
+    assert ask("campaign", "resume", "--all")["campaigns"] == []
+    line = ask("doctor")["after_reboot"]
+    assert f'at={sys.executable}; "$at" -m autoresearch campaign resume --all' in line.replace("$$", "$")
+    assert line in " ".join(camp.bench.here("doctor")[1].split()), "no path of it is shortened"
+
+
+def test_the_name_that_a_plan_prints_leads_to_what_starts_even_after_a_lone_run(camp: Any) -> None:
+    ask, line = camp.bench.ask, (camp.bench.repo / "exp.md", "--count", "1", "--set", "space={lr: [0.2, 0.3]}")
+    planned = ask("campaign", *line, "--dry-run")["campaign"]
+    ask("run", camp.bench.repo / "exp.md")  # it keeps its records under that name
+    begun = camp.known(ask("campaign", *line, "--yes", "--detach"))["campaign"]
+    assert begun == f"{planned}-2"
+    assert ask("wait", planned, "--for", "1s")["campaign"] == begun
     camp.over()
