@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from itertools import pairwise
 
 from autoresearch.core.metrics import expression
 from autoresearch.core.metrics.expression import Combined, Expression, ExpressionError, MetricKey, Point, parse
@@ -25,6 +26,7 @@ _RISES = later(
     r"|win|winrate|solved|correct|fitness|throughput|fps|speedup|per sec(?:ond)?|mcc|kappa|r2|elbo|profit|sharpe)(?= )"
 )
 _SCORES = later(r" \w*scores?(?= )")  # of a Brier score, lower ones are better
+STEADY, _LAST = 0.05, 20
 _NEGATED = later(r" (?:neg|negative|minus|inv|inverse)(?= )")
 _JOINED = later(r"(?<=[a-z])(?=[A-Z][a-z])|[\W_]+")  # where a name's words end: `valLoss`, `val/acc@1`
 
@@ -154,6 +156,25 @@ def _by_name(key: str) -> Direction:
     if falls:
         return Direction.MINIMIZE if max(falls) > max(rises, default=-1) else Direction.UNKNOWN
     return Direction.MAXIMIZE if rises or _SCORES.search(words) else Direction.UNKNOWN
+
+
+def steadier(metric: str, readings: Iterable[Reading]) -> str:
+    """`mean(metric, last N)` for a key whose last values differ by more than the trend explains: a return; else "".
+
+    These are the last fifth of at least 20 values, 20 at most. They do if they scatter about their own slope by more
+    than STEADY of what the whole series gains.
+    """
+    values = [value for _, value in Objective(metric).series(readings)]
+    count = min(len(values) // 5, _LAST)
+    if len(values) < _LAST or not all(map(math.isfinite, values)) or not isinstance(parse(metric), MetricKey):
+        return ""
+    last, first = values[-count:], values[:count]
+    slope = (last[-1] - last[0]) / (count - 1)
+    bends = math.fsum((b - a - slope) ** 2 for a, b in pairwise(last)) / (count - 2)
+    gained = abs(math.fsum(last) - math.fsum(first)) / count
+    if math.sqrt(bends / 2) <= max(STEADY * gained, 1e-9 * abs(last[-1])):  # a difference has the error of two values
+        return ""
+    return f'mean("{metric}", last {count})' if "," in metric else f"mean({metric}, last {count})"
 
 
 def same_metric(a: str, b: str) -> bool:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from autoresearch.core.campaign.spec import CampaignSpec, Rules, parse_target
 from autoresearch.core.metrics.constraint import MEMORY, parsed
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError
 from autoresearch.core.metrics.nearest_lines import nearest_lines
-from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
+from autoresearch.core.metrics.objective import Direction, Objective, steadier, usual_direction
+from autoresearch.core.metrics.signal import Reading
 from autoresearch.errors import AutoresearchError, InputMissing, UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
-from autoresearch.records.index import Index
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import ask
@@ -93,7 +94,7 @@ def constraints_of(setup: CampaignSetup) -> tuple[str, ...]:
     found = tuple(setup.file["constraints"]) if own else setup.blueprint.notes.constraint
     if found and not own:
         setup.sources["constraints"] = "blueprint"
-    run, logged = _printed(setup.trainer_settings.resolved.path, setup.parts.index) if found else ("", [])
+    run, logged, _ = _printed(setup) if found else ("", [], ())
     for one in parsed(found):
         lacking = [key for key in one.keys if key not in (MEMORY, *logged)]
         if lacking and logged:
@@ -121,14 +122,14 @@ def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:
     from autoresearch.lab.recipes.printed_names import PrintedName, candidates
 
     resolved = setup.trainer_settings.resolved
-    run, printed = _printed(resolved.path, setup.parts.index)
+    run, printed, readings = _printed(setup)
     likely = candidates(map(PrintedName, printed))
     two = [one.name for one in setup.trainer_settings.texts.objectives if one.also]  # numbers of one name
     if len(likely) == 1 and likely[0].objective and likely[0].name not in two:
-        return likely[0].name, f"none was named; run {run} printed it"
+        return steadier(likely[0].name, readings) or likely[0].name, f"none was named; run {run} printed it"
     found = setup.trainer_settings.found_metric
     if found is not None and (not printed or found.name in printed):
-        return found.name, f"none was named; {found.printed}"
+        return steadier(found.name, readings) or found.name, f"none was named; {found.printed}"
     start = f"autoresearch run {shlex.quote(str(resolved.path))}"
     in_text = [one.name for one in setup.trainer_settings.texts.objectives]
     seen = f"{run} printed" if printed else "the text of the program shows"
@@ -144,15 +145,15 @@ def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:
     )
 
 
-def _printed(blueprint: Path, index: Index) -> tuple[str, list[str]]:
-    """The last run of a blueprint that printed metrics, and their names; "" and [] if there is none."""
+def _printed(setup: CampaignSetup) -> tuple[str, list[str], Sequence[Reading]]:
+    """The last run of the blueprint that printed metrics, their names, and the readings; "", [] and () without one."""
     from autoresearch.lab.results import readout
 
-    for entry in index.by_blueprint(str(blueprint)):
+    for entry in setup.parts.index.by_blueprint(str(setup.trainer_settings.resolved.path)):
         try:
             shown = readout.of_run(RecordedRun.read(RunDir(Path(entry.run_dir)))).shown
         except (OSError, AutoresearchError):  # it was removed
             continue
         if names := list(dict.fromkeys(name for reading in shown for name in reading.metrics)):
-            return entry.run, names
-    return "", []
+            return entry.run, names, shown
+    return "", [], ()

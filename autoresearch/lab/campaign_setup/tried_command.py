@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
+from autoresearch.core.metrics.objective import steadier
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
 from autoresearch.core.text.durations import spoken
 from autoresearch.git_repo import checkout, worktrees
@@ -26,6 +27,7 @@ from autoresearch.readers.read import read_source
 from autoresearch.records.rundir import RunDir
 from autoresearch.runner.metric_lines import body, is_count, parse
 from autoresearch.trainers.generic import Generic
+from autoresearch.values import replace
 
 GRACE_S = 5.0  # between TERM and KILL
 _DATE = 4  # digits that make a name one of a date, a time, a process
@@ -97,7 +99,7 @@ def _in_file(path: Path, cwd: Path, before: Mapping[Path, int]) -> list[PrintedN
     names = dict.fromkeys(
         name for reading in readings for name, value in reading.metrics.items() if not is_count(value)
     )
-    return [PrintedName(name, Source(kind, pattern), "the short run") for name in names]
+    return [PrintedName(steadier(name, readings) or name, Source(kind, pattern), "the short run") for name in names]
 
 
 def _varying(part: str) -> str:
@@ -120,6 +122,8 @@ def _read(log: Path, ran: str, written: list[PrintedName]) -> tuple[list[Printed
                 shown.setdefault(name, (n, line.strip()[:100]))
     found = {name: PrintedName(name, None, "its output", *shown.get(name, (n, line.strip()[:100]))) for name in names}
     if objectives := candidates([*found.values(), *written]):
+        better = {name: steadier(name, readings) or name for name in names}
+        objectives = [one if one.file else replace(one, name=better[one.name]) for one in objectives]
         return objectives, f"{ran} and has {' and '.join(map(str, objectives))}"
     last = (tail_lines(log) or [""])[-1].strip()[:200]
     if written:

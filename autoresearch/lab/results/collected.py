@@ -7,6 +7,7 @@ from pathlib import Path
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.scheduler import tried_again
 from autoresearch.core.metrics.constraint import as_cell
+from autoresearch.core.metrics.objective import steadier
 from autoresearch.core.run.ending import (
     BREACHES,
     FROM_ITS_PLACE,
@@ -36,7 +37,7 @@ def warnings_of(examined: ExaminedRun, judgement: Judgement) -> tuple[str, ...]:
     finished, end = examined.finished, examined.finished.exit
     # of a run that ended well although its trainer has a name for what it printed
     error = f"{end.error_kind}: {end.error}" if end.ending is Ending.FINISHED and end.error_kind else ""
-    own = (finished.spec.unkept, _doubt(examined, judgement), error, end.idle_gpus, examined.hung)
+    own = (finished.spec.unkept, _doubt(examined, judgement), error, end.idle_gpus, examined.hung, _jumps(examined))
     return (*filter(None, own), *examined.foreign, *examined.measurement.warnings)
 
 
@@ -104,6 +105,16 @@ def _doubt(examined: ExaminedRun, judgement: Judgement) -> str:
     if abs(printed - measured) <= max(APART_SD * (judgement.noise or 0.0), APART * max(abs(printed), abs(measured))):
         return ""
     return f"the training printed {objective.metric} = {printed:g}, the evaluation measured {measured:g}"
+
+
+def _jumps(examined: ExaminedRun) -> str:
+    """That the last value is no objective, of a lone run and the first one of a campaign; "" if it is one."""
+    spec = examined.finished.spec
+    if spec.objective is None or spec.evaluate or spec.why not in ("", "baseline") or spec.replicate > 1:
+        return ""
+    better = steadier(spec.objective.metric, examined.measurement.readings)
+    words = f"{spec.objective.metric} jumps from step to step, so its last value says little"
+    return f"{words}: `- metric: {better}` in the notes, or `--metric '{better}'`" if better else ""
 
 
 def _failure(examined: ExaminedRun, judgement: Judgement) -> tuple[str, str]:

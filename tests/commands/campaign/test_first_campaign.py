@@ -136,6 +136,31 @@ def test_init_without_anything_to_train_says_how_a_blueprint_is_made(bench: Any)
     assert made["next"][2] == "autoresearch blueprint new experiment.md --purpose WHY --command COMMAND --json"
 
 
+EPISODES = """
+import random
+draws = random.Random(3)
+for n in range(300):
+    print(f"global_step={100 * n}, episodic_return={n / 10 + draws.gauss(20, 10):.2f}")
+"""
+
+
+def test_of_returns_that_jump_the_mean_of_the_last_ones_is_proposed(camp: Any) -> None:
+    """By `init --try`, and where a run has shown it; a run by the last value alone says so."""
+    bench, counts = camp.bench, "mean(episodic_return, last 20)"
+    project(bench, EPISODES)
+    ran = json.loads(bench.here("run", "--json", "--", "python", "train.py")[1])
+    assert any(f"`- metric: {counts}`" in one for one in ran["warnings"]), ran
+    (bench.repo / "ideas.yaml").write_text(f"- {json.dumps({'slug': 'same', 'files': {'train.py': EPISODES}})}\n")
+    planned = bench.ask("campaign", ran["blueprint"], "--queue", "ideas.yaml", "--dry-run")["plan"]
+    assert planned["objective"].startswith(f"{counts}, maximize"), planned
+    project(bench, f"exec({EPISODES!r})")  # no text of it shows what it prints
+    made = bench.ask("init", "--try", "20s")
+    assert (made["metric"], made["direction"]) == (counts, "maximize"), made
+    ran = bench.ask("run", "experiment.md")
+    assert not any("jumps" in one for one in ran["warnings"])
+    assert [row["metric_name"] for row in bench.ask("ledger", "show", ran["run"])["rows"]] == [counts]
+
+
 def folder(bench: Any, text: str = TRAIN) -> Path:
     """A directory with nothing but a script, in no repository; it is that of the bench from now on."""
     bench.repo = bench.root / "stranger"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 
-from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.objective import Direction, Objective, steadier
 from autoresearch.core.metrics.signal import Reading, SignalKind
 
 REWARD = Objective("reward")
@@ -70,6 +71,38 @@ def test_where_nobody_said_which_way_is_better_there_is_a_last_value_and_no_best
     assert neither.last([(1, 0.5), (2, 0.4)]) == (2, 0.4) and neither.best([(1, 0.5), (2, 0.4)]) is None
     assert not neither.better(1.0, 0.0) and not neither.better(0.0, 1.0)
     assert (str(neither), str(LOSS)) == ("foldedness", "loss, minimize")
+
+
+def returns(gains: float, noise: float, count: int, name: str = "return") -> list[Reading]:
+    draws = random.Random(3)
+    values = [gains * (1 - math.exp(-5 * n / count)) + draws.gauss(0, noise) for n in range(count)]
+    return [Reading(SignalKind.STEP, n, {name: value}) for n, value in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("gains", "noise", "count", "last"),
+    [
+        (200.0, 40.0, 300, 20),  # episode returns
+        (0.2, 0.3, 60, 12),  # a loss of single batches
+        (0.0, 1.0, 25, 5),  # nothing is learnt
+        (200.0, 4.0, 300, 0),
+        (-2.8, 0.05, 5000, 0),  # a validation loss
+        (1.0, 0.0, 40, 0),
+        (0.0, 0.0, 40, 0),  # all the same
+        (0.0, 1.0, 19, 0),  # too few to tell
+    ],
+)
+def test_of_a_number_that_jumps_from_step_to_step_a_mean_is_proposed(
+    gains: float, noise: float, count: int, last: int
+) -> None:
+    assert steadier("return", returns(gains, noise, count)) == (f"mean(return, last {last})" if last else "")
+
+
+def test_what_a_steadier_objective_is_made_of() -> None:
+    assert steadier("a, b", returns(0, 1, 100, "a, b")) == 'mean("a, b", last 20)'
+    assert steadier("max(return)", returns(0, 1, 100)) == steadier("other", returns(0, 1, 100)) == ""
+    diverged = [*returns(0, 1, 100), Reading(SignalKind.STEP, 100, {"return": math.nan})]
+    assert steadier("return", diverged) == ""
 
 
 def test_of_equal_points_the_first_is_best_and_nothing_is_no_best() -> None:
