@@ -33,7 +33,7 @@ _FREE = ("include", "exclude", "timeout_s")  # is taken at any time, and so is t
 _FREE_OF_AGENT = ("program", "extra", "template", "turn_s", "guard_s")
 _OWN = ("name", "slug", "directory", "repository", "trees", "prefix", "result_dir", "created", "tmux_socket", "earlier",
         "plugins", "sources", "base", "base_commit", "objective", "shell")  # fmt: skip
-_DERIVED = ("flags", "seeding", "seeding_why", "replicates", "parallel", "self_reported", "gpus", "read_from")
+_DERIVED = ("flags", "seeding", "seeding_why", "replicates", "parallel", "self_reported", "gpus", "shown", "read_from")
 _KEYS = {"timeout_s": "timeout", "places": "launcher", "blueprint_text": "the blueprint", "research": "agent"}
 
 
@@ -81,7 +81,8 @@ def read_again(campaign_dir: CampaignDir, parts: Parts, pairs: Sequence[str] = (
         taken = {name: new[name] for name in differing}
         if measured:
             bound = _bound(recorded) != _bound(proposed.spec)
-            taken = _comparable(state, proposed, [name for name in differing if name != "blueprint_text" or not bound])
+            names = [name for name in differing if name != "blueprint_text" or not bound]
+            taken = _comparable(state, proposed, {name: new[name] for name in names})
         code = "" if measured else other_code(state.spec.base_commit, proposed.spec, proposed.base)
         ignored += [name for name in differing if taken.get(name) != new[name]]
         if taken or code:
@@ -112,11 +113,12 @@ def _fields(campaign_spec: CampaignSpec) -> dict[str, Any]:
     return {name: value for name, value in (*record.pop("rules").items(), *record.items()) if name not in own}
 
 
-def _comparable(state: CampaignState, proposed: ProposedCampaign, names: Sequence[str]) -> dict[str, Any]:
+def _comparable(state: CampaignState, proposed: ProposedCampaign, values: dict[str, Any]) -> dict[str, Any]:
     """Of these fields, what may be taken after the first measured run."""
     agent, other = state.spec.research, proposed.spec.research
     free = replace(agent, **{name: getattr(other, name) for name in _FREE_OF_AGENT})
-    taken = {name: as_recorded(getattr(proposed.spec, name)) for name in names if name in (*_FREE, "blueprint_text")}
+    allowed = [*_FREE, "blueprint_text", *(["shown"] if {"include", "exclude"} & values.keys() else [])]
+    taken = {name: value for name, value in values.items() if name in allowed}
     return taken | ({"research": as_recorded(free)} if free != agent else {})
 
 

@@ -67,6 +67,13 @@ def test_after_it_only_what_leaves_its_runs_comparable(camp: Any) -> None:
 
     assert ask("campaign", "set", "timeout=45m")["taken"] == ["timeout"]
     assert camp.state().spec.timeout_s == 2700.0 and len(terms(camp)) == 2
+    (camp.bench.repo / ".gitignore").write_text("/data/\n")
+    data = camp.bench.repo / "data" / "wandb"
+    data.mkdir(parents=True)
+    (data / "left_out.txt").write_text("an output by its name, unless somebody includes it")
+    assert ask("campaign", "set", "include=[data/wandb]")["taken"] == ["include"]
+    spec = camp.state().spec
+    assert (spec.include, [one.path for one in spec.shown]) == (("data/wandb",), ["data"])
     error = ask("campaign", "set", "parallel=4", check=5)["error"]
     assert error["message"].startswith("nothing is taken of parallel=4: ")
     blueprint = camp.bench.repo / "exp.md"
