@@ -8,7 +8,7 @@ NEW    := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
             $$p -c "$(NEW)" >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-.PHONY: demo wheel test test-all test-real test-gpu check style house bench bench-counts bench-tools docs screenshots setup tmux tools trl ray aider skills-ref mcp notebook agents clean always
+.PHONY: demo wheel test test-all test-real test-gpu check style house bench bench-counts bench-tools docs screenshots setup tmux tools trl ray aider skills-ref mcp notebook uv agents clean always
 
 setup: $(STAMP) tmux
 
@@ -51,7 +51,7 @@ test-all: setup
 # What can be installed without a question is; a test that misses something is skipped, and the summary says why.
 # The tests of one file go to one worker, where they share a server that takes long to start.
 test-real: setup
-	@$(MAKE) --no-print-directory --keep-going -j2 trl ray aider skills-ref mcp notebook agents || echo "some of it is missing: see above" >&2
+	@$(MAKE) --no-print-directory --keep-going -j2 trl ray aider skills-ref mcp notebook uv agents || echo "some of it is missing: see above" >&2
 	@PATH="$$PATH:/usr/sbin:/sbin" $(BIN)/python -m pytest -m real --dist loadfile --no-loadscope-reorder -r sfE --durations=40
 
 # On a host with a GPU, with or without a network; GPU_PYTHON=/path/to/python names one that has torch.
@@ -61,7 +61,7 @@ test-gpu: setup
 tools:
 	@sh tests/install_tools.sh
 
-trl ray aider skills-ref mcp notebook: setup
+trl ray aider skills-ref mcp notebook uv: setup
 	@sh tests/install_packages.sh $(BIN)/python $@
 
 # coding agents from npm, which needs Node (one of the tools)
@@ -107,4 +107,4 @@ bench-tools: setup
 	@sh tests/install_packages.sh $(BIN)/python bench
 
 clean:
-	rm -rf $(VENV) .venv-trl .venv-ray .venv-aider .venv-skills-ref .venv-mcp .venv-notebook .venv-bench .agents build dist site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-trl .venv-ray .venv-aider .venv-skills-ref .venv-mcp .venv-notebook .venv-uv .venv-bench .agents build dist site .mypy_cache .ruff_cache .pytest_cache

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -32,7 +34,7 @@ def spawn(command: Command, log: int, keep: Iterable[int] = ()) -> int:
 
     `keep`: descriptors that it inherits.
     """
-    argv = [*_without_gone(command.inside), "bash", "-c", command.line]
+    argv = [*_without_gone(command.inside), "bash", "-c", with_hook(command.line, command.env)]
     reader, writer = os.pipe()
     every = signal.valid_signals()
     signal.pthread_sigmask(signal.SIG_BLOCK, every)  # a signal before exec would wake the parent's loop
@@ -67,6 +69,17 @@ def spawn(command: Command, log: int, keep: Iterable[int] = ()) -> int:
     if cause:
         raise LaunchError(cause, sentence)
     return pid
+
+
+def with_hook(line: str, env: Mapping[str, str]) -> str:
+    """A line behind what it takes for granted of an interactive shell: that `conda activate` is known."""
+    found = re.search(r"(?:^|[\s;&|(])(conda|mamba|micromamba)\s+(?:de)?activate\b", line)
+    if not found:
+        return line
+    is_conda = found[1] == "conda"
+    program = shlex.quote(env.get("CONDA_EXE" if is_conda else "MAMBA_EXE") or found[1])
+    hook = f"{program} {'shell.bash hook' if is_conda else 'shell hook --shell bash'}"
+    return f'command -v {program} > /dev/null && eval "$({hook})"; {line}'
 
 
 def _without_gone(inside: Sequence[str]) -> list[str]:

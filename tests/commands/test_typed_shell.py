@@ -15,8 +15,8 @@ import pytest
 
 from autoresearch.records.campaign_records import CampaignDir
 
-pytestmark = pytest.mark.system
-
+REPO = Path(__file__).parents[2]
+TOOLS = REPO / ".venv-uv"
 SCRIPT = """
 import os, random, sys, time
 import theirs
@@ -28,6 +28,29 @@ while os.path.exists(os.environ.get("HOLD", "")):
     time.sleep(0.02)
 for step in (1, 2, 3):
     print(f"step {step} val_acc {0.5 + 0.2 * better + draws.gauss(0, 0.01):.4f}", flush=True)
+"""
+
+
+MAKEFILE = "train:\n\tpython train.py $(ARGS)\n"
+LAUNCHER = """#!/bin/sh
+# in place of {name}: it starts the script with the python beside it
+[ "$1" = launch ] && shift
+exec "$(dirname "$0")/python" "$@"
+"""
+CONDA = """#!/bin/bash
+# in place of conda: `activate` is a function of the shell, which the hook defines
+if [ "$1 $2" = "shell.bash hook" ]; then
+    echo 'conda() { [ "$1" = activate ] && export CONDA_PREFIX={root}/$2 PATH="{root}/$2/bin:$PATH"; }'
+else
+    echo "CondaError: Run 'conda init' before 'conda $1'" >&2
+    exit 1
+fi
+"""
+PYPROJECT = """[project]
+name = "demo"
+version = "0.1"
+requires-python = ">=3.9"
+dependencies = []
 """
 
 
@@ -79,17 +102,34 @@ def logs_of(directory: str | Path) -> list[str]:
     return [line for line in lines if line.startswith("ran ")]
 
 
-def campaign(project: Project, command: str, *words: str) -> dict[str, Any]:
+def campaign(project: Project, command: str, better: str, *words: str) -> dict[str, Any]:
     """Run a command and a better one as a campaign, to its end; the campaign."""
-    repo = project.bench.repo
-    for name, line in (("exp.md", command), ("queue/better.md", command.replace("train.py", "train.py --better"))):
-        (repo / name).parent.mkdir(exist_ok=True)
+    for name, line in (("exp.md", command), ("queue/better.md", better)):
+        (project.bench.repo / name).parent.mkdir(exist_ok=True)
         new = ("blueprint", "new", name, "--purpose", "Whether it is better.", "--command", line)
         project.ask(*new, "--set", "metric=val_acc", "--set", "direction=maximize")
     few = ("--set", "baseline=1", "--set", "confirm=false", "--set", "retests=0", "--count", "2", "--yes")
     return project.ask("campaign", "exp.md", "--queue", "queue", *few, *words)[0]
 
 
+def works_everywhere(project: Project, command: str, better: str, theirs: Path) -> None:
+    """A line works in `run`, `prove` and a campaign; each run imports what is theirs, and the code of its worktree."""
+    done, _ = project.ask("run", "--", command)
+    assert done["ending"] == "finished", done
+    proved, _ = project.ask("prove", "--metric", "val_acc", "--", command, better)
+    assert proved["proved"] is True, proved
+    ended = campaign(project, command, better)
+    assert (ended["state"], ended["crashed"], ended["rows"]) == ("ended", 0, 2), ended
+    lines = [logs_of(directory) for directory in (done["run_dir"], proved["directory"], ended["directory"])]
+    assert len(lines[0]) == 1 and len(lines[1]) >= 8 and len(lines[2]) == 2
+    for line in (one.split() for some in lines for one in some):
+        assert Path(line[2]).parts[-5:] == theirs.parts[-5:], "a small environment is copied into a worktree"
+    repo = str(project.bench.repo)
+    assert {line.split()[3].startswith(repo) for line in lines[0]} == {True}
+    assert {line.split()[3].startswith(repo) for line in (*lines[1], *lines[2])} == {False}
+
+
+@pytest.mark.system
 def test_the_interpreter_is_that_of_the_shell(project: Project, tmp_path: Path) -> None:
     """Strangers, row 1: our own python ran, and what the user had installed was missing."""
     env = environment_at(tmp_path / "env")
@@ -105,6 +145,7 @@ def test_the_interpreter_is_that_of_the_shell(project: Project, tmp_path: Path) 
     assert ran.split()[1:3] == [python, str(next(env.rglob("theirs.py")))]
 
 
+@pytest.mark.system
 def test_a_campaign_keeps_the_interpreter_that_it_began_with(project: Project, tmp_path: Path) -> None:
     """Its controller is killed; it is resumed from a shell in which another environment is active."""
     bench, plain = project.bench, dict(project.shell)
@@ -112,7 +153,7 @@ def test_a_campaign_keeps_the_interpreter_that_it_began_with(project: Project, t
     project.activate(env)
     project.shell["HOLD"] = str(hold)
     hold.touch()
-    begun = campaign(project, "python train.py", "--detach")
+    begun = campaign(project, "python train.py", "python train.py --better", "--detach")
     python = f"{env}/bin/python"
     assert (begun["interpreter"], begun["interpreter_source"]) == (python, "active environment")
     directory = Path(begun["directory"])
@@ -130,3 +171,84 @@ def test_a_campaign_keeps_the_interpreter_that_it_began_with(project: Project, t
     assert (ended["crashed"], ended["attempted"], ended["rows"]) == (0, 2, 2), ended
     assert {(line.split()[1], line.split()[-1]) for line in logs_of(directory)} == {(python, str(env))}
     assert all(str(env) in line.split()[2] for line in logs_of(directory))
+
+
+@pytest.mark.system
+@pytest.mark.waits
+@pytest.mark.parametrize(
+    "line",
+    [
+        "source .venv/bin/activate && python train.py",
+        ". venv/bin/activate; python train.py",
+        ".venv/bin/python train.py",
+        "python train.py",
+        "conda activate rl && python train.py",
+        "make train",
+        "bash scripts/train.sh",
+        "accelerate launch train.py",
+        "torchrun train.py",
+    ],
+)
+def test_a_line_as_people_type_it(project: Project, tmp_path: Path, line: str) -> None:
+    """Strangers, rows 2 to 4: what lay in an ignored environment was missing where a worktree trained."""
+    repo, tools = project.bench.repo, tmp_path / "tools"
+    activated = line.split()[0] in ("make", "bash", "accelerate", "torchrun")
+    root = tmp_path / "rl" if "conda" in line else tmp_path / "env" if activated else repo / ".venv"
+    env = environment_at(repo / "venv" if line.startswith(". venv") else root)
+    (repo / "Makefile").write_text(MAKEFILE)
+    (repo / "scripts").mkdir()
+    (repo / "scripts" / "train.sh").write_text('python train.py "$@"\n')
+    project.bench.git("add", "-A")
+    project.bench.git("commit", "-qm", "scripts")
+    if activated:
+        project.activate(env)
+    for name, text in {"accelerate": LAUNCHER, "torchrun": LAUNCHER}.items():
+        (env / "bin" / name).write_text(text.replace("{name}", name))
+        (env / "bin" / name).chmod(0o755)
+    if "conda" in line:
+        tools.mkdir()
+        (tools / "conda").write_text(CONDA.replace("{root}", str(tmp_path)))
+        (tools / "conda").chmod(0o755)
+        project.shell["PATH"] = f"{tools}:{project.shell['PATH']}"
+    better = f"{line} ARGS=--better" if line == "make train" else f"{line} --better"
+    works_everywhere(project, line, better, next(env.glob("lib/python3*/site-packages/theirs.py")))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("tool", ["uv", "poetry"])
+def test_a_tool_that_keeps_environments(project: Project, tmp_path: Path, tool: str) -> None:
+    """In every worktree it has the user's environment, which stays as it is though the project asks for more by now."""
+    if not (TOOLS / ".installed").exists():
+        pytest.skip("uv and poetry are not installed: `make uv` says why not")
+    repo = project.bench.repo
+    (repo / "pyproject.toml").write_text(PYPROJECT)
+    (tmp_path / tool).symlink_to(TOOLS / "bin" / tool)
+    project.shell |= {"PATH": f"{tmp_path}:{project.shell['PATH']}", "UV_OFFLINE": "1", "UV_PYTHON_DOWNLOADS": "never"}
+
+    def told(*words: str) -> str:
+        environ = {**project.bench.env, **project.shell}
+        return subprocess.run(words, cwd=repo, env=environ, check=True, capture_output=True, text=True).stdout.strip()
+
+    if tool == "uv":
+        told("uv", "sync")
+        env = repo / ".venv"
+        (repo / "more/src/more").mkdir(parents=True)
+        (repo / "more/src/more/__init__.py").touch()
+        build = '[build-system]\nrequires = ["uv_build"]\nbuild-backend = "uv_build"\n'
+        (repo / "more/pyproject.toml").write_text(PYPROJECT.replace("demo", "more") + build)
+        sources = '[tool.uv.sources]\nmore = { path = "more" }\n'
+        (repo / "pyproject.toml").write_text(PYPROJECT.replace("[]", '["more"]') + sources)
+    else:
+        told("poetry", "env", "use", "python3")
+        env = Path(told("poetry", "env", "info", "--path"))
+    site = next(env.glob("lib/python3*/site-packages"))
+    (site / "theirs.py").write_text("")
+    project.bench.git("add", "-A")
+    project.bench.git("commit", "-qm", "a project")
+
+    def listing() -> dict[str, int]:
+        return {str(path): path.lstat().st_mtime_ns for path in env.rglob("*") if "__pycache__" not in path.parts}
+
+    before = listing()
+    works_everywhere(project, f"{tool} run python train.py", f"{tool} run python train.py --better", site / "theirs.py")
+    assert listing().keys() == before.keys()

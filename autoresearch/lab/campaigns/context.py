@@ -17,7 +17,7 @@ from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory, history_of
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.interpreter import SHELL, shell_interpreter
+from autoresearch.lab.resolve.interpreter import POETRY, SHELL, shell_interpreter
 from autoresearch.records import campaign_records, events
 from autoresearch.records.appending import FULL
 from autoresearch.records.campaign_records import CampaignDir
@@ -132,7 +132,7 @@ def other_interpreter(campaign_spec: CampaignSpec, environ: Mapping[str, str]) -
     """That this shell means another python than the one of the campaign, in a sentence; "" if it does not."""
     codebase = Path(campaign_spec.repository, campaign_spec.codebase)
     here, source = shell_interpreter(codebase, environ)
-    if campaign_spec.interpreter_source in ("", "blueprint") or str(here) == campaign_spec.interpreter:
+    if campaign_spec.interpreter_source in ("", "blueprint", POETRY) or str(here) == campaign_spec.interpreter:
         return ""
     now = f"python is {here} ({source})" if here else "there is no python"
     return f"in this shell, {now}; the campaign goes on with its own: {campaign_spec.interpreter_words}"

@@ -21,7 +21,7 @@ from autoresearch.core.shell.commands import ShellReading
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.recipes.overrides import inherited
 from autoresearch.lab.resolve.files import OURS, Files
-from autoresearch.lab.resolve.interpreter import shell_interpreter
+from autoresearch.lab.resolve.interpreter import shell_interpreter, unsynchronised
 from autoresearch.lab.resolve.scripts import LaunchTexts, recipe_of, shell_reader, unread_scripts
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.records import finish_flag
@@ -164,6 +164,7 @@ class ResolvedBlueprint:
     result_dir: Path
     shell_reading: ShellReading  # of its command, with the scripts that it starts
     findings: tuple[Finding, ...]
+    unsynchronised: Mapping[str, str]  # variables by which `uv run` and the like leave the environment as it is
     files: Files = OURS  # of the machine that its paths refer to
 
     @property
@@ -221,6 +222,7 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files:
         result_dir=result_dir,
         shell_reading=shell_reading,
         findings=tuple(dict.fromkeys(found)),
+        unsynchronised=unsynchronised(codebase, environ),
         files=files,
     )
 
@@ -283,7 +285,7 @@ class _PathChecker:
             if "/" not in text and files.here and not files.kind(named):
                 named = Path(shutil.which(text, path=search) or named)
             return (named / "bin/python" if files.kind(named / "bin/python") else named), "blueprint"
-        found, source = shell_interpreter(codebase, self.environ, files)
+        found, source = shell_interpreter(codebase, self.environ, files, self.file.blueprint.launch_command)
         return found or Path("python"), source
 
     def recipe(self, codebase: Path, of_command: Path | None) -> tuple[Path | None, Mapping[str, object]]:

@@ -101,7 +101,9 @@ def _launch_options(trainer_settings: TrainerSettings, run_options: RunOptions) 
     # of this machine; a number picks free ones, and the lease itself decides in the Runner
     wanted = (run_options.gpus or settings.text("gpus")) if target.is_local else "none"
     leased = gpus.choose(wanted, run_options.parts.environ)
-    given = {**ask.QUIET, **run_options.parts.environ, **(campaign_run.environment if campaign_run else {})}
+    environ = run_options.parts.environ
+    quiet = {**ask.QUIET, **(resolved.unsynchronised if target.is_local else {})}
+    given = {**quiet, **environ, **(campaign_run.environment if campaign_run else {})}
     environment = {k: v for k, v in given.items() if not k.startswith("AUTORESEARCH_RUN_")}
     environment |= resolved.blueprint.notes.env
     environment |= leased.variables if leased.uuids else {}
