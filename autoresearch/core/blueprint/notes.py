@@ -40,6 +40,7 @@ _FORMATS = {source_format.value: source_format for source_format in SourceFormat
 _NAME = later(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SEED = later(r"\d{1,9}|--?[A-Za-z][\w.-]*|\$[A-Za-z_]\w*|[A-Za-z_][\w-]*(?:\.[\w-]+)*|")
 _RETRIES = later(r"([1-9]\d{0,5})\s*(?:times\s*)?(?:in|within|/)\s*(.+)\Z")
+_DIRECTED = later(r"(?P<metric>.*[^\s,]),?\s+(?P<direction>min(?:imi[sz]e)?|max(?:imi[sz]e)?)")
 _YAML_KEY = later(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<rest>.*)|)$")
 _BULLET = later(r"\s*[-*+]\s+(.*\S.*)$")
 _PROSE = ("resume", "record_metrics", "seed")  # these keys are words of prose, too
@@ -190,6 +191,7 @@ def notes_of(note_values: Mapping[str, Sequence[NoteValue]], text: str = "") -> 
     """The notes whose keys have these values, with findings."""
     fields: dict[str, Any] = {"text": text}
     swarm, findings = dict[str, Any](), list[Finding]()
+    note_values = _with_direction(note_values)
     for key in NOTE_KEYS:
         given = [note for note in note_values.get(key.name, ()) if note.text.strip()]
         if not given:
@@ -206,6 +208,15 @@ def notes_of(note_values: Mapping[str, Sequence[NoteValue]], text: str = "") -> 
             owner = swarm if key.name.startswith(SWARM) else fields
             owner[key.spec_field or key.name] = value
     return Notes(**fields, swarm=Swarm(**swarm) if swarm else None), findings
+
+
+def _with_direction(note_values: Mapping[str, Sequence[NoteValue]]) -> Mapping[str, Sequence[NoteValue]]:
+    """The notes, where a direction may stand behind the metric: `metric: latency_ms min`."""
+    metric = next(iter(note_values.get("metric", ())), None)
+    match = _DIRECTED.fullmatch(_plain(metric.text)) if metric and "direction" not in note_values else None
+    if metric is None or match is None:
+        return note_values
+    return {**note_values, **{key: [replace(metric, text=_scalar(match[key]))] for key in ("metric", "direction")}}
 
 
 def _plain(text: str) -> str:

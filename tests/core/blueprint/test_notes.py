@@ -310,3 +310,20 @@ def test_a_limit_that_a_blueprint_leaves_open_stays_open_in_one_like_it() -> Non
     moved_one = fields_like(parse_blueprint(f"{EXAMPLE}{more}".encode(), "b.md"), result_dir="/new")
     assert (moved_one.env, moved_one.source[0].path) == ({"OUT": "/new/x"}, "/new/m.jsonl")
     assert fields_like(given, title="T").title == "T" and fields_like(given).metric == "task_pass_rate@1"
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "direction"),
+    [
+        ("- metric: latency_ms min", "latency_ms", "minimize"),
+        ("- metric: val loss, maximise", "val loss", "maximize"),
+        ("- metric: `max(a) - last(b)` max", "max(a) - last(b)", "maximize"),
+        ("- metric: 1 - max(acc) min  # of errors", "1 - max(acc)", "minimize"),
+        ("- metric: q max\n- direction: minimize", "q max", "minimize"),
+        ("- metric: min", "min", ""),
+        ("- metric: admin", "admin", ""),
+    ],
+)
+def test_a_direction_may_stand_behind_the_metric(text: str, metric: str, direction: str) -> None:
+    found = notes(text)
+    assert (found.metric, found.direction) == (metric, direction)
