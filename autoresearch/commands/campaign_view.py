@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
@@ -92,13 +93,21 @@ def stand_lines(payload: Mapping[str, Any]) -> list[str]:
     """Its headline, where it stands, unless that is its reason, and the best idea beside the baseline; of a proof, what
     it has shown."""
     if "proved" in payload:
-        return [headline(dict(payload, reason="")), payload["sentence"]]
+        return [headline(dict(payload, reason="")), payload["sentence"], *_report_lines(payload)]
     standing, best = payload["standing"], "nothing is measured yet"
     if payload["best_value"] is not None:
         base = payload["baseline_value"]
         against = f"; baseline {output.number(base)}" if base is not None and payload["best_index"] != 1 else ""
         best = f"{payload['best_shown']['sentence']}{against}"
-    return [headline(payload), *([standing] if standing != payload["reason"] else []), f"best: {best}"]
+    lines = [headline(payload), *([standing] if standing != payload["reason"] else []), f"best: {best}"]
+    return [*lines, *_report_lines(payload)]
+
+
+def _report_lines(payload: Mapping[str, Any]) -> Iterator[str]:
+    if payload["report"]:
+        yield f"report: {Path(payload['report']).as_uri()}"
+    if payload["picture"]:
+        yield f"picture: {payload['picture']}"
 
 
 def headline(payload: Mapping[str, Any]) -> str:
@@ -207,6 +216,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     """The flat object about a campaign."""
     from autoresearch.core.campaign.judgement import resolution_of
     from autoresearch.core.campaign.shown_value import baseline_value, shown_value
+    from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.core.controller.agent_schedule import held
     from autoresearch.core.controller.rules import exit_code_of, stand_at
     from autoresearch.core.controller.scheduler import retest_owed
@@ -263,6 +273,8 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "running": [now.running(idea, run) for idea, run in state.live],
         "ledger": str(campaign_dir.ledger),
         "directory": str(campaign_dir.path),
+        **dict.fromkeys(("report", "picture")),
+        **(campaign_dir.report_files() if phase is CampaignPhase.ENDED else {}),
         "next": now.next_commands(state, phase),
         "exit_code": exit_code_of(state) if phase in ("ended", "paused", "waiting") else None,
         **(asdict(now.proof_now(campaign_dir, state)) if state.spec.prove else {}),

@@ -22,7 +22,6 @@ from autoresearch.git_repo.git import Git
 from autoresearch.lab.render import data_dir
 from autoresearch.launchers.program import install_line
 from autoresearch.records.index import state_home
-from autoresearch.values import replace
 
 BLUEPRINT = "blueprints/quickstart.md"
 CAMPAIGN = "blueprints/quickstart-campaign.yaml"
@@ -69,7 +68,6 @@ def _run(root: Path) -> CommandResult:
 
 def _campaign(root: Path) -> CommandResult:
     from autoresearch.commands.campaign import follow
-    from autoresearch.lab.campaign_report.report import PAGE, PICTURE
     from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
     from autoresearch.lab.campaign_setup.preflight import preflight
@@ -83,16 +81,12 @@ def _campaign(root: Path) -> CommandResult:
         campaign_dir = start_campaign.create(proposed, parts)
         attach = start_campaign.start_and_wait(campaign_dir, parts)
     output.remark(f"{IDEAS} ideas, the unchanged baseline among them: one to two minutes on two cores; {attach}")
-    report, picture = campaign_dir.path / PAGE, campaign_dir.path / PICTURE
     more = {
         "repository": str(root),
-        "report": str(report),
-        "picture": str(picture),
         "next": [f"autoresearch campaign status {shlex.quote(str(campaign_dir.path))} --full", _OWN],
     }
     with _way_to_stop(f"campaign stop {shlex.quote(str(campaign_dir.path))}"):
-        result = follow(campaign_dir, more)
-    return replace(result, lines=[*result.lines, f"report: {report.as_uri()}", f"picture: {picture}"])
+        return follow(campaign_dir, more)
 
 
 @contextlib.contextmanager

@@ -64,6 +64,11 @@ class CampaignDir:
         """Held by flock by the controller while it lives."""
         return self.kept / "controller.lock"
 
+    def report_files(self) -> dict[str, str]:
+        """The paths of its `report`, a page, and of its `picture`, as far as they were written."""
+        named = {"report": self.path / "report.html", "picture": self.path / "progress.png"}
+        return {name: str(path) for name, path in named.items() if path.is_file()}
+
     @property
     def controlled(self) -> bool:
         """Whether a controller is alive, according to its flock, which the kernel releases however it dies."""

@@ -266,10 +266,11 @@ def _report_recorded(state: CampaignState, machine: Machine) -> tuple[Controller
     run = machine.recorded[0]
     idea = next(i for i in state.ideas if run in {r.run for r in i.runs})
     line = row_line(state, idea, run)
-    if not state.open_round:  # a confirmation comes after the last idea: the stop rules stand as they stood
+    if not (state.open_round or state.spec.prove):  # the rules stand as they stood before the last proof
         found = stand_at(state, machine.now)  # the line begins with what was attempted
-        if not found.met:  # a rule that is met is said once, at the end
-            line += "".join(f", {words}" for words in (found.beside_count,) if words)
+        left = f", {found.beside_count}" if found.beside_count else ""
+        rule = f"met: {found.met}" if found.met else f"not met{left}"
+        line += f"; branch {idea.branch}; stop rule {rule}"
     line += eta(state)
     report = ReportRun(run, idea.index, scheduler.decided(state, idea), (line,))
     doubts = [Say(doubt_words(state, idea))] if idea in state.doubtful and scheduler.decided(state, idea) else []

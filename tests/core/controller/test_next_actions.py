@@ -197,7 +197,8 @@ def test_what_ended_is_recorded_then_the_next_run_starts_then_it_is_reported(rec
     report, documents = due(made, **facts)
     assert isinstance(report, ReportRun) and (report.run, report.index, report.decided) == (run, 2, True)
     assert report.lines[0].startswith("[3/12] #2 Try one, run 1: discard, pass@1 0.4;")
-    assert len(report.lines) == 1 and "remaining" in report.lines[0]
+    assert len(report.lines) == 1 and "; branch autoresearch/" in report.lines[0]
+    assert "; stop rule not met, " in report.lines[0] and "remaining" in report.lines[0]
     assert documents == Do.WRITE_DOCUMENTS
 
 
