@@ -77,6 +77,22 @@ def test_settings_of_a_script_that_nobody_knows(command: str, key: str, value: o
     assert launch.with_settings(own).endswith(end)
 
 
+@pytest.mark.parametrize(
+    ("command", "key", "end"),
+    [
+        ("python train.py config/small.py --device=cpu", "--learning_rate", "--device=cpu --learning_rate=0.2"),
+        ("python train.py --device cpu", "--learning_rate", "--device cpu --learning_rate 0.2"),
+        ("python train.py config/small.py", "--learning_rate", "config/small.py --learning_rate 0.2"),
+        ("python train.py config/small.py", "--learning_rate=", "config/small.py --learning_rate=0.2"),
+        ("python train.py --learning_rate=0.1 --x 1", "--learning-rate=", "--learning_rate=0.2 --x 1"),
+    ],
+)
+def test_a_flag_that_nobody_knows_is_passed_on_as_the_command_writes_its_own(command: str, key: str, end: str) -> None:
+    launch = LaunchSettings(GENERIC, None, command)
+    overrides = {launch.key_of(key): 0.2}  # as a search space spells it
+    assert launch.with_settings(launch.split(overrides)[1]).endswith(end)
+
+
 def test_all_that_a_launch_could_vary() -> None:
     script = 'export BS=${BS:-8}\nWD=0.1\npython t.py --lr $LR --wd $WD --bs ${BS} "$@"\n'
     command = "CUDA_VISIBLE_DEVICES=0 LR=0.5 bash run.sh"

@@ -1,6 +1,7 @@
 """The first campaign file of a project: what its launch can vary, searched around the values that it has.
 
-A script without flags is varied where its text sets numbers: each idea of the queue is a patch of one line.
+Where no flag with a usual number is found, the numbers that its text sets are varied: each idea of the queue is a patch
+of one line. A Python file that the command names, such as a configuration, goes before the script that reads it.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ import ast
 import json
 import os.path
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from autoresearch.core.campaign.space import on_one_line, usual_space
+from autoresearch.core.shell.commands import ShellReading
 from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.lab.campaign_setup.first_blueprint import settings_of
@@ -65,9 +67,8 @@ def first_campaign(blueprint: Path, environ: Mapping[str, str], name: str) -> Fi
         lines = [f"  {key}: {on_one_line(values)}" for key, values in space.items()]
         return FirstCampaign("\n".join([f"{head}space:  # what the ideas vary", *lines, ""]), varies=tuple(space))
     command = resolved.blueprint.launch_command
-    for program in resolved.shell_reading.programs:
-        if ideas := _ideas(resolved.codebase / program.path, base_of(blueprint)):
-            return _queued(head, ideas)
+    if ideas := _ideas(_python_files(resolved.shell_reading, resolved.codebase), base_of(blueprint), launch.settings):
+        return _queued(head, ideas)
     if line := space_line(launch):
         remark = f"nothing is varied yet: only you know what the numbers of `{command}` are; see `space:` in {name}"
         return FirstCampaign(f"{head}# space: {line}  # remove the first #, and what must not vary\n", remark=remark)
@@ -92,29 +93,44 @@ def _queued(head: str, ideas: Mapping[str, tuple[str, str]]) -> FirstCampaign:
         for slug, (sentence, _) in ideas.items()
     ]
     files = {f"{IDEAS}/{slug}.diff": patch for slug, (_, patch) in ideas.items()}
-    note = "# The script takes no flags: each idea is a patch of one number in its text. `overrides`, `files` and\n" \
-           "# `patches` of your own may follow; `proposer: agent` and `agent: claude` would let an agent have ideas.\n"
+    note = """\
+# No flag with a usual number is known: each idea is a patch of one number in a file. `overrides: {--lr: 0.1}` passes
+# `--lr 0.1` on to the script (`--lr=` as `--lr=0.1`); `proposer: agent` and `agent: claude` let an agent have ideas.
+"""
     text = head.replace(f"count: {COUNT} ", f"count: {len(ideas) + 1} ")
     return FirstCampaign(f"{text}{note}queue:\n{''.join(entries)}", files, tuple(ideas))
 
 
-def _ideas(path: Path, root: Path) -> dict[str, tuple[str, str]]:
-    """Patches of the numbers that a script sets at its top level, a third and three times each: slug -> (words, patch).
+def _python_files(shell_reading: ShellReading, codebase: Path) -> list[Path]:
+    """The Python files that a command names and does not start, those behind first, as they win; then its programs."""
+    programs = [codebase / program.path for program in shell_reading.programs]
+    words = ((one.cwd or "", word.rpartition("=")[2]) for one in shell_reading.own for word in one.argv)
+    named = [codebase / cwd / word for cwd, word in words if word.endswith(".py")]
+    return [*(path for path in reversed(named) if path.is_file() and path not in programs), *programs]
+
+
+def _ideas(files: Sequence[Path], root: Path, given: Collection[str]) -> dict[str, tuple[str, str]]:
+    """Patches of the numbers that files set at their top level, a third and three times each: slug -> (words, patch).
+
+    A name is patched in the first file that sets it, and not at all if the command gives its value.
     """
-    try:
-        source = read_readable(path).decode()
-        before = source.splitlines(keepends=True)
-        numbers = _numbers(source, before)
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return {}
-    if not source.endswith("\n"):
-        return {}
-    name = os.path.relpath(path, root)
+    numbers: dict[str, tuple[Path, list[str], ast.Constant | None]] = {}
+    for path in files:
+        try:
+            source = read_readable(path).decode()
+            lines = source.splitlines(keepends=True)
+            own = _numbers(source, lines) if source.endswith("\n") else {}
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            continue
+        for key, number in own.items():
+            numbers.setdefault(key, (path, lines, number))
+    known = {key: number.value for key, (_, _, number) in numbers.items() if number and key not in given}
     ideas: dict[str, tuple[str, str]] = {}
-    for key, around in list(usual_space({key: node.value for key, node in numbers.items()}).items())[:3]:
-        node = numbers[key]
-        n, line = node.lineno - 1, before[node.lineno - 1]
-        start, stop = node.col_offset, node.end_col_offset or 0
+    for key, around in list(usual_space(known).items())[:3]:
+        path, before, node = numbers[key]
+        assert node is not None
+        name, n = os.path.relpath(path, root), node.lineno - 1
+        line, start, stop = before[n], node.col_offset, node.end_col_offset or 0
         for value in [around["low"], around["high"]] if isinstance(around, dict) else around:
             if value != node.value:
                 new = f"{value:g}"
@@ -122,22 +138,23 @@ def _ideas(path: Path, root: Path) -> dict[str, tuple[str, str]]:
                 import difflib
 
                 patch = "".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
-                ideas[slugify(f"{key}-{new}")] = (f"{key} = {new} instead of {line[start:stop]}", patch)
+                ideas[slugify(f"{key}-{new}")] = (f"{key} = {new} instead of {line[start:stop]} in {name}", patch)
     return ideas
 
 
-def _numbers(source: str, lines: Sequence[str]) -> dict[str, ast.Constant]:
-    """The numbers that names are set to at the top level of a text (`LR = 3e-4`); only on ASCII lines."""
-    found = {}
+def _numbers(source: str, lines: Sequence[str]) -> dict[str, ast.Constant | None]:
+    """What names are set to at the top level of a text (`LR = 3e-4`), if that is a number on an ASCII line."""
+    found: dict[str, ast.Constant | None] = {}
     tree = syntax_tree(source)
     for node in tree.body if tree else ():
         match node:
-            case ast.Assign(targets=[ast.Name(id=name), *_], value=ast.Constant(value=int() | float()) as number):
-                pass
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=int() | float()) as number):
-                pass
+            case ast.Assign(targets=[ast.Name(id=name), *_]) | ast.AnnAssign(target=ast.Name(id=name)):
+                number = node.value
             case _:
                 continue
-        if not isinstance(number.value, bool) and lines[number.lineno - 1].isascii():
+        usual = isinstance(number, ast.Constant) and type(number.value) in (int, float)
+        if isinstance(number, ast.Constant) and usual and lines[node.lineno - 1].isascii():
             found[name] = number
+        else:
+            found.setdefault(name, None)
     return found

@@ -17,6 +17,7 @@ from autoresearch.core.text.command_words import with_words
 from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.shell_settings import (
+    joins_values,
     plain_key,
     settings_in,
     spelled_in,
@@ -112,10 +113,14 @@ class LaunchSettings:
         return free or named or self._in_recipe(key) or self._standing(key)[1] != ""
 
     def key_of(self, key: str) -> str:
-        """The key as the launch spells it: `learning_rate` and `--learning-rate` may be `learning-rate`."""
+        """The key as the launch spells it: `learning_rate` and `--learning-rate` may be `learning-rate`.
+
+        A flag that is not known keeps its dashes: it is passed on as it stands.
+        """
         if self.own_words or _VARIABLE.match(key) or self._in_recipe(key):
             return key
-        return self._standing(key)[1] or (self._flag(key) or key).lstrip("-")
+        flag = self._flag(key)
+        return self._standing(key)[1] or (key if flag == key else flag.lstrip("-") or key)
 
     def _in_recipe(self, key: str) -> bool:
         return self.recipe is not None and holds(self.recipe, key)
@@ -138,7 +143,7 @@ class LaunchSettings:
         A setting that stands in the command or in a script overrides the recipe, so it is changed there. A key that is
         nowhere is appended to the command if its trainer accepts settings there, or its program has such a flag (it is
         then spelled `--flag`); otherwise it is an error, unless `+`, `new_keys` or the trainer allows to add it to the
-        recipe. `$NAME` is a variable, `--flag` a flag even if nobody found it.
+        recipe. `$NAME` is a variable, `--flag` and `--flag=` a flag even if nobody found it.
         """
         said = self.trainer.settings({}, self.command)
         optional = self.trainer.space(self.trainer.settings(self.recipe or {}, self.command))
@@ -214,7 +219,7 @@ class LaunchSettings:
     def _refuse_unknown(self, key: str) -> None:
         """Raise BlueprintError for a key that neither recipe, command, scripts nor program have."""
         known = [one for one in flatten(self.settings) if not one.startswith("$") or key.startswith("$")]
-        last = key.rpartition(".")[2]
+        last, name = key.rpartition(".")[2], key.lstrip("-+$")
         near = [one for one in known if one.rpartition(".")[2] == last]
         import difflib
 
@@ -225,7 +230,7 @@ class LaunchSettings:
         recipe = "key of the recipe, " if self.recipe is not None else ""
         raise BlueprintError(
             f"{key} is no {recipe}flag or `key=value` of the command, of its scripts or of its program; {offered}",
-            hint="`$NAME` varies a variable that a script reads, `--flag` a flag that its `--help` does not name"
+            hint=f"`--{name}` is passed on as it stands (`--{name}=` with `=`); `$NAME` varies a variable of a script"
             + (f", +{key} adds a key to the recipe" if self.recipe is not None else ""),
             code="unknown_key",
         )
@@ -254,7 +259,8 @@ class LaunchSettings:
         flags = {key: value for key, value in settings.items() if key.startswith("-")}
         plain = {key: value for key, value in settings.items() if not key.startswith("-")}
         words = [word.removeprefix("++") for word in hydra_words(plain)]
-        return (*words, *(word for key, value in flags.items() for word in _flag_of(key, value)))
+        joined = joins_values(self.command)
+        return (*words, *(word for key, value in flags.items() for word in _flag_of(key, value, joined)))
 
     def _with_words(self, settings: Mapping[str, object]) -> str:
         command, left = self.command, dict(settings)
@@ -293,11 +299,15 @@ def _changed_in(text: str, key: str, value: object) -> str:
     return with_variable(text, key[1:], value) if _VARIABLE.match(key) else with_value(text, key, value)
 
 
-def _flag_of(key: str, value: object) -> tuple[str, ...]:
+def _flag_of(key: str, value: object, joined: bool) -> tuple[str, ...]:
+    """The words of a flag; `--key=` has its value behind the `=`, and so has any where the command writes all so."""
     items = list(value) if isinstance(value, list | tuple) else [value]
+    name = key.removesuffix("=")
     if value is True or value is False or value is None:
-        return (key,) if value is True else ()
-    return (key, *map(_text, items))
+        return (name,) if value is True else ()
+    if (joined or name != key) and len(items) == 1:
+        return (f"{name}={_text(items[0])}",)
+    return (name, *map(_text, items))
 
 
 def _text(value: object) -> str:

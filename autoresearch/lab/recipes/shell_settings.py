@@ -50,7 +50,7 @@ class _Setting:
 
 def plain_key(key: str) -> str:
     """What two spellings of one flag have in common."""
-    return key.lstrip("-").removeprefix("+").removeprefix("+").replace("-", "_")
+    return key.lstrip("-").removeprefix("+").removeprefix("+").removesuffix("=").replace("-", "_")
 
 
 def settings_in(text: str) -> dict[str, object]:
@@ -61,6 +61,12 @@ def settings_in(text: str) -> dict[str, object]:
 def spelled_in(text: str, key: str) -> str:
     """The spelling of a key in this text; "" if it does not stand there."""
     return next((one for one in settings_in(text) if plain_key(one) == plain_key(key)), "")
+
+
+def joins_values(text: str) -> bool:
+    """Whether each flag of this text that has a value has it behind `=`, and one does."""
+    found = [one for command in _commands(text) for one in _settings(command) if one.flag.text.startswith("-")]
+    return any(one.prefix for one in found) and not any(one.values for one in found)
 
 
 def with_value(text: str, key: str, value: object) -> str:

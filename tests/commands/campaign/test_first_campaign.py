@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 import sys
 import textwrap
 import time
@@ -84,6 +85,51 @@ def test_init_names_a_space_where_the_script_takes_flags(camp: Any) -> None:
     assert bench.ask("blueprint", "check", "experiment.md")["findings"] == []
     planned = bench.ask(*shlex.split(made["next"][1])[1:])
     assert planned["plan"]["space"].startswith("lr 0.1 to 0.9 (log)  ") and not planned["remarks"]
+
+
+CONFIGURED = """
+import sys
+learning_rate = 0.0006
+weight_decay = 0.1
+grad_clip = 1.0
+width = 8
+for word in sys.argv[1:]:
+    if "=" in word:
+        name, value = word[2:].split("=")
+        globals()[name] = float(value)
+    else:
+        exec(open(word).read())
+for step in range(3):
+    print(f"step {step}: val_loss {learning_rate} {weight_decay}")
+"""
+
+
+def test_what_a_file_on_the_command_line_sets_is_changed_there(camp: Any) -> None:
+    """As nanoGPT's configurator has it: the file wins over the script, and a word behind it over both."""
+    bench = camp.bench
+    (bench.repo / "config").mkdir()
+    (bench.repo / "config" / "small.py").write_text("learning_rate = 0.001\ngrad_clip = 2 * 0.5\n")
+    project(bench, CONFIGURED)
+    made = bench.ask("init", "--metric", "val_loss", "--command", "python train.py config/small.py --width=4")
+    assert made["varies"] == ["learning-rate-0-00033", "learning-rate-0-003", "weight-decay-0-033", "weight-decay-0-3"]
+    assert "takes no flags" not in (bench.repo / "campaign.yaml").read_text()
+    for slug in made["varies"]:  # each changes what the program uses
+        bench.git("apply", f"ideas/{slug}.diff")
+        line = [sys.executable, *made["launch_command"].split()[1:]]
+        printed = subprocess.run(line, cwd=bench.repo, stdout=-1, text=True, check=True).stdout
+        assert "val_loss 0.001 0.1" not in printed and "step 2" in printed
+        bench.git("apply", "-R", f"ideas/{slug}.diff")
+
+
+def test_a_flag_that_nobody_knows_is_varied(camp: Any) -> None:
+    bench = camp.bench
+    project(bench, CONFIGURED)
+    bench.ask("init", "--metric", "val_loss", "--command", "python train.py --width=4")
+    path = bench.repo / "campaign.yaml"
+    path.write_text("blueprint: experiment.md\nspace: {--learning_rate: [0.25, 0.5]}\nproposer: grid\ncount: 3\n")
+    quick = ("--set", "baseline=1", "--set", "retests=0", "--set", "confirm=false", "--set", "prefix=autoresearch/one")
+    camp.known(bench.ask("campaign", "start", path, *quick, "--yes", "--detach"))
+    assert [row.metric_value for row in camp.over().rows] == [0.0006, 0.25, 0.5], camp.said()
 
 
 def test_numbers_whose_names_say_nothing_are_offered_to_choose_from(camp: Any) -> None:
