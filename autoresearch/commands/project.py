@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,10 +36,11 @@ def init(
 ) -> CommandResult:
     """Write autoresearch.yaml, a blueprint of the training script, and a campaign.yaml that varies what it takes.
 
-    The script's text is read, and its --help is asked where the text shows no flag. Files that exist are kept; with
-    --try, a blueprint that names no metric is not, if nobody has edited it. It runs in a worktree, which is removed.
-    The words behind `--` are the command, as --command is.
+    The script's text is read, and its --help is asked where the text shows no flag. Files that exist are kept; with a
+    command, a metric or --try, those that `init` wrote and nobody edited are written anew. --try runs it in a worktree,
+    which is removed. The words behind `--` are the command, as --command is.
     """
+    from autoresearch.lab.campaign_setup.first_blueprint import unedited
     from autoresearch.lab.campaign_setup.training_programs import likely_commands, whole_commands
 
     directory, *more = (words or [])[: len(words or ()) - len(output.typed.behind)] or ["."]
@@ -50,12 +51,15 @@ def init(
     root = Path(directory).absolute()
     if not root.is_dir():
         raise NotFoundError(f"there is no directory {root}", hint="a command stands behind `--`")
-    wrote, asking = _settings_file(root), not output.agent_or_pipe()
-    trying = parse_duration(try_) if try_ else 0.0
-    first = _blueprint_file(root / BLUEPRINT, command, metric, wrote, asking=asking, trying=trying)
-    campaign = _campaign_file(root, wrote) if first["blueprint"] else {"campaign": None, "varies": [], "remarks": []}
+    asking, trying = not output.agent_or_pipe(), parse_duration(try_) if try_ else 0.0
+    own = unedited(root, (BLUEPRINT, CAMPAIGN)) if command or metric or trying else set[Path]()
+    wrote = _settings_file(root)
+    first = _blueprint_file(root / BLUEPRINT, command, metric, wrote, asking=asking, trying=trying, own=own)
+    nothing: dict[str, Any] = {"campaign": None, "varies": [], "remarks": []}
+    campaign = _campaign_file(root, wrote, own) if first["blueprint"] else nothing
     if not wrote:
-        raise ConflictError(f"{root / project.FILE} exists already", hint="edit it; nothing was changed")
+        hint = "nothing was changed; edit it, or name another command behind `--`: what nobody edited is written anew"
+        raise ConflictError(f"{root / BLUEPRINT} exists already", hint=hint)
     remarks, unnamed = [*first.pop("remarks", ()), *campaign["remarks"]], first.pop("unnamed", "")
     near = root == Path.cwd()
     here = {name: name if near else shlex.quote(str(root / name)) for name in (BLUEPRINT, CAMPAIGN)}
@@ -153,24 +157,22 @@ def first_commit(root: Path, *, asking: bool) -> None:
 
 
 def _blueprint_file(
-    path: Path, command: str, metric: str, wrote: dict[str, str], *, asking: bool, trying: float = 0.0
-) -> dict[str, Any]:
+    path: Path, command: str, metric: str, wrote: dict[str, str], *, asking: bool, trying: float = 0.0,
+    own: Set[Path] = frozenset(),
+) -> dict[str, Any]:  # fmt: skip
     """Write the blueprint, unless there is one or nothing to train; first ask, if `asking`.
 
-    trying: seconds that the command may run where its text does not say which metric counts.
+    trying: seconds that the command may run where its text does not say which metric counts. own: files that may be
+    written anew, the command as it is there if none is named.
     """
     from autoresearch.lab.campaign_setup import first_blueprint as first
     from autoresearch.lab.campaign_setup.training_programs import training_command, typed_commands, what_may_train
     from autoresearch.lab.render import render_blueprint
 
     root, purpose, given = path.parent, "", bool(command)
-    there = path.read_text(encoding="utf-8") if path.is_file() else None
-    if there is not None and not trying:
+    if path.exists() and path not in own:
         return {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": "", "candidates": []}
-    command = command or training_command(root)
-    if there is not None and there != render_blueprint(first.first_blueprint(root, command, "", "", path)):
-        hint = f"remove {path.name}, and type it again; or name the metric there: `- metric: NAME`"
-        raise ConflictError(f"{path} names a metric, or was edited: nothing was tried", hint=hint)
+    command = command or (first.command_of(path) if path.exists() else training_command(root))
     if asking:
         for words, place in typed_commands(root):
             output.remark(f"{place} has `{words}`")
@@ -199,7 +201,7 @@ def _blueprint_file(
     fields = replace(fields, source=number.sources if number else ())
     if asking and metric and not fields.direction:
         fields = replace(fields, direction=asked_direction(f"Are higher or lower values of {metric} better?"))
-    path.write_text(render_blueprint(fields), encoding="utf-8")
+    first.write_file(path, render_blueprint(fields))
     way = fields.direction or "whether a higher or a lower one is better is for you to say: `- direction:`"
     counts = f"{metric} counts ({way})" if metric else "no metric is named in it"
     wrote[str(path)] = f"`{command}`; {counts}" + (f", {number.provenance}" if number else "")
@@ -242,23 +244,25 @@ def asked_direction(question: str) -> str:
     return str(typer.prompt(question, value_proc=read))
 
 
-def _campaign_file(root: Path, wrote: dict[str, str]) -> dict[str, Any]:
-    """Write the campaign file of the blueprint, unless there is one."""
+def _campaign_file(root: Path, wrote: dict[str, str], own: Set[Path] = frozenset()) -> dict[str, Any]:
+    """Write the campaign file of the blueprint, unless there is one that is not its `own`."""
     from autoresearch.git_repo import checkout
+    from autoresearch.lab.campaign_setup.first_blueprint import write_file
     from autoresearch.lab.campaign_setup.first_campaign import first_campaign
 
     path, remarks = root / CAMPAIGN, []
     found = checkout.find(root)
     if found is None or not found.head:  # `campaign` in a folder without any file of ours offers to do it
         remarks.append(f"a campaign keeps each idea on a git branch, and there is no commit yet; type: {_COMMIT}")
-    if path.exists():
+    if path.exists() and path not in own:
         return {"campaign": str(path), "varies": [], "remarks": remarks}
     campaign = first_campaign(root / BLUEPRINT, os.environ, path.name)
-    path.write_text(campaign.text, encoding="utf-8")
+    for patch in own - {root / BLUEPRINT, path}:
+        patch.unlink()
+    write_file(path, campaign.text)
     for name, text in campaign.files.items():
         if not (root / name).exists():
-            (root / name).parent.mkdir(exist_ok=True)
-            (root / name).write_text(text, encoding="utf-8")
+            write_file(root / name, text)
     varied = ", ".join(campaign.varies)
     wrote[str(path)] = f"ideas vary {varied}" if varied else ""
     remarks += [campaign.remark] if campaign.remark else []

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autoresearch.core.blueprint.fields import BlueprintFields
 from autoresearch.core.blueprint.parser import needed_variables, parse_blueprint
 from autoresearch.core.metrics.objective import usual_direction
+from autoresearch.errors import ConflictError
 from autoresearch.lab.render import render_blueprint
-from autoresearch.lab.resolve.resolve_blueprint import BlueprintFile, base_of, resolve_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import BlueprintFile, base_of, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
+from autoresearch.records.index import state_home, state_usable
+from autoresearch.records.rundir import read_json, write_json
 from autoresearch.trainers import registry
-from autoresearch.values import replace
+from autoresearch.values import replace, sha256
+
+IDEAS = "ideas"  # the directory of the patches
+_WRITTEN = "init.json"  # in the state directory: the digest of each file that `init` wrote, by its path
 
 
 def first_blueprint(
@@ -50,3 +56,38 @@ def settings_of(file: BlueprintFile, environ: Mapping[str, str]) -> TrainerSetti
     """A blueprint as its trainer understands it."""
     resolved = resolve_blueprint(file, environ=environ)
     return ask_trainer(registry.for_blueprint(resolved.blueprint, shell_reading=resolved.shell_reading), resolved)
+
+
+def command_of(path: Path) -> str:
+    """The command of a blueprint."""
+    return read_blueprint(path).blueprint.launch_command
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file of a project, which may be written anew as long as nobody edits it."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    record = state_home() / _WRITTEN
+    with state_usable(record.parent):
+        record.parent.mkdir(parents=True, exist_ok=True)
+        write_json(record, {**(read_json(record) or {}), str(path): _digest(path)}, durable=False)
+
+
+def unedited(root: Path, names: Sequence[str]) -> set[Path]:
+    """Of the files of these names, and of the patches, those that are as `write_file` left them.
+
+    Raises ConflictError if a file of these names is not.
+    """
+    known = read_json(state_home() / _WRITTEN) or {}
+    paths = [*(root / name for name in names), *(root / IDEAS).glob("*.diff")]
+    own = {path for path in paths if path.is_file() and known.get(str(path)) == _digest(path)}
+    if others := [name for name in names if (root / name).exists() and root / name not in own]:
+        raise ConflictError(
+            f"{' and '.join(others)} in {root} {'is' if len(others) == 1 else 'are'} not as `init` wrote them",
+            hint=f"nothing was changed; edit {others[0]}, or move {' and '.join(others)} away and type it again",
+        )
+    return own
+
+
+def _digest(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest()

@@ -17,7 +17,7 @@ from autoresearch.core.campaign.space import on_one_line, usual_space
 from autoresearch.core.shell.commands import ShellReading
 from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.core.text.session_and_branch_names import slugify
-from autoresearch.lab.campaign_setup.first_blueprint import settings_of
+from autoresearch.lab.campaign_setup.first_blueprint import IDEAS, settings_of
 from autoresearch.lab.campaign_setup.proposer_spec import space_line
 from autoresearch.lab.json_schemas import first_line
 from autoresearch.lab.recipes.overrides import LaunchSettings
@@ -27,7 +27,6 @@ from autoresearch.records.hostile import read_readable
 from autoresearch.values import dataclass, field
 
 COUNT = 8
-IDEAS = "ideas"  # the directory of the patches
 _AGENTS = ("claude", "codex", "opencode", "gemini", "qwen", "aider")
 _HEAD = """{schema}
 # A campaign of `autoresearch`: the unchanged baseline first, then one idea after another, each on a branch of its own.
@@ -109,7 +108,7 @@ def _python_files(shell_reading: ShellReading, codebase: Path) -> list[Path]:
     return [*(path for path in reversed(named) if path.is_file() and path not in programs), *programs]
 
 
-def _ideas(files: Sequence[Path], root: Path, given: Collection[str]) -> dict[str, tuple[str, str]]:
+def _ideas(files: Sequence[Path], root: Path, settings: Collection[str]) -> dict[str, tuple[str, str]]:
     """Patches of the numbers that files set at their top level, a third and three times each: slug -> (words, patch).
 
     A name is patched in the first file that sets it, and not at all if the command gives its value.
@@ -124,7 +123,7 @@ def _ideas(files: Sequence[Path], root: Path, given: Collection[str]) -> dict[st
             continue
         for key, number in own.items():
             numbers.setdefault(key, (path, lines, number))
-    known = {key: number.value for key, (_, _, number) in numbers.items() if number and key not in given}
+    known = {key: number.value for key, (_, _, number) in numbers.items() if number and key not in settings}
     ideas: dict[str, tuple[str, str]] = {}
     for key, around in list(usual_space(known).items())[:3]:
         path, before, node = numbers[key]

@@ -121,6 +121,28 @@ def test_what_a_file_on_the_command_line_sets_is_changed_there(camp: Any) -> Non
         bench.git("apply", "-R", f"ideas/{slug}.diff")
 
 
+def test_a_second_init_writes_anew_what_nobody_edited(camp: Any) -> None:
+    bench = camp.bench
+    project(bench)
+    (bench.repo / "fit.py").write_text("learning_rate = 0.1\nfor n in range(3):\n    print('it', n, 'val_acc', 0.5)\n")
+    assert bench.ask("init")["launch_command"] == "python train.py"
+    old = sorted(path.name for path in (bench.repo / "ideas").iterdir())
+    made = bench.ask("init", "--command", "python fit.py")
+    assert (made["launch_command"], made["metric"]) == ("python fit.py", "val_acc")
+    assert [Path(path).name for path in made["files"]] == ["experiment.md", "campaign.yaml"]
+    assert made["varies"] and not {f"{name}.diff" for name in made["varies"]} & {*old}
+    assert sorted(path.stem for path in (bench.repo / "ideas").iterdir()) == sorted(made["varies"])
+    assert bench.ask("init", "--metric", "other")["launch_command"] == "python fit.py", "as it stands there"
+    assert "- metric: other" in (bench.repo / "experiment.md").read_text()
+    for name in ("campaign.yaml", "experiment.md"):
+        text = (bench.repo / name).read_text()
+        (bench.repo / name).write_text(f"{text}# mine\n")
+        before = bench.picture()
+        error = bench.ask("init", "--command", "python train.py", check=5)["error"]
+        assert name in error["message"] and "move " in error["hint"] and bench.picture() == before
+    assert "experiment.md and campaign.yaml" in error["message"]
+
+
 def test_a_flag_that_nobody_knows_is_varied(camp: Any) -> None:
     bench = camp.bench
     project(bench, CONFIGURED)
