@@ -68,8 +68,8 @@ def unsynchronised(codebase: Path, environ: Mapping[str, str]) -> dict[str, str]
     The user's packages stay what they are, and all runs have the same. Where there is none, these programs make one.
     """
     found = {}
-    if (codebase / (environ.get("UV_PROJECT_ENVIRONMENT") or ".venv")).is_dir():
+    if OURS.kind(codebase / (environ.get("UV_PROJECT_ENVIRONMENT") or ".venv")):
         found["UV_NO_SYNC"] = "1"
-    if (codebase / ".pixi" / "envs").is_dir():
+    if OURS.kind(codebase / ".pixi" / "envs"):
         found |= {"PIXI_FROZEN": "true", "PIXI_NO_INSTALL": "true"}
     return found
