@@ -187,7 +187,8 @@ def _blueprint_file(
         from autoresearch.lab.campaign_setup.tried_command import tried_command
 
         output.remark(f"running `{command}` for at most {spoken(trying)}, in a copy")
-        shown, tried = tried_command(command, root, trying, settings.resolved.interpreter, os.environ)
+        environ = {**settings.resolved.unsynchronised, **os.environ}
+        shown, tried = tried_command(command, root, trying, settings.resolved.interpreter, environ)
         likely, tried = shown or likely, "" if shown else tried
         metric = likely[0].name if len(likely) == 1 and likely[0].objective else ""
     if asking:

@@ -17,7 +17,7 @@ from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory, history_of
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.interpreter import POETRY, SHELL, shell_interpreter
+from autoresearch.lab.resolve.interpreter import POETRY, SHELL, shell_interpreter, unsynchronised
 from autoresearch.records import campaign_records, events
 from autoresearch.records.appending import FULL
 from autoresearch.records.campaign_records import CampaignDir
@@ -120,9 +120,13 @@ class CampaignContext:
 
 
 def in_its_shell(campaign_spec: CampaignSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment with the campaign's recorded shell; programs that this lacks are found where they are now."""
+    """An environment with the campaign's recorded shell; programs that this lacks are found where they are now.
+
+    Agents and guards share it: their `uv run` changes no environment either.
+    """
+    environ = {**unsynchronised(Path(campaign_spec.repository, campaign_spec.codebase), environ), **environ}
     if not campaign_spec.shell:  # an older version started it
-        return dict(environ)
+        return environ
     other = {name: value for name, value in environ.items() if name not in SHELL}
     paths = [path for one in (campaign_spec.shell, environ) for path in one.get("PATH", "").split(os.pathsep) if path]
     return {**other, **campaign_spec.shell, "PATH": os.pathsep.join(dict.fromkeys(paths))}
