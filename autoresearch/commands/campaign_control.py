@@ -15,7 +15,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.text.regex import later
-from autoresearch.errors import ConflictError, NotFoundError, UsageError
+from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.lab.campaigns import context
 from autoresearch.records import campaign_records
 
@@ -97,13 +97,9 @@ def _resume_all() -> CommandResult:
     """Start the controllers that are gone; one that cannot go on keeps no other from it."""
     from autoresearch.lab.campaign_setup import start_campaign
 
-    started = start_campaign.start_interrupted(real_parts())
-    found = [
-        {"campaign": one.name, "directory": str(one.campaign_dir.path), "error": error and error.message}
-        for one, error in started
-    ]
+    found = start_campaign.start_interrupted(real_parts())
     lines = [f"{one['campaign']} in {one['directory']} {one['error'] or 'goes on'}" for one in found]
-    code = max((error.exit_code for _, error in started if error), default=0)
+    code = EnvironmentUnusable.exit_code if any(one["error"] for one in found) else 0
     return CommandResult({"campaigns": found, "next": []}, lines or ["no campaign was interrupted"], exit_code=code)
 
 
@@ -136,8 +132,8 @@ def set_rules(
     parts = real_parts()
     campaign_dir = campaign_to_change(names[0] if names else "", parts)
     state = state_of(campaign_dir)
-    if parse_pairs(pairs, TYPES, option="").keys() - {*RULES}:
-        return _set_terms(campaign_dir, state, pairs)
+    if terms := [pair for pair in pairs if not {*RULES} >= parse_pairs([pair], TYPES, option="").keys()]:
+        return _set_terms(campaign_dir, state, terms, alone=terms == pairs)
     changes = state.spec.changed_rules(_rules(pairs, state, parts.clock()))
     if campaign_dir.controlled:
         context.ask(campaign_dir, "set", **changes)
@@ -150,24 +146,24 @@ def set_rules(
     return changed(campaign_dir, f": {', '.join(f'{k} = {v}' for k, v in changes.items())}")
 
 
-def _set_terms(campaign_dir: CampaignDir, state: CampaignState, pairs: Sequence[str]) -> CommandResult:
+def _set_terms(
+    campaign_dir: CampaignDir, state: CampaignState, pairs: Sequence[str], *, alone: bool
+) -> CommandResult:
     """Lay keys that are no stop rules over the file of a paused campaign, as far as its runs stay comparable."""
     name, words = state.spec.name, " ".join(pairs)
     if state.phase is CampaignPhase.ENDED:
-        words = shlex.join([str(state.spec.read_from.get("file") or state.spec.blueprint), *_as_options(pairs)])
+        options = [word for pair in pairs for word in ("--set", pair)]
+        words = shlex.join([str(state.spec.read_from.get("file") or state.spec.blueprint), *options])
         message = f"{name} has ended, and only stop rules let it go on: {', '.join(RULES)}"
         raise ConflictError(message, fix=f"autoresearch campaign start {words}")
-    if state.phase is not CampaignPhase.PAUSED or campaign_dir.controlled:
-        message = f"{words} is no stop rule ({', '.join(RULES)}): it can be changed while {name} is paused"
-        raise ConflictError(message, fix=f"autoresearch campaign pause {name}", code="not_paused")
+    if state.phase is not CampaignPhase.PAUSED or campaign_dir.controlled or not alone:
+        message = f"{words} is no stop rule ({', '.join(RULES)}): it is set alone, while {name} is paused"
+        fix = shlex.join(["campaign", "set", name, *pairs]) if not alone else f"campaign pause {name}"
+        raise ConflictError(message, fix=f"autoresearch {fix}", code="not_paused")
     more = _as_they_are_now(campaign_dir, pairs)
     if not more["taken"]:
         raise ConflictError(f"nothing is taken of {words}: what {name} has measured has to stay comparable")
     return changed(campaign_dir, f": {words}; go on with autoresearch campaign resume {name}", more)
-
-
-def _as_options(pairs: Sequence[str]) -> list[str]:
-    return [word for pair in pairs for word in ("--set", pair)]
 
 
 def _rules(pairs: Sequence[str], state: CampaignState, now: float) -> dict[str, Any]:

@@ -53,7 +53,8 @@ class ReadAgain:
         if self.taken:
             yield f"taken from the files as they are now: {', '.join(self.taken)}"
         if self.ignored:
-            yield f"ignored, so that runs stay comparable: {', '.join(self.ignored)}; another campaign takes it"
+            takes = "another campaign takes it, and `campaign set` stop rules"
+            yield f"ignored, so that runs stay comparable: {', '.join(self.ignored)}; {takes}"
 
 
 def read_again(campaign_dir: CampaignDir, parts: Parts, pairs: Sequence[str] = ()) -> ReadAgain:

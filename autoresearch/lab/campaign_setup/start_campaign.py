@@ -128,17 +128,16 @@ def start_and_wait(campaign_dir: CampaignDir, parts: Parts) -> str:
     return attach
 
 
-def start_interrupted(parts: Parts) -> list[tuple[campaign_registry.KnownCampaign, AutoresearchError | None]]:
-    """Start the controllers that are gone from this host, of every project; with each the error that kept it from it.
-    """
-    found: list[tuple[campaign_registry.KnownCampaign, AutoresearchError | None]] = []
+def start_interrupted(parts: Parts) -> list[dict[str, str | None]]:
+    """Start the controllers that are gone from this host, of every project; an `error` keeps no other from it."""
+    found: list[dict[str, str | None]] = []
     for one in campaign_registry.known(parts):
         if interrupted(one.campaign_dir):
+            found.append({"campaign": one.name, "directory": str(one.campaign_dir.path), "error": None})
             try:
                 start_and_wait(one.campaign_dir, parts)
-                found.append((one, None))
             except AutoresearchError as error:
-                found.append((one, error))
+                found[-1]["error"] = error.message
     return found
 
 

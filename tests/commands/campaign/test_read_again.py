@@ -55,6 +55,8 @@ def test_after_it_only_what_leaves_its_runs_comparable(camp: Any) -> None:
     camp.phase("waiting")
     refused = ask("campaign", "set", "timeout=20m", check=5)["error"]
     assert refused["fix"] == "autoresearch campaign pause one --json"
+    mixed = ask("campaign", "set", "timeout=20m", "count=4", check=5)["error"]
+    assert mixed["fix"] == "autoresearch campaign set one timeout=20m --json"
     ask("campaign", "pause")
     paused(camp)
 
