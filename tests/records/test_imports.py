@@ -30,7 +30,7 @@ def test_records_import_nothing_heavy() -> None:
 MOST = {
     "status --json": 60,
     "wait no-such-run": 64,
-    "collect no-such-run": 148,
+    "collect no-such-run": 149,
     "run --dry-run no-such.md": 115,
     "campaign no-such.yaml": 170,
 }

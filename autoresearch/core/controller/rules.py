@@ -15,7 +15,7 @@ from autoresearch.core.controller.cost import confirmation_to_come, runs_to_come
 from autoresearch.core.controller.pace import pace_of, turns_s, untried
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.scheduler import RunRequest
-from autoresearch.core.controller.sentences import baseline_breach, launch_fault, without_metric
+from autoresearch.core.controller.sentences import baseline_breach, launch_fault, unseen_path, without_metric
 from autoresearch.core.run.ending import WITHOUT_VALUE, Ending, Verdict, exit_code
 
 BREAKER = 3  # ideas in a row that fail with the same signature
@@ -65,13 +65,13 @@ def past_deadline(state: CampaignState, now: float) -> bool:
 def reason_to_pause(state: CampaignState, now: float) -> str:
     """Why going on would only waste time; "" if it would not.
 
-    The circuit breaker; a baseline that could not be started, that died alike twice, or none of whose runs has the
-    metric.
+    The circuit breaker; a path that is not shown; a baseline that could not be started, that died alike twice, or none
+    of whose runs has the metric.
     """
     resumed = max((line["t"] for line in state.timeline if line.get("do") == "state"), default=0.0)
     if not stand_at(state, now).met and (why := tripped(state, resumed)):
         return f"{TRIPPED}: {why}"
-    return baseline_breach(state, resumed) or _dead_baseline(state, resumed)
+    return unseen_path(state, resumed) or baseline_breach(state, resumed) or _dead_baseline(state, resumed)
 
 
 def _dead_baseline(state: CampaignState, since: float) -> str:

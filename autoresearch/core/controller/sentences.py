@@ -10,7 +10,14 @@ from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea, as_measured, measured
 from autoresearch.core.campaign.tip import change_by
 from autoresearch.core.controller.agent_shares import shares
-from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING, CONSTRAINT_BROKEN, CONSTRAINT_UNREAD, Verdict
+from autoresearch.core.run.ending import (
+    BREACHES,
+    CHANGED_NOTHING,
+    CONSTRAINT_BROKEN,
+    CONSTRAINT_UNREAD,
+    NOT_SHOWN,
+    Verdict,
+)
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.seeding import DECLARE, Randomness
@@ -69,6 +76,16 @@ def launch_fault(row: LedgerRow) -> str:
     return why or f"see {row.log_path}"
 
 
+def unseen_path(state: CampaignState, since: float) -> str:
+    """What a run that ended since then needs of the checkout and has not; "" if it has all.
+
+    Of a proof, a run of either side; else of the baseline, as an idea may be at fault itself.
+    """
+    ideas = [idea for idea in state.ideas if idea is state.baseline or state.spec.prove]
+    rows = [row for idea in ideas for row in idea.rows if row.failure == NOT_SHOWN and (row.ended or 0.0) > since]
+    return f"{rows[0].run_id}: {rows[0].description.partition(' [')[2].removesuffix(']')}" if rows else ""
+
+
 def baseline_breach(state: CampaignState, since: float = 0.0) -> str:
     """That the baseline breaks a constraint, by a run that ended since then, and what to do; "" if it does not."""
     row = state.baseline.breach if state.baseline else None
@@ -91,7 +108,7 @@ def without_metric(state: CampaignState, idea: Idea, name: str) -> str:
     endings = sorted({f"{row.ending}{f' ({row.failure})' if row.failure else ''}" for row in idea.rows})
     last = idea.rows[-1] if idea.rows else None
     more = "" if last is None else f"; see {last.log_path}" if last.log_path else f": {last.description}"
-    if last is not None and last.status == Verdict.UNMEASURED:  # it says what was printed, and how to name one of it
+    if last is not None and (last.status == Verdict.UNMEASURED or last.failure == NOT_SHOWN):  # with the line to type
         why = last.description.partition(" [")[2].removesuffix("]").removeprefix(f"{last.failure}: ")
         more = f": {why}{more}"
     return f"no run of {name} printed {state.spec.objective.metric}: {', '.join(endings) or 'it never ran'}{more}"

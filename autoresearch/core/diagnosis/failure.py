@@ -32,6 +32,7 @@ class FailureFamily(StrEnum):
     CANCELLED = "cancelled"
     UNKNOWN = "unknown"
     # what the run's records show, and no line of its log
+    NOT_SHOWN = "not_shown"  # a path of the checkout that its worktree does not show, or not for writing
     EVALUATION_FAILED = "evaluation_failed"
     METRIC_UNREAD = "metric_unread"
     NO_STEP = "no_step"

@@ -12,6 +12,8 @@ NO_STEP = "no_step"
 """The failure of a run whose trainer exited with 0 and, though its lines are known, printed no training step."""
 UNREAD = (METRIC_UNREAD, NO_STEP, EVALUATION_FAILED)
 """The failures of runs that returned 0, and of which nobody read a value."""
+NOT_SHOWN = "not_shown"
+"""The failure of a run that needs a path of the checkout which its worktree does not show, or not for writing."""
 LEFT_TRAINING = "left_training"
 """The cause of a run whose command ended while what it started was still printing steps, and was ended then."""
 HUNG_AFTER_END = "its training had ended, and then its process hung until the stall limit"

@@ -67,6 +67,11 @@ class Include:
         return f"{{path: {self.path}, write: copy}}" if self.copied else self.path
 
 
+def is_within(path: str, directory: str) -> bool:
+    """Whether a path is this one or lies below it."""
+    return path == directory or path.startswith(f"{directory}/")
+
+
 def parse_include(value: object) -> Include:
     """Parse `data/`, `{path: data/, write: copy}` (also as text). Raises ValueError with one clause."""
     if isinstance(value, Mapping):

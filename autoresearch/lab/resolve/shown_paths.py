@@ -16,6 +16,7 @@ from autoresearch.core.run.extra_paths import (
     ExtraPath,
     Include,
     Way,
+    is_within,
     parse_include,
 )
 from autoresearch.errors import EnvironmentUnusable, UsageError
@@ -116,11 +117,6 @@ def _together(paths: Iterable[ExtraPath]) -> Iterator[ExtraPath]:
             yield ExtraPath(directory, Way.LINK, directory=True, bytes=size, included=any(o.included for o in ones))
         else:
             yield from (replace(one, way=Way.LINK) for one in ones) if size > MOST_COPIED_BYTES else ones
-
-
-def is_within(path: str, directory: str) -> bool:
-    """Whether a path is this one or lies below it."""
-    return path == directory or path.startswith(f"{directory}/")
 
 
 def _expanded(root: Path, text: str) -> Iterator[tuple[str, Include]]:

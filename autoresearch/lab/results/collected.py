@@ -11,6 +11,7 @@ from autoresearch.core.metrics.objective import steadier
 from autoresearch.core.run.ending import (
     BREACHES,
     FROM_ITS_PLACE,
+    NOT_SHOWN,
     PENDING,
     TAMPERED,
     UNREAD,
@@ -177,6 +178,8 @@ def charged(row: LedgerRow, state: CampaignState | None) -> LedgerRow:
 def _description(outcome: Outcome) -> str:
     """One line for the ledger: the purpose, what went wrong if something did, else the numbers of the decision."""
     purpose, reason = " ".join(outcome.spec.purpose.split())[:200], outcome.verdict_reason
+    if outcome.failure == NOT_SHOWN:
+        return f"{purpose} [{outcome.failure_line}]"
     if outcome.exit.ending in BADLY and not outcome.hung_after_end:
         return f"{purpose} [{outcome.exit.ending.wording}: {outcome.failure or outcome.exit.reason}]"[:300]
     if outcome.failure in UNREAD:

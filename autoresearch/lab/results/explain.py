@@ -14,13 +14,13 @@ from autoresearch.core.text.durations import spoken
 from autoresearch.lab.results.diagnosis import (
     BADLY,
     Diagnosis,
-    diagnose,
     diagnosis,
     open_stall,
     why_unmeasured,
     words_of,
 )
 from autoresearch.lab.results.measure import RunFiles
+from autoresearch.lab.results.not_shown import diagnosed
 from autoresearch.lab.runs.run_status import tail_lines
 from autoresearch.records import events, order_file
 from autoresearch.records.events import Event
@@ -97,7 +97,7 @@ def explain_run(recorded: RecordedRun, end: ExitRecord | None, trainer: Trainer,
         death = _living(happened, order_file.observed(rundir))
     else:
         finished = FinishedRun(rundir, spec, end)
-        found = diagnose(finished, trainer)
+        found = diagnosed(finished, trainer)
         if found.cause is None and end.ending is Ending.FINISHED:
             measurement = RunFiles(spec, trainer, rundir.log, ended=True).measure()
             found = replace(found, cause=why_unmeasured(finished, trainer, measurement))

@@ -11,8 +11,9 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import HUNG_AFTER_END, TAMPERED, UNREAD, Ending, Verdict, lone_verdict
 from autoresearch.core.run.spec import DEADLINE
 from autoresearch.core.statistics.comparable import no_signal
-from autoresearch.lab.results.diagnosis import diagnose, unread_words, why_unmeasured
+from autoresearch.lab.results.diagnosis import unread_words, why_unmeasured
 from autoresearch.lab.results.measure import Measurement, RunFiles
+from autoresearch.lab.results.not_shown import diagnosed
 from autoresearch.records import recorded_run
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.hostile import open_readable, read_own, write_atomically
@@ -115,7 +116,7 @@ def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:
     spec, end, log, trainer = finished.spec, finished.exit, finished.rundir.log, registry.of_run(finished.spec)
     ran = end.ending is not Ending.LAUNCH_FAILED  # otherwise another run measured what lies there
     measurement = RunFiles(spec, trainer, log, end.returncode == 0).measure() if ran else Measurement(())
-    found = diagnose(finished, trainer)
+    found = diagnosed(finished, trainer)
     tampered, changed = _tampered(finished), ""
     if in_campaign and spec.worktree:
         from autoresearch.lab.ideas import worktree_check

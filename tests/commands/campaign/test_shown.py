@@ -74,3 +74,35 @@ def test_what_include_and_exclude_change(stranger: Any) -> None:
     path = stranger.bench.repo / "exp.md"
     path.write_text(path.read_text() + "\n## Other Notes\n- include: wandb/\n- exclude: data\n")
     assert shown() == "shown to the runs: wandb/, fast.so, pool/one.bin; left out: data/"
+
+
+def test_a_path_that_is_left_out_is_named_after_the_first_run(stranger: Any) -> None:
+    repo = stranger.bench.repo
+    (repo / "wandb/pre.txt").write_text("3")
+    text = (repo / "train.py").read_text().replace('assert not os.path.exists("wandb")', 'open("wandb/pre.txt")')
+    (repo / "train.py").write_text(text)
+    stranger.start(space={"lr": [0.1, 0.2]}, baseline=3)
+    state = stranger.phase("paused")
+    said = "wandb/pre.txt is in the checkout, and no run sees it: `include: [wandb/pre.txt]` shows it"
+    (row,) = state.rows
+    assert state.reason == f"{row.run_id}: {said}"
+    assert (row.failure, row.description.endswith(f"[{said}]")) == ("not_shown", True)
+    explained = stranger.bench.ask("explain", row.run_id)
+    assert said in str(explained) and "FileNotFoundError" in str(explained)
+    path = repo / "exp.md"
+    path.write_text(path.read_text() + "\n## Other Notes\n- include: wandb/pre.txt\n")
+    stranger.bench.ask("campaign", "stop", "one", "--yes", check=None)
+
+
+def test_a_proof_says_so_and_ends(stranger: Any) -> None:
+    bench, repo = stranger.bench, stranger.bench.repo
+    text = (repo / "train.py").read_text().replace('assert not os.path.exists("wandb")', 'open("wandb/x")')
+    (repo / "train.py").write_text(text)
+    bench.git("commit", "-qam", "needs an output of an earlier run")
+    bench.git("branch", "old", "HEAD~1")
+    for sides in (("old", "HEAD"), ("HEAD", "old")):
+        line = ("prove", sides[0], "--against", sides[1], "--metric", "task_pass_rate@1", "--set", "baseline=1")
+        _, out, _ = bench.here(*line, "--set", "confirm=false", "--", "python train.py recipe.yaml")
+        assert "wandb/x is in the checkout, and no run sees it: `include: [wandb/x]` shows it" in out
+        (place,) = (bench.repo / "reports/auto_research").glob(f"*prove-{sides[0].lower()}*")
+        assert len((place / "results.tsv").read_text().splitlines()) == (2 if sides[1] == "HEAD" else 3)

@@ -194,6 +194,7 @@ def test_every_family_has_a_policy_and_something_to_try() -> None:
         assert table().suggestions(family)[0] == table().remedy(family) != ""
         assert set(table().suggestions(family)) <= set(table().suggestions(family, "verl"))
     assert {family for family, _ in PAIRS} == set(FailureFamily) - {
+        FailureFamily.NOT_SHOWN,
         *(FailureFamily.EVALUATION_FAILED, FailureFamily.METRIC_UNREAD, FailureFamily.NO_STEP),
         *(FailureFamily.ENDED_EARLY, FailureFamily.LEFT_TRAINING),
         *(FailureFamily.CONSTRAINT_BROKEN, FailureFamily.CONSTRAINT_UNREAD),
