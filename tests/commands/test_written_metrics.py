@@ -78,6 +78,8 @@ def test_event_files_of_the_run_are_found_in_directories_of_their_own(bench: Any
     found = bench.ask("metrics", ran["run"])
     assert found["source_kind"] == "tensorboard" and ran["metrics"]["val-core/openai/gsm8k/acc/mean@1"] is not None
     assert not any("was not written" in one for one in found["warnings"])
+    other = bench.ask("metrics", ran["run"], "--metric", "critic/rewards/mean")
+    assert other["source_kind"] == "tensorboard" and other["metric_value"] == 0.75
 
 
 def test_a_campaign_judges_seeds_by_it_and_reads_it_again_where_it_is_kept(undrawn: Any) -> None:

@@ -87,7 +87,8 @@ def of_run(recorded: RecordedRun, *, source: str = "", metric: str = "") -> Read
     """The metrics of a run, alive or over; `source` selects a format or a path, `metric` another objective."""
     rundir, spec = recorded.rundir, recorded.spec
     objective = spec.objective if spec.objective and metric in ("", spec.objective.metric) else _objective(metric)
-    trainer = registry.of_run(replace(spec, objective=objective))
+    spec = replace(spec, objective=objective)
+    trainer = registry.of_run(spec)
     end = exit_record.read(rundir)
     files = RunFiles(spec, trainer, rundir.log, ended=end is not None and end.returncode == 0)
     own = files.sources
