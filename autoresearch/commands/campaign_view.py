@@ -216,7 +216,6 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     """The flat object about a campaign."""
     from autoresearch.core.campaign.judgement import resolution_of
     from autoresearch.core.campaign.shown_value import baseline_value, shown_value
-    from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.core.controller.agent_schedule import held
     from autoresearch.core.controller.rules import exit_code_of, stand_at
     from autoresearch.core.controller.scheduler import retest_owed
@@ -274,7 +273,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "ledger": str(campaign_dir.ledger),
         "directory": str(campaign_dir.path),
         **dict.fromkeys(("report", "picture")),
-        **(campaign_dir.report_files() if phase is CampaignPhase.ENDED else {}),
+        **(campaign_dir.report_files() if phase.value == "ended" else {}),
         "next": now.next_commands(state, phase),
         "exit_code": exit_code_of(state) if phase in ("ended", "paused", "waiting") else None,
         **(asdict(now.proof_now(campaign_dir, state)) if state.spec.prove else {}),

@@ -25,6 +25,10 @@ _LISTS = (ValueType.TEXTS, ValueType.PATHS, ValueType.COMMAND, ValueType.QUEUE, 
 _MAPPINGS = (ValueType.SPACE, ValueType.TARGETS)
 
 
+SYNTAX = "yaml_syntax"
+"""The code of the error of a text that no reader of YAML takes, whatever its tags and keys mean."""
+
+
 def load_mapping(path: Path) -> dict[str, object]:
     """The mapping in a YAML (or JSON) file; an empty file is an empty mapping.
 
@@ -74,7 +78,10 @@ def parse_any(data: bytes, name: str) -> Any:
     except yaml.MarkedYAMLError as bad:
         mark = bad.problem_mark or bad.context_mark
         line = f":{mark.line + 1}" if mark else ""
-        raise _broken(f"{name}{line}: {bad.problem or 'not YAML'}") from bad
+        broken = _broken(f"{name}{line}: {bad.problem or 'not YAML'}")
+        if isinstance(bad, yaml.scanner.ScannerError | yaml.parser.ParserError):
+            broken.code = SYNTAX  # whoever reads it
+        raise broken from bad
     except yaml.reader.ReaderError as bad:
         row = data.count(b"\n", 0, bad.position) + 1
         raise _broken(f"{name}:{row}: byte {bad.position}: {bad.reason}", "save it as plain text in UTF-8") from bad

@@ -180,8 +180,26 @@ def test_recipes_are_linted(project: Path) -> None:
 def test_a_broken_recipe_is_an_error(project: Path, text: str) -> None:
     (project / "r.yaml").write_text(text)
     r = checked(project, "## [exp_yaml_path]\n- path: r.yaml\n")
-    assert codes(r) == ["bad_recipe"]
+    assert codes(r) == ["yaml_syntax" if text in ("a: [1\n", "\tx: 1\n") else "bad_recipe"]
     assert r.recipe_data == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "code"),
+    [
+        ("--conf r.yaml", "a: [1\nb: 2\n", "yaml_syntax"),
+        ("--config r.yaml", "a: [1\nb: 2\n", "yaml_syntax"),
+        ("--conf=r.yaml", "\tx: 1\n", "yaml_syntax"),
+        ("--conf r.yaml", "a: !of_its_own 1\n", ""),  # its program may know the tag
+        ("--conf r.yaml", "a: 1\n", ""),
+    ],
+)
+def test_a_recipe_that_only_the_command_names_must_parse(project: Path, words: str, text: str, code: str) -> None:
+    (project / "r.yaml").write_text(text)
+    (project / "train.py").write_text("")
+    found = [one for one in launched(project, f"python train.py {words}") if one.severity == "error"]
+    assert [one.code for one in found] == ([code] if code else [])
+    assert all("r.yaml:" in one.message for one in found)
 
 
 def test_a_recipe_of_another_kind_is_left_alone(project: Path) -> None:

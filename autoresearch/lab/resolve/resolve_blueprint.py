@@ -23,7 +23,7 @@ from autoresearch.lab.recipes.overrides import inherited
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.lab.resolve.interpreter import shell_interpreter, unsynchronised
 from autoresearch.lab.resolve.scripts import LaunchTexts, recipe_of, shell_reader, unread_scripts
-from autoresearch.lab.yaml_files import parse_mapping
+from autoresearch.lab.yaml_files import SYNTAX, parse_mapping
 from autoresearch.records import finish_flag
 from autoresearch.runner.masking import MASK, mask_text
 from autoresearch.runner.text import plain
@@ -302,7 +302,10 @@ class _PathChecker:
         if of_command is not None and of_command != recipe:
             apart = replace(self, findings=[])
             named = apart._recipe_data(of_command)
-            if not any(one.code in _UNREAD for one in apart.findings):  # else the word may mean something else
+            broken = any(one.code == SYNTAX for one in apart.findings)
+            if broken and of_command.name in self.file.blueprint.launch_command:
+                self.findings += apart.findings
+            elif not broken and not any(one.code in _UNREAD for one in apart.findings):  # else it may be no recipe
                 self.findings += apart.findings
                 recipe, data = (of_command, named) if recipe is None else (recipe, data)
         return recipe, data
@@ -317,7 +320,8 @@ class _PathChecker:
         try:
             data, mapping = self._mapping(recipe)
         except AutoresearchError as broken:
-            self.add(Severity.ERROR, key, "bad_recipe", f"the recipe is broken: {broken.message}", broken.hint)
+            code = SYNTAX if broken.code == SYNTAX else "bad_recipe"
+            self.add(Severity.ERROR, key, code, f"the recipe is broken: {broken.message}", broken.hint)
             return {}
         self.findings += lint_recipe(mapping, data.decode("utf-8", "replace"), where=recipe.name)
         self.findings += _secrets(data, recipe.name, "secret_in_recipe")
