@@ -11,6 +11,7 @@ from autoresearch.commands import Option, Positional
 from autoresearch.commands.output import CommandResult
 from autoresearch.core.blueprint.fields import limit
 from autoresearch.core.run.scaffold import Endpoint, HasScaffold, ScaffoldOptions, Templates
+from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import UsageError
 
 TRAINER = "agentjet_swarm"
@@ -23,9 +24,9 @@ KEY_ENV = Annotated[str, Option("--api-key-env", metavar="NAME", help="The varia
 
 
 def blackbox(
-    directory: Annotated[str, Positional(metavar="DIR", show_default=False)],
     agent_command: Annotated[str, Option(help="What runs the agent, with {prompt}, {base_url}, {workdir} ...")],
     dataset: Annotated[str, Option(metavar="FILE", help="JSON lines or CSV.")],
+    directory: Annotated[str, Positional(metavar="DIR", show_default="tutorial/opencode_build_DATASET")] = "",
     reward: Annotated[str, Option(help="exact, regex[:PATTERN], command:..., FILE.py:function")] = "",
     judge_model: Annotated[str, Option(help="Have this model judge the answers.")] = "",
     base_url: BASE_URL = "",
@@ -41,6 +42,7 @@ def blackbox(
     from autoresearch.lab.render import render, render_blueprint
     from autoresearch.lab.yaml_files import parse_pairs
 
+    directory = directory or f"tutorial/opencode_build_{slugify(Path(dataset).stem).replace('-', '_')}"
     target = Path(directory).resolve()
     endpoint = _endpoint(base_url, api_key_env)
     given = parse_pairs(set_ or (), dict.fromkeys(KEYS, ValueType.TEXT))

@@ -52,6 +52,12 @@ def test_written_and_checked_in_one_go(project: Any) -> None:
     assert code == 0 and "1 items to train on" in out and "reward 0 after" in out
 
 
+def test_without_a_directory_it_is_where_the_published_skill_has_it(project: Any) -> None:
+    (project.repo / "data.jsonl").rename(project.repo / "AIME-24.jsonl")
+    told = project.ask("scaffold", "blackbox", *flags(dataset="AIME-24.jsonl"), "--no-check")
+    assert told["path"] == str(project.repo / "tutorial/opencode_build_aime_24")
+
+
 def test_a_check_that_fails_leaves_the_files_and_says_what_to_type(project: Any) -> None:
     (project.repo / "data.jsonl").write_text("")
     told = project.ask("scaffold", "blackbox", "adder", *flags(), check=3)
