@@ -150,7 +150,7 @@ def test_no_metric_is_not_a_success(bench: Any) -> None:
     blueprint = bench.blueprint("ok")
     blueprint.write_text(blueprint.read_text().replace("metric: task_pass_rate@1", "metric: never_printed"))
     payload = bench.ask("run", blueprint, check=13)
-    assert (payload["ending"], payload["verdict"]) == ("finished", "crash")
+    assert (payload["ending"], payload["verdict"]) == ("finished", "unmeasured")
 
 
 def test_a_dry_run_changes_nothing_and_says_how_the_same_is_run_for_real(bench: Any) -> None:
@@ -328,7 +328,7 @@ def test_what_an_earlier_run_left_in_a_file_of_metrics_is_not_ours(bench: Any) -
     payload = bench.ask("run", path)
     assert payload["metrics"] == {"task_pass_rate@1": 0.25, "best": 0.25, "step": 1}
     silent = bench.script("step(1)", title="Try silent", notes=f"- source: jsonl {metrics}")
-    assert bench.ask("run", silent, check=13)["verdict"] == "crash"  # nothing was added to it
+    assert bench.ask("run", silent, check=13)["verdict"] == "unmeasured"  # nothing was added to it
 
 
 def test_lines_to_type_next_hold_for_a_path_with_spaces(bench: Any) -> None:
@@ -358,3 +358,17 @@ def test_the_panes_of_earlier_runs_close_but_for_the_last(bench: Any) -> None:
         path = bench.blueprint(name=f"{name}.md", title=f"Try {name}", result_dir=str(bench.root / name))
         sessions.append(bench.ask("run", path)["session"])
     assert set(bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split()) & set(sessions) == {*sessions[1:]}
+
+
+def test_the_start_names_the_edited_files_that_go_into_its_commit(bench: Any) -> None:
+    path = bench.blueprint("ok")
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "all of it")
+    clean = bench.ask("run", path)
+    assert not any("not committed" in line for line in clean["remarks"])
+    (bench.repo / "helper.py").write_text("x = 1\n")
+    path.write_text(path.read_text() + "\n")
+    code, _, err = bench.here("run", path)
+    (told,) = (line for line in err.splitlines() if "not committed" in line)
+    assert code == 0 and told.startswith("not committed, and in the run's commit: ")
+    assert sorted(told.partition(": ")[2].split(", ")) == sorted(["helper.py", str(path.relative_to(bench.repo))])

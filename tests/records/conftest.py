@@ -143,6 +143,7 @@ def spec() -> RunSpec:
         gpus=("GPU-1",),
         keep_children=True,
         left_out=("big.bin: over 50 MB",),
+        edited=("train.py",),
         notes="trainer: verl\nmore",
         claims=("simpler",),
         timed_by="timeout",

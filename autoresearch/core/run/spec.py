@@ -96,6 +96,7 @@ class RunSpec:
     gpus: tuple[str, ...] = ()  # UUIDs
     keep_children: bool = False
     left_out: tuple[str, ...] = ()  # what the snapshot omitted, and why
+    edited: tuple[str, ...] = ()  # what its commit holds and HEAD does not, some paths
     no_snapshot: str = ""  # why there is no commit of the code of a lone run
     notes: str = ""
     claims: tuple[str, ...] = ()  # what a campaign's hypothesis claims to be: simpler, smoke

@@ -24,6 +24,8 @@ from autoresearch.records import journal, recorded_run
 from autoresearch.records.rundir import RunDir
 from autoresearch.values import dataclass
 
+SHOWN_EDITED = 8  # paths
+
 
 @dataclass(frozen=True, slots=True)
 class Begun:
@@ -58,6 +60,9 @@ def begin(experiment: Experiment) -> Begun:
         remarks.append(f"{routine} routine remarks: autoresearch blueprint check {experiment.path}")
     if not run.trainer_settings.steps_known:
         remarks.append(f"first step: {run.first_step_rule}")
+    if edited := launched.spec.edited:
+        more = ", ..." if len(edited) > SHOWN_EDITED else ""
+        remarks.append(f"not committed, and in the run's commit: {', '.join(edited[:SHOWN_EDITED])}{more}")
     if launched.spec.unkept:
         remarks.append(f"warning: {launched.spec.unkept}")
     return Begun(launched, tuple(remarks))

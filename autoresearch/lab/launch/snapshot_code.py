@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from autoresearch.git_repo.snapshot import Snapshot
 
 
+MOST_EDITED = 20  # paths that are recorded
+
+
 def keep_code(resolved_run: ResolvedRun) -> ResolvedRun:
     """Create the branch that holds exactly the code that runs; if impossible, record why and continue.
 
@@ -78,7 +81,9 @@ def _keep(resolved_run: ResolvedRun) -> RunSpec:
     for item in left_out:
         journal.append(result_dir, f"left out of the snapshot: {item}")
     spec = replace(spec, branch=branch, commit=shot.commit, parent_commit=shot.parent)
-    return replace(spec, recipe_in_commit=recipe, left_out=left_out)
+    omitted = {item.path for item in shot.left_out}
+    edited = tuple(path for path in shot.dirty if path not in omitted)[:MOST_EDITED]
+    return replace(spec, recipe_in_commit=recipe, left_out=left_out, edited=edited)
 
 
 def _snapshot(resolved_run: ResolvedRun, checkout: Checkout, parent: str | None) -> Snapshot:
