@@ -47,7 +47,7 @@ def runs(*, all: bool = False, limit: int = 1000) -> DataFrame:
 def ledger(campaign: str = "") -> DataFrame:
     """The ledger of a campaign, or the one that a run is in: a row for each run of an idea, in the order of their ends.
 
-    campaign: a name, a directory, a run, or a file; "" is the campaign that runs here, else the newest. The frame's
+    campaign: a name, a directory, a run, or a file; "" is the newest campaign here. The frame's
     `attrs` hold `campaign`, `path`, `metric`, `direction` and `units`. Raises NotFoundError.
     """
     return frames.ledger_frame(campaign, real_parts())
@@ -188,7 +188,7 @@ class Run:
 
 
 class Campaign:
-    """One campaign. name: its name or its directory; "" is the one that runs here, else the newest.
+    """One campaign. name: its name or its directory; "" is the newest here.
 
     Raises NotFoundError.
     """

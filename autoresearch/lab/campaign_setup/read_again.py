@@ -5,6 +5,7 @@ Before its first measured run: everything but the objective. After it: what leav
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import locked
 from autoresearch.values import dataclass, replace
 
+LEAVES_IN_S = 3.0
 _FREE = ("include", "exclude", "timeout_s")  # is taken at any time, and so is this of the agents:
 _FREE_OF_AGENT = ("program", "extra", "template", "turn_s", "guard_s")
 _OWN = ("name", "slug", "directory", "repository", "trees", "prefix", "result_dir", "created", "tmux_socket", "earlier",
@@ -62,9 +64,12 @@ def read_again(campaign_dir: CampaignDir, parts: Parts, pairs: Sequence[str] = (
 
     Raises UsageError, BlueprintError or EnvironmentUnusable, with nothing recorded, for what no campaign could be.
     """
+    until = time.monotonic() + LEAVES_IN_S
+    while campaign_dir.controlled and not CampaignHistory(campaign_dir).state().live and time.monotonic() < until:
+        time.sleep(0.05)  # its controller is leaving
     with locked(campaign_dir.lock, blocking=False) as alone:
         if not alone:
-            return ReadAgain(unread="a run of the campaign is not over")
+            return ReadAgain(unread="a run of the campaign is not over; `campaign pause`, and resume it again then")
         state = CampaignHistory(campaign_dir).state()
         named = str(state.spec.read_from.get("file", ""))
         if gone := [path for path in (named, state.spec.blueprint) if not Path(path).is_file()]:

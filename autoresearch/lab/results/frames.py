@@ -221,7 +221,7 @@ def metrics_frame(name: str, parts: Parts) -> DataFrame:
 def ledger_path(name: str, parts: Parts) -> Path:
     """The ledger that a name means: a campaign's, the one that a run is in, or a file, which may not exist yet.
 
-    "" is the campaign that runs here, else the newest. Raises NotFoundError.
+    "" is the newest campaign here. Raises NotFoundError.
     """
     if name.endswith(".tsv"):
         return Path(name).absolute()

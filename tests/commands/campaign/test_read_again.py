@@ -92,10 +92,9 @@ def test_after_it_only_what_leaves_its_runs_comparable(camp: Any) -> None:
 def test_a_file_that_is_gone_is_the_recorded_one(camp: Any) -> None:
     camp.start(queue=camp.ideas(), baseline=1, count=3, confirm=False)
     camp.phase("waiting")
-    camp.bench.ask("campaign", "pause")
-    paused(camp)
     path = camp.bench.repo / "campaign.yaml"
     path.unlink()
+    camp.bench.ask("campaign", "pause")  # and at once, while its controller may be leaving:
     code, _, remarks = camp.bench.here("campaign", "resume", "--detach")
     assert code == 0 and f"campaign file is used: {path.name} is not there" in remarks
     camp.phase("waiting")
