@@ -95,7 +95,7 @@ function drawProgress() {
     traces.push({ ...line, x: [0.4, last], y: [p.target, p.target], line: { color: css("demoted"), width: 1, dash: "dot" }, name: `target ${num(p.target)}` });
   if (p.path.length) {
     const [xs, ys] = [p.path.map(([x]) => x), p.path.map(([, y]) => y)];
-    traces.push({ ...line, x: [...xs, last], y: [...ys, ys.at(-1)], line: { color: css("kept"), width: 2, shape: "hv" }, name: "best search mean so far" });
+    traces.push({ ...line, x: [...xs, last], y: [...ys, ys.at(-1)], line: { color: css("kept"), width: 2, shape: "hv" }, name: "best so far" });
   }
   const several = p.points.flatMap((q) => q.replicates.length > 1 ? q.replicates.filter((v) => v >= low && v <= high).map((v) => [q.x, v]) : []);
   const dots = (points, marker, name) => points.length && traces.push({
@@ -110,7 +110,9 @@ function drawProgress() {
       type: "data", symmetric: false, thickness: 1.6, width: 4, color: css(colour),
       array: points.map((q) => q.high === null ? 0 : clip(q.high) - clip(q.y)), arrayminus: points.map((q) => q.low === null ? 0 : clip(q.y) - clip(q.low)) };
     traces.push({
-      x: points.map((q) => q.x), y: points.map((q) => q.y === null ? edge : clip(q.y)), mode: "markers", name, cliponaxis: false,
+      x: points.map((q) => q.x), y: points.map((q) => q.y === null ? edge : clip(q.y)), name, cliponaxis: false,
+      mode: off.includes(true) ? "markers+text" : "markers", textfont: { size: 10, color: css("soft") }, // at the edge, with its number
+      text: points.map((q, n) => off[n] ? `${q.y > high ? "▲" : "▼"} ${num(q.y)}` : ""), textposition: points.map((q) => q.y > high ? "bottom center" : "top center"),
       marker: { symbol, size, color: css(colour), opacity: off.map((o) => o ? 0.5 : 1), line: { width: symbol.includes("thin") || symbol.includes("open") ? 2 : 0, color: css(colour) } },
       error_y: bars || undefined, hovertemplate: points.map((q, n) => `${hover(q, off[n])}<extra></extra>`) });
   }

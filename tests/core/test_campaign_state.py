@@ -14,7 +14,6 @@ from autoresearch.core.campaign.stop_rules import stand
 from autoresearch.core.controller import rules
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.lab.campaign_report.summary import best_so_far
 
 SPEC = CampaignSpec(
     **{  # type: ignore[arg-type]
@@ -77,7 +76,6 @@ def test_values_are_of_the_search_and_the_status_is_the_last_word() -> None:
     assert found.best is good and found.attempted == 3
     assert found.gpu_hours == 6 * 0.5 * 2
     assert [a.status for a in found.attempts()] == ["keep", "keep", "crash"]
-    assert best_so_far(found) == [0.5, 0.8, 0.8]
 
 
 def test_what_was_prepared_and_never_started_is_no_attempt() -> None:
@@ -198,7 +196,6 @@ def test_an_empty_value_is_never_best_whatever_its_row_says() -> None:
     assert seen.best is not None and seen.best.slug == "good"
     assert [one.slug for one in seen.keeps] == ["baseline", "good"]
     assert [(one.status, one.kept, one.value) for one in seen.ideas[3:]] == [("discard", False, None)] * 2
-    assert best_so_far(seen)[-2:] == [0.8, 0.8]
 
 
 def test_a_baseline_without_a_value_meets_no_target() -> None:

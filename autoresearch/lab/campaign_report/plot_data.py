@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from autoresearch.core.campaign.overrides import flatten
@@ -47,7 +47,7 @@ class Progress:
     better: str  # "higher is better"
     maximize: bool
     points: tuple[Point, ...]
-    path: tuple[tuple[int, float], ...]  # best search mean so far
+    path: tuple[tuple[int, float], ...]  # the best idea so far
     band: Band | None
     target: float | None
     low: float
@@ -58,14 +58,26 @@ def progress_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Progres
     """Every attempt as a point, the best-so-far line, the band; the range of the axis."""
     objective = state.spec.objective
     band = summary.band_of(state)
-    values = summary.best_path(state)
-    path = tuple((line.index, v) for line, v in zip(idea_lines, values, strict=True) if v is not None)
+    path = tuple(_best_path(state, idea_lines))
     marks = tuple(_point(line) for line in idea_lines if line.standing not in (IdeaStatus.RUNNING, IdeaStatus.PREPARED))
     maximize = objective.direction is Direction.MAXIMIZE
     target = state.spec.rules.target
     low, high = _range(marks, path, band, target, 1.0 if maximize else -1.0)
     title = summary.tally(state, idea_lines)
     return Progress(title, objective.metric, objective.better_words, maximize, marks, path, band, target, low, high)
+
+
+def _best_path(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Iterator[tuple[int, float]]:
+    """The best idea so far, at the number that is shown of it: what is confirmed goes before what was only picked."""
+    best: tuple[bool, float] | None = None
+    for line in idea_lines:
+        sure, value = line.standing is IdeaStatus.CONFIRMED, line.shown.value
+        if line.standing in (*KEPT, IdeaStatus.BASELINE) and value is not None and math.isfinite(value):
+            better = best is None or state.spec.objective.better(value, best[1])
+            if best is None or sure > best[0] or (sure == best[0] and better):
+                best = sure, value
+        if best is not None:
+            yield line.index, best[1]
 
 
 def _point(idea_line: IdeaLine) -> Point:

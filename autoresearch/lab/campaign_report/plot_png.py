@@ -78,7 +78,7 @@ def _lines(axes: Any, progress: Progress, end: float) -> None:
         axes.axhline(progress.target, color=ORANGE, linewidth=1, linestyle=":", label=f"target {progress.target:g}")
     if progress.path:
         xs, ys = zip(*progress.path, (end, progress.path[-1][1]), strict=True)
-        axes.step(xs, ys, where="post", color=BLUE, linewidth=1.8, label="best search mean so far")
+        axes.step(xs, ys, where="post", color=BLUE, linewidth=1.8, label="best so far")
 
 
 def _points(axes: Any, progress: Progress) -> None:
@@ -98,6 +98,10 @@ def _points(axes: Any, progress: Progress) -> None:
             look = {"s": size, "marker": marker, "facecolors": face, "edgecolors": line, "label": words}
             axes.scatter([p.x for p in own], ys, **look, linewidths=1.2, clip_on=False, zorder=4)
         for p in own:
+            if p.y is not None and not low <= p.y <= high:  # at the edge, with its number
+                words, down = (f"▲ {number(p.y)}", -1) if p.y > high else (f"▼ {number(p.y)}", 1)
+                axes.annotate(words, (p.x, min(max(p.y, low), high)), (0, 9 * down), textcoords="offset points",
+                              ha="center", va="top" if down < 0 else "bottom", fontsize=8, color=SOFT)  # fmt: skip
             if p.low is not None and p.high is not None:
                 colour = face if face != "none" else line
                 axes.vlines(p.x, max(p.low, low), min(p.high, high), color=colour, linewidth=2, zorder=3)

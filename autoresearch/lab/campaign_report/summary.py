@@ -472,23 +472,6 @@ def best_line(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> IdeaLine 
     return next((line for line in idea_lines if best is not None and line.index == best.index), None)
 
 
-def best_path(state: CampaignState) -> list[float | None]:
-    """The best kept mean after each idea; not finite is not known."""
-    return [v if v is not None and math.isfinite(v) else None for v in best_so_far(state)]
-
-
 def row_name(state: CampaignState, row: LedgerRow) -> str:
     """`<campaign>:<index>.<replicate>`, by which `compare` and `repro` know a row."""
     return f"{state.spec.name}:{row.index}" + (f".{row.replicate}" if row.replicate else "")
-
-
-def best_so_far(state: CampaignState) -> list[float | None]:
-    """After each idea, the mean of the best one that was kept by then (the baseline to begin with)."""
-    best: float | None = None
-    path: list[float | None] = []
-    for idea in shown_ideas(state):
-        candidate = search_mean(state, idea) if idea.kept or idea.hypothesis.is_baseline else None
-        if candidate is not None and (best is None or state.spec.objective.better(candidate, best)):
-            best = candidate
-        path.append(best)
-    return path

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.lab.campaign_report import memory, plot_data, summary
+from autoresearch.lab.campaign_report import memory, plot_data, plot_png, summary
 from autoresearch.lab.campaign_report.report import CampaignReport, page_html, write_report
 
 METRIC = "task_pass_rate@1"
@@ -240,6 +241,34 @@ def test_minimised_metrics_have_their_edge_above(campaign: Callable[..., Any]) -
 
 
 @pytest.mark.system
+def test_what_is_far_out_has_its_number(campaign: Callable[..., Any]) -> None:
+    made = campaign(objective=Objective("loss", Direction.MINIMIZE))
+    for n in range(8):
+        made.idea(f"near-{n}")
+        made.run(f"near-{n}", 0.5 + n / 1000, "discard")
+    made.idea("far")
+    made.run("far", 20.66, "discard")
+    state = made.state()
+    data = plot_data.progress_of(state, summary.idea_lines(state))
+    axes = Figure(layout="constrained").add_subplot()
+    plot_png._draw(axes, data)
+    assert data.high < 1 and [text.get_text() for text in axes.texts] == ["▲ 20.66"]
+
+
+@pytest.mark.system
+def test_the_line_is_at_what_was_confirmed_and_not_at_what_was_picked(campaign: Callable[..., Any]) -> None:
+    made = campaign(objective=Objective("reward", Direction.MAXIMIZE))
+    for slug, value in (("lucky", 0.9), ("sure", 0.95)):
+        made.idea(slug)
+        made.run(slug, value)
+    made.verdict("confirmed", "sure", gain=0.1, gain_low=0.02, gain_high=0.15, coverage=0.9, value=0.6, n=4,
+                 n_baseline=4, failed=0, failed_baseline=0)  # fmt: skip
+    state = made.state()
+    data = plot_data.progress_of(state, summary.idea_lines(state))
+    assert [value for _, value in data.path] == pytest.approx([0.5, 0.9, 0.6])
+
+
+@pytest.mark.system
 @pytest.mark.parametrize("direction", list(Direction))
 def test_a_confirmed_idea_is_drawn_at_its_estimate(campaign: Callable[..., Any], direction: Direction) -> None:
     """Its search mean is a hollow mark; the band is that of all runs of the baseline."""
@@ -255,6 +284,7 @@ def test_a_confirmed_idea_is_drawn_at_its_estimate(campaign: Callable[..., Any],
     state = made.state()
     data = plot_data.progress_of(state, summary.idea_lines(state))
     base, sure = data.points
+    assert data.path == ((1, base.y), (2, sure.y)), "the line ends where the star is"
     ends = sorted((0.52 + change(0.02), 0.52 + change(0.15)))
     assert (sure.y, sure.low, sure.high) == pytest.approx((0.52 + change(0.1), *ends))
     assert sure.selected == pytest.approx(0.5 + change(0.2)) and sure.replicates == (0.5 + change(0.1),)
