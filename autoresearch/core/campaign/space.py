@@ -301,6 +301,10 @@ RANGE: dict[str, Any] = {
 }
 """What stands behind a key of a space, as its JSON schema."""
 _FOREIGN = {"min": "low", "max": "high", "values": "choices", "options": "choices", "grid": "choices", "num": "points"}
+_TOGETHER = (
+    "a nested recipe key is written with dots: `actor.lr`; keys that depend on each other are set together, by entries "
+    "of a queue: `queue: [{overrides: {optimizer: sgd, momentum: 0.9}}, {overrides: {optimizer: adam}}]`"
+)
 _EXAMPLE = "write `key: {low: 1e-4, high: 1e-2, log: true}` or `key: [8, 16, 32]`"
 
 
@@ -334,7 +338,7 @@ class _KeyReader:
                 import difflib
 
                 near = _FOREIGN.get(word) or next(iter(difflib.get_close_matches(word, RANGE["properties"], 1)), "")
-                hint = f"write `{near}`" if near else "a nested recipe key is written with dots: `actor.lr`"
+                hint = f"write `{near}`" if near else _TOGETHER
                 self.wrong(f"`{word}` is no word of a range", hint)
         alone = next((word for word in ("value", "choices") if word in spec), "")
         if not alone:

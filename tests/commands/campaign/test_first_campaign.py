@@ -154,6 +154,23 @@ def test_a_flag_that_nobody_knows_is_varied(camp: Any) -> None:
     assert [row.metric_value for row in camp.over().rows] == [0.0006, 0.25, 0.5], camp.said()
 
 
+def test_what_is_said_of_a_condition_in_a_space_works(camp: Any) -> None:
+    bench = camp.bench
+    flags = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--optimizer', default='adamw')\n"
+    flags += "p.add_argument('--momentum', type=float, default=0.5)\na = p.parse_args()\n"
+    project(bench, f"{flags}for n in range(3):\n    print('step:', n, 'reward =', a.momentum)\n")
+    bench.ask("init", "--command", "python train.py")
+    path = bench.repo / "campaign.yaml"
+    path.write_text("blueprint: experiment.md\nspace: {momentum: {low: 0, high: 1, if: optimizer == sgd}}\n")
+    error = bench.ask("campaign", path, "--dry-run", check=2)["error"]
+    assert "`if` is no word of a range" in error["message"]
+    queue = error["hint"].split("`")[-2]
+    assert queue.startswith("queue: [")
+    path.write_text(f"blueprint: experiment.md\n{queue}\ncount: 3\n")
+    planned = bench.ask("campaign", path, "--dry-run")
+    assert planned["plan"]["ideas from"].startswith("queue") and not planned["remarks"]
+
+
 def test_numbers_whose_names_say_nothing_are_offered_to_choose_from(camp: Any) -> None:
     """An agent that edits the code is no answer where a script reads variables; nor may its length vary unasked."""
     bench = camp.bench
