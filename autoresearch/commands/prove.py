@@ -32,6 +32,7 @@ def prove(
     words: Annotated[list[str] | None, Positional(metavar="[REVISION] [-- COMMAND...]", show_default=False)] = None,
     against: Annotated[str, Option(metavar="REVISION", help="What it is compared with.")] = "",
     metric: Annotated[str, Option(help="The number that counts, if it is not found.")] = "",
+    direction: Annotated[str, Option(help="maximize or minimize.")] = "",
     at_least: Annotated[str, Option(metavar="GAIN", help="It has to exceed this: 0.02, or 0.5%.")] = "",
     budget: Annotated[str, Option(metavar="DURATION", help="Time that it may take in all.")] = "",
     launcher: Annotated[
@@ -61,7 +62,7 @@ def prove(
     candidate, baseline, blueprint = _sides(list(words or ()), against)
     parts, here = real_parts(), Path.cwd()
     asking = not (dry_run or output.typed.as_json or output.agent_or_pipe())
-    path, is_new = proof_file(candidate, baseline, here, metric, blueprint, at_least, budget)
+    path, is_new = proof_file(candidate, baseline, here, metric, blueprint, at_least, budget, direction)
     with provisional(path.parent, is_new, planned=dry_run):
         if not candidate.revision:
             raise_on_errors(resolve_blueprint(read_blueprint(path.parent / "candidate.md"), environ=os.environ))

@@ -31,6 +31,8 @@ def run(
     stall_timeout: Annotated[str, Option(metavar="DURATION", help="End it when no event came for so long.")] = "",
     grace: Annotated[str, Option(metavar="DURATION", help="Between TERM and KILL.")] = "",
     trainer: Annotated[str, Option(help="Trainer, if the command does not show it.")] = "",
+    metric: Annotated[str, Option(help="The number that counts, if not the blueprint's.")] = "",
+    direction: Annotated[str, Option(help="maximize or minimize.")] = "",
     launcher: Annotated[
         str,
         Option(metavar="TARGET", help="Where: local, slurm, ray, ssh:HOST, a name.", checked=target_named),
@@ -74,7 +76,8 @@ def run(
     wrote = _first_blueprint(path, asking=asking, yes=yes and not dry_run)
     with written:
         settings = project.load(path.absolute().parent, environ=os.environ, flags=flags)
-        experiment = Experiment(path, settings, real_parts(), fix_of=fix_of, note=note)
+        objective = (metric, _read_direction(direction))
+        experiment = Experiment(path, settings, real_parts(), fix_of=fix_of, note=note, objective=objective)
         plan = _plan(*planned(experiment), blueprint) if dry_run or (wrote and asking) else None
         if plan:
             if dry_run or plan.exit_code:
@@ -121,6 +124,15 @@ def typed_command(words: Sequence[str]) -> str:
             fix=f"autoresearch run {shlex.join(more)} -- {shlex.quote(first)}",
         )
     return shlex.join(words) if more else first
+
+
+def _read_direction(word: str) -> str:
+    from autoresearch.lab.campaign_setup.campaign_file import CAMPAIGN_KEYS
+
+    try:
+        return str(CAMPAIGN_KEYS["direction"].read(word, 0.0)) if word else ""
+    except ValueError as error:
+        raise UsageError(f"--direction: {error}") from None
 
 
 def _offer() -> Path:
@@ -215,6 +227,7 @@ def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blue
         "recipe": spec.recipe or None,
         "gpus_needed": gpus or None,
         "metric": spec.objective.metric if spec.objective else None,
+        "direction": spec.objective.direction.value if spec.objective else None,
         "constraints": list(spec.constraints),
         "metric_line": shown.printed if shown else None,
         "limits": {

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from autoresearch.errors import BlueprintError, UsageError
+from tests.commands.rows import ledger_rows
 
 pytestmark = pytest.mark.system
 
@@ -20,6 +21,7 @@ lr = parser.parse_args().lr
 for step in (1, 2, 3):
     print(f"step {step} loss {1 / step:.3f} val_acc {lr + step / 100:.4f}", flush=True)
 """
+PAIR = ("python train.py", "python other.py")
 
 
 def typed(bench: Any, *words: str, code: int = 0) -> tuple[dict[str, Any], str]:
@@ -106,3 +108,27 @@ def test_a_wrong_word_leaves_nothing(bench: Any) -> None:
     code, _, err = bench.here("run", "--", "python", "trian.py")
     assert code == BlueprintError.exit_code and err.startswith("autoresearch: the script trian.py is not there")
     assert not list(bench.repo.glob("**/typed")) and bench.git("status", "--porcelain") == ""
+
+
+def test_the_objective_is_named_on_the_line_alike(bench: Any) -> None:
+    """`prove` alone took --metric, and nothing took --direction: a name that says neither was refused."""
+    repo = project(bench)
+    (repo / "train.py").write_text(SCRIPT.replace("val_acc", "zork"))
+    (repo / "other.py").write_text((repo / "train.py").read_text())
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "numbers whose names say nothing")
+    bench.ask("blueprint", "new", "exp.md", "--purpose", "What it does.", "--command", "python train.py")
+    objective = ("--metric", "zork", "--direction", "minimize", "--dry-run", "--json")
+    for line in (("exp.md",), ("--", "python", "train.py")):
+        plan = json.loads(bench.here("run", *objective, *line)[1])
+        assert (plan["metric"], plan["direction"]) == ("zork", "minimize"), plan
+    space = ("--set", "space={--lr: [0.1, 0.2]}")
+    for words in (("campaign", "start", *objective, *space, "exp.md"), ("prove", *objective, "--", *PAIR)):
+        answer = json.loads(bench.here(*words)[1])
+        assert answer["plan"]["objective"].startswith("zork, minimize"), answer
+    code, out, _ = bench.here("run", "--direction", "up-ish", "--json", "exp.md")
+    assert code == 2 and json.loads(out)["error"]["message"].startswith("--direction: ")
+    done = json.loads(bench.here("run", "--metric", "zork", "--json", "exp.md")[1])
+    (row,) = ledger_rows(done["ledger"], done["run"])
+    assert (done["verdict"], row["metric_name"], row["metric_value"]) == ("keep", "zork", "0.13"), done
+    assert "zork" not in (repo / "exp.md").read_text()

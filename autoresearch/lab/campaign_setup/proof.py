@@ -128,6 +128,7 @@ def proof_file(
     blueprint: Path | None = None,
     at_least: str = "",
     budget: str = "",
+    direction: str = "",
 ) -> tuple[Path, bool]:
     """Write the campaign that tells whether one side is better than the other; one that is there is the same.
 
@@ -139,7 +140,7 @@ def proof_file(
     checkout = campaign_checkout(directory)
     commits = [_commit(checkout, side) for side in (candidate, baseline)] if candidate.revision else []
     like = read_readable(blueprint).decode("utf-8", "replace") if blueprint else ""
-    bounds = {"at_least": at_least} if at_least else {}
+    bounds = {key: value for key, value in (("at_least", at_least), ("direction", direction)) if value}
     fresh = RUNS_IN_BUDGET if budget else RUNS_TO_EXCEED if at_least else CONFIRM_RUNS
     told = json.dumps([commits, candidate.command, baseline.command, str(directory), metric, like, bounds, fresh])
     name = f"{slugify(f'prove-{candidate.name}')[:_NAME].strip('-')}-{hashlib.sha256(told.encode()).hexdigest()[:6]}"

@@ -24,11 +24,13 @@ class Experiment:
     parts: Parts
     fix_of: str = ""
     note: str = ""
+    objective: tuple[str, str] = ("", "")  # metric and direction; "": the blueprint's
 
     @property
     def options(self) -> RunOptions:
         """How it is run. Raises NotFoundError or ConflictError for a run that it cannot repair."""
-        return RunOptions(self.settings, self.parts, fix_of=self._fixed() if self.fix_of else None)
+        fixed = self._fixed() if self.fix_of else None
+        return RunOptions(self.settings, self.parts, fix_of=fixed, objective=self.objective)
 
     def resolve(self) -> ResolvedRun:
         """The run as it would be started, though it may be refused; nothing is written."""

@@ -58,6 +58,13 @@ class BlueprintFile:
         """The directory from which its relative paths start."""
         return base_of(self.path)
 
+    def with_objective(self, metric: str, direction: str) -> BlueprintFile:
+        """The same with what a command line says of the objective; "": as the blueprint has it."""
+        notes = self.blueprint.notes
+        direction = direction or ("" if metric and metric != notes.metric else notes.direction)
+        notes = replace(notes, metric=metric or notes.metric, direction=direction)
+        return replace(self, blueprint=replace(self.blueprint, notes=notes))
+
     @property
     def is_typed(self) -> bool:
         """Whether it was written for a command that somebody typed, who need not know of it."""

@@ -37,7 +37,7 @@ def resolve_run(path: Path, run_options: RunOptions) -> ResolvedRun:
     What is wrong is among the findings, and `ResolvedRun.refuse` raises it. Where they keep the run from being
     resolved, BlueprintInvalid lists them, and what came last.
     """
-    file, parts = read_blueprint(path), run_options.parts
+    file, parts = read_blueprint(path).with_objective(*run_options.objective), run_options.parts
     files = OURS if run_options.campaign_run else remote_code.files_of(file.blueprint, run_options.settings, parts)
     with contextlib.closing(files):
         resolved = resolve_blueprint(file, environ=parts.environ, files=files)

@@ -80,6 +80,7 @@ class RunOptions:
     gpus: str = ""
     fix_of: RunSpec | None = None
     campaign_run: CampaignRun | None = None
+    objective: tuple[str, str] = ("", "")  # metric and direction
 
     def target(self, note: str) -> Target:
         """Where it goes; a campaign says so when it starts the run. `note`: the blueprint's. Raises UsageError."""

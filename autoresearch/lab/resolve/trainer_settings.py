@@ -236,7 +236,8 @@ class TrainerSettings:
         """
         notes, usual, path = self.resolved.blueprint.notes, self.trainer.objective(self.whole), self.resolved.path
         if not notes.metric:
-            return usual or (self.found_metric.objective if self.found_metric else None)
+            found = usual or (self.found_metric.objective if self.found_metric else None)
+            return replace(found, direction=Direction(notes.direction)) if found and notes.direction else found
         try:
             parse(notes.metric)
         except ExpressionError as error:
