@@ -430,7 +430,7 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
         return _fail(EnvironmentUnusable(f"{error.filename}: {error.strerror}", hint=hint, code="os_error"))
     if isinstance(error, UnicodeEncodeError):
         line = error.object[: error.end].rpartition("\n")[2] + error.object[error.end :].partition("\n")[0]
-        hint = "rename the file or directory, so that its name is UTF-8"
+        hint = "rename the file or directory, so that its name is UTF-8; if it is, type: export LC_ALL=C.UTF-8"
         return _fail(UsageError(f"a name holds bytes that are no text: {line[:300]!a}", hint=hint, code="no_text"))
     note("internal error", traceback=error)
     saved = save_traceback(error)
