@@ -23,7 +23,7 @@ from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import Git, GitFailed
-from autoresearch.git_repo.remove_tree import discard, make_writable
+from autoresearch.git_repo.remove_tree import discard, make_writable, remove_pipes
 from autoresearch.values import dataclass
 
 CONFIG = {  # by the length of a commit id (gitrepository-layout(5), git-config(1) "extensions.objectFormat")
@@ -120,6 +120,7 @@ def unruled(checkout: Checkout, index: Path, directory: Path, commit: str) -> It
     """Runs git on these files, at this commit, by a git directory of its own: see above."""
     import tempfile  # takes milliseconds to import
 
+    remove_pipes(directory)
     config = checkout.common_dir / "config"
     settings = [*_kept_settings(checkout, config.stat().st_ctime_ns if config.exists() else 0), *_lfs(checkout)]
     with tempfile.TemporaryDirectory(prefix="autoresearch-git-") as made:

@@ -235,6 +235,8 @@ def path_in_tree(path: str) -> bytes:
 
 def _hint(stderr: str) -> str:
     said = stderr.lower()
+    if "no answer within" in said:
+        return "a named pipe in the place of a .gitignore stops git: find . -type p -name '.git*'"
     if "dubious ownership" in said:
         return "the repository belongs to another user; add it to git's safe.directory if you trust it"
     if any(sign in said for sign in ("permission", "read-only file system", "unable to create directory")):

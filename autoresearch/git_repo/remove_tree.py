@@ -37,6 +37,14 @@ def discard(path: Path) -> None:
         path.unlink()
 
 
+def remove_pipes(directory: Path) -> None:
+    """Remove named pipes that git would read as its rules, and wait for a writer until its time is over."""
+    for above, _, names in os.walk(directory):
+        for path in (Path(above, name) for name in names if name in (".gitignore", ".gitattributes")):
+            if stat.S_ISFIFO(path.lstat().st_mode):
+                path.unlink()
+
+
 def _remove_any(top: Path) -> None:
     """Remove a directory of any depth and any modes: each directory is moved to the top before it is emptied."""
     import secrets  # takes milliseconds to import

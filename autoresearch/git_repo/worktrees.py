@@ -22,7 +22,7 @@ from autoresearch.git_repo.checkout import WHOLE_ID, Checkout
 from autoresearch.git_repo.extras import fill_submodules, is_as_in, show
 from autoresearch.git_repo.fresh_files import CommitEntries, unruled, without_programs, write_files
 from autoresearch.git_repo.git import Git, GitFailed, directory_locked
-from autoresearch.git_repo.remove_tree import discard, wipe
+from autoresearch.git_repo.remove_tree import discard, remove_pipes, wipe
 from autoresearch.records import hostile
 from autoresearch.records.hostile import open_readable
 from autoresearch.records.rundir import write_atomically
@@ -273,6 +273,7 @@ class Slot:
 
     def _git(self, worktree: Path, *arguments: str) -> bytes:
         """git here; what compares files, and so runs filters, is called `without_programs` of the repository's own."""
+        remove_pipes(self.path)
         # Always name the repository: if the slot's .git file is missing, git would find another one in a parent.
         return Git(self.path).run(f"--git-dir={worktree}", f"--work-tree={self.path}", *EXACT, *arguments)
 

@@ -472,3 +472,16 @@ def test_a_slot_of_another_campaign_is_refused(repo: Repo) -> None:
     held.remove()
     strange.switch("HEAD")
     assert holds(strange) == repo.tree("HEAD")
+
+
+def test_a_pipe_in_the_place_of_git_s_rules_stops_nothing(repo: Repo, second: str) -> None:
+    one, files = slot_of(repo), (".gitignore", "lib/.gitattributes", "new/.gitignore")
+    one.switch(second)
+    for look in (one.changed_files, one.changes, one.untracked, lambda: one.switch(second)):
+        for name in files:
+            (one.path / name).parent.mkdir(exist_ok=True)
+            (one.path / name).unlink(missing_ok=True)
+            os.mkfifo(one.path / name)
+        (one.path / "train.py").write_text("print('other')\n")
+        look()
+    assert is_exactly(one, repo, second)
