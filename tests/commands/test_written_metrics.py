@@ -103,3 +103,14 @@ def test_a_run_that_prints_nothing_shows_what_it_wrote(bench: Any) -> None:
     ran = bench.ask("run", bench.unknown(text))
     found = bench.ask("metrics", ran["run"])
     assert found["source_kind"] == "jsonl" and found["steps"][-1]["metrics"] == {"foldedness": 2.0}
+
+
+def test_of_large_files_nothing_is_read(bench: Any) -> None:
+    text = """
+    for name, value, size in (("small", 0.1, 0), ("large", 0.2, 40 << 20)):
+        with open(f"{name}.csv", "w") as file:
+            print(f"val_loss\\n{value}", file=file, flush=True)
+            file.truncate(max(size, file.tell()))
+    """
+    ran = bench.ask("run", bench.unknown(text, metric="val_loss"))
+    assert ran["metrics"]["val_loss"] == 0.1 and ran["warnings"] == []

@@ -80,7 +80,7 @@ def numbers_in(readings: Sequence[Reading], lines: Sequence[str], trainer: Train
 
 
 MOST_SO_FAR = 16 << 20  # bytes: read in a fraction of a second
-MOST_UNNAMED = 64 << 20  # bytes of a file that nobody names
+MOST_UNNAMED = 32 << 20  # bytes of all files that nobody names
 _MOMENT_S = 1.0  # some file systems round times down
 
 
@@ -173,13 +173,16 @@ class RunFiles:
         return [*named, log]
 
     def _unnamed(self) -> list[Source]:
-        """The files of metrics that it wrote and nobody names, of single precision last."""
+        """The smallest files of metrics that it wrote and nobody names, within a bound; of single precision last."""
         end = exit_record.read(RunDir(self.log.parent))
         since, until = self.spec.created - _MOMENT_S, end.ended + _MOMENT_S if end and end.ended else math.inf
-        ours = (one for one in unnamed_files(self.spec, self.log.parent) if size_of(one) <= MOST_UNNAMED)
-        fresh = [one for one in ours if since <= written_at(Path(one.path)) <= until]
-        fresh = [one for one in fresh if self.spec.held.get(one.path) != f"{(n := size_of(one))} {mark_of(one, n)}"]
-        return sorted(fresh, key=lambda one: one.format is SourceFormat.TENSORBOARD)
+        room, ours = MOST_UNNAMED, list[Source]()
+        for one in sorted(unnamed_files(self.spec, self.log.parent), key=size_of):
+            size = size_of(one)
+            fresh = since <= written_at(Path(one.path)) <= until
+            if fresh and self.spec.held.get(one.path) != f"{size} {mark_of(one, size)}" and (room := room - size) >= 0:
+                ours.append(one)
+        return sorted(ours, key=lambda one: one.format is SourceFormat.TENSORBOARD)
 
     def evaluation(self, reads: Sequence[SourceReadings] = ()) -> SourceReadings:
         """The readings of its evaluation, the only ones judged. `reads`: the training's, which give the last step."""
