@@ -60,7 +60,7 @@ def stop(
 def resume(
     campaign: Name = "",
     detach: Annotated[bool, Option("--detach")] = False,
-    every: Annotated[bool, Option("--all", help="All that lost their controllers, of every project.")] = False,
+    every: Annotated[bool, Option("--all", help="All that a restart of this machine interrupted.")] = False,
     yes: Annotated[bool, Option("--yes", hidden=True)] = False,
 ) -> CommandResult:
     """Go on: after a pause, a crash of the controller, a reboot."""
@@ -94,7 +94,7 @@ def resume(
 
 
 def _resume_all() -> CommandResult:
-    """Start the controllers that are gone; one that cannot go on keeps no other from it."""
+    """Go on with what a restart of this machine interrupted, in every project."""
     from autoresearch.lab.campaign_setup import start_campaign
 
     found = start_campaign.start_interrupted(real_parts())

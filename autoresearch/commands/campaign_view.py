@@ -289,7 +289,7 @@ def unfinished_campaigns() -> list[dict[str, Any]]:
 
     found: list[dict[str, Any]] = []
     for one in campaign_registry.unfinished(real_parts(), elsewhere=True)[:MOST]:
-        from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now, reason_now
+        from autoresearch.lab.campaigns.campaign_status import interrupted, next_commands, phase_now, reason_now
 
         line: dict[str, Any] = {"campaign": one.name, "directory": str(one.campaign_dir.path)}
         try:
@@ -299,6 +299,7 @@ def unfinished_campaigns() -> list[dict[str, Any]]:
             continue
         phase = phase_now(one.campaign_dir, state)
         line |= {"state": phase.value, "reason": reason_now(one.campaign_dir, state, phase)}
+        line |= {"interrupted": interrupted(one.campaign_dir)}
         line |= {"attempted": state.attempted, "count": state.spec.rules.count, "next": next_commands(state, phase)}
         found.append(line)
     return found

@@ -124,7 +124,7 @@ def _all(parts: Parts, *, as_exit_code: bool) -> CommandResult:
         "living": len(living) - troubled - over_now,
         "recorded": over_now,
         "next": [
-            *(["autoresearch campaign resume --all"] if any(one["state"] == "dead" for one in campaigns) else []),
+            *(["autoresearch campaign resume --all"] if any(one.get("interrupted") for one in campaigns) else []),
             *(line for one in campaigns for line in one["next"][:1]),
             *(first or ([] if campaigns else ["autoresearch run BLUEPRINT"])),
         ],

@@ -121,10 +121,10 @@ def unfinished(parts: Parts, *, elsewhere: bool = False) -> list[KnownCampaign]:
     own = [one for one in every if one.is_of(here)]
     if not (own or elsewhere):
         return own
-    from autoresearch.lab.campaigns.campaign_status import has_ended, interrupted, restarted
+    from autoresearch.lab.campaigns.campaign_status import has_ended, interrupted
 
     others = (one.campaign_dir for one in every if elsewhere and one not in own)
-    lost = [one for one in others if restarted(one) and interrupted(one)]
+    lost = [one for one in others if interrupted(one)]
     return [one for one in every if one.campaign_dir in lost or (one in own and not has_ended(one.campaign_dir))]
 
 

@@ -129,7 +129,8 @@ def start_and_wait(campaign_dir: CampaignDir, parts: Parts) -> str:
 
 
 def start_interrupted(parts: Parts) -> list[dict[str, str | None]]:
-    """Start the controllers that are gone from this host, of every project; an `error` keeps no other from it."""
+    """Start the controllers that a restart of this machine took, of every project; an `error` keeps no other from it.
+    """
     found: list[dict[str, str | None]] = []
     for one in campaign_registry.known(parts):
         if interrupted(one.campaign_dir):

@@ -50,26 +50,22 @@ def reason_now(campaign_dir: CampaignDir, state: CampaignState, phase: CampaignP
     if fault := fault_of(campaign_dir, state):
         return fault
     last = f"; it was {state.phase}: {state.reason}" if state.reason else ""
-    if restarted(campaign_dir):
+    if interrupted(campaign_dir):
         runs = ", ".join(f"{idea.name}, run {run.replicate}" for idea, run in state.live)
         return f"the machine was restarted while it ran{f'; interrupted: {runs}' if runs else ''}{last}"
     return f"its controller is gone and said nothing: it was killed, or the machine went down{last}"
 
 
 def interrupted(campaign_dir: CampaignDir) -> bool:
-    """Whether its controller on this host is gone, though the campaign is neither over nor paused."""
-    if campaign_dir.flag.exists() or campaign_dir.controlled:
-        return False
-    host = (read_json(campaign_dir.controller) or {}).get("host")
-    last = _last_word(campaign_dir).get("state") if host in (None, os.uname().nodename) else CampaignPhase.ENDED
-    return last not in (CampaignPhase.ENDED, CampaignPhase.PAUSED)
+    """Whether a restart of this machine took its controller, before the campaign was over or paused.
 
-
-def restarted(campaign_dir: CampaignDir) -> bool:
-    """Whether this machine was started anew since its last controller began."""
-    record = read_json(campaign_dir.controller) or {}
+    One that was killed may be given up: nobody but a person goes on with it.
+    """
+    record = {} if campaign_dir.flag.exists() else read_json(campaign_dir.controller) or {}
     booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-    return record.get("host") == os.uname().nodename and float(record.get("started") or booted) < booted
+    here = record.get("host") == os.uname().nodename and float(record.get("started") or booted) < booted
+    ended = (CampaignPhase.ENDED, CampaignPhase.PAUSED)
+    return here and not campaign_dir.controlled and _last_word(campaign_dir).get("state") not in ended
 
 
 def proof_now(campaign_dir: CampaignDir, state: CampaignState) -> Proof:

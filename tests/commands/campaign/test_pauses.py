@@ -100,6 +100,7 @@ def test_what_a_reboot_interrupted_is_named_and_goes_on_at_once(camp: Any, monke
     os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
     camp.bench.until(lambda: not camp.place.controlled)
     assert ask("campaign", "status")["reason"].startswith("its controller is gone and said nothing")
+    assert ask("campaign", "resume", "--all")["campaigns"] == [], "it was killed, and perhaps given up"
     record = json.loads(camp.place.controller.read_bytes())
     camp.place.controller.write_text(json.dumps(record | {"started": 1.0}))
     why = "the machine was restarted while it ran; interrupted: #1 baseline, run 1"
