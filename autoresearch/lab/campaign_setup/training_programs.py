@@ -49,8 +49,8 @@ def training_command(directory: Path) -> str:
     """How the training of a project is started; "" if no file is its program, or any of several may be.
 
     It is a script of a usual name, of two such the one that imports the other; else the only Python file, or the only
-    one that its name says to train; else the only one of a usual name one directory below. With the words that the
-    README has behind it, if they can be typed as they are.
+    one that its name says to train, unless the README trains with others; else the only one of a usual name below. With
+    the words that the README has behind it, if they can be typed as they are.
     """
     usual = [name for name in SCRIPTS if _starts(directory / name)]
     importing = [one for one in usual if any(_imports(directory / one, Path(other)) for other in usual if other != one)]
@@ -61,7 +61,9 @@ def training_command(directory: Path) -> str:
     there = rf"|cd {re.escape(inside)} && python3?(?: -u)? {re.escape(name)}" if inside else ""
     module = re.escape(found[0].removesuffix(".py").replace("/", "."))
     same = re.compile(rf"(?:[A-Z_]\w*=\S+ )*(?:python3?(?: -u)? (?:{re.escape(found[0])}|-m {module}){there})(?: .*)?")
-    return next(filter(same.fullmatch, whole_commands(directory)), _started(directory, found[0]))
+    typed = whole_commands(directory)
+    alone = not typed or found[0] in SCRIPTS  # else the README trains with others
+    return next(filter(same.fullmatch, typed), _started(directory, found[0]) if alone else "")
 
 
 def whole_commands(directory: Path) -> list[str]:

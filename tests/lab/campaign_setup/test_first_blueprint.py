@@ -53,6 +53,8 @@ MODULE = "import os\nos.environ['A'] = '1'\n\n\ndef train(rank):\n    print('los
         ({"run.sh": "docker run -t image ${@:2}", "src/main.py": MAIN}, "python src/main.py", None),  # pymarl
         ({"gae/train.py": MAIN, "README.md": "```\npython train.py\n```"}, "cd gae && python train.py", None),
         ({"gae/train.py": MAIN, "README.md": "cd gae && python train.py"}, "cd gae && python train.py", None),
+        ({"tuner_example.py": FIT + MAIN, "lib/ppo.py": FIT + MAIN, "README.md": "python lib/ppo.py --seed 1"},
+         "", ["python tuner_example.py"]),  # cleanrl
         ({"train.py": MAIN, "README.md": "1. `python3 -u train.py -c a.json`"}, "python3 -u train.py -c a.json", None),
         ({"train.py": MAIN, "README.md": "python train.py --data <dir>"}, "python train.py", None),
         ({"main.py": f"p.add_argument('--mode', type=str,\n choices=['train', 'sample'])\n{MAIN}",
