@@ -42,11 +42,12 @@ def evaluation_place(
     repository: Annotated[Path, Option(show_default=False)],
     commit: Annotated[str, Option(show_default=False)],
     campaign: Annotated[Path, Option(show_default=False)],
+    bound: Annotated[bool, Option("--bound")] = False,
 ) -> int:
     """Leave exactly the files of a commit there, whatever a run may have done to them."""
     from autoresearch.lab.ideas.worktree_paths import make_place
 
-    make_place(repository, path, commit, CampaignDir(campaign))
+    make_place(repository, path, commit, CampaignDir(campaign), bound=bound)
     output.say(f"evaluated in {path}: {commit[:12]}, as it was committed")
     return 0
 

@@ -106,6 +106,29 @@ def show(root: Path, worktree: Path, paths: Iterable[ExtraPath]) -> list[str]:
     return unnamed
 
 
+def as_mount_points(root: Path, worktree: Path, paths: Iterable[ExtraPath]) -> dict[Path, Path]:
+    """Make what `show` linked or copied there the places of binds; each, and the path of the checkout to bind there.
+
+    A copy stays beneath; a link becomes an empty directory, or a file as large and as old, so that nobody takes it for
+    an output. What each run has a copy of, and what the commit has, is none.
+    """
+    binds = {}
+    for one in paths:
+        source, target = Path(os.path.realpath(root / one.path)), worktree / one.path
+        if target.is_symlink() and os.path.realpath(target) == str(source):
+            target.unlink()
+            if source.is_dir():
+                target.mkdir()
+            else:
+                with target.open("wb") as file:
+                    file.truncate(source.stat().st_size)
+                shutil.copystat(source, target)
+        elif one.way is not Way.COPY or not (target.is_dir() or is_as_in(root, worktree, one.path)):
+            continue
+        binds[target] = source
+    return binds
+
+
 def _copy(source: Path, target: Path) -> None:
     """Copy a file, or a directory without what is neither a file nor a directory nor a link; times stay the same."""
     if source.is_dir():

@@ -137,8 +137,8 @@ class Runner:
         if self.stopping.decision or os.path.exists(f"{self.dir}/environment"):
             given = Spec(parse_object(read_file(f"{self.dir}/spec.json")) or {"run": "", "command": ""})
             # settings that are known only at the launch
-            for name in ("leases", "lease_shares", "inside", "evaluate_inside", "within", "before_training", "max_s",
-                         "timed_by"):  # fmt: skip
+            for name in ("leases", "lease_shares", "inside", "evaluate_inside", "evaluate_place", "within",
+                         "before_training", "max_s", "timed_by"):  # fmt: skip
                 setattr(self.spec, name, getattr(given, name))
             self.gpus = self._gpus(given)
             return

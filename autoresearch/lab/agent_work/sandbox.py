@@ -30,7 +30,7 @@ from urllib.parse import unquote, urlsplit
 
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records.index import state_home
-from autoresearch.values import dataclass
+from autoresearch.values import dataclass, field
 
 if TYPE_CHECKING:
     from autoresearch.core.agents.agent import Traits
@@ -264,6 +264,7 @@ class Cell:
     devices: bool = False  # GPUs and their kin, and a /dev/shm in memory, which is what they exchange data by
     readable: tuple[Path, ...] = ()  # what must be seen even where it lies below /tmp
     hidden: frozenset[Path] = frozenset()  # files, and directories but for what is needed of them
+    binds: Mapping[Path, Path] = field(default_factory=dict)  # read-only: a place in `cwd` -> what is seen there
     closed: frozenset[Path] = frozenset()  # directories of which only the present files and directories are seen
 
 
@@ -314,7 +315,7 @@ def _switches() -> Iterator[str]:
 def _binds(cell: Cell) -> Iterator[str]:
     """Outer places before inner ones, so that the innermost says what may be done there."""
     modes = dict.fromkeys(_seen(cell), "--ro-bind")
-    copies = {}
+    copies: dict[Path, Path | str] = dict(cell.binds)
     for home in cell.homes:
         if made := _made(home):
             modes[made] = "--bind"
@@ -325,6 +326,7 @@ def _binds(cell: Cell) -> Iterator[str]:
         modes |= {real_path(cell.turn): "--ro-bind", real_path(cell.turn / "answer"): "--bind"}
     modes |= {real_path(place): "--bind" for place in cell.writable if place.exists()}
     modes[real_path(cell.cwd)] = "--bind" if cell.writes else "--ro-bind"
+    modes |= dict.fromkeys(cell.binds, "--ro-bind")
     modes |= dict(_git_places(cell))
     nothing = cell.scratch / "nothing.txt"
     nothing.touch()

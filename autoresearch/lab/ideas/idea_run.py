@@ -8,6 +8,7 @@ from pathlib import Path
 from autoresearch.core.blueprint.finding import errors
 from autoresearch.core.campaign.state import IdeaRun
 from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.run.extra_paths import Way
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.worktrees import Slot
 from autoresearch.lab import settings as project
@@ -110,5 +111,7 @@ def _sandbox(builder: CommitBuilder, slot: Slot, resolved_run: ResolvedRun) -> R
         worktree=slot.path,
         evaluation=evaluation_slot(builder.checkout, slot).path if resolved_run.spec.evaluate else None,
         writable=writable_paths(builder.evaluation.writable, codebase, home, records),
-        hidden=tuple(map(Path, spec.hidden_inputs)),
+        hidden=(*map(Path, spec.hidden_inputs), *(codebase / one.path for one in spec.shown if one.way is Way.SECRET)),
+        root=codebase,
+        shown=spec.evaluation_inputs,
     )

@@ -23,6 +23,7 @@ from autoresearch.errors import BlueprintError, EnvironmentUnusable
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import changed_paths
+from autoresearch.git_repo.extras import as_mount_points
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.ideas.commit_builder import RECIPE, CommitBuilder
 from autoresearch.lab.resolve.import_proof import import_environment, prove_imports
@@ -111,16 +112,20 @@ def evaluation_slot(checkout: Checkout, trained_in: Slot) -> Slot:
     return slot(checkout, trained_in.path.with_name(f"evaluation-{number}"), reason=REASON)
 
 
-def make_place(root: Path, path: Path, commit: str, campaign_dir: CampaignDir) -> None:
+def make_place(root: Path, path: Path, commit: str, campaign_dir: CampaignDir, *, bound: bool) -> None:
     """Check out exactly the files of a commit at `path`, beside what the campaign shows to its evaluation.
+
+    bound: a sandbox binds that there.
 
     Raises EnvironmentUnusable if the repository no longer exists.
     """
     checkout = repository.find(root)
     if checkout is None:
         raise EnvironmentUnusable(f"{root} is no repository any more: {repository.why_not(root)}", code="no_repository")
-    shown = campaign_records.declared_spec(campaign_dir).evaluation_inputs
+    shown = campaign_records.read_spec(campaign_dir).evaluation_inputs
     slot(checkout, path, reason=REASON).switch(commit, shown, anew=True)
+    if bound:
+        as_mount_points(root, path, shown)
 
 
 def evaluated_apart(

@@ -117,7 +117,9 @@ class PreparedRun:
             if options.sandbox and not why_no_sandbox(notes, spec.command, environment):
                 environment = options.sandbox.environment(environment)
                 extra |= options.sandbox.before(spec, environment)
-                spec = replace(spec, sandbox=BUBBLEWRAP, within=options.sandbox.writes(spec))
+                anew = spec.evaluate_place and f"{spec.evaluate_place} --bound"
+                within = options.sandbox.writes(spec)
+                spec = replace(spec, sandbox=BUBBLEWRAP, within=within, evaluate_place=anew)
             if spec.worktree:
                 extra |= _checked_worktree(RecordedRun(rundir, spec))
             if (spec, extra) != (self.spec, written):

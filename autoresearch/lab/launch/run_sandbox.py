@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from autoresearch.core.blueprint.model import Notes
+from autoresearch.core.run.extra_paths import ExtraPath
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import BlueprintError
+from autoresearch.git_repo.extras import as_mount_points
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.sandbox import (
     PROGRAM,
@@ -58,6 +60,8 @@ class RunSandbox:
     evaluation: Path | None = None  # the worktree in which the run is evaluated
     writable: tuple[Path, ...] = ()  # declared by the notes
     hidden: tuple[Path, ...] = ()  # from the training, not from the evaluation
+    root: Path | None = None  # of the checkout
+    shown: tuple[ExtraPath, ...] = ()  # of it, read-only
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The trainer's environment, with private directories for temporary and compiled files."""
@@ -100,6 +104,7 @@ class RunSandbox:
             devices=True,
             readable=(*prefixes(environ.get("PATH", ""), Path(spec.interpreter)), *seen),
             hidden=frozenset([*ways_out(environ), *map(real_path, hidden)]),
+            binds=as_mount_points(self.root, real_path(worktree), self.shown) if self.root else {},
             closed=frozenset(socket_directories(environ)),
         )
         return list(sandbox(cell))
