@@ -78,7 +78,7 @@ def start(
     parts = real_parts()
     asking = not (dry_run or yes or output.typed.as_json or output.agent_or_pipe())
     campaign_file = campaign_file_here(source, flags, set_ or (), parts.clock(), asking=asking, yes=yes and not dry_run)
-    with typed_again():
+    with _typed_again():
         proposed = preflight(directed_campaign(campaign_file, parts, asking=asking))
     if dry_run or not yes:
         begins = ("begins", f"when {campaign_file['after']} is over" if campaign_file["after"] else "")
@@ -107,7 +107,7 @@ def begun(proposed: ProposedCampaign, parts: Parts) -> tuple[CampaignDir, str]:
         output.remark(proposed.earlier)
     if proposed.campaign_dir.controlled:  # its stop rules are as they were: `campaign set` changes them
         return proposed.campaign_dir, ""
-    with typed_again():
+    with _typed_again():
         campaign_dir = start_campaign.create(proposed, parts)
     try:
         attach = start_campaign.start_and_wait(campaign_dir, parts)
@@ -146,7 +146,10 @@ def directed_campaign(campaign_file: CampaignFile, parts: Parts, *, asking: bool
     try:
         return resolve_campaign(campaign_file, parts)
     except InputMissing as missing:
-        if not asking or missing.missing != ["direction"]:
+        if missing.missing != ["direction"]:
+            raise
+        if not asking:
+            missing.fix = output.typed.again("--direction", "minimize", without=("--json",))
             raise
         from autoresearch.commands.project import asked_direction
 
@@ -156,7 +159,7 @@ def directed_campaign(campaign_file: CampaignFile, parts: Parts, *, asking: bool
 
 
 @contextlib.contextmanager
-def typed_again() -> Iterator[None]:
+def _typed_again() -> Iterator[None]:
     """Where another `--set` would do, the line to type is what was typed, with that `--set`."""
     try:
         yield

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from autoresearch.commands import Option, Positional, output
-from autoresearch.commands.campaign import Set, begun, directed_campaign, follow, typed_again
+from autoresearch.commands.campaign import Set, begun, directed_campaign, follow
 from autoresearch.commands.campaign_control import resume
 from autoresearch.commands.campaign_plan import unless_agreed
 from autoresearch.commands.campaign_view import payload_of, state_of
@@ -69,8 +69,7 @@ def prove(
         flags = {"deadline": budget, "at_least": at_least, "metric": metric, "launcher": launcher, "gpus": gpus}
         campaign_file = read_campaign_file(str(path), flags, start=here, now=parts.clock(), pairs=set_ or ())
         try:
-            with typed_again():
-                proposed = directed_campaign(campaign_file, parts, asking=asking)
+            proposed = directed_campaign(campaign_file, parts, asking=asking)
         except InputMissing as missing:  # the blueprint that lacks it is ours
             name = missing.add[0].removeprefix("- metric: ")
             missing.fix = output.typed.again("--metric", name) if missing.missing == ["metric"] else missing.fix

@@ -217,7 +217,7 @@ def test_a_direction_that_no_name_says_is_asked_for_before_anything_starts(proje
     code, out, _ = project.here(*words[:1], "--json", *words[1:])
     refused = json.loads(out)
     assert code == 2 and refused["error"]["code"] == "no_direction" and refused["missing"] == ["direction"]
-    line = "autoresearch prove --metric foldedness --set direction=minimize"
+    line = "autoresearch prove --metric foldedness --direction minimize"
     assert refused["error"]["fix"].startswith(line), refused
     assert not list(project.repo.glob("**/typed"))
     said = at_terminal(words, project.repo, project.env, typed="yes\nlower\n")

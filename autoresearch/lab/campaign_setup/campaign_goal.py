@@ -76,11 +76,10 @@ def objective_of(setup: CampaignSetup) -> Objective:
     if not direction:
         raise InputMissing(
             f"are higher or lower values of {metric} better? The name does not say it",
-            hint="direction=maximize, if higher values are better (in a blueprint: `- direction: maximize`)",
+            hint="`--direction maximize`, if higher values are better (in a blueprint: `- direction: maximize`)",
             missing="direction",
             add="- direction: minimize",
             add_to=str(setup.trainer_settings.resolved.path),
-            setting="direction=minimize",
             code="no_direction",
         )
     known = usual is not None and usual.metric in (metric, *Objective(metric).keys)
@@ -110,7 +109,7 @@ def what_counts(campaign_spec: CampaignSpec) -> str:
     if not (found := sources.get("metric")):
         return ""
     other = next(one for one in (Direction.MAXIMIZE, Direction.MINIMIZE) if one is not objective.direction)
-    guessed = f"; if it is not, --set direction={other}" if sources.get("direction") == _BY_NAME else ""
+    guessed = f"; if it is not, --direction {other}" if sources.get("direction") == _BY_NAME else ""
     return f"{objective.metric} counts, {objective.better_words} ({found}){guessed}"
 
 
