@@ -12,7 +12,7 @@ from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.campaign_plan import unless_agreed
 from autoresearch.commands.campaign_view import changed, live_parts, stand_result, state_of
 from autoresearch.commands.live_line import live_line, new_lines
-from autoresearch.commands.name_lookup import target_named
+from autoresearch.commands.name_lookup import DirectionWord, target_named
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, ConflictError, InputMissing, UsageError
@@ -36,7 +36,7 @@ def start(
     deadline: Annotated[str, Option(metavar="DURATION|TIME", help="Stop by then.")] = "",
     timeout: Annotated[str, Option(metavar="DURATION", help="Limit of each run; beyond it, a failure.")] = "",
     metric: Annotated[str, Option(help="The objective, if not the blueprint's.")] = "",
-    direction: Annotated[str, Option(help="maximize or minimize.")] = "",
+    direction: DirectionWord = "",
     proposer: Annotated[str, Option(help="queue, grid, random, tpe, agent or hybrid.")] = "",
     space: Annotated[str, Option(metavar="YAML", help="What to search, as a file.")] = "",
     queue: Annotated[str, Option(metavar="PATH", help="A folder of blueprints, or a YAML list of ideas.")] = "",

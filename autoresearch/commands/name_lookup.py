@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from autoresearch.commands import output
+from autoresearch.commands import Option, output
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -106,6 +106,19 @@ def _campaign(name: str, parts: Parts) -> CampaignDir | None:
         return campaign_registry.find(name, parts)
     except (NotFoundError, OSError, ValueError):  # too long, or not a path
         return None
+
+
+def direction_named(value: str) -> str:
+    """What was typed after `--direction`, as `maximize` or `minimize`. UsageError for anything else."""
+    from autoresearch.core.blueprint.note_keys import DIRECTIONS
+
+    word = DIRECTIONS.get(value.strip().lower(), value)
+    if word not in ("maximize", "minimize"):
+        raise UsageError(f"--direction is maximize or minimize, not {value}")
+    return word
+
+
+DirectionWord = Annotated[str, Option(help="maximize or minimize.", checked=direction_named)]
 
 
 def target_named(value: str) -> str:

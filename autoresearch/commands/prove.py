@@ -12,7 +12,7 @@ from autoresearch.commands.campaign import Set, begun, directed_campaign, follow
 from autoresearch.commands.campaign_control import resume
 from autoresearch.commands.campaign_plan import unless_agreed
 from autoresearch.commands.campaign_view import payload_of, state_of
-from autoresearch.commands.name_lookup import target_named
+from autoresearch.commands.name_lookup import DirectionWord, target_named
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.spec import CampaignPhase
@@ -32,7 +32,7 @@ def prove(
     words: Annotated[list[str] | None, Positional(metavar="[REVISION] [-- COMMAND...]", show_default=False)] = None,
     against: Annotated[str, Option(metavar="REVISION", help="What it is compared with.")] = "",
     metric: Annotated[str, Option(help="The number that counts, if it is not found.")] = "",
-    direction: Annotated[str, Option(help="maximize or minimize.")] = "",
+    direction: DirectionWord = "",
     at_least: Annotated[str, Option(metavar="GAIN", help="It has to exceed this: 0.02, or 0.5%.")] = "",
     budget: Annotated[str, Option(metavar="DURATION", help="Time that it may take in all.")] = "",
     launcher: Annotated[
@@ -140,7 +140,7 @@ def audit(
     ledger: Annotated[str, Positional(metavar="LEDGER [-- COMMAND...]", show_default=False)],
     command: Annotated[list[str] | None, Positional(hidden=True)] = None,
     metric: Annotated[str, Option(help="The column that counts, if the verdicts do not show it.")] = "",
-    direction: Annotated[str, Option(help="maximize or minimize.")] = "",
+    direction: DirectionWord = "",
 ) -> CommandResult:
     """Read the ledger of another loop: how much of it noise alone would give, and what is worth being proved.
 
@@ -150,8 +150,6 @@ def audit(
     from autoresearch.core.statistics.ratchet import ratchet
     from autoresearch.lab.results.ledger_audit import is_commit, read_ledger
 
-    if direction not in ("", "maximize", "minimize"):
-        raise UsageError(f"--direction is maximize or minimize, not {direction}")
     read = read_ledger(Path(ledger), metric, direction)
     found, objective = ratchet(read.objective, read.attempts), read.objective
     trained_by = shlex.join(command or ()) or "COMMAND"

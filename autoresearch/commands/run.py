@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from autoresearch.commands import REPAIRED, Option, Positional, output
-from autoresearch.commands.name_lookup import target_named
+from autoresearch.commands.name_lookup import DirectionWord, target_named
 from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, NotFoundError, UsageError
@@ -32,7 +32,7 @@ def run(
     grace: Annotated[str, Option(metavar="DURATION", help="Between TERM and KILL.")] = "",
     trainer: Annotated[str, Option(help="Trainer, if the command does not show it.")] = "",
     metric: Annotated[str, Option(help="The number that counts, if not the blueprint's.")] = "",
-    direction: Annotated[str, Option(help="maximize or minimize.")] = "",
+    direction: DirectionWord = "",
     launcher: Annotated[
         str,
         Option(metavar="TARGET", help="Where: local, slurm, ray, ssh:HOST, a name.", checked=target_named),
@@ -76,8 +76,7 @@ def run(
     wrote = _first_blueprint(path, asking=asking, yes=yes and not dry_run)
     with written:
         settings = project.load(path.absolute().parent, environ=os.environ, flags=flags)
-        objective = (metric, _read_direction(direction))
-        experiment = Experiment(path, settings, real_parts(), fix_of=fix_of, note=note, objective=objective)
+        experiment = Experiment(path, settings, real_parts(), fix_of, note, objective=(metric, direction))
         plan = _plan(*planned(experiment), blueprint) if dry_run or (wrote and asking) else None
         if plan:
             if dry_run or plan.exit_code:
@@ -124,15 +123,6 @@ def typed_command(words: Sequence[str]) -> str:
             fix=f"autoresearch run {shlex.join(more)} -- {shlex.quote(first)}",
         )
     return shlex.join(words) if more else first
-
-
-def _read_direction(word: str) -> str:
-    from autoresearch.lab.campaign_setup.campaign_file import CAMPAIGN_KEYS
-
-    try:
-        return str(CAMPAIGN_KEYS["direction"].read(word, 0.0)) if word else ""
-    except ValueError as error:
-        raise UsageError(f"--direction: {error}") from None
 
 
 def _offer() -> Path:

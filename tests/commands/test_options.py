@@ -38,7 +38,7 @@ def lines(name: str) -> Iterator[list[str]]:
     every: list[str] = []
     for parameter in (one for one in parameters(name) if not _argument(one)):
         kind, option = options.declared(parameter)
-        text = "7" if kind in (int, int | None) else "x=1"
+        text = "7" if kind in (int, int | None) else "max" if parameter.name == "direction" else "x=1"
         for word in option.names or [f"--{parameter.name.replace('_', '-')}"]:
             if word.startswith("--"):
                 forms = [[word]] if kind is bool else [[word, text], [f"{word}={text}"], [f"{word}={text}", word, text]]

@@ -127,7 +127,7 @@ def test_the_objective_is_named_on_the_line_alike(bench: Any) -> None:
         answer = json.loads(bench.here(*words)[1])
         assert answer["plan"]["objective"].startswith("zork, minimize"), answer
     code, out, _ = bench.here("run", "--direction", "up-ish", "--json", "exp.md")
-    assert code == 2 and json.loads(out)["error"]["message"].startswith("--direction: ")
+    assert code == 2 and json.loads(out)["error"]["message"].startswith("--direction is maximize or")
     done = json.loads(bench.here("run", "--metric", "zork", "--json", "exp.md")[1])
     (row,) = ledger_rows(done["ledger"], done["run"])
     assert (done["verdict"], row["metric_name"], row["metric_value"]) == ("keep", "zork", "0.13"), done

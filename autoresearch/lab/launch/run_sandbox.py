@@ -48,6 +48,7 @@ _OWN = {  # caches of compiled code: sharing them would let a run change the cod
     "WANDB_CONFIG_DIR": "wandb/config",
     "WANDB_DATA_DIR": "wandb/data",
     "MPLCONFIGDIR": "matplotlib",
+    "UV_CACHE_DIR": "uv",  # `uv run` writes a lock there, whatever it runs
 }
 _TMP = "/tmp"
 
