@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from autoresearch.lab.launch.run_sandbox import RunSandbox
 from autoresearch.records.campaign_records import CampaignDir
+from tests.specs import run_spec
 
 REPO = Path(__file__).parents[2]
 TOOLS = REPO / ".venv-uv"
@@ -252,3 +254,22 @@ def test_a_tool_that_keeps_environments(project: Project, tmp_path: Path, tool: 
     before = listing()
     works_everywhere(project, f"{tool} run python train.py", f"{tool} run python train.py --better", site / "theirs.py")
     assert listing().keys() == before.keys()
+
+
+@pytest.mark.real
+def test_uv_runs_in_a_sandbox(project: Project, tmp_path: Path, bubblewrap: None) -> None:
+    """It locks a directory of its cache, which lies in the home that a run cannot write to."""
+    if not (TOOLS / ".installed").exists():
+        pytest.skip("uv and poetry are not installed: `make uv` says why not")
+    tree = tmp_path / "trees" / "slot-1"
+    tree.mkdir(parents=True)
+    (tree / "pyproject.toml").write_text(PYPROJECT)
+    environ = {**project.bench.env, "UV_OFFLINE": "1", "UV_NO_SYNC": "1", "PATH": f"{TOOLS}/bin:/usr/bin:/bin"}
+    subprocess.run(["uv", "venv", "-q", ".venv"], cwd=tree, env=environ, check=True)
+    sandbox, spec = RunSandbox(tree), run_spec("one", tmp_path / "reports" / "lone" / "one")
+    for place in (spec.run_dir, spec.result_dir):
+        Path(place).mkdir(parents=True)
+    inside = sandbox.before(spec, environ)["inside"]
+    words = [*inside, "uv", "run", "python", "-c", "print('trained')"]
+    done = subprocess.run(words, cwd=tree, env=sandbox.environment(environ), capture_output=True, text=True)
+    assert done.stdout == "trained\n", done.stderr
