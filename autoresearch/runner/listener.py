@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 
-from .basics import NEVER, clock, parse_object, positive, real, whole, write_all
+from .basics import NEVER, clock, parse_object, positive, read_file, real, whole, write_all
 from .debug_log import note
 from .event_log import EventLog
 from .line_patterns import LinePattern, Scanner, diverged, kl_of
@@ -15,6 +17,8 @@ from .text import plain
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from .step_finder import FoundLine, StepFinder
 
 # First-step and stall limits: the progress seen so far, and the deadlines of the next signal.
@@ -119,11 +123,16 @@ class ProgressLimits:
 class OutputCopy:
     """Appends to the log what a file has gained since the trainer's start; what it held before is of an earlier run."""
 
-    def __init__(self, path: str, within: list[str], log: int) -> None:
-        """`within`: real directories in which the file must lie, as code in a sandbox may have made a link; []: any."""
+    def __init__(self, path: str, within: list[str], log: int, *, fresh: bool = False) -> None:
+        """`within`: real directories in which the file must lie, as code in a sandbox may have made a link; []: any.
+
+        fresh: all that it holds is of this run.
+        """
         self.within = within
         self.log = log
         self.follower = LogFollower(path)
+        if fresh:
+            return
         try:
             self.follower.offset = os.stat(path).st_size
         except OSError:
@@ -160,6 +169,7 @@ class OutputCopy:
             note("the trainer's output cannot be copied into the log: %s", error)
 
 
+ITS_PROCESS = "?"
 FINAL_SCAN_S = 10.0  # time limit for the final scan; beyond it, only the log's end is scanned
 PEEK_S = 1.0  # an unfinished line is scanned after this time
 
@@ -174,6 +184,7 @@ class Listener:
         self.follower = LogFollower(f"{run_dir}/run.log")
         self.inbox = LogFollower(f"{run_dir}/inbox.jsonl")
         self.output: OutputCopy | None = None  # of a command that sends its output elsewhere
+        self.seeks_output: Callable[[], None] | None = None  # while only a process of it can tell where
         self.scanner = Scanner(())
         self.finder = _finder(runner_spec)
         self._summary = ""
@@ -189,14 +200,33 @@ class Listener:
             if self.finder is None or s["kind"] != "step"
         )
 
-    def copy_to(self, log: int) -> None:
-        """From now on, copy the trainer's output into the log, if its command sends it into a file."""
-        if self.spec.output:
+    def copy_to(self, log: int, members: Callable[[], Iterable[int]]) -> None:
+        """From now on, copy the trainer's output into the log, if its command sends it into a file.
+
+        `members`: the trainer's processes, one of which has that file open where its name is not known (`$(date)`).
+        """
+        if self.spec.output == ITS_PROCESS:
+            self.seeks_output = lambda: self._seek_output(log, members())
+        elif self.spec.output:
             self.output = OutputCopy(self.spec.output, self.spec.within, log)
+
+    def _seek_output(self, log: int, members: Iterable[int]) -> None:
+        own = os.fstat(log)
+        for pid in members:
+            with contextlib.suppress(OSError):  # it has just ended
+                file = os.stat(f"/proc/{pid}/fd/1")
+                if stat.S_ISREG(file.st_mode) and not os.path.samestat(file, own):
+                    flags = int(read_file(f"/proc/{pid}/fdinfo/1").split(b"flags:")[1].split()[0], 8)
+                    path = os.readlink(f"/proc/{pid}/fd/1")
+                    self.output = OutputCopy(path, self.spec.within, log, fresh=not flags & os.O_APPEND)
+                    self.seeks_output = None
+                    return
 
     def scan(self, budget: float) -> bool:
         """Scan what is new in the log for about `budget` seconds at most; False if there is more."""
         until = clock() + budget
+        if self.seeks_output is not None:
+            self.seeks_output()
         copied = self.output is None or self.output.copy(until)
         for chunk in self.follower.poll():
             self.pace.printed(clock())

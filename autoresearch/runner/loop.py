@@ -77,6 +77,7 @@ def no_more_wakeups() -> None:
 
 
 PULSE_S = 15.0  # interval of heartbeats and of unconditional looks at all files
+SEEK_S = 0.1  # between two looks for the file that the trainer's output goes into
 PACE_S = 0.1  # minimum interval between log scans
 SCAN_BUDGET_S = 0.03  # ... a scan that takes longer continues at the next one: bounds the CPU time in a flood of lines
 HANGUP_S = 0.5  # a tmux server that is being killed takes a moment to die
@@ -131,8 +132,9 @@ class Loop:
         """Sleep until something happens, at the latest until `until`, and handle it."""
         now = clock()
         look_at = max(now, self._scan_after) if self._dirty else NEVER
-        trusted = self.wakeups.trusted and self.listener.output is None  # the directory of that file is not watched
-        poll_at = NEVER if trusted else now + 1.0
+        seeks, copies = self.listener.seeks_output is not None, self.listener.output is not None
+        trusted = self.wakeups.trusted and not (seeks or copies)  # the directory of that file is not watched
+        poll_at = NEVER if trusted else now + (SEEK_S if seeks else 1.0)
         timers = (self._pulse_at, self._sample_at, self._hangup_at, self.mirror.next_at, self.listener.peek_at)
         came = self.wakeups.wait(min(until, look_at, poll_at, *timers) - now)
         self._dirty = self._dirty or CHANGED in came or not trusted

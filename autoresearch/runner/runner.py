@@ -220,7 +220,7 @@ class Runner:
         self.prepare()
         if stopping.decision:
             return
-        self.listener.copy_to(self.log)
+        self.listener.copy_to(self.log, self.loop.tree.glance)
         pid = loop.start(Command(spec.start, spec.cwd, self.env, spec.inside), self.log, self.leases.fds)
         loop.started_trainer(pid)
         self.gpus.start()

@@ -36,7 +36,7 @@ class Spec:
         self.start = str(data.get("start") or self.command)  # a wrapper started in place of `command`, which it starts
         self.cwd = str(data.get("cwd") or "")
         self.interpreter = str(data.get("interpreter") or "")
-        self.output = str(data.get("output") or "")  # the file that the command sends its output to, instead of the log
+        self.output = str(data.get("output") or "")  # the file for the trainer's output, if not the log; or "?"
         self.within: list[str] = data.get("within") or []  # where a sandboxed run may have written it
         self.result_dir = str(data.get("result_dir") or "")
         self.journal = str(data.get("journal") or "")

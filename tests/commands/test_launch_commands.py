@@ -106,3 +106,21 @@ def test_a_command_that_removes_the_records_is_refused(bench: Any) -> None:
             assert line in bench.ask(*verb, blueprint, check=3)["error"]["message"]
         assert "wipes_records" in [f["code"] for f in bench.ask("blueprint", "check", blueprint, check=3)["findings"]]
     bench.ask("run", bench.blueprint(command="rm -rf out/x/checkpoints", result_dir=results["out"]), "--dry-run")
+
+
+def test_a_redirection_whose_file_only_the_process_knows_is_followed(bench: Any) -> None:
+    """`> logs/$(date +%s%N).txt`: what the shell made of it is open in the trainer."""
+    path = bench.unknown("")
+    (bench.repo / "odd.py").write_text(
+        "import os, time\nfor n in range(1, 4):\n    print(f'step {n} reward {n / 10}', flush=True)\n"
+        "while not os.path.exists('go'):\n    time.sleep(0.02)\nprint('step 4 reward 0.4', flush=True)\n"
+    )
+    command = 'mkdir -p logs && python odd.py > "logs/$(date +%s%N).txt" 2>&1'
+    path.write_text(path.read_text().replace("python odd.py", command) + "\n- metric: reward\n")
+    live = bench.ask("run", path, "--detach")
+    log = Path(live["log_path"])
+    bench.until(lambda: log.exists() and "step 3 reward" in log.read_text())
+    (bench.repo / "go").touch()
+    bench.until(lambda: bench.ask("status", live["run"])["state"] == "ended")
+    done = bench.ask("status", live["run"])
+    assert (done["verdict"], done["metrics"]["reward"]) == ("keep", 0.4), log.read_text()

@@ -328,15 +328,20 @@ class TrainerSettings:
 
     @property
     def output(self) -> str:
-        """The absolute path of the file that the trainer's output goes into; "" if into none, or it is not known."""
+        """The absolute path of the file that the trainer's output goes into; "" if into none, or it cannot be followed.
+
+        `?` where only its process will tell, as of `log_$(date +%F).txt`.
+        """
         last = self._last
         if last is None or not last.outputs or last.cwd is None or last.elsewhere or not self.resolved.files.here:
             return ""
         if self.resolved.blueprint.notes.swarm is not None:
             return ""
         file = last.outputs[-1]
-        known = not set(file) & set("$`*?[~") and not file.startswith("/dev/")
-        return str((self.resolved.codebase / last.cwd / file).absolute()) if known else ""
+        if file.startswith("/dev/"):
+            return ""
+        known = not set(file) & set("$`*?[~")
+        return str((self.resolved.codebase / last.cwd / file).absolute()) if known else "?"
 
     def _redirected(self) -> tuple[Finding, ...]:
         """Whether the trainer's output goes into a file that is not known, where no step of it is seen.
