@@ -161,8 +161,16 @@ def call(
     others = registry.others(who, agent_spec.chosen())
     hidden = tuple(Path(home) for one in others for home in one.homes(environ) if str(home) not in mine)
     return who, TurnEnvironment(
-        environ=environ, level=level, keep=agent_spec.keep, readable=tuple(readable), hidden=hidden
+        environ=environ, level=level, keep=agent_spec.keep, readable=(*readable, *_named(agent_spec)), hidden=hidden
     )
+
+
+def _named(agent_spec: AgentSpec) -> Iterator[Path]:
+    """The files and directories that the agent's command line names: it sees them wherever they lie."""
+    for word in (*agent_spec.template, *agent_spec.extra):
+        for path in map(Path, (word, word.partition("=")[2])):
+            if path.is_absolute() and sandbox.can_see(path):
+                yield path
 
 
 def check(agent_spec: AgentSpec, environ: Mapping[str, str], *, usd: bool = False) -> sandbox.Level:

@@ -122,7 +122,7 @@ class TurnEnvironment:
             writes=True,
             scratch=scratch,
             home=Path(env.get("HOME", "/")),
-            readable=prefixes(env.get("PATH", os.defpath), *map(Path, programs), *self.readable),
+            readable=(*prefixes(env.get("PATH", os.defpath), *map(Path, programs), *self.readable), *self.readable),
             hidden=frozenset(worth_hiding(self.environ, withheld(self.environ, env), self.hidden)),
             closed=frozenset(socket_directories(self.environ)),
         )

@@ -129,8 +129,8 @@ class _Tracing:
 
     def _lacking(self, where: str, relative: str) -> Finding:
         path = Path(os.path.realpath(self.path_map.root or self.path_map.codebase)) / relative
-        message = f"{where} names {path}, which the worktree of a run will not have: no commit or include holds it"
-        hint = f"commit it, add `include: {relative}`, or name a path outside of the codebase"
+        message = f"{where} names {path}, which the worktree of a run will not have"
+        hint = f"`include: {relative}` shows it, if it is there; or name a path outside of the codebase"
         return Finding(Severity.ERROR, "path_not_in_worktree", message, hint)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,6 +58,9 @@ def test_runs_see_it_and_the_plan_says_so(stranger: Any) -> None:
         assert idea.rows[0].ending == "finished"
         assert "READ data/train.txt 1 3" in stranger.log(idea.rows[0])
         assert "READ pool/one.bin 2 3" in stranger.log(idea.rows[0])
+    again = stranger.bench.ask("repro", state.rows[0].run_id)
+    assert (Path(again["worktree"]) / "data/train.txt").read_text() == "1"
+    assert "not in git, and seen as they are now, not as they were: data/, fast.so, pool/one.bin" in again["caveats"]
 
 
 def test_what_include_and_exclude_change(stranger: Any) -> None:

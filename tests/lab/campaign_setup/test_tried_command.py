@@ -94,3 +94,15 @@ def test_what_it_writes_counts_where_nothing_is_printed(
     (tmp_path / "train.py").write_text(WRITES.replace("NAME", repr(name)).replace("TEXT", text))
     found, _ = tried_command("python train.py", tmp_path, 30.0, Path(sys.executable), os.environ)
     assert [(one.name, *(f"{file.format} {file.path}" for file in one.sources)) for one in found] == [(metric, source)]
+
+
+def test_it_sees_what_git_ignores(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    (root / "data").mkdir(parents=True)
+    (root / ".gitignore").write_text("data/\n")
+    (root / "data/x").write_text("0.5")
+    begin_repository(root)
+    (root / "train.py").write_text("print('val_loss:', open('data/x').read())\nopen('data/x', 'w').write('1')\n")
+    found, said = tried_command("python train.py", root, 30.0, Path(sys.executable), os.environ)
+    assert [one.name for one in found] == ["val_loss"], said
+    assert (root / "data/x").read_text() == "0.5"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +14,9 @@ pytestmark = pytest.mark.system
 
 READS = """
 import os
+import shutil
+import tempfile
+from pathlib import Path
 names = {name for _, _, files in os.walk(".") for name in files}
 assert {"x.bin", "y.txt"} <= names, names
 assert not os.path.islink("pool/big") and os.path.getsize("pool/big/x.bin") == 60_000_000
@@ -77,3 +83,20 @@ def test_a_refused_write_names_the_line_that_allows_it(stranger: Any, bubblewrap
     state = stranger.run(count=1, baseline=1, sandbox="need", **own)
     assert [(row.ending, row.sandbox) for row in state.rows] == [("finished", "bwrap")]
     assert not (bench.repo / "data/cache").exists()
+
+
+def test_an_agent_whose_command_lies_below_tmp_is_seen(lab: Any, bubblewrap: None) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory, tempfile.NamedTemporaryFile("w", dir="/tmp") as key:
+        for path in lab.place.iterdir():
+            shutil.copy(path, directory)
+        key.write("here")
+        key.flush()
+        lab.place = Path(directory)
+        used = Path(lab.camp.bench.env["HOME"]) / "used"
+        lab.propose(lab.idea("one", parent="baseline"), always=True)
+        edit = f"assert open({key.name!r}).read() == 'here'\nopen('knobs.py', 'a').write('# seen')"
+        lab.act("edit", always=True, python=edit)
+        keys = lab.keys(count=2, baseline=1, sandbox="need")
+        keys["agent_command"] = [*keys["agent_command"], f"--key={key.name}"]  # type: ignore[misc]
+        state = lab.camp.run(**keys)
+        assert not used.exists() and state.by_slug("one").rows[-1].ending == "finished", lab.camp.said()
