@@ -153,6 +153,7 @@ class Slot:
         place = self._registered()
         if place is None:
             return ()
+        remove_pipes(self.path)
         safe = without_programs(self.checkout)
         listed = self._git(place, *safe, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
         paths = (os.fsdecode(record[3:]) for record in listed.split(b"\0") if record)
@@ -164,6 +165,7 @@ class Slot:
         A nested repository is left out.
         """
         place = self._registered()
+        remove_pipes(self.path)
         listed = self._git(place, "ls-files", "--others", "-z") if place else b""
         paths = (os.fsdecode(path) for path in listed.split(b"\0") if path and not path.endswith(b"/"))
         return tuple(path for path in paths if not is_as_in(self.checkout.root, self.path, path))
@@ -273,7 +275,6 @@ class Slot:
 
     def _git(self, worktree: Path, *arguments: str) -> bytes:
         """git here; what compares files, and so runs filters, is called `without_programs` of the repository's own."""
-        remove_pipes(self.path)
         # Always name the repository: if the slot's .git file is missing, git would find another one in a parent.
         return Git(self.path).run(f"--git-dir={worktree}", f"--work-tree={self.path}", *EXACT, *arguments)
 
