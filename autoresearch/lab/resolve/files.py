@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-
-from autoresearch.records.hostile import open_readable
 
 
 class Files:
@@ -38,8 +37,10 @@ class Files:
 
     def read(self, path: Path, most: int) -> bytes:
         """The first bytes of a file. Raises OSError, also for a FIFO or a terminal, which may never answer."""
-        with open_readable(path) as file:
-            return file.read(most) or b""
+        if self.kind(path) == "other":
+            raise OSError(errno.EPERM, "it is no plain file", os.fspath(path))
+        with path.open("rb") as file:  # where it is a directory, its reader knows the system's words
+            return file.read(most)
 
     def close(self) -> None:
         """End the connection, if there is one."""

@@ -104,7 +104,7 @@ def is_commit(name: str) -> bool:
 
 
 def _read(path: Path) -> list[list[str]]:
-    text = _text(path)
+    text = read_readable(path).decode("utf-8-sig", "replace")
     if text.lstrip()[:1] not in ("{", "["):
         return _table(text)
     try:
@@ -113,13 +113,9 @@ def _read(path: Path) -> list[list[str]]:
         return _table_of(_collection([json.loads(line) for line in text.splitlines() if line.strip()]))
 
 
-def _text(path: Path) -> str:
-    return read_readable(path).decode("utf-8-sig", "replace")
-
-
 def _records(directory: Path) -> list[list[str]]:
     """One record in each file, as CORAL writes them."""
-    return _table_of(_collection([json.loads(_text(one)) for one in sorted(directory.glob("*.json"))]))
+    return _table_of(_collection([json.loads(read_readable(one)) for one in sorted(directory.glob("*.json"))]))
 
 
 def _collection(document: object) -> list[Mapping[str, Any]]:
