@@ -119,7 +119,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
         ("search", _search_words(proposed), True),
         ("re-tests", f"up to {spec.retests} more runs of {looks} that looks better", False),
         ("if it fails", _failure_words(proposed), False),
-        ("claims", _claim_words(proposed), True),
+        ("claims", _claim_words(proposed), not spec.confirm),
         ("base", f"{spec.base}{differ}", False),
         ("dirty", ", ".join(dirty[:8]) + (" ..." if len(dirty) > 8 else ""), True),
         ("branches", f"{spec.prefix}/<idea>, all kept", False),
