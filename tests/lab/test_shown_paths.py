@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from autoresearch.core.run.extra_paths import Include, Way, parse_include
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout, find
 from autoresearch.git_repo.worktrees import slot
+from autoresearch.lab.campaign_setup.shown_to_runs import not_sent
 from autoresearch.lab.remote_files.code_files import worktree
 from autoresearch.lab.resolve.shown_paths import ShowRules, named_paths, paths_to_show, shown_words
 
@@ -25,7 +29,7 @@ def checkout(tmp_path: Path) -> Checkout:
     for path in (
         *("data/train.bin", "data/raw/x", ".venv/pyvenv.cfg", "wandb/run-1/log", "runs/best.pt"),
         *("vendor/apex/.git/HEAD", ".env", "reports/auto_research/one/results.tsv", "src/train.py"),
-        *("src/fast.so", "src/__pycache__/a.pyc"),
+        *("src/fast.so", "src/__pycache__/a.pyc", "auto_agent/exp_results/one/results.md"),
     ):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text("x")
@@ -116,3 +120,20 @@ def test_to_another_host_travels_only_what_is_included(checkout: Checkout, tmp_p
     assert [entry.path for entry in worktree(one.path).entries] == [".gitignore", "src/one.bin", "src/train.py"]
     one.switch("HEAD", paths_to_show(checkout, (), ShowRules(include=("data",))))
     assert "data/train.bin" in [entry.path for entry in worktree(one.path).entries]
+
+
+def test_the_plan_says_what_is_not_sent(checkout: Checkout) -> None:
+    places = (Target("gpu1", Kind.SSH), Target("cluster", Kind.SLURM), Target("here", Kind.LOCAL))
+
+    def launcher_for(target: Target, environ: object) -> Any:
+        return SimpleNamespace(reach=SimpleNamespace(shared=target.kind is Kind.SLURM))
+
+    def warnings(*include: str) -> list[str]:
+        shown = paths_to_show(checkout, (), ShowRules(include=include, own=("reports",)))
+        spec: Any = SimpleNamespace(shown=shown, places=places)
+        parts: Any = SimpleNamespace(launcher_for=launcher_for, environ={})
+        return [finding.message for finding in not_sent(spec, parts)]
+
+    (said,) = warnings("data", ".env", "src/fast.so", ".venv")
+    assert said == "not in git, and not sent to gpu1: .venv/, vendor/"
+    assert warnings("data", ".env", "src/fast.so", "vendor/") == ["not in git, and not sent to gpu1: .venv/"]

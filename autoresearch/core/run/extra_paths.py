@@ -10,8 +10,8 @@ from autoresearch.values import dataclass
 
 MOST_COPIED_BYTES, MOST_COPIED_FILES = 50 * 10**6, 1000  # of one path; a larger one is linked
 
-# Names of what tools write: a run makes its own, and an earlier run's must not be taken for its own. Of the caches
-# no plan says a word.
+# Names of what tools write: a run makes its own, and an earlier run's must not be taken for its own. Of the caches,
+# and of where results lie that no blueprint has put elsewhere, no plan says a word.
 OUTPUTS = frozenset(
     ["wandb", "mlruns", "mlartifacts", "runs", "outputs", "output", "out", "results", "ray_results", "logs",
      "lightning_logs", "tb_logs", "tensorboard", "checkpoints", "checkpoint", "ckpts", "ckpt", "multirun", "swanlog",
@@ -19,7 +19,7 @@ OUTPUTS = frozenset(
 )  # fmt: skip
 CACHES = frozenset(
     ["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".ipynb_checkpoints", ".tox", ".nox",
-     ".hypothesis", ".coverage", "htmlcov", ".DS_Store", ".autoresearch"]
+     ".hypothesis", ".coverage", "htmlcov", ".DS_Store", ".autoresearch", "auto_agent"]
 )  # fmt: skip
 _COPIED = later(r"\{\s*'?path'?\s*:\s*'?(?P<path>[^{}']+?)'?\s*,\s*'?write'?\s*:\s*'?(?P<write>\w+)'?\s*\}")
 

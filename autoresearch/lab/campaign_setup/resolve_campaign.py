@@ -13,7 +13,7 @@ from autoresearch.lab.campaign_setup.campaign_goal import constraints_of, object
 from autoresearch.lab.campaign_setup.campaign_spec import ProposedBase, campaign_spec, with_earlier_name
 from autoresearch.lab.campaign_setup.proposer_spec import launch_of, resolve_proposer
 from autoresearch.lab.campaign_setup.read_setup import read_setup
-from autoresearch.lab.campaign_setup.shown_to_runs import with_shown
+from autoresearch.lab.campaign_setup.shown_to_runs import not_sent, with_shown
 from autoresearch.lab.campaign_setup.take_over import cheaper, reused_at_start, with_earlier
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes.overrides import LaunchSettings
@@ -72,6 +72,7 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     cost = cheaper(cost, reused)
     setup.findings.extend((*cost.findings, *agent_findings(setup, spec)))
     check_targets(setup)
+    setup.findings.extend(not_sent(spec, parts))
     limits = limits_of(trainer_settings, setup.settings)
     return ProposedCampaign(
         file=campaign_file.source,

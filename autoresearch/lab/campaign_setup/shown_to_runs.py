@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 
+from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_setup.campaign_spec import ProposedBase, not_code
+from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.resolve.shown_paths import ShowRules, named_paths, paths_to_show
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
 from autoresearch.values import replace
 
+_FEW = 5  # paths that a warning names
 _WRITES_TO = frozenset(
     ["out", "outdir", "out_dir", "out_path", "output", "output_dir", "output_path", "save", "save_dir", "savedir",
      "save_path", "save_file", "checkpoint_dir", "checkpoint_path", "checkpoints_dir", "ckpt_dir", "ckpt_path", "ckpt",
@@ -43,6 +49,18 @@ def with_shown(
         edited=bool(spec.research.agent),
     )
     return replace(spec, shown=paths_to_show(base.checkout, base.entries(), show_rules))
+
+
+def not_sent(campaign_spec: CampaignSpec, parts: Parts) -> Iterator[Finding]:
+    """A warning about what of the checkout runs on hosts that do not share its files will miss."""
+    missing = [one.name for one in campaign_spec.shown if one.way.is_shown and not one.included]
+    elsewhere = [target for target in campaign_spec.places if missing and not target.is_local]
+    with contextlib.suppress(AutoresearchError):  # one that cannot be used is an error elsewhere
+        if hosts := [one.name for one in elsewhere if not parts.launcher_for(one, parts.environ).reach.shared]:
+            more = f" and {len(missing) - _FEW} more" if len(missing) > _FEW else ""
+            message = f"not in git, and not sent to {', '.join(hosts)}: {', '.join(missing[:_FEW])}{more}"
+            hint = f"`include: [{missing[0]}]` sends it; an environment is never sent, only looked for there"
+            yield Finding(Severity.WARNING, "not_sent", message, hint)
 
 
 def named_outputs(launch: LaunchSettings) -> dict[str, str]:

@@ -99,8 +99,9 @@ class _Chooser:
         usage = disk_usage([Path(os.path.realpath(here))], MOST_OF_A_RUN)
         small = usage.whole and usage.length <= MOST_COPIED_BYTES and usage.entries <= MOST_COPIED_FILES
         own = include is not None and include.copied
+        sent = include is not None and not any((here / mark).exists() for mark in ("pyvenv.cfg", "conda-meta"))
         way = Way.OWN if own else Way.COPY if small and not usage.links and not here.is_symlink() else Way.LINK
-        return ExtraPath(path, way, here.is_dir(), usage.length, included=include is not None)
+        return ExtraPath(path, way, here.is_dir(), usage.length, included=sent)
 
 
 def _together(paths: Iterable[ExtraPath]) -> Iterator[ExtraPath]:
