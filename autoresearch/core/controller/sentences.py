@@ -71,9 +71,9 @@ def _breach_reason(row: LedgerRow) -> str:
 
 
 def launch_fault(row: LedgerRow) -> str:
-    """Why a run could not be launched, as its row says."""
-    why = row.description.partition("could not be launched: ")[2].removesuffix("]")
-    return why or f"see {row.log_path}"
+    """Why a run could not be launched, as its row says, and its log."""
+    why = row.description.partition("could not be launched: ")[2].removesuffix("]") or row.failure
+    return f"{why}; see {row.log_path}" if row.log_path else why
 
 
 def unseen_path(state: CampaignState, since: float) -> str:

@@ -29,7 +29,8 @@ def test_a_baseline_that_cannot_be_started_pauses_at_once_and_leaves_no_process(
     blueprint.write_text(blueprint.read_text() + "- prepare: test -e nowhere\n")
     found = camp.known(camp.bench.ask("campaign", camp.file(**GRID, baseline=3), "--yes", check=10))
     assert (found["state"], len(camp.state().rows)) == ("paused", 1), "no second and no third run dies of it"
-    assert found["reason"].startswith("the baseline could not be started: ")
+    (row,) = camp.state().rows
+    assert found["reason"] == f"the baseline could not be started: prepare_failed; see {row.log_path}"
     assert found["running"] == []
     paused(camp)
     assert not camp.bench.carriers() and camp.bench.ask("campaign", "status")["state"] == "paused"
