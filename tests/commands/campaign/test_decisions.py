@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,6 +59,8 @@ def test_every_kind_of_idea(camp: Any) -> None:
     counts = camp.bench.ask("campaign", "status")
     assert (counts["attempted"], counts["crashed"], counts["unmeasured"]) == (8, 2, 1)
     assert "was not read" in state.by_slug("mute").rows[0].description
+    assert Path(counts["report"]).read_text().startswith("<!DOCTYPE html>") and Path(counts["picture"]).is_file()
+    assert f"report: file://{counts['report']}" in camp.bench.here("campaign", "status")[1], "as the demo prints it"
     for unjudged in (state.by_slug("smoke"), state.by_slug("short")):
         assert not unjudged.judged and "smoke run" in unjudged.rows[0].description and unjudged.value is None
     reasons = {hypothesis.slug: why for hypothesis, why in state.skipped}
