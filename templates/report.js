@@ -359,7 +359,7 @@ function words() {
   part("honest", data.honest && [data.honest, data.claims], ([honest, claims], card) => card.replaceChildren(list(honest),
     claims.length ? el("details", {}, el("summary", {}, `${claims.length} verdict${claims.length === 1 ? "" : "s"}`), el("div", { class: "wide" }, table(["when", "idea", "verdict", "why"], claims))) : el("p", { class: "soft" }, "Nothing was put to the test. “Kept” is not a claim.")));
   part("worth", data.worth, (worth, card) => card.replaceChildren(el("p", { class: "soft" }, "By all runs together, in the metric's unit. Of so many changes some look good by chance; what may be claimed is said of the merge alone."),
-    el("div", { class: "wide" }, table(["change", "worth", "95 % interval", ""], worth))));
+    el("div", { class: "wide" }, table(["change", "worth", "90 % interval", ""], worth))));
   part("tried", data.tried && [data.tried, data.skipped], ([tried, skipped], card) => card.replaceChildren(el("p", { class: "soft" }, data.differences), list(tried.length ? tried : ["nothing yet"]),
     skipped.length ? el("details", {}, el("summary", {}, `${skipped.length} skipped without a run`), list(skipped.map(([name, why]) => `${name}: ${why}`))) : ""));
   part("agent", data.agent, (agent, card) => card.replaceChildren(list(agent), data.findings ? el("p", {}, "What it found, idea by idea: ", el("code", {}, data.findings)) : "", data.opinion ? el("p", {}, "What it thinks of the campaign: ", el("code", {}, data.opinion)) : ""));

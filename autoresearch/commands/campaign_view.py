@@ -96,9 +96,9 @@ def stand_lines(payload: Mapping[str, Any]) -> list[str]:
         return [headline(dict(payload, reason="")), payload["sentence"], *_report_lines(payload)]
     standing, best = payload["standing"], "nothing is measured yet"
     if payload["best_value"] is not None:
-        base = payload["baseline_value"]
-        against = f"; baseline {output.number(base)}" if base is not None and payload["best_index"] != 1 else ""
-        best = f"{payload['best_shown']['sentence']}{against}"
+        base, shown = payload["baseline_value"], payload["best_shown"]
+        of_others = base is not None and shown["basis"] not in ("baseline", "fresh runs")  # these are of their own runs
+        best = f"{shown['sentence']}{f'; baseline {output.number(base)}' if of_others else ''}"
     lines = [headline(payload), *([standing] if standing != payload["reason"] else []), f"best: {best}"]
     return [*lines, *_report_lines(payload)]
 

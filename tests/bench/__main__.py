@@ -3,6 +3,7 @@
 python -m tests.bench [NAME ...] [--repeats N] [--write]
 python -m tests.bench researcher [--ideas N ...] [--campaigns N] [--land NAME ...] [--json]
 python -m tests.bench judge [--all] [--ideas N] [--campaigns N] [--noise NAME] [--effect SD] [--json]
+python -m tests.bench coverage [--campaigns N] [--json]
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ def main() -> int:
         from tests.bench import bench_judge
 
         return bench_judge.main(sys.argv[2:])
+    if sys.argv[1:2] == ["coverage"]:
+        from tests.bench import coverage
+
+        return coverage.main(sys.argv[2:])
     if sys.argv[1:2] == ["researcher"]:
         from tests.bench import researcher
 

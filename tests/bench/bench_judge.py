@@ -56,6 +56,7 @@ EMPTY: Mapping[str, World] = {
     "and noise is correlated": World(share=0.0, noise="correlated"),
     "and results drift": World(share=0.0, drift=1.5),
     "and nothing seeds it": World(share=0.0, seeding="fresh"),
+    "and a seed is common to all ideas": World(share=0.0, common=0.95),
     "and a constant seeds it": World(share=0.0, seeding="constant"),
     "and ideas lose the worst 10 % of their runs": World(share=0.0, diverging=0.1),
     "and ideas lose the worst 20 %": World(share=0.0, diverging=0.2),
@@ -95,6 +96,7 @@ class Summary:
     reopened: float  # runs of ideas that had been discarded
     excess: float | None  # gain shown for a confirmed idea, less its true one, in sd
     coverage: float | None  # percent of the intervals that hold the true gain
+    fallen: float | None  # percent of the ideas with two runs or more of which a run is called collapsed
 
 
 def summary(played_seeds: Sequence[Sequence[Outcome]], ratchet: Sequence[Sequence[Outcome]], ideas: int) -> Summary:
@@ -110,6 +112,7 @@ def summary(played_seeds: Sequence[Sequence[Outcome]], ratchet: Sequence[Sequenc
     sure = sum(level > 0 for one in outcomes for level in one.claimed)
     excess = [x for one in outcomes for x in one.excess]
     covered = [x for one in outcomes for x in one.covered]
+    several = sum(one.several for one in outcomes)
     error = statistics.pstdev(apart) / math.sqrt(len(apart))
     return Summary(
         campaigns=len(outcomes),
@@ -125,6 +128,7 @@ def summary(played_seeds: Sequence[Sequence[Outcome]], ratchet: Sequence[Sequenc
         reopened=mean(one.reopened for one in outcomes),
         excess=mean(excess) if excess else None,
         coverage=100 * mean(covered) if covered else None,
+        fallen=100 * sum(one.fallen for one in outcomes) / several if several else None,
     )
 
 
@@ -160,7 +164,7 @@ def with_rule(rule: DecisionRule, world: World, seed: int) -> Outcome:
 
 HEAD = (
     f"{'':46} {'true':>11} {'false':>6} {'(each)':>7} {'runs':>5} {'none, one, two':>15} {'false claims':>13} "
-    f"{'confirmed':>10} {'excess':>7} {'covered':>8}"
+    f"{'confirmed':>10} {'excess':>7} {'covered':>8} {'collapsed':>10}"
 )
 
 
@@ -201,7 +205,7 @@ def line(name: str, found: Summary) -> str:
     return (
         f"{name:46} {found.true:>5.2f}+-{found.true_error:.2f} {found.false:>6.2f} {found.false_keeps:>7.2f} "
         f"{found.runs:>5.2f} {by:>15} {found.false_claims:>11.1f} % {maybe(found.confirmed, '.0f'):>8} % "
-        f"{maybe(found.excess, '+.2f'):>7} {maybe(found.coverage, '.0f'):>6} %"
+        f"{maybe(found.excess, '+.2f'):>7} {maybe(found.coverage, '.0f'):>6} % {maybe(found.fallen, '.1f'):>8} %"
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from autoresearch.core.campaign.claim import Claim
 from autoresearch.core.campaign.fold import Fold
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
-from autoresearch.core.campaign.judgement import decision_of
+from autoresearch.core.campaign.judgement import decision_of, usual_sd
 from autoresearch.core.campaign.spec import MOST_ROUNDS, CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.state import Idea
 from autoresearch.core.controller import confirmation_rounds, scheduler
@@ -25,6 +25,7 @@ from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.confirmation import confirm, design
+from autoresearch.core.statistics.noise import collapsed
 from autoresearch.core.statistics.seeding import SeededRun
 
 COLLAPSED = -6.0
@@ -50,13 +51,14 @@ class World:
     ideas: int = 24
     share: float = 0.1  # of the ideas, that are truly better than what they were built on
     effect: float = 2.0  # by how much, in sd
-    noise: str = "normal"  # of NOISES, or `correlated`: AR(1) of 0.7; `collapsing`: 15 % of all runs do; `accuracy`
+    noise: str = "normal"  # of NOISES, `correlated` (AR(1) of 0.7), `collapsing` (15 % do), `accuracy`, `rounded`
     spread: float = 1.0  # sd of a run of an idea; the baseline's is 1
     drift: float = 0.0  # by how much every result has changed after 40 runs
     diverging: float = 0.0  # share of an idea's runs, the worst ones, that yield no number; never the baseline's
     failing: float = 0.0  # share of all runs that yield no number by their own fault
     lost: float = 0.0  # share of all runs that the machine ends
     simpler: bool = False  # all ideas are simpler, and worse by `effect`
+    common: float = 0.0  # share of the variance that a seed has in common for all ideas, as an order of the data
     seeding: str = ""  # constant: every run of an idea is a copy but for jitter; fresh: nothing seeds; "": seeds work
     apart: bool = False  # every idea is built on the baseline, whatever is kept
     minimise: bool = False
@@ -83,8 +85,9 @@ class Runs:
     rng: random.Random
     count: int = 0
     last: float = 0.0  # of a correlated noise
+    luck: dict[int, float] = field(default_factory=dict)  # of each seed
 
-    def one(self, level: float, *, baseline: bool = False) -> float | None:
+    def one(self, level: float, *, baseline: bool = False, seed: int = 0) -> float | None:
         """The result of a run; None if it yields no number."""
         world, rng = self.world, self.rng
         self.count += 1
@@ -98,12 +101,16 @@ class Runs:
             z = self.last
         else:
             z = NOISES.get(world.noise, NOISES["normal"])(rng)
+        if world.common:
+            luck = self.luck.setdefault(seed, rng.gauss(0, 1))
+            z = math.sqrt(world.common) * luck + math.sqrt(1 - world.common) * z
         if not baseline and world.diverging and _share_below(z) < world.diverging:
             return None
         if world.failing and rng.random() < world.failing:
             return None
         spread = 1.0 if baseline else world.spread
-        return level + spread * z + world.drift * self.count / 40
+        value = level + spread * z + world.drift * self.count / 40
+        return float(round(value)) if world.noise == "rounded" else value
 
 
 def _share_below(z: float) -> float:
@@ -125,6 +132,8 @@ class Outcome:
     reopened: int = 0  # discarded ideas that were run again later
     covered: list[bool] = field(default_factory=list)  # whether the intervals hold the true gain
     excess: list[float] = field(default_factory=list)  # gain of a confirmed idea less its true one
+    several: int = 0  # ideas with two runs or more, in the search
+    fallen: int = 0  # those of which some run is called collapsed
 
     @property
     def false_claim(self) -> bool:
@@ -152,7 +161,16 @@ class Simulation:
         self._finals: dict[int, float] = {}  # of each idea, when its last run of the search ended
 
     def run(self) -> Outcome:
-        """The whole campaign."""
+        """The whole campaign, and the runs that are called collapsed at its end."""
+        self.play()
+        sd = usual_sd(self.state)
+        several = [idea.values for idea in self.state.ideas if len(idea.values) > 1]
+        self.outcome.several = len(several)
+        self.outcome.fallen = sum(bool(collapsed(self.state.spec.objective, values, sd)) for values in several)
+        return self.outcome
+
+    def play(self) -> None:
+        """Until there is nothing left to do."""
         self.note("idea", index=1, hypothesis=Hypothesis(BASELINE, "nothing").to_json(), commit="c")
         self.levels[1] = 0.0
         while True:
@@ -164,11 +182,11 @@ class Simulation:
             elif self.state.open_round:
                 self.judge_round()
             elif scheduler.baseline_failed(self.state):
-                return self.outcome  # the campaign would pause
+                return  # the campaign would pause
             elif self.state.attempted <= self.world.ideas:  # the baseline is one
                 self.new_idea()
             elif not self.begin_round():
-                return self.outcome
+                return
 
     def note(self, do: str, **fields: object) -> None:
         self.clock += 1
@@ -213,7 +231,8 @@ class Simulation:
         if world.lost and self.machine.random() < world.lost:
             self.row(idea, run, request, None, "crash", failure="node_failed")
             return
-        value = self.draw.one(self.levels[idea.index], baseline=idea.index == 1)
+        luck = request.replicate + (scheduler.FRESH_SEEDS if request.why == "confirm" else 0)
+        value = self.draw.one(self.levels[idea.index], baseline=idea.index == 1, seed=luck)
         if world.seeding and value is not None:
             value = self.drawn(idea, run, seed, value)
         if value is not None and world.minimise:

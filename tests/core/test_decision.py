@@ -119,7 +119,7 @@ def test_one_baseline_run_says_so_and_is_conservative() -> None:
 def test_zero_noise_every_strict_gain_is_real_and_still_re_tested() -> None:
     still = [0.1, 0.1, 0.1]
     first = judged([0.11], still)
-    assert (first.status, first.retest, first.noise) == (DISCARD, True, 0.0)
+    assert (first.status, first.retest, first.noise) == (DISCARD, True, None)
     assert judged([0.11] * 4, still).status is KEEP
     assert not judged([0.1], still).retest
     assert not judged([0.1 + 2e-17], still).retest  # rounding is no gain

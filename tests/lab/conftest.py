@@ -182,6 +182,10 @@ class Made:
         """Any other line of the journal."""
         self._tell(do, **fields)
 
+    def checked(self) -> None:
+        """The seed has an effect, and no run is a copy."""
+        self.tell("seed_check", seen=True, reason="it differs", by="", runs=3, values=9, exact=False, copies=[])
+
     def verdict(self, do: str, slug: str, **fields: Any) -> None:
         """A line of verdicts.jsonl."""
         add(self.place.verdicts, do, t=self.clock, index=self.indexes[slug], **fields)

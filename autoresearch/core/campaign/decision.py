@@ -57,6 +57,7 @@ class RunEvidence:
     once: bool = False  # it runs once: all runs of the campaign together say what it is worth
     kept: bool = False  # it is kept already, and the search builds on it: further runs only measure it better
     baseline_sd: float | None = None  # of the baseline's own runs
+    seed_known: bool = True  # whether it is known if runs of one seed are copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +95,11 @@ def decide(objective: Objective, evidence: RunEvidence, rule: DecisionRule = DEF
     if not values:
         return Decision(Verdict.CRASH, "no valid metric", 0)
     if not evidence.incumbent:
-        noise = evidence.noise.plus(values)
+        noise = evidence.noise.plus(values) if evidence.seed_known else UNKNOWN
         if not measures:
-            return Decision(Verdict.CRASH, "baseline run without a valid metric", n, noise=noise.sd)
+            return Decision(Verdict.CRASH, "baseline run without a valid metric", n, noise=noise.shown_sd)
         reason = f"baseline: mean {mean(values):.4g} of {_runs(n)}, {noise.wording}"
-        return Decision(Verdict.KEEP, reason, n, 0.0, noise.sd)
+        return Decision(Verdict.KEEP, reason, n, 0.0, noise.shown_sd)
     if not measured(evidence.incumbent):
         status = Verdict.DISCARD if measures else Verdict.CRASH
         return Decision(status, "the incumbent has no valid metric to compare with", n)
@@ -160,7 +161,7 @@ def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) ->
     numbers = f"{objective.change(delta):+.3g} from {mean(theirs):.4g} ({counts}, {noise.wording})"
 
     def decision(status: Verdict, reason: str, retests: int = 0) -> Decision:
-        return Decision(status, f"{numbers}: {reason}", n, delta, noise.sd, bar, retests)
+        return Decision(status, f"{numbers}: {reason}", n, delta, noise.shown_sd, bar, retests)
 
     if evidence.kept and measures:
         again = _repeat(evidence, ours, rule)
@@ -257,4 +258,4 @@ def decide_once(objective: Objective, evidence: RunEvidence, resolution: Resolut
     size = f"as good and simpler: {size}" if kept and not better else size
     status = Verdict.KEEP if kept else Verdict.DISCARD
     reason = f"{size}; another run would be a copy"
-    return Decision(status, reason, len(values), delta, evidence.noise.sd, resolution.size)
+    return Decision(status, reason, len(values), delta, None, resolution.size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain
 
 from autoresearch.core.campaign.claim import OPEN, Claim
 from autoresearch.core.campaign.decision import (
@@ -25,6 +25,7 @@ from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.run.ending import PENDING, Verdict
 from autoresearch.core.statistics.noise import (
     CUT,
+    UNKNOWN,
     Noise,
     collapsed,
     mean,
@@ -40,7 +41,6 @@ from autoresearch.core.statistics.student_t import t_quantile
 from autoresearch.values import replace
 
 DEFAULT = DecisionRule()
-UNSELECTED = 30  # runs: the baseline's and the first of each idea, which together are a group of their own
 JITTERED = 0.01  # how often the jitter alone makes a worthless idea better than the resolution, one-sided
 ROUNDING = 1e-9  # of the baseline's value: differences up to this are rounding errors
 LEAST_BASELINE = 4  # runs of the baseline below which it does not tell how noisy other ideas are
@@ -100,6 +100,7 @@ def decision_of(
         fallen=best_fallen(state),
         once=state.runs_once(idea),
         kept=idea is state.best and idea.status == Verdict.KEEP,
+        seed_known=state.seed_check is not None,
         baseline_sd=noise_in(own).sd if len(own) >= LEAST_BASELINE else None,
     )
     rule = replace(rule_of(state), least=1, most=1) if copied else rule_of(state)
@@ -185,13 +186,7 @@ def search_mean(state: CampaignState, idea: Idea) -> float | None:
 
 def usual_sd(state: CampaignState) -> float | None:
     """The robust standard deviation of a run within its idea; None while too little is known."""
-
-    def groups() -> list[list[float]]:
-        baseline = state.baseline
-        first = (idea.values[0] for idea in state.ideas[1:] if idea.values)
-        return [[*islice(chain(baseline.values if baseline else (), first), UNSELECTED)], *state.values]
-
-    return state.memo("usual sd", lambda: robust_sd(state.spec.objective, groups()), groups)
+    return state.memo("usual sd", lambda: robust_sd(state.spec.objective, state.values), lambda: state.values)
 
 
 def best_fallen(state: CampaignState) -> float | None:
@@ -204,6 +199,11 @@ def best_fallen(state: CampaignState) -> float | None:
         return pick(fallen, default=None)
 
     return state.memo("best fallen", best, lambda: (state.values, sd))
+
+
+def shown_noise(state: CampaignState) -> Noise:
+    """The noise as people and agents may be told it: UNKNOWN where runs are copies, or may be for all that is known."""
+    return UNKNOWN if state.seed_check is None or state.unseeded else _noise(state)
 
 
 def noise_without(state: CampaignState, idea: Idea) -> Noise:
@@ -274,7 +274,7 @@ def resolution_of(state: CampaignState, values: Sequence[float | None] = ()) -> 
     jitter = noise_of([copies])
     if jitter.sd:
         times = t_quantile(1 - JITTERED, jitter.df) * math.sqrt(2)
-        source = f"{times:.3g} times the jitter, sd {jitter.sd:.2g} of {len(copies)} copies"
+        source = f"{times:.3g} times the jitter, sd {jitter.sd:.2g} of {len(copies)} runs of the baseline"
         found.append(Resolution(times * jitter.sd, source))
     return max(found, key=lambda one: one.size)
 

@@ -117,13 +117,15 @@ def runs_words(idea: Idea, *, fresh: bool = False, collapses: int = 0) -> str:
     rows = _telling(idea, fresh=fresh)
     known = sum(measured(row) is not None for row in rows)
     n = known if fresh else known - collapses
-    every = "all " if fresh and n > len(idea.values) else ""
+    every = "all " if fresh and n > len(idea.values) and not idea.copies else ""
     ran = sum(row.ending != Ending.LAUNCH_FAILED for row in rows)
     words = [f"mean of {every}{n}" if n > 1 else "one run"] if n else [_runs(ran)] if ran else []
     if collapses and fresh:
         words.append(f"{collapses} of them collapsed")
     elif collapses:
         words.append(f"{collapses} of {_runs(len(rows))} collapsed")
+    if same := sum(row.run_id in idea.copies for row in idea.rows):
+        words.append(f"{same} of {_runs(len(rows) + same)} {'repeats' if same == 1 else 'repeat'} a seed")
     broke = sum(row.failure in BREACHES for row in rows)
     if n and broke:
         words.append(f"{broke} of {_runs(len(rows))} failed a constraint")

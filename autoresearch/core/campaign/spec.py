@@ -24,6 +24,7 @@ CHECKED = 3  # runs of the baseline that tell what the seed does: two of one see
 REFRESH = 12  # attempted ideas after which the baseline runs again, to see whether results drift
 MOST_REPEATS = 12  # further runs of kept ideas, to measure them better, in the whole campaign
 MOST_ROUNDS = 2  # of confirmation, at the end of a campaign
+LEAST_BASELINE_RUNS = 4  # planned: three distinct values, as the second repeats the first one's seed
 BASELINE_RUNS = 5  # usually; fewer where they would be more than a fifth of all (`core/controller/cost.py`)
 CONFIRM_RUNS = 16
 LEAST_CONFIRM_RUNS = 8  # four fresh runs of the idea and of the baseline: fewer cannot reach the level of any claim

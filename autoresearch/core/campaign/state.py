@@ -322,12 +322,12 @@ class CampaignState:
         return self.seed_check is not None and self.seed_check.randomness == Randomness.NONE
 
     def distrusted(self, idea: Idea) -> str:
-        """Why a person must approve an idea before it is built on; "" if nobody has to, or somebody has."""
-        return self._doubt(idea).step
+        """Why a person must approve an idea before it is built on or claimed; "" if nobody has to, or somebody has."""
+        return self._doubt(idea).waits
 
-    def claim_doubt(self, idea: Idea) -> str:
-        """The same before it is claimed."""
-        return self._doubt(idea).whole
+    def too_good(self, idea: Idea) -> str:
+        """That it is far better than training usually gets, which a claim has to say; else ""."""
+        return self._doubt(idea).far
 
     def _doubt(self, idea: Idea) -> Doubt:
         if not self.spec.self_reported:
@@ -349,14 +349,9 @@ class CampaignState:
 
     @property
     def doubtful(self) -> list[Idea]:
-        """The ideas that wait for a person's approval: kept ones, and those that run once and seem to gain.
-
-        Of those that only may not be claimed, the best one.
-        """
+        """The ideas that wait for a person's approval: kept ones, and those that run once and seem to gain."""
 
         def waits(idea: Idea) -> bool:
-            if idea is self.best:
-                return bool(self.claim_doubt(idea))
             return (idea.kept or (self.runs_once(idea) and self._doubt(idea).gains)) and bool(self.distrusted(idea))
 
         return self.memo("doubtful", lambda: [idea for idea in self.ideas if waits(idea)])

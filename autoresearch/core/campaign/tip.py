@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.statistics.noise import mean
+from autoresearch.core.statistics.student_t import t_quantile
 from autoresearch.values import dataclass
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 PRIOR = 0.4  # scale of an edit's effect before any run of it, squared, in variances of a run
 TAIL = 4  # degrees of freedom of that
 ROUNDS = 8
-SURELY = 1.96  # posterior standard deviations on either side of a 95 % interval
+COVERED = 0.9  # by the interval of a change
+SURELY = 0.975  # the quantile of Student's t at its upper end: wider than 0.95, as some ideas scatter more than others
 WIDE = 1e6  # the same of the baseline's level
 SURE = 0.3  # posterior standard deviations by which the effect of an edit in the tip is above 0
 EVERY = 8  # decided ideas between two proofs
@@ -81,23 +83,33 @@ def effects(state: CampaignState) -> Mapping[int, Worth]:
 
     By expectation maximisation: the prior of each effect is a normal one whose variance follows from the effect.
     """
+    return state.memo("effects", lambda: _fitted(_groups(state)))
+
+
+_Groups = tuple[tuple[frozenset[int], float, int], ...]
+
+
+def _groups(state: CampaignState) -> _Groups:
+    """Of each idea: the edits that its runs train, their mean in sd of a run, and how many they are."""
     from autoresearch.core.campaign.judgement import search_values
 
+    sd = sd_of_run(state)
+    if not sd:
+        return ()
+    sign = 1.0 if state.spec.objective.direction is Direction.MAXIMIZE else -1.0
+    counted = [idea for idea in state.ideas if not idea.changed_nothing]  # that is its parent's run once more
+    runs = [(edits_of(state, idea), search_values(state, idea)) for idea in counted]
+    return tuple((edits, mean(values) * sign / sd, len(values)) for edits, values in runs if values)
 
-    def known() -> Mapping[int, Worth]:
-        sd = sd_of_run(state)
-        if not sd:
-            return {}
-        sign = 1.0 if state.spec.objective.direction is Direction.MAXIMIZE else -1.0
-        asked = [idea for idea in state.ideas if not idea.changed_nothing]  # that is its parent's run once more
-        told = [(edits_of(state, idea), search_values(state, idea)) for idea in asked]
-        return _fitted(tuple((edits, mean(values) * sign / sd, len(values)) for edits, values in told if values))
 
-    return state.memo("effects", known)
+@lru_cache(maxsize=4)
+def _unshrunk(groups: _Groups) -> Mapping[int, Worth]:
+    """The effects by least squares: what the search expects of an edit is drawn towards 0, and covers too seldom."""
+    return _posterior(groups, {edit: WIDE for edits, _, _ in groups for edit in edits})
 
 
 @lru_cache(maxsize=4)  # a journal grows by several lines for each row, and only rows change anything here
-def _fitted(groups: tuple[tuple[frozenset[int], float, int], ...]) -> Mapping[int, Worth]:
+def _fitted(groups: _Groups) -> Mapping[int, Worth]:
     found, spread = dict[int, Worth](), dict[int, float]()
     for _ in range(ROUNDS):
         found = _posterior(groups, spread)
@@ -176,12 +188,24 @@ def place_of(state: CampaignState, idea: Idea) -> Place:
 
 
 def change_by(state: CampaignState, idea: Idea) -> tuple[float, float, float] | None:
-    """What an edit changes in the metric, with its 95 % interval, as all runs show; None while that is unknown."""
-    effect, sd = effects(state).get(idea.index), sd_of_run(state)
-    if effect is None or sd is None:
+    """What an edit changes in the metric, with its interval (COVERED), as all runs show; None while that is unknown.
+
+    That is so, too, where every run of it trains another edit that has no run without it.
+    """
+    from autoresearch.core.campaign.judgement import shown_noise
+
+    noise = shown_noise(state)
+    sd, effect = noise.shown_sd, _unshrunk(_groups(state)).get(idea.index)
+    if effect is None or sd is None or effect.sd**2 > WIDE / 10:
         return None
-    middle, half = state.spec.objective.change(effect.mean * sd), SURELY * effect.sd * sd
+    middle = state.spec.objective.change(effect.mean * sd)
+    half = t_quantile(SURELY, noise.df) * effect.sd * sd
     return middle, middle - half, middle + half
+
+
+def worth_words(worth: tuple[float, float, float]) -> str:
+    """`worth -0.012 (90 % interval -0.03 to +0.006)`."""
+    return f"worth {worth[0]:+.3g} ({100 * COVERED:.0f} % interval {worth[1]:+.3g} to {worth[2]:+.3g})"
 
 
 def promise(state: CampaignState, idea: Idea) -> float:

@@ -1,8 +1,8 @@
-"""Trust: why a person has to approve what an agent's edit has reached, where the edited code measures itself.
+"""Trust: what makes the result of an agent's edit doubtful, where the edited code measures itself.
 
-How far is too far is asked twice. Nothing is built on an idea that is far better than what it was edited on: honest
-training seldom gains so much by one edit. Many smaller edits may lead as far, and the search goes on; but their result
-is not claimed before a person has looked, as none of them was looked at.
+An edit that touches its own measurement waits for a person: nothing is built on it, and it is not claimed, before
+somebody has looked. One that is only far better than the baseline is built on and proved as any other, and its claim
+says so.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class MeasuredIdea:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Why a person must approve an idea, as clauses; "" where nobody has to."""
+    """What is doubtful about an idea, as clauses; "" for nothing."""
 
-    step: str = ""  # before anything is built on it
-    whole: str = ""  # before it is claimed
+    waits: str = ""  # why a person must approve it before it is built on or claimed
+    far: str = ""  # that it is better than training usually gets
     gains: bool = False  # whether it is better than what it was edited on
 
 
@@ -47,44 +47,36 @@ def doubts(objective: Objective, measured_ideas: Sequence[MeasuredIdea]) -> dict
     baseline = measured_ideas[0].values if measured_ideas else ()
     start = mean(baseline) if baseline else 0.0
     found = dict[int, Doubt]()
-    below, shown, approved = dict[int, float](), dict[int, float](), dict[int, float]()
+    below, shown = dict[int, float](), dict[int, float]()
     for one in measured_ideas:
         parent, *parts = one.made_of or (0,)
         level = shown.get(parent, start)  # what it would measure if its own edit did nothing
         if one.merge:  # ... or if the gains of its parts add
             level += sum(shown[part] - below[part] for part in parts if part != parent)
         value = mean(one.values) if one.values else level
-        checked = start
-        for other in one.made_of:
-            checked = approved[other] if objective.better(approved[other], checked) else checked
         below[one.index], shown[one.index] = level, value
-        approved[one.index] = value if one.approved else checked
         if one.edited and not one.approved:
-            step = _alone(objective, one.values, one.flags, baseline, level)
-            step = step or next((found[n].step for n in one.made_of if n in found and found[n].step), "")
-            whole = step or _too_far(objective, one.values, baseline, checked, "what a person approved")
-            found[one.index] = Doubt(step, whole, bool(one.values) and objective.better(value, level))
+            waits = _alone(one.values, one.flags, baseline)
+            waits = waits or next((found[n].waits for n in one.made_of if n in found and found[n].waits), "")
+            gains = bool(one.values) and objective.better(value, level)
+            found[one.index] = Doubt(waits, _far(objective, one.values, baseline), gains)
     return found
 
 
-def _alone(
-    objective: Objective, values: Sequence[float], flags: Sequence[str], baseline: Sequence[float], level: float
-) -> str:
-    """What makes a result doubtful, whatever it is made of, as a clause; "" if nothing does."""
+def _alone(values: Sequence[float], flags: Sequence[str], baseline: Sequence[float]) -> str:
+    """Why a person has to look at it, whatever it is made of, as a clause; "" for no reason."""
     for flag in flags:
         if SETS_OBJECTIVE in flag or flag.startswith(FLAT):
             return flag
     if len(values) > 1 and min(values) == max(values) and noise_of([baseline]).sd:
         return f"all its {len(values)} runs are equal ({values[0]:.4g}), and those of the baseline are not"
-    return _too_far(objective, values, baseline, level, "what it was edited on")
+    return ""
 
 
-def _too_far(objective: Objective, values: Sequence[float], baseline: Sequence[float], level: float, words: str) -> str:
-    """That runs are far better than that level, or than the baseline where this is the better one; else ""."""
-    sd = noise_of([baseline]).sd
-    if not sd or not values:
+def _far(objective: Objective, values: Sequence[float], baseline: Sequence[float]) -> str:
+    """That runs are far better than the baseline's; else ""."""
+    sd = noise_of([baseline]).shown_sd
+    if not sd or not values or not objective.better(ours := mean(values), start := mean(baseline)):
         return ""
-    start, ours = mean(baseline), mean(values)
-    best, than = (level, words) if objective.better(level, start) else (start, "the baseline")
-    far = abs(ours - best) / sd if objective.better(ours, best) else 0.0
-    return f"it is {far:.0f} standard deviations better than {than}" if far > FAR else ""
+    far = abs(ours - start) / sd
+    return f"{far:.0f} standard deviations better than the baseline" if far > FAR else ""

@@ -134,7 +134,7 @@ def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> t
     """
     actions: list[ControllerAction] = []
     for idea in ideas or state.keeps:
-        if not idea.kept or idea.index == 1 or idea.confirmed or state.claim_doubt(idea):
+        if not idea.kept or idea.index == 1 or idea.confirmed or state.distrusted(idea):
             continue
         if not (state.unseeded or idea.copies):
             continue
@@ -169,8 +169,8 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
     """
     baseline = state.baseline
     chosen = list(candidates) or to_be_proved(state)
-    doubted = next((idea for idea in (chosen or state.doubtful) if state.claim_doubt(idea)), None)
-    chosen = [idea for idea in chosen if not (idea.copies or unprovable(idea) or state.claim_doubt(idea))]
+    doubted = next((idea for idea in (chosen or state.doubtful) if state.distrusted(idea)), None)
+    chosen = [idea for idea in chosen if not (idea.copies or unprovable(idea) or state.distrusted(idea))]
     if not chosen and doubted is not None:
         return None, doubt_words(state, doubted)
     if not chosen or baseline is None or not baseline.values:
@@ -330,9 +330,9 @@ def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[RecordV
         claim = Claim.UNCONFIRMED
     if claim is Claim.CONFIRMED and idea.edited:  # edited code that ran outside of a sandbox may forge its own success
         runs = {run.run for run in idea.runs if run.round == number}
-        if not all(row.sandbox for row in idea.rows if row.run_id in runs):
-            caveat = "not sandboxed"
-            reason = f"{reason} ({caveat})"
+        sandboxed = all(row.sandbox for row in idea.rows if row.run_id in runs)
+        caveat = "; ".join(filter(None, ("" if sandboxed else "not sandboxed", state.too_good(idea))))
+        reason = f"{reason} ({caveat})" if caveat else reason
     fresh = [value for value in test.ours if value is not None]
     estimate = replace(result.estimate, value=mean(fresh)) if fresh else result.estimate
     if doubt:  # an interval is of independent runs
@@ -346,7 +346,7 @@ def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[RecordV
 def _why_not_claimed(state: CampaignState, idea: Idea) -> str:
     """What forbids to claim an idea that passed its test; "" if nothing does."""
     assert state.baseline is not None
-    if state.claim_doubt(idea):
+    if state.distrusted(idea):
         return doubt_words(state, idea)
     if tampered := [text for row in idea.rows for text in row.flags.split("; ") if text.startswith(TAMPERED)]:
         return tampered[0]

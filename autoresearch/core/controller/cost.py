@@ -19,6 +19,7 @@ from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.spec import (
     BASELINE_RUNS,
     CHECKED,
+    LEAST_BASELINE_RUNS,
     MOST_REPEATS,
     MOST_ROUNDS,
     REFRESH,
@@ -37,7 +38,7 @@ RETESTED = 0.73  # re-tests of the first idea, if any number is allowed
 GOES_ON = 0.62  # share of the re-tested ideas whose next run leaves them in the race
 SLOWER = 0.86  # re-tests grow with this power of the ideas: the more are kept, the harder the next one is to beat
 USUAL_RETESTS = 3  # of each idea at most, where every second one is better
-BASELINE_SHARE = 5  # the baseline takes at most one in so many runs, unless that leaves it fewer than CHECKED
+BASELINE_SHARE = 5  # the baseline takes at most one in so many runs, unless that leaves it too few
 HONEST = 0.8  # share of the measured gain to expect: selection inflates the gain
 
 
@@ -131,7 +132,7 @@ def ideas_within(campaign_spec: CampaignSpec, runs: float, most: int | None = No
 
 def baseline_runs(runs: float) -> int:
     """The runs of the baseline where nobody says how many, in a campaign of so many runs in all."""
-    return max(CHECKED, min(BASELINE_RUNS, int(runs / BASELINE_SHARE)))
+    return max(LEAST_BASELINE_RUNS, min(BASELINE_RUNS, int(runs / BASELINE_SHARE)))
 
 
 def confirmation_to_come(state: CampaignState) -> float:

@@ -39,7 +39,7 @@ def proof_of(state: CampaignState, standing: str = "") -> Proof:
     ended, objective = state.phase is CampaignPhase.ENDED, state.spec.objective
     unclear = state.seed_check is not None and state.seed_check.randomness == Randomness.UNKNOWN
     copies = state.unseeded and not unclear
-    if idea and idea.confirmed in ("", *ONE_RUN) and copies and ended and not state.claim_doubt(idea):
+    if idea and idea.confirmed in ("", *ONE_RUN) and copies and ended and not state.distrusted(idea):
         delta = gain(objective, idea.values, state.baseline.values) if state.baseline and idea.values else None
         if delta is not None:
             return _of_copies(state, delta)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from autoresearch.core.campaign.judgement import resolution_of
 from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea, as_measured, measured
-from autoresearch.core.campaign.tip import change_by
+from autoresearch.core.campaign.tip import change_by, worth_words
 from autoresearch.core.controller.agent_shares import shares
 from autoresearch.core.run.ending import (
     BREACHES,
@@ -56,7 +56,7 @@ def row_line(state: CampaignState, idea: Idea, run: str, *, beside_best: bool = 
         return f"{idea.name}, run {row.replicate}: {value}{failure}"
     status = CHANGED_NOTHING.rstrip(": ") if idea.changed_nothing else row.shown_status
     if state.runs_once(idea) and (worth := change_by(state, idea)):
-        status = f"worth {worth[0]:+.2g} ({worth[1]:+.2g} to {worth[2]:+.2g})"
+        status = worth_words(worth)
     return f"{where}{idea.name}, run {row.replicate}: {status}, {value}{noise}{failure}{top}"
 
 
@@ -134,7 +134,7 @@ def share_words(state: CampaignState) -> list[str]:
 def doubt_words(state: CampaignState, idea: Idea) -> str:
     """Why an idea waits for a person, and the command that lets it pass."""
     approve = f"autoresearch campaign approve {idea.slug} --campaign {state.spec.name}"
-    return f"{idea.name} waits for a person: {state.claim_doubt(idea)}; if it is right, {approve}"
+    return f"{idea.name} waits for a person: {state.distrusted(idea)}; if it is right, {approve}"
 
 
 def drift_words(state: CampaignState) -> str:

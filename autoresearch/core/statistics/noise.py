@@ -25,6 +25,9 @@ from itertools import combinations
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.values import dataclass
 
+LEAST_DF = 2
+"""Of three distinct values: by two, an interval would have to be 12.7 standard errors wide to either side."""
+
 
 @dataclass(frozen=True, slots=True)
 class Noise:
@@ -52,6 +55,11 @@ class Noise:
         """Standard deviation of a single run, in the metric's unit; None without replicates."""
         return math.sqrt(self.variance) if self.known else None
 
+    @property
+    def shown_sd(self) -> float | None:
+        """The same as people and agents are told it: None before LEAST_DF, and of runs that are all equal."""
+        return self.sd or None if self.df >= LEAST_DF else None
+
     def plus(self, values: Iterable[float | None]) -> Noise:
         """This estimate pooled with the replicates of one more idea; runs without a metric are ignored."""
         return pooled((self, noise_in(values)))
@@ -59,7 +67,7 @@ class Noise:
     @property
     def wording(self) -> str:
         """The estimate for use in a sentence: `sd 0.012, 5 df`."""
-        return "noise unknown" if self.sd is None else f"sd {self.sd:.3g}, {self.df} df"
+        return "noise unknown" if self.shown_sd is None else f"sd {self.shown_sd:.3g}, {self.df} df"
 
 
 UNKNOWN = Noise()
@@ -112,30 +120,34 @@ def _squares(values: Sequence[float]) -> float:
 
 
 CUT = 2.75
-FEWEST = 10
+GAP = 0.7
+"""Ranges of the surviving runs by which those that collapsed lie below them: a noisy idea has no such gap."""
+FEWEST = 6
 """Values beyond the first of their group, from which on a robust standard deviation is known well enough."""
-QUARTILE = 2.2219  # standard deviations of a normal value in a lower quartile of the differences of two
+MEDIAN = 1.0483  # standard deviations of a normal value in the median of the differences of two
 
 
 def robust_sd(objective: Objective, groups: Sequence[Sequence[float]]) -> float | None:
     """The standard deviation of a value within its group, whatever a few of them are; None if too little is known.
 
-    In proportion to the lower quartile of the differences within a group, in which a group weighs as many values as it
-    has beyond its first (P. J. Rousseeuw and C. Croux, JASA 88, 1993); the second time without collapsed values.
+    In proportion to the median of the differences within a group, in which a group weighs as many values as it has
+    beyond its first (after P. J. Rousseeuw and C. Croux, JASA 88, 1993); the second time without collapsed values.
+    Where ideas share their seeds, and so their luck, the groups are alike, and a lower quantile would be of two close
+    values.
     """
     if sum(max(len(values) - 1, 0) for values in groups) < FEWEST:
         return None
-    sd = _from_quartile(groups)
-    return sd and _from_quartile([survivors(objective, values, sd) for values in groups])
+    sd = _from_median(groups)
+    return sd and _from_median([survivors(objective, values, sd) for values in groups])
 
 
-def _from_quartile(groups: Sequence[Sequence[float]]) -> float | None:
+def _from_median(groups: Sequence[Sequence[float]]) -> float | None:
     pairs = sorted((abs(a - b), 2 / len(values)) for values in groups for a, b in combinations(values, 2))
-    quarter = sum(weight for _, weight in pairs) / 4
+    half = sum(weight for _, weight in pairs) / 2
     for difference, weight in pairs:
-        quarter -= weight
-        if quarter <= 0:
-            return QUARTILE * difference or None  # 0: a coarse metric, of which nothing can be said
+        half -= weight
+        if half <= 0:
+            return MEDIAN * difference or None  # 0: a coarse metric, of which nothing can be said
     return None
 
 
@@ -146,7 +158,10 @@ def collapsed(objective: Objective, values: Sequence[float | None], sd: float | 
         return []
     best_first = sorted(finite, reverse=objective.direction is Direction.MAXIMIZE)
     middle, far = best_first[(len(finite) - 1) // 2], CUT * sd * math.sqrt(len(finite) / (len(finite) - 1))
-    return [value for value in finite if objective.better(middle, value) and abs(value - middle) > far]
+    rest = [value for value in best_first if abs(value - middle) <= far or objective.better(value, middle)]
+    fallen = best_first[len(rest) :]
+    apart = bool(fallen) and abs(fallen[0] - rest[-1]) > GAP * abs(rest[0] - rest[-1])
+    return fallen if apart else []
 
 
 def survivors(objective: Objective, values: Sequence[float | None], sd: float | None) -> list[float]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from autoresearch.core.campaign import tip
-from autoresearch.core.campaign.judgement import noise_without, resolution_of, rule_of
-from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.campaign.judgement import resolution_of, rule_of, shown_noise
+from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.statistics.student_t import t_quantile
 from autoresearch.core.text.numbers import counted
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.sections import section
@@ -35,12 +36,13 @@ def _source(state: CampaignState) -> str:
 
 
 def _noise(state: CampaignState) -> str:
-    noise = noise_without(state, Idea(0, state.ideas[0].hypothesis)) if state.ideas else None
-    if noise is None or noise.sd is None:
+    noise = shown_noise(state)
+    if noise.shown_sd is None:
         return "The noise is not known yet."
+    differ = math.sqrt(2) * t_quantile(0.95, noise.df) * noise.shown_sd
     return (
-        f"The noise: a run has a standard deviation of {noise.sd:.3g} (all replicates, {noise.df} degrees of freedom), "
-        f"so that two runs of the same code often differ by {math.sqrt(2) * noise.sd:.2g}."
+        f"The noise: a run has a standard deviation of {noise.shown_sd:.3g} (all replicates, {noise.df} degrees of "
+        f"freedom), and two runs of the same code differ by less than {differ:.2g} in nine of ten cases."
     )
 
 
@@ -57,7 +59,8 @@ def _tip(state: CampaignState) -> list[str]:
     rule = rule_of(state)
     return [
         "An idea is edited on the tip, the merge of all edits that seem good, and runs once. All runs together say "
-        f"what each edit is worth: one whose effect is above {tip.SURE:g} of its standard error is in the tip.",
+        "what each edit is worth, and an interval of nine cases in ten: one whose effect is above "
+        f"{tip.SURE:g} of its standard error is in the tip.",
         f"The tip is tested at the end, and before that when it promises {tip.PROMISE:g} standard deviations of a run "
         f"more than the idea to beat, {tip.EVERY} ideas after the last test at the earliest. It has up to {rule.most} "
         "runs with other seeds, and is kept if a t-test shows that it is better than the idea to beat. No other code "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from statistics import stdev
 from typing import Any
 
 from autoresearch.core.agents.agent import NotMade
@@ -22,7 +21,7 @@ from autoresearch.core.metrics.constraint import of_cell, parsed
 from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING, PENDING, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.comparable import NO_SIGNAL
-from autoresearch.core.statistics.noise import mean
+from autoresearch.core.statistics.noise import mean, noise_in
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.lab.campaign_report import formatting
 from autoresearch.values import dataclass, replace
@@ -155,7 +154,8 @@ def band_of(state: CampaignState) -> Band | None:
     values = all_values(baseline) if baseline else []
     if baseline is None or not values:
         return None
-    sd = stdev(values) if len(values) > 1 else None
+    known = state.seed_check is not None and not state.unseeded
+    sd = noise_in(values).shown_sd if known else None
     return Band(mean(values), sd, len(values), runs_of(state, baseline, fresh=True))
 
 
@@ -215,7 +215,7 @@ def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], b
     shown = shown_value(state, idea)
     why = _why(idea, parent, standing, delta, sign, noise, deterministic=state.unseeded)
     if standing in PLACES and (worth := tip.change_by(state, idea)):
-        why = f"worth {worth[0]:+.3g} ({worth[1]:+.3g} to {worth[2]:+.3g}) by all runs together; {why}"
+        why = f"{tip.worth_words(worth)} by all runs together; {why}"
     return IdeaLine(
         index=idea.index,
         slug=idea.slug,

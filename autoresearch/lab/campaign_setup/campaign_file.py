@@ -276,7 +276,7 @@ def _refuse_contradictions(values: dict[str, Any], sources: Mapping[str, str]) -
         raise UsageError(
             f"{sources['baseline']}: baseline: 1 with `confirm: true`: one run of the baseline shows no noise, and "
             "without it no idea can be confirmed",
-            hint="`baseline: 3` or more (5 is usual), or `confirm: false`: then nothing may be claimed",
+            hint="`baseline: 4` or more (5 is usual), or `confirm: false`: then nothing may be claimed",
             code=_BAD,
         )
     if values["confirm"] and values["confirm_runs"] < LEAST_CONFIRM_RUNS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import stdev
 from typing import Any
 
 from autoresearch.core.campaign.judgement import search_values
@@ -13,7 +12,7 @@ from autoresearch.core.campaign.state import measured
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.statistics.comparable import Measured
-from autoresearch.core.statistics.noise import mean
+from autoresearch.core.statistics.noise import mean, noise_in
 from autoresearch.core.text.regex import later
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo import checkout as repository
@@ -76,7 +75,7 @@ class LedgerMatch:
             "last": row.metric_value,
             "best": row.best_value,
             "mean": self.mean,
-            "sd": stdev(self.values) if len(self.values) > 1 else None,
+            "sd": noise_in(self.values).shown_sd,
             "n": len(self.values),
             "shown": self.shown.to_json() if self.shown else None,
             **{name: getattr(row, name) for name in ("steps", "elapsed_min", "memory_gb", "seed")},

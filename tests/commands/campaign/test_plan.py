@@ -54,7 +54,7 @@ def test_an_earlier_run_tells_how_long_one_takes(camp: Any) -> None:
     path = camp.file(space={"lr": [0.5, 0.2]}, proposer="grid", baseline=None)
     found = camp.bench.ask("campaign", path, "--count", "3", "--dry-run")
     assert f"(as the run {run} took) on 1 slot" in found["plan"]["hours"] and found["cost"]["run_s_measured"]
-    assert "3 runs, on" in found["plan"]["baseline"] and "5 would be more than a fifth" in found["plan"]["baseline"]
+    assert "4 runs, on" in found["plan"]["baseline"] and "5 would be more than a fifth" in found["plan"]["baseline"]
     assert "8 to 16 fresh runs" in found["plan"]["claims"]
     given_up = camp.bench.ask("campaign", path, "--count", "3", "--set", "confirm=false", "--dry-run")["plan"]["claims"]
     assert "none (confirm: false)" in given_up and "likely too good" in given_up

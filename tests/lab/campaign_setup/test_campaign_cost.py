@@ -51,11 +51,11 @@ def price(parts: Any, spec: CampaignSpec) -> Callable[..., tuple[CampaignSpec, C
     ("changes", "runs", "why"),
     [
         ({"count": 24}, 5, ""),
-        ({"count": 4}, 3, "that 4 ideas are expected to take"),
+        ({"count": 4}, 4, "that 4 ideas are expected to take"),
         ({"count": 24, "hours": 7.0}, 4, "5 would be more than a fifth of the 21 runs for which the deadline"),
         ({"hours": 4.0, "parallel": 2}, 4, "24 runs for which the deadline"),
         ({"hours": 4.0, "parallel": 4}, 5, ""),
-        ({"budget_gpu_hours": 12.0, "gpus_per_run": 2}, 3, "18 runs for which the budget of GPU hours leaves room"),
+        ({"budget_gpu_hours": 12.0, "gpus_per_run": 2}, 4, "18 runs for which the budget of GPU hours leaves room"),
         ({"count": 4, "baseline": 5}, 5, "campaign.yaml"),
         ({"target": 0.5}, 5, ""),
     ],

@@ -53,6 +53,7 @@ SAYS = {
 
 def test_what_each_page_says(lived: Any) -> None:
     """Each thing once and in its order, nothing of others as markup; writing again changes nothing, and leaves none."""
+    lived.checked()
     add(lived.place.requests, "pause", t=lived.clock + 1)
     pages = written(lived)
     for name, every in SAYS.items():
@@ -88,6 +89,7 @@ def test_a_campaign_that_has_only_begun(campaign: Callable[..., Any], tmp_path: 
 
 
 def test_the_brief_says_what_a_fresh_agent_must_know(lived: Any) -> None:
+    lived.checked()
     state = lived.state()
     lines = memory.brief(state, lived.stand(state), phase=CampaignPhase.PAUSED)
     text = "\n".join(lines)
@@ -111,6 +113,7 @@ def test_the_brief_says_what_a_fresh_agent_must_know(lived: Any) -> None:
 
 def test_the_brief_says_that_re_tests_are_pending(campaign: Callable[..., Any]) -> None:
     made = campaign()
+    made.checked()
     made.idea("ahead")
     made.run("ahead", 0.56, "discard", standing="pending")
     state = made.state()

@@ -355,6 +355,7 @@ def test_a_value_reads_the_same_everywhere_and_settings_are_said_once(campaign: 
     made = campaign()
     for value in SIX[3:]:
         made.run("baseline", value)
+    made.checked()
     made.idea("lr-0-2", "Learn faster", overrides={"lr": 0.2}, git=False)
     made.idea("deep", "Learn deeper", overrides={"optim.lr": 0.2}, git=False)
     for slug in ("lr-0-2", "deep"):

@@ -38,6 +38,8 @@ def section(text: str, title: str) -> str:
 
 
 def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
+    assert "The noise is not known yet." in brief(matter_of(lived), 3), "runs of one seed may be copies"
+    lived.checked()
     matter = matter_of(lived, protected=lambda key: "a seed" if key == "seed" else "")
     text = brief(matter, 3)
     assert text == brief(matter, 3), "the same bytes"
