@@ -301,7 +301,7 @@ class Simulation:
         """Compare a verdict with the truth."""
         gain, low, high = (verdict.fields.get(name) for name in ("gain", "gain_low", "gain_high"))
         level = self.levels[verdict.fields["index"]]
-        if gain is not None:
+        if low is not None:
             self.outcome.covered.append(low <= level <= high)
         if verdict.do == "confirmed":
             self.outcome.claimed.append(level)

@@ -297,7 +297,9 @@ def _look(
     delta = gain(objective, ours, theirs)
     middle, low, high = (least + end for end in _gain(looks, look, delta - least, passed, tested, theirs))
     too_many = p <= alpha and bool(fails)
-    found = replace(counts, gain=middle, gain_low=low, gain_high=high, coverage=COVERAGE, fails_more=too_many)
+    found = replace(counts, gain=middle, fails_more=too_many)
+    if low < high:  # runs of either side that are all equal show no spread, which is no certainty
+        found = replace(found, gain_low=low, gain_high=high, coverage=COVERAGE)
     why = fails if too_many else f"p = {p:.2g}, {alpha:.2g} needed" + (f", of more than {least:.3g}" if least else "")
     reason = f"{'confirmed' if passed else 'not confirmed'}: {found.words(objective)}; {why}"
     return Confirmation(Claim.CONFIRMED if passed else Claim.DEMOTED, reason, found, delta, p, alpha)

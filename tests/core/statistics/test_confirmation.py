@@ -251,3 +251,12 @@ def test_intervals_cover_what_they_promise_and_gains_are_as_often_too_low_as_too
     tests = [proof(1.0, seed) for seed in range(60)]
     assert fmean(test.covered for test in tests) == pytest.approx(0.9, abs=0.12)
     assert fmean(test.gain > 1.0 for test in tests) == pytest.approx(0.5, abs=0.19)
+
+
+def test_equal_runs_give_no_interval() -> None:
+    looks = design(budget=16)
+    assert looks is not None
+    found = confirm(Objective("acc"), looks, [0.9] * 4, [0.5] * 4)
+    assert found is not None and found.claim is Claim.CONFIRMED
+    assert found.estimate.gain == pytest.approx(0.4) and found.estimate.interval(Objective("acc")) is None
+    assert "interval" not in found.reason
