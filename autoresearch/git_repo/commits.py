@@ -19,7 +19,6 @@ from autoresearch.values import dataclass
 
 if TYPE_CHECKING:
     from autoresearch.git_repo.comparison import Diffstat
-    from autoresearch.git_repo.trees import NewObjects
 
 NAME, EMAIL = "autoresearch", "autoresearch@localhost"  # for machines without a configured identity
 FULL = ("-c", "core.sparseCheckout=false", "-c", "index.sparse=false")  # a sparse index omits parts of a tree
@@ -92,35 +91,26 @@ def commit_hypothesis(
     """
     from autoresearch.git_repo.comparison import below
     from autoresearch.git_repo.fresh_files import check_objects
-    from autoresearch.git_repo.trees import NewObjects, changed_tree, entries_of
+    from autoresearch.git_repo.trees import entries_of
 
     commit = checkout.id_of(parent)
-    tree = _patched(checkout, commit, change) if change.patches else commit
-    before = after = entries_of(checkout, commit)
+    with private_index(checkout) as git:
+        git.run(*FULL, "read-tree", commit)
+        for number, patch in enumerate(change.patches, 1):
+            _apply(git, number, commit, patch, ("--3way",) if change.merge else ())
+        if change.files:
+            _put(git, change.files, no_object=b"0" * len(commit))
+        tree = git.line(*FULL, "write-tree")
+    before, after = entries_of(checkout, commit), entries_of(checkout, tree)
     if change.patches:  # what was patched is in no later commit, and so compared with its name nowhere else
-        after = entries_of(checkout, tree)
         patched = (head.split(b" ") for path, head in before.items() if after.get(path) != head)
         check_objects(checkout, commit, (name for _, kind, name in patched if kind == b"blob"))
-    if change.files or not change.patches:
-        held, objects = after, NewObjects(sha256=len(commit) == 64)
-        after = _put(objects, change.files or {}, held)
-        tree = changed_tree(checkout, tree, held, after, objects)
-        objects.store(checkout.git)
     failpoint("repository.hypothesis_filled")
     made = commit_tree(checkout.git, tree, commit, message, when=when)
     failpoint("repository.hypothesis_committed")
     apart = [path_in_tree(path.rstrip("/")) for path in uncounted]
     same = all(below(path, apart) for path, _ in before.items() ^ after.items())
     return Committed(made, tree, commit, same, checkout, tuple(uncounted))
-
-
-def _patched(checkout: Checkout, commit: str, change: Change) -> str:
-    """The tree of a commit with the patches applied."""
-    with private_index(checkout) as git:
-        git.run(*FULL, "read-tree", commit)
-        for number, patch in enumerate(change.patches, 1):
-            _apply(git, number, commit, patch, ("--3way",) if change.merge else ())
-        return git.line(*FULL, "write-tree")
 
 
 def commit_tree(git: Git, tree: str, parent: str, message: str, *, when: int | None = None) -> str:
@@ -153,19 +143,21 @@ def _apply(git: Git, number: int, parent: str, patch: str | bytes, how: Sequence
         raise PatchError(number, parent, failure.stderr) from failure
 
 
-def _put(objects: NewObjects, files: Mapping[str, bytes | None], entries: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """The entries with these files, which are stored byte for byte, without filters."""
+def _put(git: Git, files: Mapping[str, bytes | None], *, no_object: bytes) -> None:
+    """Write these files into the index, byte for byte, without filters. Raises ConflictError."""
     contents = {path_in_tree(path): content for path, content in sorted(files.items())}
-    modes = {path: head[:6] for path, head in entries.items()}
+    listed = git.run(*FULL, "ls-files", "--stage", "-z").split(b"\0")[:-1]
+    modes = {path: head[:6] for head, _, path in (entry.partition(b"\t") for entry in listed)}
     gone = [path for path, content in contents.items() if content is None]
     put = {path: content for path, content in contents.items() if content is not None}
     _check(gone, put, modes)
-    after = {path: head for path, head in entries.items() if path not in gone}
+    lines = [b"0 %s\t%s\0" % (no_object, path) for path in gone]
     for path, content in put.items():
         mode = modes.get(path) or (b"100755" if content.startswith(b"#!") else b"100644")
         mode = mode if mode in (b"100644", b"100755") else b"100644"
-        after[path] = b"%s blob %s" % (mode, objects.add(b"blob", content))
-    return after
+        name = git.line("hash-object", "-w", "--stdin", feed=content)
+        lines.append(b"%s %s\t%s\0" % (mode, name.encode(), path))
+    git.run(*FULL, "update-index", "-z", "--index-info", feed=b"".join(lines))
 
 
 def _check(gone: Sequence[bytes], put: Collection[bytes], modes: Mapping[bytes, bytes]) -> None:
