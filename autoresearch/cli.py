@@ -97,43 +97,6 @@ COMMANDS: dict[str, CommandEntry] = {name: CommandEntry(*entry) for name, *entry
     ("swarm down", "internal:down", "", "Stop the engine, end the server, see its port free."),
 )}  # fmt: skip
 
-FORMER = {  # merged into another command, or moved below `campaign`
-    "top": "queue",
-    "events": "logs --events",
-    "add": "campaign add",
-    "tell": "note",
-    "veto": "campaign skip",
-    "confirm": "campaign confirm",
-    "adopt": "status --exit-code",
-    "close": "stop",
-    "campaign tell": "note",
-    "campaign wait": "wait",
-    "campaign report": "report",
-    "blueprint schema": "config schema blueprint",
-    "campaign brief": "campaign status --full",
-    "campaign drain": "campaign stop --drain",
-    "campaign proposals": "campaign approve",
-}
-
-GONE = {  # what does it now
-    "plan": "a campaign file with `after: NAME` begins when another campaign is over (docs/campaign.md)",
-    "skill eval": "in a clone of the repository: python -m skills.evaluate",
-    "ledger export": "autoresearch ledger show NAME --out rows.csv, rows.parquet, or a directory for TensorBoard",
-}
-
-OPTIONS_GONE = {  # command and option -> what does it now
-    "run --require-snapshot": "`require_snapshot: yes` in autoresearch.yaml, or AUTORESEARCH_REQUIRE_SNAPSHOT=yes",
-    "queue --every": "the screen looks again every 2 seconds, and at once on `r`",
-    "queue --sort": "`o` and `O` sort the screen by another column; `--json` is for other orders",
-    "blueprint new --recipe": "--set yaml_path=FILE",
-    "blueprint new --trainer": "--set trainer=NAME",
-    "blueprint new --metric": "--set metric=NAME",
-    "scaffold blackbox --model": "--set model=PATH",
-    "scaffold blackbox --swarm-url": "--set swarm_url=URL",
-    "campaign add --simpler": "`simpler: true` in an entry of --from FILE",
-    "config show --dir": "run it in that directory",
-}
-
 # What other programs call it.
 MEANT = {"kill": "stop", "ls": "status", "ps": "status", "runs": "status", "list": "status", "start": "run",
          "tail": "logs", "delete": "clean", "rm": "clean", "plot": "report"}  # fmt: skip
@@ -221,11 +184,9 @@ def _run(argv: list[str]) -> int:
         from autoresearch.commands.output import typed
 
         typed.begin(argv, command=" ".join(_known(argv)))
-        _refuse_former(argv)
         _refuse_meant(argv)
         argv = _started(argv)
         typed.command = " ".join(_known(argv))
-        _refuse_gone_options(typed.ours, typed.command)
         code = _plain(argv)
         if code is None:
             code = _app(argv)(argv, standalone_mode=False, prog_name="autoresearch")
@@ -244,29 +205,6 @@ def _run(argv: list[str]) -> int:
 def verbs_of(group: str) -> list[str]:
     """The verbs of a group; of "" the commands and groups of the first level."""
     return [name.split()[-1] for name in COMMANDS if name.rpartition(" ")[0] == group]
-
-
-def _refuse_former(argv: Sequence[str]) -> None:
-    """UsageError that says what to type instead of a command's former name: scripts and agents remember those."""
-    from autoresearch.errors import UsageError
-
-    for count in (1, 2):
-        former = " ".join(argv[:count])
-        if (now := FORMER.get(former)) and not os.path.lexists(argv[count - 1]):
-            line = shlex.join(argv[count:])
-            raise UsageError(f"`{former}` is `{now}` now", fix=f"autoresearch {now} {line}".rstrip())
-        if hint := GONE.get(former):
-            raise UsageError(f"there is no command `{former}` any more", hint=hint, code="no_such_command")
-
-
-def _refuse_gone_options(words: Sequence[str], command: str) -> None:
-    """UsageError that says what does it now, for an option that a command had."""
-    from autoresearch.errors import UsageError
-
-    for word in words:
-        option = word.partition("=")[0]
-        if hint := OPTIONS_GONE.get(f"{command} {option}"):
-            raise UsageError(f"`{command}` has no option {option} any more", hint=hint)
 
 
 def _refuse_meant(argv: Sequence[str]) -> None:

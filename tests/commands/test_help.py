@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from autoresearch import cli
@@ -49,31 +47,6 @@ def test_completion(
     with pytest.raises(SystemExit):
         cli.run([])
     assert capsys.readouterr().out.split() == [expected]
-
-
-def test_an_option_that_is_gone_says_what_does_it_now(capsys: pytest.CaptureFixture[str]) -> None:
-    for line, now in cli.OPTIONS_GONE.items():
-        assert cli.run([*line.split(), "x", "--json"]) == 2
-        error = json.loads(capsys.readouterr().out)["error"]
-        assert (error["code"], error["hint"]) == ("usage", now)
-
-
-@pytest.mark.parametrize("former", cli.FORMER)
-def test_a_command_of_before_is_told_by_its_new_name(former: str, capsys: pytest.CaptureFixture[str]) -> None:
-    now = cli.FORMER[former]
-    words = [word for word in now.split() if not word.startswith("-")]
-    assert words[0] != "swarm" and (words in SHOWN or words[:2] in SHOWN)
-    assert cli.run([*former.split(), "a b", "--json"]) == 2
-    error = json.loads(capsys.readouterr().out)["error"]
-    assert error["message"] == f"`{former}` is `{now}` now"
-    assert error["fix"] == f"autoresearch {now} 'a b' --json"
-
-
-@pytest.mark.parametrize("words", [["plan", "topic.md"], ["plan"], ["skill", "eval", "--agent", "claude"]])
-def test_what_is_gone_says_what_does_it_now(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(words) == 2
-    said, hint = capsys.readouterr().err.splitlines()
-    assert said.endswith(" any more") and ("`after: NAME`" in hint or "skills.evaluate" in hint)
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("campaign statsu", "status"), ("campaign aprove", "approve")])

@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import pytest
-
 from autoresearch import cli
 from tests.agents.taught import command_lines
 
@@ -75,8 +73,6 @@ def test_every_line_that_a_command_tells_is_understood_and_no_message_names_what
         if path.name in OLD:
             continue
         texts = literals(path)
-        if path.parent.name not in ("git_repo", "trainers", "launchers"):  # which call other programs
-            wrong += [f"{path.relative_to(REPO)}: {one}" for text in texts for one in former_names(text)]
         for line in shown_lines(texts):
             words = line.split()
             if "7" in words[1 : 3 if cli.verbs_of(words[1]) else 2] or "--help" in words:
@@ -89,30 +85,3 @@ def test_every_line_that_a_command_tells_is_understood_and_no_message_names_what
             except Exception as error:  # noqa: BLE001 - whatever the parser has against it
                 wrong.append(f"{path.relative_to(REPO)}: {line}: {error}")
     assert count > 60 and not wrong, "\n".join(wrong)
-
-
-def former_names(text: str) -> list[str]:
-    """The former names of commands that a text holds."""
-    found = []
-    for name in (name for name in cli.FORMER if name in text):
-        before = r"(?:autoresearch |`)" if " " in name else "autoresearch "
-        found += re.findall(rf"{before}{name}(?![\w-])", text)
-    return found
-
-
-def test_no_document_names_what_is_gone() -> None:
-    found = {path.name: former_names(path.read_text(errors="replace")) for path in (*DOCUMENTS, *TEMPLATES)}
-    assert {name: names for name, names in found.items() if names} == {}
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("see `campaign report`", ["`campaign report"]),
-        ("type: autoresearch campaign wait X", ["autoresearch campaign wait"]),
-        ("autoresearch tell X", ["autoresearch tell"]),
-        ("`campaign reporting`, a campaign's report, `tell`", []),
-    ],
-)
-def test_what_is_gone_is_seen(text: str, found: list[str]) -> None:
-    assert former_names(text) == found
