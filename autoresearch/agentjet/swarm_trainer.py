@@ -23,10 +23,9 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.metrics.swarm_evaluations import COLLECTED_REWARD, PREFIX, Evaluations, share
-from autoresearch.core.run.chat_template import thinking_is_dropped
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.scaffold import Endpoint, ScaffoldOptions, ScaffoldResult, Templates
-from autoresearch.core.run.trainer import Circumstances, LogReader, Output, Recipe, Source, SourceFormat, Trainer
+from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source, SourceFormat, Trainer
 from autoresearch.core.text.regex import later
 from autoresearch.values import dataclass
 
@@ -102,11 +101,6 @@ class AgentJetSwarm(ServerHooks, Trainer):
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """Settings that crash or are ignored in this mode, lengths that do not fit, and LoRA settings."""
         return (*_lint_validation(recipe), *_lint_lengths(recipe), *_lint_lora(recipe))
-
-    def lint_here(self, recipe: Recipe, here: Circumstances) -> tuple[Finding, ...]:
-        """The chat template of the model in the recipe, or of REMOTE_MODEL_PATH, which AgentJet's clients read."""
-        model = text_of(recipe, "ajet.model.path") or here.environment.get("REMOTE_MODEL_PATH", "")
-        return tuple(thinking_is_dropped(model, here))
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
         """The table of steps, and the experiment's name, which checkpoints and tracker runs share."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,24 +77,6 @@ def manifest(template: str, values: Mapping[str, object]) -> dict[str, Any]:
     if not isinstance(made.get("metadata", {}), dict) or not isinstance(made.get("spec"), dict):
         raise UsageError(f"{template}: makes no Kubernetes object: it needs `kind`, `metadata` and `spec`")
     return made
-
-
-def render_chat(template: str, turns: Sequence[Mapping[str, object]]) -> str:
-    """A model's chat template as transformers renders it, in a sandbox. Raises UsageError if it cannot be rendered."""
-    import jinja2
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    def refuse(message: object) -> None:
-        raise jinja2.TemplateError(str(message))
-
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-    )
-    environment.globals |= {"raise_exception": refuse, "strftime_now": lambda form: str(form)}
-    try:
-        return environment.from_string(template).render(messages=list(turns), add_generation_prompt=True)
-    except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"the chat template cannot be rendered: {error}") from error
 
 
 def compile_ahead(template_name: str) -> None:

@@ -11,7 +11,6 @@ import difflib
 from collections.abc import Iterator, Mapping
 
 from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.run.chat_template import thinking_is_dropped
 from autoresearch.core.run.recipe_keys import look_up, product, real_at, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Circumstances, Recipe
 from autoresearch.core.shell.reading import simple_commands
@@ -356,7 +355,6 @@ def _model(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
         whole = path if path.startswith("/") else f"{here.cwd.rstrip('/')}/{path}"
         if not here.exists(whole):
             yield error("missing_model", f"the model {path} is not there", "correct ajet.model.path")
-    yield from thinking_is_dropped(path, here)
 
 
 def _time(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.targets import LOCAL, parse_pool
-from autoresearch.core.run.trainer import Circumstances, Recipe, SourceFormat
+from autoresearch.core.run.trainer import Recipe, SourceFormat
 from autoresearch.core.text.session_and_branch_names import SESSION
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.records import recorded_run
@@ -146,16 +146,6 @@ def test_the_rest_of_what_a_trainer_says() -> None:
     objective = TRAINER.objective({})
     assert objective and objective.metric == "swarm/task_pass_rate@1"
     assert (TRAINER.seed({}), TRAINER.seed_key) == (None, "")
-
-
-def test_a_model_whose_template_drops_thinking_is_named_by_recipe_or_environment() -> None:
-    def told(recipe: Recipe, **environment: str) -> list[str]:
-        here = Circumstances("/code", "/r", 1.0, environment, lambda _: True, lambda path: path == "/models/a")
-        return [finding.code for finding in TRAINER.lint_here(recipe, here)]
-
-    assert told({"ajet": {"model": {"path": "/models/a"}}}) == told({}, REMOTE_MODEL_PATH="/models/a")
-    assert told({}, REMOTE_MODEL_PATH="/models/a") == ["drops_thinking"]
-    assert told({}) == told({"ajet": {"model": {"path": "/models/b"}}}, REMOTE_MODEL_PATH="/models/a") == []
 
 
 SECTIONS = """# t

@@ -170,11 +170,6 @@ def test_the_model_must_be_there_if_it_is_a_path() -> None:
     assert told("a/b/c/d") == told("Qwen/Qwen2.5-7B") == told("$HOME/m/o/d/el") == set()
 
 
-def test_a_template_that_drops_thinking_is_a_warning() -> None:
-    here = Circumstances(HERE.cwd, HERE.result_dir, HERE.max_s, {}, lambda path: True, lambda path: True)
-    assert codes(changed(), here=here) == {"drops_thinking": "warning"}
-
-
 @pytest.mark.parametrize(
     ("max_h", "steps", "epochs", "every", "wanted"),
     [

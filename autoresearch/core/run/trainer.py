@@ -249,5 +249,3 @@ class Circumstances:
     max_s: float  # the run's total time limit
     environment: Mapping[str, str]  # of the trainer, unmasked: never quote it in a finding
     exists: Callable[[str], bool]  # whether an absolute path exists on the run's host
-    # whether the chat template of the model in this absolute directory removes the thinking of earlier turns
-    drops_thinking: Callable[[str], bool] = lambda _: False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os.path
 import re
 import shlex
@@ -20,7 +19,7 @@ from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.core.text.regex import later
-from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError, UsageError
+from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
 from autoresearch.lab.recipes import seeds
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.seeds import randomness_of
@@ -33,49 +32,6 @@ from autoresearch.values import dataclass, replace
 
 if TYPE_CHECKING:
     from autoresearch.lab.recipes.printed_names import PrintedName
-
-# The chat template of a model's directory, and what it does to the thinking of earlier turns.
-
-_THOUGHT = "a first thought"
-_TURNS = (
-    {"role": "user", "content": "a question"},
-    {"role": "assistant", "content": f"<think>\n{_THOUGHT}\n</think>\n\nan answer"},
-    {"role": "user", "content": "another question"},
-    {"role": "assistant", "content": "<think>\na second thought\n</think>\n\nanother answer"},
-    {"role": "user", "content": "a last question"},
-)
-_LARGEST = 1 << 24
-
-
-def drops_thinking(model: Path) -> bool:
-    """Whether its template removes the thinking of earlier turns; False where it has none, or it cannot be tried."""
-    from autoresearch.lab.render import render_chat
-
-    template = template_of(model)
-    if "think" not in template:  # most have nothing to do with it, and are not rendered
-        return False
-    try:
-        return _THOUGHT not in render_chat(template, _TURNS)
-    except UsageError:
-        return False
-
-
-def template_of(model: Path) -> str:
-    """The default chat template in a model's directory, as transformers finds it; "" without one."""
-    for name in ("chat_template.jinja", "tokenizer_config.json"):
-        try:
-            with (model / name).open(encoding="utf-8") as file:
-                text = file.read(_LARGEST)
-            found = text if name.endswith(".jinja") else json.loads(text).get("chat_template")
-        except (OSError, ValueError, AttributeError):
-            continue
-        if isinstance(found, list):  # named templates
-            named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
-            found = named.get("default")
-        if isinstance(found, str):
-            return found
-    return ""
-
 
 _VARIABLE = later(r"\$(?:([A-Z][A-Z0-9_]*)\b|\{([A-Z][A-Z0-9_]*)\})")  # others are of the shell, or of loops
 END_NRL_RUN = Path(__file__).parents[2] / "runner" / "end_nrl_run.py"
@@ -253,7 +209,6 @@ class TrainerSettings:
             max_s=max_s,
             environment={**environ, **resolved.blueprint.notes.env},
             exists=lambda path: bool(resolved.files.kind(Path(path))),
-            drops_thinking=lambda path: resolved.files.here and drops_thinking(Path(path)),
         )
         recipe = {**resolved.inherited, **(self.recording.overrides if self.recording and self.copy else {})}
         return (*ask.findings(self.trainer, recipe, self.understood, here=here), *self._redirected())
