@@ -1,7 +1,7 @@
 """A log of what our programs do, for a bug report: switched on by `--debug`, or by AUTORESEARCH_DEBUG=1.
 
-Each started program with its arguments, exit code and duration, each YAML file that is read, each traceback. The
-variable then holds the path of the file, so that what is started below writes there, too.
+Each started program with its arguments, each YAML file that is read, each traceback. The variable then holds the path
+of the file, so that what is started below writes there, too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ VARIABLE = "AUTORESEARCH_DEBUG"
 MOST = 2000  # characters of a command line
 _OFF = ("", "0", "no", "false", "off")
 _logger: logging.Logger | None = None
+_watches = False
 
 
 def note(message: str, *values: object, traceback: BaseException | None = None) -> None:
@@ -78,7 +79,10 @@ def _open(path: str, title: str) -> None:
     _logger.setLevel(logging.DEBUG)
     _logger.propagate = False
     _logger.addHandler(handler)
-    _watch_programs()
+    global _watches
+    if not _watches:  # a hook cannot be taken back
+        _watches = True
+        _watch_programs()
 
 
 def end() -> None:
@@ -93,41 +97,14 @@ def end() -> None:
 
 
 def _watch_programs() -> None:
-    """Have each program logged that is started by `subprocess`, whichever library starts it."""
+    """Have each program logged that is started by `subprocess`, whichever library starts it (PEP 578)."""
     import shlex
-    import subprocess
-    import time
+    import sys
 
-    kind: Any = subprocess.Popen
-    if hasattr(kind, "unwatched"):
-        return
-    kind.unwatched = start, poll, wait = kind.__init__, kind.poll, kind.wait
+    def audit(event: str, values: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen" and _logger is not None:
+            _, words, folder, _ = values
+            words = [words] if isinstance(words, (str, bytes, os.PathLike)) else words
+            note("starts in %s: %s", folder or here(), shlex.join(map(os.fsdecode, words))[:MOST])
 
-    def started(self: Any, args: Any, *more: Any, **options: Any) -> None:
-        words = [args] if isinstance(args, (str, bytes, os.PathLike)) else list(args)
-        line, began = shlex.join(map(os.fsdecode, words))[:MOST], time.monotonic()
-        try:
-            start(self, args, *more, **options)
-        except OSError as error:
-            note("could not start %s: %s", line, error)
-            raise
-        self.watched = began, line
-        note("started %d in %s: %s", self.pid, options.get("cwd") or here(), line)
-
-    def over(self: Any) -> None:
-        if self.returncode is not None and (watched := self.__dict__.pop("watched", ())):
-            began, line = watched
-            note("%d: exit code %d after %.3f s: %s", self.pid, self.returncode, time.monotonic() - began, line)
-
-    def polled(self: Any) -> Any:
-        poll(self)
-        over(self)
-        return self.returncode
-
-    def waited(self: Any, *timeout: Any, **options: Any) -> Any:
-        try:
-            return wait(self, *timeout, **options)
-        finally:
-            over(self)
-
-    kind.__init__, kind.poll, kind.wait = started, polled, waited
+    sys.addaudithook(audit)
