@@ -15,7 +15,7 @@ from autoresearch.records.rundir import RunDir
 _HOME = {SourceFormat.WANDB: "wandb", SourceFormat.SWANLAB: "swanlog"}
 _FILES = {  # a run has at least one of these
     SourceFormat.WANDB: ("*.wandb", "files/wandb-history.jsonl", "files/wandb-summary.json"),
-    SourceFormat.SWANLAB: ("*.swanlab", "logs/*/*.log"),
+    SourceFormat.SWANLAB: ("*.swanlab",),
 }
 _RUNS = ("run-*", "offline-run-*")
 _LINES = {
@@ -110,7 +110,7 @@ def _is_run(source_format: SourceFormat, path: Path) -> bool:
 
 def written_at(run: Path) -> float:
     """Modification time of a run's most recent file, down to its metrics; Unix time in seconds."""
-    files = [run] if run.is_file() else [*run.glob("*"), *run.glob("logs/*/*.log"), *run.glob("files/*")]
+    files = [run] if run.is_file() else [*run.glob("*"), *run.glob("files/*")]
     times = []
     for path in files:
         try:

@@ -155,7 +155,7 @@ def test_a_log_that_was_truncated_under_its_writer(ask: Ask, tmp_path: Path) -> 
 
 
 def test_every_kind_of_file(ask: Ask) -> None:
-    kinds = {"wandb": "wandb", "swanlab": "swanlab", "swanlab-0.6": "swanlab", "tensorboard": "tensorboard"}
+    kinds = {"wandb": "wandb", "swanlab": "swanlab", "tensorboard": "tensorboard"}
     for name, kind in kinds.items():
         for more in ((), ("--source", kind)):
             found = ask("--log", SAMPLES / "metrics" / name, *more)
