@@ -43,7 +43,6 @@ COMMANDS: dict[str, CommandEntry] = {name: CommandEntry(*entry) for name, *entry
     ("prove", "prove:prove", _RUNS, "Is a gain real? Fresh runs of two versions or two commands, until it is decided."),
     ("status", "status:status", _RUNS, "What a run, or every living run, is doing; records those that died."),
     ("wait", "status:wait", _RUNS, "Wait for news of a run or a campaign; returns early on it."),
-    ("queue", "queue:queue", _RUNS, "One live screen of all runs at all targets; keys for logs, stop, attach."),
     ("logs", "logs:logs", _RUNS, "The log of a run, or its events: the tail, a search, or followed live."),
     ("metrics", "metrics:metrics", _RUNS, "Metrics of a run or of any log, by step; as a table, JSON or a file."),
     ("explain", "logs:explain", _RUNS, "Why a run ended: class, proving line, hung or exited, what to try."),

@@ -32,7 +32,7 @@ COMMANDS = (
     f"run {BLUEPRINT}",
     "campaign status campaign",
     "ledger show campaign/results.tsv --last 12",
-    "queue --once",
+    "status --last 3",
 )
 PAGE = (
     '<!doctype html><meta charset="utf-8"><script>const drawn = true</script><style>{stylesheet}'

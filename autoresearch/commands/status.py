@@ -44,10 +44,29 @@ UNTIL_STEPS = ("tail", "newest_output")  # on a tick only where there is somethi
 def status(
     run: Annotated[str, Positional(metavar="RUN", show_default=False)] = "",
     as_exit_code: Annotated[bool, Option("--exit-code", help="Exit 6 if a run cannot be recorded.")] = False,
-) -> CommandResult:
+    watch: Annotated[
+        bool, Option("--watch", help="A table of all runs at all targets, drawn again every two seconds.")
+    ] = False,
+    target: Annotated[
+        str, Option(metavar="TARGET", help="Only runs there: local, slurm, ssh:gpu1, a name.")
+    ] = "",
+    campaign: Annotated[str, Option(metavar="NAME", help="Only runs of this campaign.")] = "",
+    state: Annotated[str, Option(metavar="STATE,...", help="Only runs in these states.")] = "",
+    last: Annotated[int, Option(metavar="N", help="With so many of the last runs that ended.")] = 0,
+    limit: Annotated[int, Option(metavar="N", help="Rows of a table that is drawn once; 0: all.")] = output.MAX_LINES,
+) -> CommandResult | int:
     """What a run, or every living run, is doing right now; after a crash or a reboot, the dead are recorded first."""
     parts = real_parts()
-    return _one(run, parts) if run else _all(parts, as_exit_code=as_exit_code)
+    if run:
+        return _one(run, parts)
+    if not (watch or target or campaign or state or last or limit != output.MAX_LINES):
+        return _all(parts, as_exit_code=as_exit_code)
+    from autoresearch.commands import watch as table
+
+    if last < 0 or limit < 0:
+        raise UsageError("--last and --limit are numbers of rows, from 0")
+    draw = table.watch if watch else table.once
+    return draw(parts, table.overview_filter(target, campaign, state), ended=last, limit=limit)
 
 
 def _one(run: str, parts: Parts) -> CommandResult:

@@ -133,7 +133,7 @@ def _any(count: int, gpus: Sequence[Gpu], taken: Collection[str]) -> tuple[str, 
     if count > len(free):
         message = f"{_count(count)} wanted, but {len(free)} of {len(gpus)} {'is' if len(free) == 1 else 'are'} free"
         fewer = f", or take {len(free)}: --gpus {len(free)}" if free else ""
-        raise ConflictError(message, code="gpus_busy", hint=f"see who has them in `autoresearch queue`; wait{fewer}")
+        raise ConflictError(message, code="gpus_busy", hint=f"`autoresearch status --watch` shows them; wait{fewer}")
     return tuple(free[:count])
 
 

@@ -1,4 +1,4 @@
-"""What watching 200 runs costs: the looks of the screen of `queue`.
+"""What watching 200 runs costs: the looks of `status --watch`.
 
 Half of the runs are of this machine, with a Runner's lock held and a log that grows by a step between looks; half
 are at a place that is followed. CPU time.

@@ -29,7 +29,6 @@ ON_A_RUN: Sequence[Line] = (
     ("ledger show last --out {repo}/rows.csv", 0),
     ("repro last", 0),
     ("note last hello", 0),
-    ("queue", 0),
     ("doctor", 0),
     ("clean", 0),
     ("config show", 0),

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.overview import (
-    SORTS,
     GpuUse,
     OverviewFilter,
     PlaceLine,
@@ -32,29 +31,8 @@ RUNS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("sort", "order"),
-    [
-        ("target", "edbac"),  # this machine first
-        ("state", "caedb"),  # what may need somebody first
-        ("campaign", "acbed"),  # lone runs last
-        ("elapsed", "edbac"),
-        ("left", "debac"),
-        ("step", "cbeda"),
-        ("run", "abcde"),
-    ],
-)
-def test_orders(sort: str, order: str) -> None:
-    found = [one.run[0] for one in OverviewFilter(sort=sort).of(RUNS)]
-    assert "".join(found) == order
-    assert sort in SORTS
-
-
-def test_the_better_metric_comes_first_whichever_way_is_up() -> None:
-    down = [line("x", metric_value=v, metric_name="loss", upwards=False) for v in (0.3, 0.1, None, 0.2)]
-    assert [one.metric_value for one in OverviewFilter(sort="metric").of(down)] == [0.1, 0.2, 0.3, None]
-    up = [line("x", metric_value=v, metric_name="reward") for v in (0.3, 0.1, None, 0.2)]
-    assert [one.metric_value for one in OverviewFilter(sort="metric").of(up)] == [0.3, 0.2, 0.1, None]
+def test_this_machine_comes_first() -> None:
+    assert "".join(one.run[0] for one in OverviewFilter().of(RUNS)) == "edbac"
 
 
 @pytest.mark.parametrize(
@@ -66,9 +44,6 @@ def test_the_better_metric_comes_first_whichever_way_is_up() -> None:
         (OverviewFilter(target="ss"), ""),  # a part of a place is none
         (OverviewFilter(campaign="sort"), "bc"),
         (OverviewFilter(states=frozenset({RunState.PENDING, RunState.UNREACHABLE})), "ac"),
-        (OverviewFilter(words=("SLURM", "sort")), "b"),
-        (OverviewFilter(words=("77",)), "a"),
-        (OverviewFilter(words=("sort", "pending")), ""),
     ],
 )
 def test_which_runs_are_wanted(wanted: OverviewFilter, runs: str) -> None:

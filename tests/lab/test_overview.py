@@ -222,11 +222,9 @@ def test_places_and_who_follows_them(account: Account) -> None:
     ]
     assert (places["ssh:gpu1"].unreachable_since, places["ssh:gpu1"].followed) == (NOW - 60, False)
     assert places["local"].slots == 2
-    assert [rundir.path.name for rundir in looker.unattended()] == ["c"]  # one run of each place is enough
     account.let_go(account.root / "slurm/lock")
     write_json(account.root / "slurm/trouble.json", {"reason": "there is no squeue"})
     assert {line.place: line.trouble for line in looker.look().places}["slurm"] == "there is no squeue"
-    assert [rundir.path.name for rundir in looker.unattended()] == ["a", "c"]
 
 
 @pytest.mark.system
@@ -346,9 +344,7 @@ def test_a_run_directory_that_goes_while_one_looks(account: Account) -> None:
         path.unlink()
     rundir.path.rmdir()
     assert [line.run for line in looker.look().runs] == ["b-1"]
-    assert looker.unsettled() == 1
     account.index.discard_live("a-1")
-    assert looker.look() and looker.unsettled() == 0
 
 
 def test_a_run_that_has_not_written_its_spec_yet(account: Account) -> None:
@@ -366,7 +362,6 @@ def test_a_run_that_is_over_and_not_recorded_yet(account: Account) -> None:
     found = {line.run: line for line in looker.look().runs}
     assert found["a-1"].state is RunState.ENDED and "crashed" in found["a-1"].reason
     assert found["b-1"].state is RunState.DEAD and "lost" in found["b-1"].reason
-    assert looker.unsettled() == 2
 
 
 # ------------------------------------------------------------------------------------------ what it costs

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import Kind
 from autoresearch.values import dataclass, fields, replace
-
-_RANK = {state: rank for rank, state in enumerate((  # states that may need attention come first
-    RunState.UNREACHABLE, RunState.DEAD, RunState.PENDING, RunState.STARTING, RunState.RUNNING,
-    RunState.EVALUATING, RunState.STOPPING, RunState.ENDED,
-))}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +162,11 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class OverviewFilter:
-    """Filter and sort order for runs; "" matches any."""
+    """Which runs are shown; "" matches any."""
 
     target: str = ""  # a label, a target's name or a kind
     campaign: str = ""  # its name or a part of it
     states: frozenset[RunState] = frozenset()
-    words: tuple[str, ...] = ()  # each must occur in the texts that `mentions` searches
-    sort: str = "target"
 
     def shows(self, line: RunLine) -> bool:
         """Whether a run matches."""
@@ -181,24 +174,15 @@ class OverviewFilter:
             return False
         if self.campaign and self.campaign not in line.campaign:
             return False
-        if self.states and line.state not in self.states:
-            return False
-        return mentions(line, self.words)
+        return not self.states or line.state in self.states
 
     def of(self, lines: Iterable[RunLine]) -> list[RunLine]:
         """The matching live runs, in order."""
-        return sorted(filter(self.shows, lines), key=SORTS[self.sort])
+        return sorted(filter(self.shows, lines), key=_home)
 
     def of_ended(self, lines: Iterable[RunLine]) -> list[RunLine]:
         """The matching ended runs, in the given order; `states` is not applied."""
         return [line for line in lines if replace(self, states=frozenset()).shows(line)]
-
-
-def mentions(line: RunLine, words: Sequence[str]) -> bool:
-    """Whether every word occurs in the run, target, campaign, idea, state, job or node, ignoring case."""
-    idea = f"{line.slug}\n{line.name}"
-    text = "\n".join((line.run, line.place, line.campaign, idea, line.state, line.job, line.node)).lower()
-    return all(word.lower() in text for word in words)
 
 
 def short_campaign(name: str) -> str:
@@ -224,22 +208,5 @@ def place_lines(run_lines: Iterable[RunLine], known: Iterable[PlaceLine]) -> tup
     return tuple(lines[name] for name in sorted(lines, key=lambda name: (name != "local", name)))
 
 
-def _last(value: float | None, sign: float = 1.0) -> tuple[bool, float]:
-    """A sort key that puts None last."""
-    return value is None, 0.0 if value is None else sign * value
-
-
 def _home(line: RunLine) -> tuple[Any, ...]:
     return line.place != "local", line.place, line.campaign, line.created, line.run
-
-
-SORTS: dict[str, Callable[[RunLine], tuple[Any, ...]]] = {
-    "target": _home,
-    "state": lambda line: (_RANK[line.state], *_home(line)),
-    "campaign": lambda line: (not line.member, line.campaign, line.index, line.replicate, line.created, line.run),
-    "elapsed": lambda line: (*_last(line.elapsed_s, -1.0), *_home(line)),
-    "left": lambda line: (*_last(line.left_s), *_home(line)),
-    "step": lambda line: (*_last(line.step, -1.0), *_home(line)),
-    "metric": lambda line: (line.metric_name, *_last(line.metric_value, -1.0 if line.upwards else 1.0), *_home(line)),
-    "run": lambda line: (line.run,),
-}

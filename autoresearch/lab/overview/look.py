@@ -45,7 +45,6 @@ class Looker:
         self.parts, self.once = parts, once
         self._places = targets
         self._runs: dict[str, WatchedRun] = {}
-        self._gone = 0
         self._files_at = float("-inf")  # when metrics files may be read again
         self._live: tuple[int, list[IndexEntry]] = (-1, [])
         self._campaigns = RunningCampaigns(parts)
@@ -59,7 +58,6 @@ class Looker:
         runs = {entry.run: self._runs.get(entry.run) or WatchedRun(entry) for entry in entries}
         # without a spec, a run never began, its directory was removed, or it is about to begin
         self._runs = {name: run for name, run in runs.items() if run.there or now - run.entry.created < STARTING_S}
-        self._gone = len(runs) - len(self._runs)
         budget = ReadBudget(once=True) if self.once else ReadBudget(BYTES, now >= self._files_at, at=now)
         leased = any(run.leases for run in self._runs.values())
         gpu_use = self._gpus.look(wait_s=GPU_WAIT_S if self.once else 0.0) if leased else {}
@@ -88,19 +86,6 @@ class Looker:
 
     def _named(self, run_lines: Iterable[RunLine]) -> tuple[RunLine, ...]:
         return tuple(replace(line, name=self._campaigns.name_of(line)) for line in run_lines)
-
-    def unattended(self) -> list[RunDir]:
-        """One run of each target whose Follower is missing."""
-        found: dict[str, RunDir] = {}
-        for run in self._runs.values():
-            order = run.order
-            if order and order.follower not in found and order.unattended() and not run.rundir.exit_record.exists():
-                found[order.follower] = run.rundir
-        return list(found.values())
-
-    def unsettled(self) -> int:
-        """How many runs are over without finished records, or lost their directory: `status` records them."""
-        return self._gone + sum(run.there and not run.rundir.state().lives for run in self._runs.values())
 
     def _entries(self, now: float) -> list[IndexEntry]:
         """The living runs; read again only when one was added or removed."""

@@ -1,7 +1,7 @@
-"""`autoresearch queue` and `top`: the static form, and the live screen in a real terminal, with real runs.
+"""`autoresearch status --watch`: printed once, and drawn again in a real terminal, with real runs.
 
-The screen runs in a tmux server of its own, as in anybody's terminal: keys are sent there, and what a person
-would see is read there. The runs' own sessions are on the test's usual server.
+The terminal is of a tmux server of its own: keys are sent there, and what a person would see is read there. The runs'
+own sessions are on the test's usual server.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import itertools
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,16 +22,15 @@ import pytest
 
 from autoresearch.commands.layout import cut
 from autoresearch.commands.overview_table import COLUMNS, grid, place_text
-from autoresearch.commands.screen import QueueScreen
 from autoresearch.core.run.job_launcher import Handle
 from autoresearch.core.run.limits import Limits
-from autoresearch.core.run.overview import GpuUse, Overview, OverviewFilter, PlaceLine, RunLine
+from autoresearch.core.run.overview import GpuUse, PlaceLine, RunLine
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.records import order_file, recorded_run
 from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Observed, Order
-from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.rundir import RunDir
 from tests.specs import run_spec
 
 if TYPE_CHECKING:
@@ -124,7 +122,7 @@ class Pane:
 
     def top(self, *words: str) -> None:
         """Type the command."""
-        self.type(shlex.join([sys.executable, "-m", "autoresearch", "queue", *words]))
+        self.type(shlex.join([sys.executable, "-m", "autoresearch", "status", "--watch", *words]))
         self.keys("Enter")
 
     @property
@@ -179,9 +177,9 @@ def pane(bench: Bench, clean_environment: Path) -> Iterator[Callable[..., Pane]]
 
 @pytest.mark.system
 def test_nothing_runs(bench: Bench) -> None:
-    assert bench.here("queue")[1].splitlines()[0] == "nothing runs"
-    told = bench.ask("queue")
-    assert (told["command"], told["runs"], told["count"], told["campaigns"]) == ("queue", [], 0, [])
+    assert bench.here("status", "--watch")[1].splitlines()[0] == "nothing runs"
+    told = bench.ask("status", "--watch")
+    assert (told["command"], told["runs"], told["count"], told["campaigns"]) == ("status", [], 0, [])
     assert told["places"][0]["place"] == "local" and told["next"] == ["autoresearch run BLUEPRINT --detach --json"]
 
 
@@ -191,16 +189,15 @@ def test_nothing_runs(bench: Bench) -> None:
     [
         (("--state", "pendig"), "did you mean pending?"),
         (("--state", "running,,dancing"), "'dancing'"),
-        (("--every", "5s"), "`queue` has no option --every any more"),
         (("--last", "-1"), "--last"),
         (("--limit", "-5"), "--limit"),
         (("--colour",), "--colour"),
     ],
 )
 def test_bad_input(bench: Bench, words: tuple[str, ...], says: str) -> None:
-    code, out, err = bench.here("queue", *words)
+    code, out, err = bench.here("status", "--watch", *words)
     assert code == 2 and says in err and not out
-    assert bench.ask("queue", *words, check=2)["error"]["code"] == "usage"
+    assert bench.ask("status", "--watch", *words, check=2)["error"]["code"] == "usage"
 
 
 @pytest.mark.system
@@ -208,19 +205,19 @@ def test_a_run_while_it_lives_and_after(bench: Bench) -> None:
     started = bench.ask("run", bench.blueprint("long"), "--detach")
     run = started["run"]
     bench.event(started["run_dir"], "first_step")
-    (line,) = bench.ask("queue")["runs"]
+    (line,) = bench.ask("status", "--watch")["runs"]
     assert (line["run"], line["state"], line["place"], line["launcher"]) == (run, "running", "local", "local")
     assert line["step"] >= 1 and line["metric_name"] == "task_pass_rate@1" and line["metric_value"] == 0.1
     assert 0 < line["left_s"] <= 600 and line["limit"] == "max_time" and line["elapsed_s"] > 0
-    text = bench.here("queue", "--last", "10")[1]
+    text = bench.here("status", "--watch", "--last", "10")[1]
     assert text.splitlines()[0] == "1 run: 1 running" and run in text
     bench.ask("stop", run, "--reason", "seen enough")
-    told = bench.ask("queue", "--last", 3)
+    told = bench.ask("status", "--watch", "--last", 3)
     assert told["runs"] == [] and [(r["run"], r["ending"], r["verdict"]) for r in told["ended"]] == [
         (run, "stopped", "discard")
     ]
-    assert re.search(rf"{run} .*stopped discard", bench.here("queue", "--last", "10")[1])
-    assert run not in bench.here("queue")[1]
+    assert re.search(rf"{run} .*stopped discard", bench.here("status", "--watch", "--last", "10")[1])
+    assert run not in bench.here("status", "--watch")[1]
 
 
 @pytest.mark.system
@@ -228,7 +225,7 @@ def test_runs_at_other_places(bench: Bench, far: Far) -> None:
     far("waits-1", "pending", reason="Resources: 8 GPUs of a kind " + "that is not free yet " * 4)
     far("silent-1", "unreachable", Kind.SSH, reason="ssh: connect to host gpu1: No route to host")
     far(LONG, "running", node="n1")
-    text = bench.here("queue")[1]
+    text = bench.here("status", "--watch")[1]
     lines = [line for line in text.splitlines() if not line.startswith("next: ")]
     assert max(map(len, lines)) <= 80 and "3 runs: 1 pending, 1 running, 1 unreachable" in lines
     assert [line for line in lines if line.startswith("slurm: 2/8 slots, 6 free, 1 pending, followed")]
@@ -237,10 +234,10 @@ def test_runs_at_other_places(bench: Bench, far: Far) -> None:
     assert lines[at + 1].startswith("  Resources: 8 GPUs of") and lines[at + 1].endswith("…")
     assert any("No route to host" in line for line in lines)
     assert any("7k2m9x" in line for line in lines)  # what makes it this run and no other
-    told = bench.ask("queue", "--target", "ssh", "--state", "unreachable,pending")
+    told = bench.ask("status", "--watch", "--target", "ssh", "--state", "unreachable,pending")
     assert [(r["run"], r["unreachable_since"], r["gpu_count"]) for r in told["runs"]] == [("silent-1", NOW, 1)]
-    assert bench.ask("queue", "--state", "pending")["runs"][0]["job"] == "47"
-    assert bench.ask("queue", "--campaign", "nobody")["count"] == 0
+    assert bench.ask("status", "--watch", "--state", "pending")["runs"][0]["job"] == "47"
+    assert bench.ask("status", "--watch", "--campaign", "nobody")["count"] == 0
 
 
 @pytest.mark.system
@@ -250,11 +247,11 @@ def test_a_place_that_nobody_follows_gets_its_follower(bench: Bench, far: Far, m
         "autoresearch.lab.remote.start_follower.attend", lambda place, parts, socket: asked.append(place.name)
     )
     far("waits-1", "pending")
-    bench.ask("queue")
+    bench.ask("status", "--watch")
     assert asked == []
     far("silent-1", "unreachable", Kind.SSH, followed=False)
     far("silent-2", "unreachable", Kind.SSH)
-    bench.ask("queue")
+    bench.ask("status", "--watch")
     assert "gpu1" in asked and "slurm" not in asked
 
 
@@ -268,12 +265,12 @@ def test_many_runs_and_damaged_files(bench: Bench, far: Far) -> None:
         far(f"run-{n:02}", "running")
     (RunDir(bench.root / "far-runs/run-03").spec).write_text("{")
     (RunDir(bench.root / "far-runs/run-04").order).write_text("nonsense")
-    told = bench.ask("queue")
+    told = bench.ask("status", "--watch")
     assert (told["count"], told["left_off"], len(told["runs"])) == (40, 10, 30)
-    whole = bench.ask("queue", "--limit", 0, "--last", 2)
+    whole = bench.ask("status", "--watch", "--limit", 0, "--last", 2)
     assert len(whole["runs"]) == 40 and len(whole["ended"]) == 2
     assert {r["run"] for r in whole["runs"] if r["trouble"]} == {"run-03", "run-04"}
-    text = bench.here("queue")[1]
+    text = bench.here("status", "--watch")[1]
     assert "and 10 more: --limit 0 shows all" in text and max(map(len, text.splitlines())) <= 80
 
 
@@ -281,10 +278,10 @@ def test_many_runs_and_damaged_files(bench: Bench, far: Far) -> None:
 def test_settings_that_cannot_be_read_are_told_and_hide_nothing(bench: Bench, far: Far) -> None:
     far("waits-1", "pending")
     (bench.repo / "autoresearch.yaml").write_text("launcher: frobnicate\n")
-    told = bench.ask("queue")
+    told = bench.ask("status", "--watch")
     assert told["count"] == 1 and "frobnicate" in told["remarks"][0]
     (bench.repo / "autoresearch.yaml").write_text("launcher: local:3, slurm:8, ray:2\n")
-    places = {place["place"]: place for place in bench.ask("queue")["places"]}
+    places = {place["place"]: place for place in bench.ask("status", "--watch")["places"]}
     assert (places["local"]["slots"], places["ray"]["free"], places["slurm"]["used"]) == (3, 2, 1)
 
 
@@ -339,156 +336,47 @@ def test_cells() -> None:
     )
 
 
-# ------------------------------------------------------------------------------------------ keys, without a terminal
-
-
-def screen_of(count: int, **more: Any) -> QueueScreen:
-    screen = QueueScreen(OverviewFilter(sort="run"))
-    runs = tuple(replace(line, run=f"run-{n:03}") for n, line in enumerate(lines_of(count, **more)))
-    screen.overview = Overview(NOW, runs)
-    return screen
-
-
-@pytest.mark.parametrize("size", [(80, 24), (60, 15), (200, 60), (40, 8), (20, 4), (3, 2), (1, 1)])
-@pytest.mark.parametrize("count", [0, 1, 5, 300])
-def test_it_fits_whatever_the_size(size: tuple[int, int], count: int) -> None:
-    screen = screen_of(count)
-    width, height = size
-    for key in ("", "down", "G", "?", "x", "f", "z", "escape", "s", "enter"):
-        if key:
-            screen.key(key)
-        lines = screen.lines(width, height)
-        assert len(lines) <= height
-        assert all(len(text) <= max(width, 20) for text, _ in lines), (key, lines)
-
-
-def test_the_chosen_run_stays_chosen_when_others_come_and_go() -> None:
-    screen = screen_of(10)
-    for _ in range(4):
-        screen.key("j")
-    assert screen.chosen and screen.chosen.run == "run-004"
-    assert screen.overview
-    screen.overview = replace(screen.overview, runs=screen.overview.runs[2:])
-    assert screen.chosen.run == "run-004"
-    screen.overview = replace(screen.overview, runs=tuple(r for r in screen.overview.runs if r.run != "run-004"))
-    assert screen.chosen and screen.chosen.run == "run-005"  # the one that took its place
-    screen.overview = replace(screen.overview, runs=())
-    assert screen.chosen is None and screen.key("l") is None and "no run" in screen.message
-    assert screen.key("s") is None and screen.prompt is None
-
-
-def test_a_long_list_scrolls_with_what_is_chosen() -> None:
-    screen = screen_of(300)
-    first = [text for text, _ in screen.lines(80, 24)]
-    assert any("run-000" in text for text in first) and any("of 300" in text for text in first)
-    screen.key("G")
-    assert any(text.startswith(">run-299") for text, _ in screen.lines(80, 24))
-    screen.key("g")
-    assert any(text.startswith(">run-000") for text, _ in screen.lines(80, 24))
-    screen.key("page down")
-    assert screen.chosen and screen.chosen.run > "run-005"
-
-
-def test_stopping_is_asked_twice() -> None:
-    screen = screen_of(3)
-    for key in ("s", *"no use", "enter"):
-        assert screen.key(key) is None
-    assert screen.prompt and screen.prompt.yes_no
-    assert screen.key("n") is None and screen.message == "nothing was done"
-    for key in ("s", "x", "backspace", *"no use", "enter"):
-        screen.key(key)
-    action = screen.key("y")
-    assert action and (action.what, action.text) == ("stop", "no use") and action.line and action.line.run == "run-000"
-    for key in ("s", "escape"):
-        screen.key(key)
-    assert screen.prompt is None
-    over = screen_of(1, state=RunState.ENDED)
-    assert over.key("s") is None and "is over" in over.message
-
-
-def test_filter_find_and_sort() -> None:
-    screen = screen_of(20)
-    for key in ("f", *"run-01", "enter"):
-        screen.key(key)
-    assert len(screen.rows) == 10
-    for key in ("/", *"run-013", "enter"):
-        screen.key(key)
-    assert screen.chosen and screen.chosen.run == "run-013"
-    for key in ("/", *"run-007", "enter"):
-        screen.key(key)
-    assert "mentions 'run-007'" in screen.message
-    for key in ("f", "erase", "enter"):
-        screen.key(key)
-    assert len(screen.rows) == 20
-    screen.key("o")
-    assert screen.wanted.sort == "target" and screen.key("e") and screen.key("r") and screen.key("q")
-
-
 # ------------------------------------------------------------------------------------------ in a terminal
 
 
 @pytest.mark.system
-def test_keys_and_sizes_in_a_real_terminal(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
-    started = bench.ask("run", bench.blueprint("long"), "--detach")
-    run, rundir = started["run"], RunDir(Path(started["run_dir"]))
-    far("waits-1", "pending", reason="Priority")
+def test_it_is_drawn_again_until_ctrl_c(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
+    killed = {"AUTORESEARCH_FAILPOINT": "collect.measured:kill"}
+    started = bench.ask("run", bench.blueprint("ok"), "--detach", **killed)
+    rundir = RunDir(Path(started["run_dir"]))
+    bench.until(lambda: rundir.exit_record.exists() and not bench.carriers())
+    gone = far("gone-1", "running")
     silent = far("silent-1", "unreachable", Kind.SSH, reason="no route to host")
     one = pane()
-    seen = one.shows(run, "running", "pending", "unreachable", "3 runs:", "q quit", "slurm: 1/8 slots")
-    assert f">{run}" in seen and "ran" in seen
-    one.resize(200, 30)
-    one.shows("task_pass_rate@1", "reason", "no route to host", "Priority", "job")
-    one.resize(60, 14)
-    one.shows(run, "silent-1", "left", without=("reason", "1x"))
-    one.keys("G")
-    one.shows(">silent-1", "silent-1: unreachable: no route to host")
-    order_file.observe(silent, Observed("running", NOW, NOW))
-    one.shows("silent-1: running", without=("unreachable",))
-    one.keys("/")
-    one.type(run[:12])
-    one.keys("Enter")
-    one.shows(f">{run}")
-    one.keys("l")  # its log, that grows
-    one.shows("following", "actor/kl_loss", "q back")
-    one.keys("g")
-    one.shows("hello from the trainer", "line 1 of")
-    one.resize(60, 20)
-    one.resize(60, 14)
-    one.shows("hello from the trainer", "line 1 of", without=("f filter",))
-    one.keys("q")
-    one.shows("waits-1", "f filter")
-    one.keys("?")
-    one.shows("any key comes back")
-    one.keys("x", "f")
-    one.type("slurm")
-    one.keys("Enter")
-    one.shows("only slurm", "1 of 3 runs", ">waits-1", without=("silent-1",))
-    one.keys("f", "C-u", "Enter")
-    one.shows("silent-1", without=("only slurm",))
-    one.keys("/")
-    one.type(run[:12])
-    one.keys("Enter", "s")
-    one.shows("why?")
-    one.type("seen enough")
-    one.keys("Enter")
-    one.shows("y, or any other key")
-    one.keys("y")
-    one.shows("is asked to stop")
+    one.shows("2 runs: 1 running, 1 unreachable", "gone-1", "silent-1", "no route to host")
     bench.until(rundir.collected.exists)
-    assert (read_json(rundir.stop) or {})["reason"] == "seen enough"
-    one.keys("k")  # what was said goes with the next key
-    one.shows("2 runs:", without=(run,))
-    one.keys("e")
-    one.shows(run, "stopped")
-    one.keys("q")
+    order_file.observe(silent, Observed("running", NOW, NOW))
+    one.shows("2 runs: 2 running", without=("unreachable",))
+    for path in gone.path.iterdir():
+        path.unlink()
+    gone.path.rmdir()
+    one.shows("1 run: 1 running", "silent-1", without=("gone-1",))
+    one.resize(60, 8)
+    one.shows("1 run: 1 running", "silent-1")
+    one.keys("C-c")
     one.ends(0)
+
+
+@pytest.mark.system
+def test_a_terminal_that_can_nothing_gets_it_once(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
+    far("waits-1", "pending")
+    one = pane("--help")
+    one.type("clear; export TERM=dumb")
+    one.keys("Enter")
+    one.top()
+    one.shows("1 run: 1 pending", "next: autoresearch status waits-1")
 
 
 @pytest.mark.system
 def test_a_log_is_followed_above_the_live_line_of_its_run(bench: Bench, pane: Callable[..., Pane]) -> None:
     run = bench.ask("run", bench.blueprint("long"), "--detach")["run"]
-    one = pane("--once", columns=120)
-    one.type(shlex.join([sys.executable, "-m", "autoresearch", "logs", run, "-f"]))
+    one = pane("--help", columns=120)
+    one.type("clear; " + shlex.join([sys.executable, "-m", "autoresearch", "logs", run, "-f"]))
     one.keys("Enter")
     seen = one.shows("actor/kl_loss", "limit in ", " so far").rstrip().splitlines()
     assert "so far" in seen[-1] and not [line for line in seen[:-1] if "so far" in line]
@@ -497,128 +385,3 @@ def test_a_log_is_followed_above_the_live_line_of_its_run(bench: Bench, pane: Ca
     bench.ask("stop", run, "--reason", "seen enough")
     one.ends(0)
     assert f"step:{later} - " in one.tmux("capture-pane", "-p", "-S", "-", "-t", "=outer:")
-
-
-@pytest.mark.system
-def test_a_run_at_another_place_and_its_follower(bench: Bench, jobs: Any, pane: Callable[..., Pane]) -> None:
-    (jobs.directory / "held").write_text("Resources")
-    started = bench.ask("run", bench.blueprint("long"), "--launcher", "slurm", "--detach")
-    run, rundir = started["run"], RunDir(Path(started["run_dir"]))
-    order = order_file.read(rundir)
-    assert order is not None
-    one = pane(columns=120)
-    one.shows(f">{run}", "slurm", "pending", "Resources", "1 pending", "followed")
-    (jobs.directory / "held").unlink()
-    one.shows("1 running", without=("1 pending",))
-    bench.until(lambda: [r for r in bench.ask("queue")["runs"] if r["step"] and r["left_s"] and r["queue_s"]])
-    (jobs.directory / "silent").write_text("the link is down")
-    one.shows("1 unreachable", "slurm: 1 living, unreachable since", "the link is down")
-    (jobs.directory / "silent").unlink()
-    order_file.ring(Path(order.follower))
-    one.shows("1 running", without=("the link is down",))
-    bench.end_followers(signal.SIGKILL)
-    one.keys("r")  # has it followed again at once, as every 30 s
-    bench.until(lambda: not order.unattended())
-    one.keys("s")
-    one.shows("why?")
-    one.type("seen enough")
-    one.keys("Enter")
-    one.shows("y, or any other key")
-    one.keys("y")
-    bench.until(rundir.collected.exists)
-    one.keys("r")
-    one.shows("no run lives")
-    one.keys("q")
-    one.ends(0)
-    assert (read_json(rundir.exit_record) or {})["ending"] == "stopped"
-
-
-@pytest.mark.system
-def test_what_is_over_is_recorded_while_it_looks(bench: Bench, pane: Callable[..., Pane]) -> None:
-    killed = {"AUTORESEARCH_FAILPOINT": "collect.measured:kill"}
-    started = bench.ask("run", bench.blueprint("ok"), "--detach", **killed)
-    rundir = RunDir(Path(started["run_dir"]))
-    bench.until(lambda: rundir.exit_record.exists() and not bench.carriers())
-    one = pane()
-    one.shows(started["run"], "its records are being written")
-
-    def recorded() -> bool:
-        one.keys("r")  # see to it now, as every 30 s; a run's own collector comes first
-        return rundir.collected.exists()
-
-    bench.until(recorded)
-    one.keys("q")
-    one.ends(0)
-
-
-@pytest.mark.system
-def test_attaching_and_coming_back(bench: Bench, pane: Callable[..., Pane]) -> None:
-    started = bench.ask("run", bench.blueprint("long"), "--detach")
-    one = pane()
-    one.shows(f">{started['run']}")
-    one.keys("a")
-    one.shows("actor/kl_loss", "[ajet_try", without=("q quit",))  # tmux's own last line
-    one.keys("C-b", "d")
-    one.shows(f">{started['run']}", "q quit")
-    bench.ask("stop", started["run"], "--reason", "seen enough")
-    one.keys("r")
-    one.shows("no run lives")
-    one.keys("a")
-    one.shows("there is no run to choose")
-    one.keys("C-c")
-    one.ends(130)
-
-
-@pytest.mark.system
-def test_the_terminal_is_given_back_whatever_ends_the_screen(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
-    far("waits-1", "pending")
-    one = pane()
-    one.shows(">waits-1")
-    assert not one.given_back()
-    one.keys("C-z")
-    one.shows("Stopped", "ready$")
-    bench.until(one.given_back)
-    one.type("fg")
-    one.keys("Enter")
-    one.shows(">waits-1", without=("Stopped",))
-    os.kill(one.pid, signal.SIGTERM)
-    one.ends(143)
-    one.type("clear")
-    one.keys("Enter")
-    one.top()
-    one.shows(">waits-1", "by target")
-    one.keys("o")
-    one.shows(">waits-1", "by state")
-    os.kill(one.pid, signal.SIGSTOP)  # nothing can be given back, and nothing is lost
-    one.shows("Stopped")
-    one.type("fg")
-    one.keys("Enter")
-    one.shows(">waits-1", "by state", without=("Stopped",))
-    one.keys("q")
-    one.ends(0)
-
-
-@pytest.mark.system
-def test_files_that_go_and_break_while_it_looks(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
-    gone, broken = far("gone-1", "running"), far("broken-1", "running")
-    far("whole-1", "running")
-    one = pane()
-    one.shows("gone-1", "broken-1", "whole-1")
-    for path in gone.path.iterdir():
-        path.unlink()
-    gone.path.rmdir()
-    broken.order.write_text("{")
-    one.shows("whole-1", "unknown", without=("gone-1",))
-    one.keys("q")
-    one.ends(0)
-
-
-@pytest.mark.system
-def test_a_terminal_that_can_nothing_gets_the_static_form(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
-    far("waits-1", "pending")
-    one = pane("--once")
-    one.shows("1 run: 1 pending", "ready$")
-    one.type("clear; export TERM=dumb")
-    one.keys("Enter")
-    one.top()
-    one.shows("1 run: 1 pending", "next: autoresearch status waits-1")
