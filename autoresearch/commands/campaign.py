@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ from autoresearch.commands.live_line import live_line, new_lines
 from autoresearch.commands.name_lookup import DirectionWord, target_named
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import AutoresearchError, ConflictError, InputMissing, UsageError
+from autoresearch.errors import AutoresearchError, InputMissing, UsageError
 from autoresearch.runner.log_follower import LogFollower
 from autoresearch.values import replace
 
@@ -81,12 +81,9 @@ def start(
     with _typed_again():
         proposed = preflight(directed_campaign(campaign_file, parts, asking=asking))
     if dry_run or not yes:
-        begins = ("begins", f"when {campaign_file['after']} is over" if campaign_file["after"] else "")
         code = 0 if dry_run or asking else UsageError.exit_code
-        if plan := unless_agreed(proposed, begins, asking=asking, exit_code=code, full=full):
+        if plan := unless_agreed(proposed, asking=asking, exit_code=code, full=full):
             return plan
-    if campaign_file["after"]:
-        return _begin_later(campaign_file, flags, set_ or ())
     campaign_dir, attach = begun(proposed, parts)
     if not detach:
         return follow(campaign_dir)
@@ -117,25 +114,6 @@ def begun(proposed: ProposedCampaign, parts: Parts) -> tuple[CampaignDir, str]:
     warn_of_recipients(Path(proposed.spec.blueprint).parent, parts.environ)
     output.remark(f"{proposed.spec.name} in {output.near(campaign_dir.path)} runs in a session of its own; {attach}")
     return campaign_dir, attach
-
-
-def _begin_later(campaign_file: CampaignFile, flags: Mapping[str, Any], pairs: Sequence[str]) -> CommandResult:
-    """Of a file with `after: NAME`: have the campaign started when the one that it waits for is over."""
-    from autoresearch.lab.campaign_setup import campaign_registry, successors
-    from autoresearch.lab.campaigns.campaign_status import has_ended
-
-    before = campaign_registry.find(campaign_file["after"], real_parts())
-    if has_ended(before):
-        raise ConflictError(f"{before.path.name} is over already", hint="leave `after` out: it can begin now")
-    successor = successors.register(before, campaign_file, flags, pairs)
-    payload = {
-        "state": "waiting",
-        "after": before.path.name,
-        "if": successor.condition,
-        "campaign": successor.source,
-        "next": [f"autoresearch wait {before.path.name} --for 100s"],
-    }
-    return CommandResult(payload, [f"{before.path.name} starts it at its end: {successor.words}"])
 
 
 def directed_campaign(campaign_file: CampaignFile, parts: Parts, *, asking: bool) -> ProposedCampaign:

@@ -25,9 +25,9 @@ _JSON_KEYS = {"agent": "researcher"}  # rows of the plan whose key for programs 
 
 def unless_agreed(
     proposed: ProposedCampaign,
-    first: tuple[str, str],
     *,
     full: bool,
+    first: tuple[str, str] = ("", ""),
     asking: bool = False,
     exit_code: int = 0,
     agree: str = "--yes",

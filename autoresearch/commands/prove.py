@@ -78,7 +78,7 @@ def prove(
         if campaign_dir is None:
             proposed = preflight(proposed)
             asks = ("question", f"is {candidate.shown} better than {baseline.shown}?")
-            if dry_run and (plan := unless_agreed(proposed, asks, full=full, agree="")):
+            if dry_run and (plan := unless_agreed(proposed, first=asks, full=full, agree="")):
                 return plan
     if campaign_dir is None:
         if found := what_counts(proposed.spec):

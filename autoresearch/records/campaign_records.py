@@ -36,7 +36,6 @@ class CampaignDir:
     spec = FileIn("campaign.json")  # the settings at the start (CampaignSpec); never changed
     journal = FileIn("journal.jsonl")  # the history of its ideas, by its controller; authoritative about ideas
     requests = FileIn("requests.jsonl")  # users' requests (pause, stop, skip ...), by any command
-    successors = FileIn("successors.jsonl")  # campaigns that begin when this one is over
     # Later claims about rows of the ledger: confirmed, demoted, undecided, deterministic, smoke, marked.
     verdicts = FileIn("verdicts.jsonl")
     ledger = FileIn("results.tsv")  # authoritative about runs

@@ -56,8 +56,6 @@ _CAMPAIGN_KEYS = (
     Key("direction", _T.CHOICE, "", "which values are better", choices=("maximize", "minimize"), others=DIRECTIONS),
     Key("constraints", _T.TEXTS, [], "what no idea may break to be kept: 'memory_gb <= 40'; else the blueprint's"),
     Key("prefix", _T.TEXT, "", "of the branches; else autoresearch/<date>-<slug>"),
-    Key("after", _T.TEXT, "", "begin when this campaign is over"),
-    Key("if", _T.CHOICE, "ended", "with after: only if it confirmed an idea", choices=("ended", "confirmed")),
     Key("base", _T.TEXT, "", "commit to start from; else the working tree as it is"),
     Key("earlier", _T.SWITCH, True, "use what earlier campaigns on the same question measured and tried"),
     Key("proposer", _T.CHOICE, "", "where ideas come from", choices=PROPOSERS, plugins=PluginNames("proposers")),

@@ -13,7 +13,6 @@ from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.controller.agent_schedule import held
 from autoresearch.core.controller.proof import Proof, proof_of
 from autoresearch.core.controller.sentences import more_ideas
-from autoresearch.lab.campaign_setup.successors import registered
 from autoresearch.records import campaign_records, order_file
 from autoresearch.records.rundir import RunDir, read_json
 
@@ -73,11 +72,6 @@ def proof_now(campaign_dir: CampaignDir, state: CampaignState) -> Proof:
     phase = phase_now(campaign_dir, state)
     reason = reason_now(campaign_dir, state, phase)
     return proof_of(state, reason if phase is CampaignPhase.ENDED else ": ".join(filter(None, (phase, reason))))
-
-
-def following(campaign_dir: CampaignDir, phase: CampaignPhase) -> list[str]:
-    """The campaigns that it will start at its end, in words."""
-    return [] if phase is CampaignPhase.ENDED else [one.words for one in registered(campaign_dir)]
 
 
 def _last_word(campaign_dir: CampaignDir) -> Mapping[str, Any]:

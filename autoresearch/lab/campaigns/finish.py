@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.text.session_and_branch_names import slugify
-from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
 from autoresearch.lab.campaign_report import progress
-from autoresearch.lab.campaign_setup import successors
-from autoresearch.lab.campaign_setup.start_campaign import start
 from autoresearch.lab.campaigns import recovery
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.live_runs import LiveRuns
@@ -50,31 +45,10 @@ def finish(
     failpoint("campaign.removed")
     notifier.end(state, reason)
     failpoint("campaign.announced")
-    _start_successors(context)
     # last: until then a crash does all of it again
     context.note("state", state=CampaignPhase.ENDED.value, reason=reason)
     failpoint("campaign.ended")
     context.say(f"{campaign_records.LOG_ONLY}{reason}")  # whoever follows it is told in the end where it stands
-
-
-def _start_successors(context: CampaignContext) -> None:
-    """Start the campaigns that were to begin after this one; of each the journal says what became of it."""
-    state = context.state
-    settled = {line["successor"] for line in state.timeline if line.get("do") == "successor"}
-    for number, successor in enumerate(successors.registered(context.campaign_dir)):
-        if number in settled:
-            continue
-        why = successor.why_not(state)
-        try:
-            if not why:
-                started = start(Path(successor.source), successor.pairs, context.parts)
-                context.say(f"started {started.path.name}, which was to begin after this campaign")
-        except AutoresearchError as error:
-            why = str(error)
-        if why:
-            context.say(f"{successor.source} was to begin after this campaign, and did not: {why}")
-        context.note("successor", successor=number, reason=why)
-        failpoint("campaign.succeeded")
 
 
 def _record_never_tried(context: CampaignContext, idea_sources: IdeaSources) -> None:
