@@ -30,12 +30,6 @@ CONFIG = {  # by the length of a commit id (gitrepository-layout(5), git-config(
     40: "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
     64: "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectFormat = sha256\n",
 }
-# Without git-lfs, files are LFS pointers at first.
-POINTERS = tuple(
-    part
-    for setting in ("filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.clean=")
-    for part in ("-c", setting)
-)
 _LFS = ("filter.lfs.smudge=git-lfs smudge --skip -- %f", "filter.lfs.process=git-lfs filter-process --skip",
         "filter.lfs.clean=git-lfs clean -- %f")  # fmt: skip - without a download
 _KEPT = r"^core\.(autocrlf|eol|symlinks|ignorecase)$"  # of the repository's settings: none of them names a program
@@ -215,8 +209,6 @@ def _kept_settings(checkout: Checkout, changed: int) -> tuple[str, ...]:
 
 
 def _lfs(checkout: Checkout) -> Iterator[str]:
-    if not shutil.which("git-lfs"):
-        yield from POINTERS
-        return
-    for setting in (*_LFS, f"lfs.storage={checkout.common_dir}/lfs"):
-        yield from ("-c", setting)
+    if shutil.which("git-lfs"):
+        for setting in (*_LFS, f"lfs.storage={checkout.common_dir}/lfs"):
+            yield from ("-c", setting)

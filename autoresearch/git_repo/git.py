@@ -11,6 +11,7 @@ import fcntl
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import threading
@@ -38,7 +39,8 @@ SETTINGS = (
 _DOT_GIT = later(r"(?:\.git|git~1)[ .]*(?:[:\\]|\Z)", re.IGNORECASE)  # names of `.git` on some file system
 LIST = ("--literal-pathspecs", "ls-files", "-z")  # paths are not patterns
 LFS_FILES = ":(attr:filter=lfs)"  # a path that is a pattern
-FLAGS = tuple(part for setting in SETTINGS for part in ("-c", setting))
+# Where git-lfs is configured and not installed: files are their pointers.
+WITHOUT_LFS = ("filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.clean=")
 
 # GIT_* variables that hold the user's configuration or identity. The others, set in hooks and aliases (GIT_DIR,
 # GIT_INDEX_FILE ...), would redirect commands to another repository.
@@ -58,6 +60,11 @@ KEPT = frozenset(
     }
 )
 KEPT_PAIRS = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")  # GIT_CONFIG_COUNT of them
+
+
+def _flags() -> list[str]:
+    settings = SETTINGS if shutil.which("git-lfs") else (*SETTINGS, *WITHOUT_LFS)
+    return [part for setting in settings for part in ("-c", setting)]
 
 
 class GitFailed(EnvironmentUnusable):
@@ -114,7 +121,7 @@ class Git:
         environment.update(extra or {})
         try:
             process = subprocess.Popen(
-                ["git", *FLAGS, *arguments],
+                ["git", *_flags(), *arguments],
                 cwd=self.cwd,
                 env=environment,
                 stdin=source or (subprocess.DEVNULL if feed is None else subprocess.PIPE),
