@@ -127,7 +127,10 @@ def _answers(state: CampaignState) -> list[object]:
 )
 def test_what_is_kept_of_a_state_is_what_all_lines_say(fields: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated, "Fold", _Watched)
+    owed = 0
     for seed in range(2):
         simulation = Simulation(World(ideas=8, share=0.4, minimise=seed == 1, **fields), seed)
         simulation.run()
-        assert isinstance(simulation.fold, _Watched) and simulation.fold.owed, "some idea was owed a re-test"
+        assert isinstance(simulation.fold, _Watched)
+        owed += simulation.fold.owed
+    assert owed, "some idea was owed a re-test"
