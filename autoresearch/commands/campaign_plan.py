@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from autoresearch.commands import output
 from autoresearch.commands.output import CommandResult, TableRows
-from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.text.numbers import counted
 
 if TYPE_CHECKING:
@@ -38,12 +37,12 @@ def unless_agreed(
     agree: the option that agrees, "" if the line without `--dry-run` does.
     """
     from autoresearch.core.blueprint.finding import one_of_a_kind
-    from autoresearch.lab.disk.campaign_disk import planned_disk
+    from autoresearch.lab.disk.usage import GB, free_bytes, gb
 
-    disk = planned_disk(proposed.spec, proposed.cost.runs, proposed.base.checkout, real_parts())
-    findings = (*proposed.findings, *disk.findings)
-    rows = [row for row in ((*first, True), *plan_rows(proposed, disk.words)) if row[1]]
-    remarks = [("remark", words) for words in one_of_a_kind(findings)]
+    existing, free = free_bytes(proposed.campaign_dir.path)
+    disk = f"at most {proposed.spec.keep_gb:g} GB of outputs are kept; {gb(free)} free in {existing}"
+    rows = [row for row in ((*first, True), *plan_rows(proposed, disk)) if row[1]]
+    remarks = [("remark", words) for words in one_of_a_kind(proposed.findings)]
     shown = TableRows([*((key, value) for key, value, short in rows if short or full), *remarks])
     if asking:
         output.say("the campaign (--full: all of it):")
@@ -55,8 +54,8 @@ def unless_agreed(
         "exit_code": exit_code,
         "plan": {_JSON_KEYS.get(key, key): value for key, value, _ in rows},
         "cost": proposed.cost.to_json(),
-        "disk": disk.to_json(),
-        "remarks": [str(finding) for finding in findings],
+        "disk": {"keep_at_most": round(proposed.spec.keep_gb * GB), "free": free},
+        "remarks": [str(finding) for finding in proposed.findings],
         "next": [output.typed.again(*filter(None, [agree]), without=("--json", "--dry-run", "--yes", "--full"))],
     }
     if exit_code:

@@ -54,4 +54,6 @@ def cheaper(cost: CampaignCost, reused: ReusableBaseline | None) -> CampaignCost
     if reused is None or cost.runs is None:
         return cost
     runs, less = cost.runs, len(reused.runs)
-    return replace(cost, runs=replace(runs, baseline=runs.baseline - less, most=runs.most - less))
+    return replace(
+        cost, runs=replace(runs, baseline=runs.baseline - less, usual=runs.usual - less, most=runs.most - less)
+    )

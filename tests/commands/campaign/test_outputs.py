@@ -101,11 +101,8 @@ def test_the_plan_and_the_status_say_what_the_disk_holds(camp: Any) -> None:
     project(camp.bench, "python train.py --lr 0.9")
     keys = {"space": {"lr": [0.2, 0.3]}, "count": 3, **FAST}
     before = camp.bench.ask("campaign", camp.file(keep_gb=0.0005, **keys), "--dry-run")
-    assert "2 worktrees of " in before["plan"]["disk"]
-    assert "at most 0.0005 GB of outputs, and results of unknown size, as no earlier run" in before["plan"]["disk"]
-    assert before["disk"]["run_outputs"] is None and before["disk"]["outputs"] == 500_000
-    warning = str(camp.bench.ask("campaign", camp.file(keep_gb=1e9, **keys), "--dry-run")["remarks"])
-    assert "up to 1000000000.0 GB may be needed in " in warning and "`autoresearch clean`" in warning, warning
+    assert before["plan"]["disk"].startswith("at most 0.0005 GB of outputs are kept; ")
+    assert before["disk"]["keep_at_most"] == 500_000 and before["disk"]["free"] > 0
     state = camp.run(keep_gb=0.0005, **keys)
     wrote = sum(path.stat().st_size for path in (Path(state.rows[0].run_dir) / "outputs").rglob("*") if path.is_file())
     now = camp.bench.ask("campaign", "status", "one")["disk"]
@@ -113,7 +110,3 @@ def test_the_plan_and_the_status_say_what_the_disk_holds(camp: Any) -> None:
     assert now["worktrees"] == 0 and now["keep_at_most"] == 500_000 and now["results"] > 0
     _, said, _ = camp.bench.here("campaign", "status", "one")
     assert "disk: 0.3 MB of at most 0.0005 GB kept, " in said, said
-    plan = camp.bench.ask("campaign", camp.file(prefix="autoresearch/two", **keys), "--dry-run")
-    assert "as those of the campaign one on average" in plan["plan"]["disk"]
-    assert plan["disk"]["run_outputs"] == wrote  # removed ones count; the baseline is that of the campaign one
-    assert plan["disk"]["outputs"] == wrote * 2 and plan["disk"]["results"] > 0
