@@ -27,7 +27,7 @@ def test_no_command_waits_for_a_fifo(bench: Any) -> None:
     bench.event(payload["run_dir"], "first_step")
     assert bench.ask("status")["runs"][0]["state"] == "running"
     assert any("metrics.jsonl is not read: it is a FIFO" in one for one in bench.ask("metrics")["warnings"])
-    assert bench.ask("queue")["runs"] and bench.ask("logs")["lines"]
+    assert bench.ask("status", "--watch")["runs"] and bench.ask("logs")["lines"]
     assert bench.ask("wait", "--for", "1s")["state"] == "running"
     bench.ask("stop", "--reason", "enough")
     flag = bench.settled(payload, "stopped")
