@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.campaign import follow
 from autoresearch.commands.campaign_view import agent_lines, changed, known_idea, payload_of, state_of
-from autoresearch.commands.name_lookup import campaign_to_change
+from autoresearch.commands.name_lookup import DirectionWord, campaign_to_change
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.idea_name import idea_name
@@ -61,6 +61,8 @@ def resume(
     campaign: Name = "",
     detach: Annotated[bool, Option("--detach")] = False,
     every: Annotated[bool, Option("--all", help="All that a restart of this machine interrupted.")] = False,
+    metric: Annotated[str, Option(help="The objective, where the baseline's runs had to show it.")] = "",
+    direction: DirectionWord = "",
     yes: Annotated[bool, Option("--yes", hidden=True)] = False,
 ) -> CommandResult:
     """Go on: after a pause, a crash of the controller, a reboot."""
@@ -84,7 +86,10 @@ def resume(
         )
     if not campaign_dir.controlled and (words := context.other_interpreter(state.spec, parts.environ)):
         output.remark(words)
-    more = _as_they_are_now(campaign_dir) if state.phase is CampaignPhase.PAUSED else {}
+    chosen = [f"{key}={word}" for key, word in (("metric", metric), ("direction", direction)) if word]
+    if chosen and state.phase is not CampaignPhase.PAUSED:
+        raise ConflictError(f"{state.spec.name} is {state.phase}: its objective is chosen while it is paused")
+    more = _as_they_are_now(campaign_dir, chosen) if state.phase is CampaignPhase.PAUSED else {}
     if state.phase is CampaignPhase.PAUSED or campaign_dir.controlled:
         context.ask(campaign_dir, "resume")
     elif not campaign_dir.controlled:
@@ -108,6 +113,8 @@ def _as_they_are_now(campaign_dir: CampaignDir, pairs: Sequence[str] = ()) -> di
     from autoresearch.lab.campaign_setup.read_again import read_again
 
     came = read_again(campaign_dir, real_parts(), pairs)
+    if came.unread and pairs:
+        raise ConflictError(f"nothing is taken of {' '.join(pairs)}: {came.unread}")
     for sentence in came.sentences:
         output.remark(sentence)
     return {"taken": list(came.taken), "ignored": list(came.ignored)}

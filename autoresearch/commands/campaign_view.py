@@ -99,7 +99,7 @@ def stand_lines(payload: Mapping[str, Any]) -> list[str]:
         of_others = base is not None and shown["basis"] not in ("baseline", "fresh runs")  # these are of their own runs
         best = f"{shown['sentence']}{f'; baseline {output.number(base)}' if of_others else ''}"
     lines = [headline(payload), *([standing] if standing != payload["reason"] else []), f"best: {best}"]
-    return [*lines, *_report_lines(payload)]
+    return [*lines, *(f"printed: {one['words']}" for one in payload["numbers"]), *_report_lines(payload)]
 
 
 def _report_lines(payload: Mapping[str, Any]) -> Iterator[str]:
@@ -272,6 +272,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "directory": str(campaign_dir.path),
         **dict.fromkeys(("report", "picture")),
         **(campaign_dir.report_files() if phase.value == "ended" else {}),
+        "numbers": [asdict(one) | {"words": str(one)} for one in now.numbers_now(state)],
         "next": now.next_commands(state, phase),
         "exit_code": exit_code_of(state) if phase in ("ended", "paused", "waiting") else None,
         **(asdict(now.proof_now(campaign_dir, state)) if state.spec.prove else {}),

@@ -200,6 +200,8 @@ def parse_target(text: str, objective: Objective) -> float:
     found = TARGET.match(text)
     if not found:
         raise ValueError(f"{text!r} is no target: write it like '{objective.metric}>=0.8'")
+    if not objective.metric:
+        raise ValueError("the objective is not known yet, and the target is about it")
     name, sign, number = found["name"], found["sign"], float(found["number"])
     if name and not same_metric(name, objective.metric):  # raises ValueError for an invalid expression
         raise ValueError(f"the target is about {name!r}, and the objective (--metric) is {objective.metric!r}")

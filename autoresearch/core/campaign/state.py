@@ -112,6 +112,11 @@ class Idea:
         return noise.measured(self.past_values)
 
     @property
+    def unnamed(self) -> list[LedgerRow]:
+        """The rows of runs that ended well before anybody named the objective."""
+        return [row for row in self.judged if row.status == Verdict.UNMEASURED and not row.metric_name]
+
+    @property
     def past_values(self) -> list[float | None]:
         """The same with None for each run without the metric."""
         return [measured(row) for row in self.judged if row.run_id not in self.copies]

@@ -62,7 +62,7 @@ def held(state: CampaignState) -> list[Hypothesis]:
 
 def next_job(state: CampaignState, agent_status: AgentStatus, now: float) -> AgentJob | None:
     """The next job to begin beside those under way; None if there is none, or it may not be begun now."""
-    running = state.phase in (CampaignPhase.RUNNING, CampaignPhase.WAITING)
+    running = state.phase in (CampaignPhase.RUNNING, CampaignPhase.WAITING) and bool(state.spec.objective.metric)
     if running and (merge := unguarded(state)) and not agent_status.under_way(AgentJob(guard=merge)):
         return AgentJob(guard=merge)
     if not (running and _may_ask(state, agent_status)):

@@ -80,6 +80,8 @@ def _dead_baseline(state: CampaignState, since: float) -> str:
     if baseline is None or baseline.values:
         return ""
     died = [row for row in baseline.judged if (row.ended or 0.0) > since]
+    if not (state.spec.objective.metric or scheduler.baseline_done(state)):  # what nobody measures yet did not die
+        died = [row for row in died if row.status != Verdict.UNMEASURED]
     if died and died[-1].ending == Ending.LAUNCH_FAILED:
         return f"the baseline could not be started: {launch_fault(died[-1])}"
     alike = len({(row.ending, row.failure, row.returncode) for row in died[-2:]}) == 1 < len(died)

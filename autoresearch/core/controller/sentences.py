@@ -15,6 +15,7 @@ from autoresearch.core.run.ending import (
     CHANGED_NOTHING,
     CONSTRAINT_BROKEN,
     CONSTRAINT_UNREAD,
+    NO_NUMBER,
     NOT_SHOWN,
     Verdict,
 )
@@ -105,13 +106,16 @@ def without_metric(state: CampaignState, idea: Idea, name: str) -> str:
     """
     if idea.breach is not None:
         return breach_words(idea.breach)
+    if not state.spec.objective.metric and any(NO_NUMBER not in row.description for row in idea.unnamed):
+        return "which of the numbers that its runs printed counts? `--metric NAME` says so"
     endings = sorted({f"{row.ending}{f' ({row.failure})' if row.failure else ''}" for row in idea.rows})
     last = idea.rows[-1] if idea.rows else None
     more = "" if last is None else f"; see {last.log_path}" if last.log_path else f": {last.description}"
     if last is not None and (last.status == Verdict.UNMEASURED or last.failure == NOT_SHOWN):  # with the line to type
         why = last.description.partition(" [")[2].removesuffix("]").removeprefix(f"{last.failure}: ")
         more = f": {why}{more}"
-    return f"no run of {name} printed {state.spec.objective.metric}: {', '.join(endings) or 'it never ran'}{more}"
+    what = state.spec.objective.metric or "a number"
+    return f"no run of {name} printed {what}: {', '.join(endings) or 'it never ran'}{more}"
 
 
 def more_ideas(state: CampaignState, more: int = 10) -> str:

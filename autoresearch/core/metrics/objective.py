@@ -45,7 +45,7 @@ class Objective:
 
     `metric` is a key, or an expression over keys (`core.metrics.expression`); if a recorded key has the same
     text as an expression, the key is used. The last value of an expression is its value over the whole run, its best
-    the best value that it had at any step.
+    the best value that it had at any step. "": nobody knows it before the first baseline runs of a campaign are over.
     """
 
     metric: str
@@ -78,6 +78,8 @@ class Objective:
 
     def __str__(self) -> str:
         """The metric and, if it is known, its direction: `val_loss, minimize`."""
+        if not self.metric:
+            return "chosen after the first baseline runs"
         return f"{self.metric}, {self.direction}" if self.direction else self.metric
 
     @property

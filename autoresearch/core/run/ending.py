@@ -10,6 +10,7 @@ METRIC_UNREAD = "metric_unread"
 """The failure of a run that ended well, and whose log and files do not hold its metric."""
 NO_STEP = "no_step"
 """The failure of a run whose trainer exited with 0 and, though its lines are known, printed no training step."""
+NO_NUMBER = "it printed no number with a name"  # why a run is unmeasured whose objective may be chosen later
 UNREAD = (METRIC_UNREAD, NO_STEP, EVALUATION_FAILED)
 """The failures of runs that returned 0, and of which nobody read a value."""
 NOT_SHOWN = "not_shown"

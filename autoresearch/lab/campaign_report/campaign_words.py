@@ -68,9 +68,9 @@ def campaign_words(
 def goal(campaign_spec: CampaignSpec) -> str:
     """The objective and the question, in one line."""
     target = "" if campaign_spec.rules.target is None else f", target {campaign_spec.rules.target:g}"
-    return (
-        f"{campaign_spec.objective.direction} {campaign_spec.objective.metric}{target}, from {campaign_spec.blueprint}"
-    )
+    objective = campaign_spec.objective
+    what = f"{objective.direction} {objective.metric}" if objective.metric else f"an objective {objective}"
+    return f"{what}{target}, from {campaign_spec.blueprint}"
 
 
 def rule_words(state: CampaignState) -> list[str]:

@@ -140,7 +140,8 @@ def _last(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> str:
 
 def _assumptions(state: CampaignState) -> list[str]:
     spec = state.spec
-    words = [f"Every run is judged by the last finite {spec.objective.metric} that our own code reads."]
+    what = spec.objective.metric or "value of the objective"
+    words = [f"Every run is judged by the last finite {what} that our own code reads."]
     band = band_of(state)
     if band:
         words.append(f"The baseline is {band.words}.")

@@ -52,8 +52,9 @@ def _target(campaign_file: CampaignFile, objective: Objective) -> float | None:
 def objective_of(setup: CampaignSetup) -> Objective:
     """Flag or campaign file over blueprint over trainer, for the metric and for its direction.
 
-    UsageError without a metric. Where nobody names one, it is the best of what the last run of the blueprint printed,
-    or of what its program's text prints.
+    Where nobody names a metric, it is the best of what the last run of the blueprint printed, or of what its program's
+    text prints. Where that does not tell it either, it is "" if no run has printed anything yet: the first baseline
+    runs will show what there is. InputMissing otherwise.
     """
     notes, trainer, sources = setup.blueprint.notes, setup.trainer_settings.trainer, setup.sources
     usual = trainer.objective(setup.trainer_settings.whole)
@@ -62,6 +63,9 @@ def objective_of(setup: CampaignSetup) -> Objective:
     metric = ask.server(trainer).recorded_metric(name, notes)
     if not metric:
         metric, sources["metric"] = _printed_metric(setup)
+        if not metric:
+            del sources["metric"]
+            return Objective("", Direction(setup.file["direction"] or notes.direction))
     elif not own:
         sources["metric"] = "blueprint" if notes.metric else f"trainer {trainer.name}"
     try:
@@ -116,7 +120,7 @@ def what_counts(campaign_spec: CampaignSpec) -> str:
 def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:
     """The metric that is an objective, of the last run of the blueprint or else in its program's text, and its source.
 
-    Raises InputMissing without one.
+    "" if the first baseline runs are to show it. Raises InputMissing without one.
     """
     from autoresearch.lab.recipes.printed_names import PrintedName, candidates
 
@@ -129,6 +133,8 @@ def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:
     found = setup.trainer_settings.found_metric
     if found is not None and (not printed or found.name in printed):
         return steadier(found.name, readings) or found.name, f"none was named; {found.printed}"
+    if not (printed or setup.file["prove"] or setup.file["target"]):
+        return "", ""
     start = f"autoresearch run {shlex.quote(str(resolved.path))}"
     in_text = [one.name for one in setup.trainer_settings.texts.objectives]
     seen = f"{run} printed" if printed else "the text of the program shows"

@@ -1,6 +1,7 @@
 """What a paused campaign takes of its blueprint and its campaign file as they are when somebody resumes it.
 
-Before its first measured run: everything but the objective. After it: what leaves its runs comparable.
+Before its first measured run: everything but the objective. After it: what leaves its runs comparable. An objective
+that nobody knew so far is taken, too, if the baseline printed it; its runs are made again.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from autoresearch.core.campaign.hypothesis import baseline_hypothesis
 from autoresearch.core.campaign.spec import CampaignSpec, Rules
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.run.json_record import as_recorded
-from autoresearch.errors import AutoresearchError
+from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.campaign_spec import other_code
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign, resolve_campaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
+from autoresearch.lab.campaigns.campaign_status import numbers_now, resume_line, unnamed_runs
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.ideas.idea_commit import claim, conceive
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolve_blueprint import read_blueprint
+from autoresearch.lab.results.measure import prints
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import locked
@@ -36,7 +39,8 @@ _FREE_OF_AGENT = ("program", "extra", "template", "turn_s", "guard_s")
 _OWN = ("name", "slug", "directory", "repository", "trees", "prefix", "result_dir", "created", "tmux_socket", "earlier",
         "plugins", "sources", "base", "base_commit", "objective", "shell")  # fmt: skip
 _DERIVED = ("flags", "seeding", "seeding_why", "replicates", "parallel", "self_reported", "gpus", "shown", "read_from")
-_KEYS = {"timeout_s": "timeout", "places": "launcher", "blueprint_text": "the blueprint", "research": "agent"}
+_KEYS = {"timeout_s": "timeout", "places": "launcher", "blueprint_text": "the blueprint", "research": "agent",
+         "objective": "metric"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,9 @@ class ReadAgain:
         if self.unread:
             yield f"the recorded copy of blueprint and campaign file is used: {self.unread}"
         if self.taken:
-            yield f"taken from the files as they are now: {', '.join(self.taken)}"
+            yield f"taken anew: {', '.join(self.taken)}"
+        if "metric" in self.taken:
+            yield "the runs of the baseline are made again: the first ones had no metric"
         if self.ignored:
             takes = "another campaign takes it, and `campaign set` stop rules"
             yield f"ignored, so that runs stay comparable: {', '.join(self.ignored)}; {takes}"
@@ -62,7 +68,8 @@ class ReadAgain:
 def read_again(campaign_dir: CampaignDir, parts: Parts, pairs: Sequence[str] = ()) -> ReadAgain:
     """Read both files again, with what was typed at the start and `pairs` laid over them, and record what is taken.
 
-    Raises UsageError, BlueprintError or EnvironmentUnusable, with nothing recorded, for what no campaign could be.
+    Raises UsageError, BlueprintError or EnvironmentUnusable, with nothing recorded, for what no campaign could be, and
+    where one of the numbers that were printed has to be named.
     """
     until = time.monotonic() + LEAVES_IN_S
     while campaign_dir.controlled and not CampaignHistory(campaign_dir).state().live and time.monotonic() < until:
@@ -82,6 +89,13 @@ def read_again(campaign_dir: CampaignDir, parts: Parts, pairs: Sequence[str] = (
                 raise
             return ReadAgain(unread=error.message)
         recorded = campaign_records.read_spec(campaign_dir, rules=False)
+        objective = recorded.objective if recorded.objective.metric else proposed.spec.objective
+        code = "" if measured else other_code(state.spec.base_commit, proposed.spec, proposed.base)
+        printed = code or any(prints(run, objective) for run in unnamed_runs(state))  # or other code may do so
+        if not (printed if objective.metric else pairs) and (numbers := numbers_now(state)):
+            what = f"{objective.metric} was not printed;" if objective.metric else "which number counts?"
+            message, fix = f"{what} printed: {', '.join(map(str, numbers))}", resume_line(state, numbers)
+            raise UsageError(message, hint="--metric names it", fix=fix, code="no_metric")
         old, new = _fields(recorded), _fields(proposed.spec)
         differing = [name for name in new if old.get(name) != new[name]]
         taken = {name: new[name] for name in differing}
@@ -89,7 +103,8 @@ def read_again(campaign_dir: CampaignDir, parts: Parts, pairs: Sequence[str] = (
             bound = _bound(recorded) != _bound(proposed.spec)
             names = [name for name in differing if name != "blueprint_text" or not bound]
             taken = _comparable(state, proposed, {name: new[name] for name in names})
-        code = "" if measured else other_code(state.spec.base_commit, proposed.spec, proposed.base)
+        if objective != recorded.objective:
+            taken["objective"] = as_recorded(objective)
         ignored += [name for name in differing if taken.get(name) != new[name]]
         if taken or code:
             _record(campaign_dir, state, proposed, {"read_from": new["read_from"], **taken}, code=code)
@@ -99,7 +114,7 @@ def read_again(campaign_dir: CampaignDir, parts: Parts, pairs: Sequence[str] = (
 def _resolved(campaign_spec: CampaignSpec, parts: Parts, pairs: Sequence[str]) -> tuple[ProposedCampaign, list[str]]:
     """The campaign that the files would begin now, on the same objective; and the keys that ask for another one."""
     origin, old = campaign_spec.read_from, campaign_spec.objective
-    objective = {"metric": old.metric, "direction": old.direction.value}
+    objective = {"metric": old.metric, "direction": old.direction.value} if old.metric else {}
     start, now = Path(origin["start"]), campaign_spec.created
     file = read_campaign_file(origin["file"], {}, start=start, now=now, pairs=pairs, before=origin["typed"])
     notes = read_blueprint(file.blueprint).blueprint.notes, _blueprint(campaign_spec).notes

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +15,12 @@ from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.controller.agent_schedule import held
 from autoresearch.core.controller.proof import Proof, proof_of
 from autoresearch.core.controller.sentences import more_ideas
+from autoresearch.core.metrics.objective import usual_direction
+from autoresearch.errors import AutoresearchError
 from autoresearch.records import campaign_records, order_file
+from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.values import dataclass
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
@@ -90,6 +96,54 @@ def fault_of(campaign_dir: CampaignDir, state: CampaignState) -> str:
     return fault if when + 0.001 >= began else ""  # times in the journal are rounded
 
 
+@dataclass(frozen=True, slots=True)
+class PrintedNumber:
+    """A number that a run printed, or an expression over it, with its first and its last value."""
+
+    name: str
+    first: float
+    last: float
+    proposed: bool
+
+    def __str__(self) -> str:
+        """`val loss: 2.31 to 0.94 (proposed)`."""
+        return f"{self.name}: {self.first:.6g} to {self.last:.6g}{' (proposed)' if self.proposed else ''}"
+
+
+def unnamed_runs(state: CampaignState) -> Iterator[FinishedRun]:
+    """The baseline's runs that ended well before anybody named the objective, the last one first."""
+    for row in reversed(state.baseline.unnamed if state.baseline else ()):
+        with contextlib.suppress(AutoresearchError):  # its directory was removed
+            yield FinishedRun.checked(RunDir(Path(row.run_dir)))
+
+
+def numbers_now(state: CampaignState) -> list[PrintedNumber]:
+    """What the baseline printed, the proposed objective first; [] unless the campaign is paused for one to be named."""
+    waits = state.phase is CampaignPhase.PAUSED and not state.spec.objective.metric
+    for finished in unnamed_runs(state) if waits else ():
+        from autoresearch.core.metrics.objective import Objective, steadier
+        from autoresearch.lab.results.diagnosis import printed_numbers
+        from autoresearch.lab.results.measure import RunFiles
+
+        files = RunFiles.of(finished, ended=True)
+        readings = (measurement := files.measure()).readings
+        numbers = printed_numbers(finished, files.trainer, measurement)
+        if name := steadier(next(iter(numbers), ""), readings):
+            series = Objective(name).series(readings)
+            numbers = {name: (series[0][1], series[-1][1]), **numbers}
+        return [PrintedNumber(name, *values, proposed=not n) for n, (name, values) in enumerate(numbers.items())]
+    return []
+
+
+def resume_line(state: CampaignState, choices: Sequence[PrintedNumber]) -> str:
+    """With the proposed number as the objective, and a direction to fill in where its name does not say it."""
+    words = ["autoresearch", "campaign", "resume", state.spec.name]
+    for one in choices[:1]:
+        known = state.spec.objective.direction or usual_direction(one.name, None)
+        words += ["--metric", one.name, *([] if known else ["--direction", "maximize/minimize"])]
+    return shlex.join(words)
+
+
 def next_commands(state: CampaignState, phase: CampaignPhase) -> list[str]:
     """The commands that the user is likely to need next."""
     name = state.spec.name
@@ -98,7 +152,7 @@ def next_commands(state: CampaignState, phase: CampaignPhase) -> list[str]:
     if phase is CampaignPhase.ENDED:
         return [f"autoresearch report {name}", f"autoresearch campaign status {name} --full"]
     if phase in (CampaignPhase.DEAD, CampaignPhase.PAUSED):
-        return [f"autoresearch campaign resume {name}", f"autoresearch campaign status {name} --full"]
+        return [resume_line(state, numbers_now(state)), f"autoresearch campaign status {name} --full"]
     if phase is CampaignPhase.WAITING and (kept_back := held(state)):
         approve = f"autoresearch campaign approve {kept_back[0].slug} --campaign {name}"
         return [f"autoresearch campaign approve --campaign {name}", approve]

@@ -18,7 +18,7 @@ from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.agent_schedule import held
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.text.numbers import counted
-from autoresearch.lab.campaigns.campaign_status import next_commands
+from autoresearch.lab.campaigns.campaign_status import next_commands, numbers_now
 from autoresearch.lab.notices.run_notices import project_recipients
 from autoresearch.lab.parts import Parts
 from autoresearch.notifiers.notice import Notice, NoticeKind
@@ -43,7 +43,7 @@ def due_notices(state: CampaignState, now: float, host: str) -> Iterator[Notice]
         what = NoticeKind.CRASH_STORM if storm else NoticeKind.PAUSE
         reason = state.reason.removeprefix(STORM) or "somebody asked for it"
         title = f"paused{', its ideas crash' if storm else ''}"
-        paused = (reason, best_line(state), _next(state, CampaignPhase.PAUSED))
+        paused = (reason, *map(str, numbers_now(state)), best_line(state), _next(state, CampaignPhase.PAUSED))
         yield _notice(state, what, f"pause:{_since(state)}", title, paused, host)
     elif kept_back or state.phase is CampaignPhase.WAITING:
         reason, key = state.reason, f"waiting:{_since(state)}"

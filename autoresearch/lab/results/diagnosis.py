@@ -18,7 +18,7 @@ from autoresearch.core.diagnosis.failure import (
 from autoresearch.core.metrics.nearest_lines import nearest_lines, readable
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import SignalPattern
-from autoresearch.core.run.ending import HUNG_AFTER_END, LEFT_TRAINING, Ending
+from autoresearch.core.run.ending import HUNG_AFTER_END, LEFT_TRAINING, NO_NUMBER, Ending
 from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.shell.commands import ShellReading
@@ -166,17 +166,25 @@ def why_unmeasured(finished: FinishedRun, trainer: Trainer, measurement: Measure
     return Failure(FailureFamily.METRIC_UNREAD, what + _nearest(spec.objective, finished.rundir.log))
 
 
-def unread_words(finished: FinishedRun, trainer: Trainer, measurement: Measurement) -> str:
-    """What a run without a value has printed instead, and the line that chooses one of the numbers: a sentence."""
+def printed_numbers(
+    finished: FinishedRun, trainer: Trainer, measurement: Measurement
+) -> dict[str, tuple[float, float]]:
+    """The first and the last value of each number that a run printed, by name, the likeliest objective first."""
     from autoresearch.lab.recipes.printed_names import PrintedName, candidates  # of these runs alone
 
-    objective, lines = finished.spec.objective, tail_lines(finished.rundir.log, max_bytes=_NEAREST_BYTES)
-    names = numbers_in(measurement.readings, lines, trainer)
+    lines = tail_lines(finished.rundir.log, max_bytes=_NEAREST_BYTES)
+    found = numbers_in(measurement.readings, lines, trainer)
+    likely = [one.name for one in candidates(map(PrintedName, found))]
+    return {name: found[name] for name in dict.fromkeys((*likely, *found))}
+
+
+def unread_words(finished: FinishedRun, trainer: Trainer, measurement: Measurement) -> str:
+    """What a run without a value has printed instead, and the line that chooses one of the numbers: a sentence."""
+    objective = finished.spec.objective
     what = f"{objective.metric} was not read" if objective else "no metric was named"
-    if not names:
-        return f"{what}, and it printed no number with a name"
-    likely = [one.name for one in candidates(map(PrintedName, names))]
-    best, *others = dict.fromkeys((*likely, *names))
+    best, *others = printed_numbers(finished, trainer, measurement) or [""]
+    if not best:
+        return f"{what}, and {NO_NUMBER}"
     printed = mask_text(", ".join((best, *others)[:_MOST_NAMES]))
     return f"{what}; it printed {printed}: choose one by `--metric '{best}'`, or `- metric: {best}` in the notes"
 

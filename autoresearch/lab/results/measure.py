@@ -25,7 +25,7 @@ from autoresearch.readers.read import (
 from autoresearch.readers.step_numbers import merged
 from autoresearch.readers.tracker_dirs import is_several, newest, unnamed_files, written_at
 from autoresearch.records import exit_record
-from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.recorded_run import FinishedRun, RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.runner.metric_lines import Tables, as_declared, bars, body, by_same_name, is_count, parse
 from autoresearch.trainers import registry
@@ -72,11 +72,16 @@ class EvaluationLog:
         return self.own.line(text) if not known or any(needle in text for needle in known) else None
 
 
-def numbers_in(readings: Sequence[Reading], lines: Sequence[str], trainer: Trainer) -> list[str]:
-    """The names of the numbers in readings and in lines of a log, whatever their spelling; counts are left out."""
-    log = EvaluationLog(trainer, 0)
-    found = (*readings, *filter(None, map(log.line, lines)))
-    return list(dict.fromkeys(name for one in found for name, value in one.metrics.items() if not is_count(value)))
+def numbers_in(readings: Sequence[Reading], lines: Sequence[str], trainer: Trainer) -> dict[str, tuple[float, float]]:
+    """The first and the last value of each number in readings and in lines of a log, whatever their spelling, by name.
+
+    Counts are left out.
+    """
+    log, found = EvaluationLog(trainer, 0), dict[str, tuple[float, float]]()
+    for one in (*readings, *filter(None, map(log.line, lines))):
+        values = {name: value for name, value in one.metrics.items() if not is_count(value)}
+        found |= {name: (found.get(name, (value,))[0], value) for name, value in values.items()}
+    return found
 
 
 MOST_SO_FAR = 16 << 20  # bytes: read in a fraction of a second
@@ -260,6 +265,12 @@ class RunFiles:
             digest, _, newest_then = mark.partition(" ")
             held[newest_then or source.path] = size, digest
         return held
+
+
+def prints(finished: FinishedRun, objective: Objective) -> bool:
+    """Whether a run that is over has a value of an objective that is not its own."""
+    spec = replace(finished.spec, objective=objective)
+    return RunFiles.of(replace(finished, spec=spec), ended=True).measure().measured
 
 
 def _as_named(read: SourceReadings, names: Mapping[str, str]) -> SourceReadings:

@@ -295,21 +295,12 @@ def test_a_run_of_a_blueprint_that_is_not_there(bench: Any) -> None:
     assert bench.ask("run", "bluprint.md", "--yes", check=4)["error"]["hint"].startswith("did you mean")
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "what_to_do"),
-    [
-        ("", "no_metric", "- metric: val loss"),
-        (None, "no_campaign_file", "autoresearch init --command"),
-    ],
-)
-def test_where_it_cannot_begin_one_sentence_says_what_to_do(
-    text: str | None, code: str, what_to_do: str, camp: Any
-) -> None:
-    root = folder(camp.bench, text or "")
-    if text is None:
-        (root / "train.py").unlink()
+def test_where_it_cannot_begin_one_sentence_says_what_to_do(camp: Any) -> None:
+    root = folder(camp.bench, "")
+    (root / "train.py").unlink()
     refused = camp.bench.ask(*LINE, "--yes", "--detach", check=2)["error"]
-    assert refused["code"] == code and what_to_do in f"{refused['hint']} {refused['fix']}"
+    assert refused["code"] == "no_campaign_file"
+    assert "autoresearch init --command" in f"{refused['hint']} {refused['fix']}"
 
 
 def test_the_same_line_on_another_day_goes_on_or_begins_anew(camp: Any) -> None:

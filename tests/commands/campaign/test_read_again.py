@@ -38,7 +38,7 @@ def test_before_the_first_measured_run_all_but_the_objective_is_taken(camp: Any)
     camp.file(**GRID | {"space": {"lr": [0.04, 0.4]}}, baseline=2, timeout="30m")
     code, _, remarks = camp.bench.here("campaign", "resume", "--detach")
     assert code == 0, remarks
-    assert "taken from the files as they are now: the blueprint, proposer, timeout, state of the code (" in remarks
+    assert "taken anew: the blueprint, proposer, timeout, state of the code (" in remarks
     assert "ignored, so that runs stay comparable: metric; another campaign takes it" in remarks
     state = camp.over()
     assert (state.spec.timeout_s, state.spec.rules.count) == (1800.0, 2), "what was typed still lies over the file"

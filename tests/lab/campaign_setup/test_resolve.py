@@ -57,7 +57,7 @@ def test_campaign_file_over_blueprint_over_trainer(
 @pytest.mark.parametrize(
     ("keys", "code", "words"),
     [
-        ({}, "no_metric", "which number counts? none is named; the text of the program shows none"),
+        ({"target": "0.5"}, "no_metric", "which number counts? none is named; the text of the program shows none"),
         ({"metric": "max(a"}, "bad_metric", "the metric"),
         ({"metric": "last(a) - last(b)"}, "no_direction", "are higher or lower values of last(a) - last(b) better?"),
         ({"metric": "foldedness"}, "no_direction", "are higher or lower values of foldedness better?"),
@@ -68,6 +68,11 @@ def test_what_cannot_be_pursued(keys: Any, code: str, words: str, setup: Any) ->
     with pytest.raises(UsageError) as refused:
         rules_of(setup(**keys), objective_of(setup(**keys)))
     assert refused.value.code == code and words in refused.value.message
+
+
+def test_what_no_run_has_printed_yet_is_chosen_later(setup: Any) -> None:
+    made = setup()
+    assert objective_of(made) == Objective("", Direction.UNKNOWN) and "metric" not in made.sources
 
 
 @pytest.mark.parametrize(
