@@ -140,8 +140,7 @@ def _last(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> str:
 
 def _assumptions(state: CampaignState) -> list[str]:
     spec = state.spec
-    what = spec.objective.metric or "value of the objective"
-    words = [f"Every run is judged by the last finite {what} that our own code reads."]
+    words = [f"Every run is judged by the last finite {spec.objective.metric or 'objective'} that our own code reads."]
     band = band_of(state)
     if band:
         words.append(f"The baseline is {band.words}.")

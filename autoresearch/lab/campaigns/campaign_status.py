@@ -20,7 +20,7 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.records import campaign_records, order_file
 from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.rundir import RunDir, read_json
-from autoresearch.values import dataclass
+from autoresearch.values import dataclass, replace
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
@@ -126,9 +126,10 @@ def numbers_now(state: CampaignState) -> list[PrintedNumber]:
         from autoresearch.lab.results.measure import RunFiles
 
         files = RunFiles.of(finished, ended=True)
-        readings = (measurement := files.measure()).readings
-        numbers = printed_numbers(finished, files.trainer, measurement)
-        if name := steadier(next(iter(numbers), ""), readings):
+        numbers = printed_numbers(finished, files.trainer, files.measure())
+        named = replace(finished.spec, objective=Objective(best := next(iter(numbers), "")))  # as it will be read
+        readings = RunFiles.of(replace(finished, spec=named), ended=True).measure().readings
+        if name := steadier(best, readings):
             series = Objective(name).series(readings)
             numbers = {name: (series[0][1], series[-1][1]), **numbers}
         return [PrintedNumber(name, *values, proposed=not n) for n, (name, values) in enumerate(numbers.items())]
