@@ -58,8 +58,8 @@ class Ledger:
             raise unwritable(self.path, error) from error
         return True
 
-    def replace(self, row: LedgerRow) -> bool:
-        """Make `row` the only row of its run; returns whether the file changed. Other rows go to `<ledger>.foreign`.
+    def replace(self, row: LedgerRow, aside: str = "foreign") -> bool:
+        """Make `row` the only row of its run; returns whether the file changed. Other rows go to `<ledger>.<aside>`.
 
         Added columns and differently formatted numbers do not count as differences.
         """
@@ -75,7 +75,7 @@ class Ledger:
                 every = list(lines.forwards(fd, _body(fd)))
                 near = [line for line in every if needle in line]
                 others = [line for line in near if _record(header, line).get("run_id") == row.run_id]
-                _put_aside(self.path, "foreign", b"".join(others))
+                _put_aside(self.path, aside, b"".join(others))
                 kept = [line for line in every if line not in others]
                 first = os.pread(fd, _body(fd), 0)
                 write_atomically(self.path, first + b"".join(kept) + _line(header, row.cells()))
@@ -266,7 +266,7 @@ def _is_complete(header: tuple[str, ...], line: bytes, *, first: bool) -> bool:
 
 def _put_aside(path: Path, word: str, tail: bytes) -> None:
     stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
-    what = "torn tail of" if word == "torn" else "not written by us:"
+    what = {"torn": "torn tail of", "foreign": "not written by us:"}.get(word, f"{word}:")
     line = f"# {stamp} {what} {len(tail)} bytes\n".encode() + tail.removesuffix(b"\n") + b"\n"
     append_line(path.with_name(f"{path.name}.{word}"), line)
 

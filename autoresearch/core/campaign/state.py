@@ -113,7 +113,7 @@ class Idea:
 
     @property
     def unnamed(self) -> list[LedgerRow]:
-        """The rows of runs that ended well before anybody named the objective."""
+        """The rows of runs that ended well before anybody named the objective: they can be measured later."""
         return [row for row in self.judged if row.status == Verdict.UNMEASURED and not row.metric_name]
 
     @property

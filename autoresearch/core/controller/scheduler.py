@@ -272,5 +272,5 @@ def seed_of(run_request: RunRequest, first: int, *, repeats: bool = True) -> int
 def _counted(idea: Idea) -> set[str]:
     """The runs outside confirmation that have a result, or may still get one."""
     over = idea.done
-    judged = {row.run_id for row in idea.judged if measured(row) is not None}
+    judged = {row.run_id for row in idea.judged if measured(row) is not None or row in idea.unnamed}
     return {run.run for run in idea.runs if run.why != "confirm" and (run.run in judged or run.run not in over)}

@@ -1,7 +1,7 @@
 """What a paused campaign takes of its blueprint and its campaign file as they are when somebody resumes it.
 
 Before its first measured run: everything but the objective. After it: what leaves its runs comparable. An objective
-that nobody knew so far is taken, too, if the baseline printed it; its runs are made again.
+that nobody knew so far is taken, too, and the baseline's runs stand if they can be measured by it.
 """
 
 from __future__ import annotations
@@ -58,8 +58,6 @@ class ReadAgain:
             yield f"the recorded copy of blueprint and campaign file is used: {self.unread}"
         if self.taken:
             yield f"taken anew: {', '.join(self.taken)}"
-        if "metric" in self.taken:
-            yield "the runs of the baseline are made again: the first ones had no metric"
         if self.ignored:
             takes = "another campaign takes it, and `campaign set` stop rules"
             yield f"ignored, so that runs stay comparable: {', '.join(self.ignored)}; {takes}"
@@ -90,9 +88,10 @@ def read_again(campaign_dir: CampaignDir, parts: Parts, pairs: Sequence[str] = (
             return ReadAgain(unread=error.message)
         recorded = campaign_records.read_spec(campaign_dir, rules=False)
         objective = recorded.objective if recorded.objective.metric else proposed.spec.objective
-        code = "" if measured else other_code(state.spec.base_commit, proposed.spec, proposed.base)
-        printed = code or any(prints(run, objective) for run in unnamed_runs(state))  # or other code may do so
-        if not (printed if objective.metric else pairs) and (numbers := numbers_now(state)):
+        measured = measured or any(prints(run, objective) for run in unnamed_runs(state) if objective.metric)
+        code = None if measured else other_code(state.spec.base_commit, proposed.spec, proposed.base)
+        expected = code if objective.metric else pairs  # other code may print it; other keys may be set before
+        if not (measured or expected) and (numbers := numbers_now(state)):
             what = f"{objective.metric} was not printed;" if objective.metric else "which number counts?"
             message, fix = f"{what} printed: {', '.join(map(str, numbers))}", resume_line(state, numbers)
             raise UsageError(message, hint="--metric names it", fix=fix, code="no_metric")
@@ -107,7 +106,7 @@ def read_again(campaign_dir: CampaignDir, parts: Parts, pairs: Sequence[str] = (
             taken["objective"] = as_recorded(objective)
         ignored += [name for name in differing if taken.get(name) != new[name]]
         if taken or code:
-            _record(campaign_dir, state, proposed, {"read_from": new["read_from"], **taken}, code=code)
+            _record(campaign_dir, state, proposed, {"read_from": new["read_from"], **taken}, code)
     return ReadAgain((*_keys(taken), *([code] if code else [])), _keys(ignored))
 
 
@@ -148,6 +147,7 @@ def _bound(campaign_spec: CampaignSpec) -> Blueprint:
     """
     blueprint = _blueprint(campaign_spec)
     free: dict[str, Any] = {name: () for name in ("include", "exclude") if hasattr(blueprint.notes, name)}
+    free |= {"metric": "", "direction": ""}  # the objective is the campaign's
     notes = replace(blueprint.notes, text="", **free)
     return replace(blueprint, notes=notes, first_step_s=0.0, first_step_given=False, lines={}, findings=())
 
@@ -157,15 +157,15 @@ def _blueprint(campaign_spec: CampaignSpec) -> Blueprint:
 
 
 def _record(
-    campaign_dir: CampaignDir, state: CampaignState, proposed: ProposedCampaign, taken: dict[str, Any], *, code: str
+    campaign_dir: CampaignDir, state: CampaignState, proposed: ProposedCampaign, taken: dict[str, Any], code: str | None
 ) -> None:
-    """Write it into the journal; a baseline that was not measured is committed anew."""
+    """Write it into the journal; the baseline is committed anew, unless its runs stand (`code` is None)."""
     rules: dict[str, Any] = {name: value for name, value in taken.items() if name in Rules.__match_args__}
     terms, baseline = {name: value for name, value in taken.items() if name not in rules}, dict[str, str]()
     if code:
         based = proposed.base.with_commit(proposed.spec)
         terms |= {"base_commit": based.base_commit, "base": based.base}
-    if state.baseline is not None and not state.baseline.values:
+    if state.baseline is not None and code is not None:
         changed = state.spec.with_rules({**rules, "terms": terms})
         builder = CommitBuilder.of(changed, proposed.base.checkout)
         idea = claim(builder, conceive(builder, CampaignState(changed), baseline_hypothesis(), 1))

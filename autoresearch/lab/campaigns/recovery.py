@@ -9,11 +9,12 @@ from typing import Any
 
 from autoresearch.core.controller.actions import ControllerAction, Note, Say, WatchRun
 from autoresearch.core.text.numbers import counted
-from autoresearch.errors import AutoresearchError, NotFoundError
+from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.ideas.commit_builder import IdeaRefused
 from autoresearch.lab.ideas.idea_commit import as_line, claim
+from autoresearch.lab.results.collect import measure_again
 from autoresearch.lab.runs.adopt import adopt, erase, take_back
 from autoresearch.lab.runs.record_lost import SWEEP_S, sweep
 from autoresearch.lab.runs.sessions import server_session_info, session_info
@@ -29,6 +30,7 @@ def recover(context: CampaignContext) -> Iterator[ControllerAction]:
     Each action has to be carried out before the next one is asked for.
     """
     restore_spec(context)
+    yield from map(Say, _measured_again(context))
     runs = [run for idea in context.state.ideas for run in idea.runs]
     collected = (run.run for run in runs if RunDir(Path(run.run_dir)).collected.exists())
     evidence.take_in(context.campaign_dir.ledger, collected)  # rows by another account, or by an earlier version
@@ -55,6 +57,15 @@ def recover(context: CampaignContext) -> Iterator[ControllerAction]:
             if not over:
                 yield WatchRun(run.run, run.run_dir)
     _finish_records(context)
+
+
+def _measured_again(context: CampaignContext) -> Iterator[str]:
+    """Measure the baseline's runs that were over before anybody named the objective; a line for each."""
+    baseline, objective = context.state.baseline, context.spec.objective
+    for row in baseline.unnamed if baseline and objective.metric else ():
+        with contextlib.suppress(NotFoundError, ConflictError):  # its directory was removed: it stays unmeasured
+            measure_again(row, objective)
+            yield f"{row.run_id} is measured by {objective.metric}"
 
 
 def restore_spec(context: CampaignContext) -> None:

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Verdict
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.notices import run_notices
 from autoresearch.lab.results.collected import charged, outcome_of, row_of, warnings_of
@@ -26,11 +28,12 @@ from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.recorded_run import FinishedRun, Outcome
-from autoresearch.records.rundir import RunDir, locked, write_page
+from autoresearch.records.rundir import RunDir, locked, read_json, write_json, write_page
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import replace
+from autoresearch.values import asdict, replace
 
 VERDICT = "; verdict: "
+REPLACED = "replaced"  # the end of the name of the file with the rows of runs that were measured anew
 
 
 def collect(rundir: RunDir, index: Index) -> Outcome:
@@ -51,9 +54,26 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
     return outcome
 
 
-def _collect(finished: FinishedRun, state: CampaignState | None) -> Outcome:
+def measure_again(before: LedgerRow, objective: Objective) -> None:
+    """Measure a run of a campaign by an objective that nobody knew when it was collected. Safe after any kill.
+
+    Its other row is moved to `<ledger>.replaced`. That the new one counts is written last.
+    """
+    rundir = RunDir(Path(before.run_dir))
+    with locked(rundir.collect_lock):
+        write_json(rundir.spec, {**(read_json(rundir.spec) or {}), "objective": asdict(objective)})
+        finished = FinishedRun.checked(rundir)
+        ledger = Path(finished.spec.ledger)
+        with judging(finished.spec) as state:
+            _collect(finished, state, before)
+            failpoint("collect.measured_again")
+            Ledger(evidence.path_of(ledger)).replace(Ledger(ledger).find(before.run_id)[0], REPLACED)
+
+
+def _collect(finished: FinishedRun, state: CampaignState | None, before: LedgerRow | None = None) -> Outcome:
+    """`before`: its row, of a run that is measured anew; what its worktree showed is in it."""
     spec, (directory, foreign) = finished.spec, _document_dir(finished)
-    examined = replace(examine(finished, in_campaign=state is not None), foreign=foreign)
+    examined = replace(examine(finished, in_campaign=bool(state and not before)), foreign=foreign)
     judgement = judge(examined, state)
     outcome = outcome_of(examined, judgement, directory / "results.md")
     failpoint("collect.measured")
@@ -66,7 +86,10 @@ def _collect(finished: FinishedRun, state: CampaignState | None) -> Outcome:
     if state is not None and not judgement.judged and spec.why != "confirm":  # first, as its row then counts less
         campaign_records.add(CampaignDir(ledger.parent).verdicts, "smoke", index=spec.index, run=spec.run)
     row = charged(row_of(examined, judgement, outcome), state)
-    fresh = Ledger(ledger).append_once(row) if state is None else evidence.record(ledger, row)
+    if before is not None:
+        fresh = Ledger(ledger).replace(replace(row, flags=before.flags or row.flags), REPLACED)
+    else:
+        fresh = Ledger(ledger).append_once(row) if state is None else evidence.record(ledger, row)
     failpoint("collect.row_written")
     if fresh or not journal.holds(directory, VERDICT):  # a kill may have come between the row and its line
         with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the journal

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from autoresearch.lab.notices.campaign_notices import due_notices
+from autoresearch.records.ledger import Ledger
 from tests.commands.campaign.test_pauses import paused
 
 pytestmark = pytest.mark.system
@@ -74,29 +75,36 @@ def test_the_baseline_shows_the_numbers_and_resume_chooses_one(camp: Any) -> Non
     assert undirected["code"] == "no_direction" and "`--direction maximize`" in undirected["hint"]
     assert ask("campaign", "status")["state"] == "paused" and not camp.place.controlled
 
-    code, _, remarks = camp.bench.here("campaign", "resume", "--detach", *CHOSEN)
-    assert code == 0 and "taken anew: metric\n" in remarks and "the baseline are made again" in remarks
+    assert ask("campaign", "resume", "--detach", *CHOSEN)["taken"] == ["metric"]
     state = camp.over()
-    assert measured(state) == [1.0] * 2 and len(state.baseline.rows) == 6, "three, of which two have one seed"
-    assert [row.status for row in state.baseline.rows] == ["unmeasured"] * 3 + ["keep"] * 3
-    assert [camp.log(row) for row in state.baseline.rows[:3]] == logs
-    assert str(state.spec.objective) == "fit quality on the grid, maximize"
-    assert state.best.hypothesis.overrides == {"lr": 0.3} and state.seed_check.seen, "as in any campaign"
-    assert camp.bench.git("grep", "-c", "metric: fit quality on the grid", state.baseline.commit), "its own blueprint"
+    assert measured(state) == [1.0] * 2 and len(state.baseline.rows) == 3, "no run was made again"
+    assert [camp.log(row) for row in state.baseline.rows] == logs
+    assert (str(state.spec.objective), state.best.hypothesis.overrides) == (
+        "fit quality on the grid, maximize", {"lr": 0.3},
+    )  # fmt: skip
+    assert {row.metric_name for row in state.rows} == {"fit quality on the grid"}
+    run = ask("status", state.baseline.rows[0].run_id)
+    assert run["verdict"] == "keep" and round(run["metrics"]["fit quality on the grid"], 2) == 1.0
+    seeds = [run.seed for run in state.baseline.runs]
+    assert seeds == [seeds[0], seeds[0], seeds[0] + 1] and state.seed_check.seen, "as in any baseline"
+    assert [row.status for row in Ledger(camp.place.ledger).rows()][:3] == ["keep"] * 3
+    assert "somebody changed the ledger" not in camp.said()
+    assert camp.place.ledger.with_name("results.tsv.replaced").exists()
     other = ask("campaign", "status")
     assert (other["numbers"], other["metric_name"]) == ([], "fit quality on the grid")
 
 
-def test_a_kill_after_resume_loses_nothing(camp: Any) -> None:
+@pytest.mark.parametrize("point", ["collect.row_written", "collect.measured_again"])
+def test_a_kill_while_the_runs_are_measured_loses_nothing(point: str, camp: Any) -> None:
+    ask = camp.bench.ask
     before = begun(camp)
-    camp.bench.ask("campaign", "resume", "--detach", *CHOSEN)
-    camp.until(lambda: len(camp.state().baseline.runs) > 3)
-    os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
+    ask("campaign", "resume", "--detach", *CHOSEN, check=None, AUTORESEARCH_FAILPOINT=f"{point}:kill:2")
     camp.bench.until(lambda: not camp.place.controlled)
-    camp.bench.ask("campaign", "resume", "--detach")
+    assert len(camp.state().baseline.unnamed) == 2, "it was killed at the second one"
+    ask("campaign", "resume", "--detach")
     state = camp.over()
     assert measured(state) == [1.0] * 2 and [row.run_id for row in state.rows[:3]] == [r.run_id for r in before.rows]
-    assert state.best.hypothesis.overrides == {"lr": 0.3}
+    assert state.best.hypothesis.overrides == {"lr": 0.3} and "somebody changed the ledger" not in camp.said()
 
 
 def test_a_kill_at_the_pause_loses_nothing(camp: Any) -> None:
@@ -117,8 +125,8 @@ def test_a_kill_before_the_controller_is_asked_loses_nothing(camp: Any) -> None:
     from autoresearch.lab.campaign_setup.read_again import read_again
 
     begun(camp)
-    pairs = [f"metric={CHOSEN[1]}", f"direction={CHOSEN[3]}"]
-    assert "metric" in read_again(camp.place, parts(), pairs).taken
+    chosen = {"metric": CHOSEN[1], "direction": CHOSEN[3]}
+    assert read_again(camp.place, parts(), [f"{key}={word}" for key, word in chosen.items()]).taken == ("metric",)
     camp.bench.ask("campaign", "resume", "--detach")
     assert measured(camp.over()) == [1.0] * 2
 
