@@ -88,7 +88,7 @@ def _typed(world: World, idle: RunDir) -> list[Typed]:
         Typed("status --json", lambda: ["status", "--json"], 2, (1.8, 139, 153, 0, 1967)),
         Typed("wait RUN --for 0s --json", lambda: ["wait", name, "--for", "0s", "--json"], 2, (2.2, 156, 186, 0, 2310)),
         Typed("run FILE --dry-run", lambda: new("--dry-run"), 2.5, (4.0, 235, 327, 4, 4526)),
-        Typed("campaign FILE --dry-run", lambda: campaign, 4, (5.9, 321, 485, 7, 6628)),
+        Typed("campaign FILE --dry-run", lambda: campaign, 4, (6.0, 328, 548, 10, 7628)),
         Typed("run FILE --detach", lambda: new("--detach", "--json"), 2.5, (5.9, 287, 658, 14, 9098)),
         Typed("collect RUN", over, None, (6.4, 343, 414, 0, 5041)),
     ]
