@@ -16,18 +16,9 @@ from autoresearch.core.text.numbers import counted
 from autoresearch.errors import ConflictError
 from autoresearch.values import asdict
 
-QUESTIONS = (
-    ("purpose", "Why is it run, and how does it differ from others?"),
-    ("codebase_dir", "In which directory?"),
-    ("launch_command", "With which command?"),
-    ("yaml_path", "Which recipe does it read (empty: none)?"),
-    ("result_dir", "Where do results go (empty: ./auto_agent/exp_results/<slug>/)?"),
-)
-
 
 def new(
     path: Annotated[str, Positional(metavar="FILE", show_default=False)],
-    source: Annotated[str, Option("--from", metavar="YAML", help="Take the values from a YAML file.")] = "",
     purpose: Annotated[str, Option(help="Why it is run, and how it differs from others.")] = "",
     codebase: Annotated[str, Option(metavar="DIR", help="Where the command is run.")] = "",
     command: Annotated[str, Option(help="The launch command.")] = "",
@@ -38,10 +29,10 @@ def new(
     ] = None,
     force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
 ) -> CommandResult:
-    """Render a blueprint from flags, a YAML file, or answers on a terminal."""
+    """Render a blueprint from flags."""
     from autoresearch.core.blueprint.fields import FIELD_NAMES
     from autoresearch.core.keys import ValueType
-    from autoresearch.lab.yaml_files import load_mapping, parse_pairs
+    from autoresearch.lab.yaml_files import parse_pairs
 
     given = {
         "purpose": purpose,
@@ -50,9 +41,7 @@ def new(
         "max_time_s": max_time,
     }
     more = parse_pairs(set_ or (), dict.fromkeys(FIELD_NAMES, ValueType.ANY))
-    values = {**(load_mapping(Path(source)) if source else {}), **{k: v for k, v in given.items() if v}, **more}
-    if not values.get("launch_command") and not output.agent_or_pipe():
-        values = _ask(values)
+    values = {**{k: v for k, v in given.items() if v}, **more}
     target = Path(path)
     _write(target, _fields(target, values), force=force)
     payload = {
@@ -121,23 +110,6 @@ def check(
         return CommandResult(payload, lines)
     payload["next"] = []  # people see what refuses it among the findings
     return CommandResult(payload, lines, refusals[0].exit_code, refusals if output.typed.as_json else ())
-
-
-def ask_for_blueprint() -> Path:
-    """`run` without a blueprint on a terminal: make one by asking, and give its path."""
-    output.remark("No blueprint was named; a few questions make one (Ctrl-C to leave).")
-    path = Path(output.answered("File to write", "experiment.md"))
-    _write(path, _fields(path, _ask({})), force=False)
-    output.remark(f"wrote {path}")
-    return path
-
-
-def _ask(values: dict[str, Any]) -> dict[str, Any]:
-    answers = dict(values)
-    for key, question in QUESTIONS:
-        if not answers.get(key) and (answer := output.answered(question, "./" if key == "codebase_dir" else "")):
-            answers[key] = answer
-    return answers
 
 
 def _fields(path: Path, values: dict[str, Any]) -> BlueprintFields:

@@ -59,8 +59,14 @@ def run(
 
         path, is_new = typed_blueprint(typed, Path.cwd())
         blueprint, written = output.near(path), provisional(path, is_new, planned=dry_run)
+    elif not blueprint:
+        raise UsageError(
+            "what is to be run? neither a command nor a blueprint was named",
+            hint="`autoresearch init` finds what trains, and writes a blueprint",
+            fix="autoresearch init",
+        )
     else:
-        path = Path(blueprint) if blueprint else _offer()
+        path = Path(blueprint)
     flags = {
         "first_step_timeout": first_step_timeout,
         "max_time": max_time,
@@ -123,19 +129,6 @@ def typed_command(words: Sequence[str]) -> str:
             fix=f"autoresearch run {shlex.join(more)} -- {shlex.quote(first)}",
         )
     return shlex.join(words) if more else first
-
-
-def _offer() -> Path:
-    """No blueprint was named: offer to make one on a terminal, else say how."""
-    if output.agent_or_pipe():
-        raise UsageError(
-            "what is to be run? neither a command nor a blueprint was named",
-            hint="`autoresearch init` finds what trains, and writes a blueprint",
-            fix="autoresearch init",
-        )
-    from autoresearch.commands.blueprint import ask_for_blueprint
-
-    return ask_for_blueprint()
 
 
 def _first_blueprint(path: Path, *, asking: bool, yes: bool) -> bool:

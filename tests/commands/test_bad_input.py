@@ -126,7 +126,7 @@ def test_check_tells_programs_everything(bench: Any) -> None:
 
 
 @pytest.mark.system
-def test_blueprint_new_from_flags_and_yaml(bench: Any) -> None:
+def test_blueprint_new_from_flags(bench: Any) -> None:
     flags = ("--purpose", "lr 1e-6 `a` $(touch pwned)", "--codebase", bench.repo, "--command", COMMAND)
     made = bench.ask("blueprint", "new", "sub/new.md", *flags, "--max-time", "90 minutes", "--set", "metric=m")
     path = bench.repo / "sub/new.md"
@@ -137,10 +137,6 @@ def test_blueprint_new_from_flags_and_yaml(bench: Any) -> None:
     refused(bench, 5, "blueprint", "new", "sub/new.md", *flags, says="exists already")
     bench.ask("blueprint", "new", "sub/new.md", "--purpose", "other", "--command", "true", "--force")
     assert bench.ask("blueprint", "check", path)["purpose"] == "other"
-    (bench.repo / "values.yaml").write_text(f"exp_purpose: from yaml\ncommand: {COMMAND}\nexp_max_time: 2 hours\n")
-    bench.ask("blueprint", "new", "y.md", "--from", "values.yaml", "--purpose", "the flag wins")
-    checked = bench.ask("blueprint", "check", "y.md")
-    assert (checked["purpose"], checked["max_time_s"]) == ("the flag wins", 7200)
 
 
 @pytest.mark.system
@@ -153,11 +149,7 @@ def test_blueprint_new_refuses(bench: Any) -> None:
     new(2, says="FILE")
     new(2, "n.md", "--purpose", "p", "--command", COMMAND, "--max-time", "banana", says="banana")
     new(2, "n.md", "--purpose", "p", "--command", COMMAND, "--set", "first_step_s=0s", says="0s")
-    new(4, "n.md", "--from", "gone.yaml", says="gone.yaml")
-    (bench.repo / "list.yaml").write_text("- a\n")
-    new(3, "n.md", "--from", "list.yaml", says="list")
-    (bench.repo / "odd.yaml").write_text("purpose: p\nfavourite: 3\n")
-    new(2, "n.md", "--from", "odd.yaml", says="favourite")
+    new(2, "n.md", "--purpose", "p", "--command", COMMAND, "--set", "favourite=3", says="favourite")
     (bench.repo / "file").write_text("")
     new(6, "file/n.md", "--purpose", "p", "--command", COMMAND, says="file")
 
