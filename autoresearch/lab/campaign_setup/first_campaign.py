@@ -28,6 +28,7 @@ from autoresearch.values import dataclass, field
 
 COUNT = 8
 _AGENTS = ("claude", "codex", "opencode", "gemini", "qwen", "aider")
+NO_NEWLINE = "\\ No newline at end of file"  # in a patch, behind such a line (diff(1))
 _HEAD = """{schema}
 # A campaign of `autoresearch`: the unchanged baseline first, then one idea after another, each on a branch of its own.
 # `autoresearch campaign start {name}` prints the plan and asks; `autoresearch config schema` lists all keys.
@@ -118,7 +119,7 @@ def _ideas(files: Sequence[Path], root: Path, settings: Collection[str]) -> dict
         try:
             source = read_readable(path).decode()
             lines = source.splitlines(keepends=True)
-            own = _numbers(source, lines) if source.endswith("\n") else {}
+            own = _numbers(source, lines)
         except (OSError, SyntaxError, ValueError, RecursionError):
             continue
         for key, number in own.items():
@@ -136,7 +137,8 @@ def _ideas(files: Sequence[Path], root: Path, settings: Collection[str]) -> dict
                 after = [*before[:n], f"{line[:start]}{new}{line[stop:]}", *before[n + 1 :]]
                 import difflib
 
-                patch = "".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
+                changed = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
+                patch = "".join(one if one.endswith("\n") else f"{one}\n{NO_NEWLINE}\n" for one in changed)
                 ideas[slugify(f"{key}-{new}")] = (f"{key} = {new} instead of {line[start:stop]} in {name}", patch)
     return ideas
 

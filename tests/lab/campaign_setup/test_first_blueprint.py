@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -348,6 +349,15 @@ def test_a_script_without_flags_is_varied_by_patches(tmp_path: Path, name: str, 
 def test_the_value_that_stands_there_is_no_idea(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("BATCH_SIZE = 32\nprint('score', 1.0)\n")
     assert made(tmp_path)[1].varies == ("batch-size-16", "batch-size-64")
+
+
+@pytest.mark.system
+def test_a_script_that_ends_without_a_line_break_is_patched_too(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('score', 1.0)\nBATCH_SIZE = 32")
+    campaign = made(tmp_path)[1]
+    patch = campaign.files["ideas/batch-size-16.diff"]
+    subprocess.run(["git", "apply", "-"], input=patch, text=True, cwd=tmp_path, check=True)
+    assert (tmp_path / "train.py").read_text() == "print('score', 1.0)\nBATCH_SIZE = 16"
 
 
 @pytest.mark.system
