@@ -378,8 +378,14 @@ def test_a_log_is_followed_above_the_live_line_of_its_run(bench: Bench, pane: Ca
     one = pane("--help", columns=120)
     one.type("clear; " + shlex.join([sys.executable, "-m", "autoresearch", "logs", run, "-f"]))
     one.keys("Enter")
-    seen = one.shows("actor/kl_loss", "limit in ", " so far").rstrip().splitlines()
-    assert "so far" in seen[-1] and not [line for line in seen[:-1] if "so far" in line]
+    one.shows("actor/kl_loss", "limit in ", " so far")
+
+    def below() -> bool:
+        """Whether the live line stands once, as the last one; a terminal may be looked at while it is drawn."""
+        seen = one.text.rstrip().splitlines()
+        return ["so far" in line for line in seen] == [*[False] * (len(seen) - 1), True]
+
+    bench.until(below)
     later = bench.ask("status", run)["step"] + 1
     bench.until(lambda: bench.ask("status", run)["step"] > later)
     bench.ask("stop", run, "--reason", "seen enough")

@@ -180,7 +180,7 @@ class RunFiles:
     def _unnamed(self) -> list[Source]:
         """The smallest files of metrics that it wrote and nobody names, within a bound; of single precision last."""
         end = exit_record.read(RunDir(self.log.parent))
-        since, until = self.spec.created - _MOMENT_S, end.ended + _MOMENT_S if end and end.ended else math.inf
+        since, until = self.spec.created - _MOMENT_S, end.ended if end and end.ended else math.inf
         room, ours = MOST_UNNAMED, list[Source]()
         for one in sorted(unnamed_files(self.spec, self.log.parent), key=size_of):
             size = size_of(one)
