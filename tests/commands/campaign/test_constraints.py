@@ -123,7 +123,8 @@ def test_a_tip_that_breaks_a_constraint_is_made_anew_after_the_first_idea_on_it(
     ]
     limits = ["val/toxicity < 0.1"]
     state = camp.run(queue=queue, count=9, baseline=4, search="tip", confirm=False, constraints=limits)
-    first, *later = [state.by_slug(f"later-{n}") for n in range(5)]
+    found = (state.by_slug(f"later-{n}") for n in range(5))
+    first, *later = [idea for idea in found if idea]  # how many merges take the place of one depends on who is faster
     both = state.by_slug(first.parent)
     assert {*both.hypothesis.merges} == {"a", "b"}
     assert [[row.failure for row in idea.rows] for idea in (first, both)] == [["constraint_broken"]] * 2

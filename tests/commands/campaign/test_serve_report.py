@@ -86,6 +86,7 @@ def test_a_campaign_that_runs_is_shown_as_it_goes_on(camp: Any, serving: Any) ->
     assert status == 200 and b'"live":true' in page and b"Content-Security-Policy" in page
     assert not any(idea["value"] for idea in server.data()["ideas"])
     index = server.url.rpartition("c/")[0]
+    camp.until(lambda: server.curl("data.json", base=index)[0] == 200)  # 503 while a record is being written
     rows = json.loads(server.curl("data.json", base=index)[1])
     assert [row["name"] for row in rows["campaigns"]] == ["one"] and rows["campaigns"][0]["state"] == "running"
     assert [run["state"] for run in rows["runs"]] == ["running"]
