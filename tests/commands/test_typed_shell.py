@@ -19,6 +19,7 @@ from tests.specs import run_spec
 
 REPO = Path(__file__).parents[2]
 TOOLS = REPO / ".venv-uv"
+needs_tools = pytest.mark.skipif(not (TOOLS / ".installed").exists(), reason="no uv and poetry: `make uv` says why not")
 SCRIPT = """
 import os, random, sys, time
 import theirs
@@ -217,11 +218,10 @@ def test_a_line_as_people_type_it(project: Project, tmp_path: Path, line: str) -
 
 
 @pytest.mark.real
+@needs_tools
 @pytest.mark.parametrize("tool", ["uv", "poetry"])
 def test_a_tool_that_keeps_environments(project: Project, tmp_path: Path, tool: str) -> None:
     """In every worktree it has the user's environment, which stays as it is though the project asks for more by now."""
-    if not (TOOLS / ".installed").exists():
-        pytest.skip("uv and poetry are not installed: `make uv` says why not")
     repo = project.bench.repo
     (repo / "pyproject.toml").write_text(PYPROJECT)
     (tmp_path / tool).symlink_to(TOOLS / "bin" / tool)
@@ -257,10 +257,9 @@ def test_a_tool_that_keeps_environments(project: Project, tmp_path: Path, tool: 
 
 
 @pytest.mark.real
+@needs_tools
 def test_uv_runs_in_a_sandbox(project: Project, tmp_path: Path, bubblewrap: None) -> None:
     """It locks a directory of its cache, which lies in the home that a run cannot write to."""
-    if not (TOOLS / ".installed").exists():
-        pytest.skip("uv and poetry are not installed: `make uv` says why not")
     tree = tmp_path / "trees" / "slot-1"
     tree.mkdir(parents=True)
     (tree / "pyproject.toml").write_text(PYPROJECT)
