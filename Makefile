@@ -26,8 +26,8 @@ $(STAMP): pyproject.toml
 	  echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu, type this, then run the same" \
 	       "command again:  sudo apt-get install -y python3-venv" >&2; exit 6; }
 	@echo "installing into $(VENV): a minute or two" >&2
-	@# what is never imported need not be compiled; with the builder at hand, pip makes no environment for it
-	@$(BIN)/python -m pip install $(QUICKLY) 'hatchling>=1.24' editables && \
+	@# what is never imported need not be compiled; with the builders at hand, pip makes no environment for them
+	@$(BIN)/python -m pip install $(QUICKLY) 'hatchling>=1.24' editables 'setuptools>=70.1' && \
 	$(BIN)/python -m pip install $(QUICKLY) --no-build-isolation --editable '.[dev]' || { \
 	  echo "The packages in pyproject.toml could not be installed; pip says why above." >&2; exit 6; }
 	@echo "$(CURDIR)" > $@
