@@ -14,12 +14,12 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.values import dataclass
 
 T = TypeVar("T")
 GROUPS = ("trainers", "launchers", "proposers", "agents", "readers", "notifiers")

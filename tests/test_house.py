@@ -22,12 +22,11 @@ import yaml
 ROOT = Path(__file__).parents[1]
 PACKAGE = "autoresearch"
 
-# Every room, and the rooms it may import from; the leaves `runner` and `values` are open to everybody.
+# Every room, and the rooms it may import from; the leaf `runner` is open to everybody.
 _LOW = ("errors", "plugins", "core", "records")
 _SIDE = ("git_repo", "trainers", "launchers", "proposers", "agents", "readers", "notifiers")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "": (),
-    "values": (),
     "errors": (),
     "plugins": ("errors",),
     "core": ("errors",),
@@ -42,14 +41,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "runner": (),
     "tinygrpo": (),
 }
-OPEN_TO_ALL = frozenset({"runner", "values"})
+OPEN_TO_ALL = frozenset({"runner"})
 FRONT = ("commands", "cli", "__main__", "runner", "tinygrpo")  # they may print
 # Programs of their own, and what they import besides the standard library.
 ALONE: dict[str, frozenset[str]] = {"runner": frozenset(), "tinygrpo": frozenset({"numpy", "yaml"})}
 
 # One file owns each outside library: that file, or any single one below that folder.
 OWNERS = {
-    "dataclasses": "autoresearch/values.py",  # has its own, which cost a command less
     "libtmux": "autoresearch/launchers/tmux.py",
     "git": "autoresearch/git_repo/",
     "jinja2": "autoresearch/lab/render.py",
@@ -322,12 +320,7 @@ def one_owner_each(sources: Sequence[Source]) -> list[str]:
 
 def few_broad_excepts(sources: Sequence[Source]) -> list[str]:
     """At most three: the front door, "one run's failure must not sink the campaign", and what plug-ins raise."""
-    found = [
-        f"{source.path}:{node.lineno}"
-        for source in sources
-        for node in source.nodes.excepts
-        if _is_broad(node)
-    ]
+    found = [f"{source.path}:{node.lineno}" for source in sources for node in source.nodes.excepts if _is_broad(node)]
     return [f"{len(found)} broad excepts: {', '.join(found)}"] if len(found) > MOST_BROAD_EXCEPTS else []
 
 
@@ -429,7 +422,7 @@ def _aliases(source: Source) -> set[str]:
 def few_imports(sources: Sequence[Source]) -> list[str]:
     """A file that needs more of the house than this does several things; two modules stand in for standard ones."""
     modules = {source.module for source in sources}
-    no_rooms = {f"{PACKAGE}.values", f"{PACKAGE}.core.text.regex"}
+    no_rooms = {f"{PACKAGE}.core.text.regex"}
     counts = {s.path: len({m for m, _ in targets(s, modules)} - {s.module} - no_rooms) for s in sources}
     return [f"{path}: {n} imports, {MOST_IMPORTS} at most" for path, n in counts.items() if n > MOST_IMPORTS]
 

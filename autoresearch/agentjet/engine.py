@@ -11,8 +11,7 @@ interchange_utils.py (at c0ef49bb). All of this is pure: callers pass the time, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-
-from autoresearch.values import dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 OFFLINE = "ENGINE.OFFLINE"
 BOOTING = "ENGINE.BOOTING"

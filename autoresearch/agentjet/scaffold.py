@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path, PurePath
 
@@ -23,7 +24,6 @@ from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.records.rundir import write_atomically
-from autoresearch.values import dataclass, fields, replace
 
 COLLECTOR = "get_training_dataset_item_list.py"
 EPISODE = "run_episode_once.py"

@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import IO, Any
@@ -38,7 +39,6 @@ from autoresearch.core.run.scaffold import Endpoint, ScaffoldResult
 from autoresearch.errors import BlueprintError, EnvironmentUnusable, NotFoundError
 from autoresearch.runner.masking import MASK, mask_text
 from autoresearch.runner.text import plain
-from autoresearch.values import dataclass, field
 
 COLLECT_S = 300.0  # for a data set of millions of rows
 JOB_S = 300.0  # for importing ajet and building a configuration

@@ -24,6 +24,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.agentjet.child import Child, SignalRelay, listening_to_signals, program, shell
@@ -38,7 +39,6 @@ from autoresearch.records import recorded_run
 from autoresearch.records.rundir import RunDir, is_locked, read_json, write_environment, write_json
 from autoresearch.runner.processes import start_ticks
 from autoresearch.runner.text import logical_lines
-from autoresearch.values import dataclass
 
 ANSWER_S = 5.0
 STOP_ENGINE_S = 45.0  # /stop_engine ends a tree with 16 s of grace, and blocks the server meanwhile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.agentjet.child import program
@@ -16,7 +17,6 @@ from autoresearch.core.run.targets import Target
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError, UsageError
-from autoresearch.values import replace
 
 PROGRAMS = ("up", "serve", "client")
 

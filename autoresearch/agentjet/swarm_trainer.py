@@ -13,6 +13,7 @@ that `--with-ray` started. Graceful stop: POST /stop_engine, which `autoresearch
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.agentjet.server_hooks import ServerHooks
@@ -27,7 +28,6 @@ from autoresearch.core.run.recipe_keys import around, look_up, product, text_of,
 from autoresearch.core.run.scaffold import Endpoint, ScaffoldOptions, ScaffoldResult, Templates
 from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source, SourceFormat, Trainer
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass
 
 HOLD_S = 120.0  # a booting engine reports every 30 s, an evaluation's progress bar more often
 MOVED_S = 0.001  # a filling pool is not a stall, but must not suspend the first-step limit

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
@@ -15,7 +16,6 @@ from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn,
 from autoresearch.core.agents.proposals import object_with
 from autoresearch.core.text.durations import find_durations, normalise, problem
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, field
 
 _WORDS = {  # in this order: "429 insufficient_quota" does not pass by itself
     TurnFault.LOGIN: later(

@@ -8,12 +8,12 @@ resumed session are counted from its beginning (see `charge`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from autoresearch.agents.adapter import Adapter, AgentOutput, charge, own_name, so_far
 from autoresearch.agents.events import count, events, inside, listed, wish, words
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
-from autoresearch.values import replace
 
 _UNHEEDED = "structured_output"  # the tool that the model did not call: its words may hold the JSON all the same
 _NO_ANSWER = 408  # HTTP's request timeout

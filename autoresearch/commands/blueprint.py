@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,6 @@ from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.text.numbers import counted
 from autoresearch.errors import ConflictError
-from autoresearch.values import asdict
 
 
 def new(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,6 @@ from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, InputMissing, UsageError
 from autoresearch.runner.log_follower import LogFollower
-from autoresearch.values import replace
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign_setup.campaign_file import CampaignFile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,6 @@ from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, NotFoundError
-from autoresearch.values import asdict
 
 if TYPE_CHECKING:
     from autoresearch.commands.live_line import Part

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,6 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.runs import detached
 from autoresearch.runner.masking import clean_text
-from autoresearch.values import replace
 
 
 def control_campaign(directory: Annotated[str, Positional(metavar="DIR")]) -> int:

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,6 @@ from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.blueprint.finding import Severity
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.values import asdict
 
 if TYPE_CHECKING:
     from autoresearch.lab.remote.inspect import Inspected

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,6 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from autoresearch.commands import Option, Positional
 from autoresearch.commands.options import Parameter, declared
-from autoresearch.values import MISSING
 
 
 def grouped(sections: Mapping[str, str]) -> type[TyperGroup]:

@@ -9,11 +9,11 @@ import contextlib
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass
 
 GAP = 2  # cells between columns
 LEAST = 12  # cells below which no column is squeezed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from autoresearch.lab.notices.run_notices import project_recipients, recipients_
 from autoresearch.lab.settings import Settings
 from autoresearch.notifiers.notice import NoticeKind, Recipient, Recipients
 from autoresearch.notifiers.sending import problems_of, try_each
-from autoresearch.values import dataclass
 
 
 def checked_recipients(settings: Settings, environ: Mapping[str, str]) -> tuple[Recipients, tuple[str, ...]]:

@@ -8,12 +8,12 @@ front door hands it to typer (`help_pages`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from autoresearch.commands import Option, Positional
 from autoresearch.errors import UsageError
-from autoresearch.values import MISSING
 
 
 class Parameter(NamedTuple):

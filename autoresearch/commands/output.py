@@ -11,6 +11,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -30,7 +31,6 @@ from autoresearch.commands.options import Parameter, parameters_of
 from autoresearch.core.text import numbers
 from autoresearch.errors import AutoresearchError, InputMissing
 from autoresearch.runner.masking import clean_text, mask_values
-from autoresearch.values import dataclass
 
 SCHEMA = 1
 T = TypeVar("T")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,6 @@ from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.core.text.durations import parse_duration, spoken
 from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError, UsageError
 from autoresearch.lab import settings as project
-from autoresearch.values import asdict, replace
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign_setup.campaign_file import CampaignFile

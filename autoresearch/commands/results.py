@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
@@ -16,7 +17,6 @@ from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.output import CommandResult, LogLine
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
-from autoresearch.values import asdict
 
 if TYPE_CHECKING:
     from autoresearch.lab.results.compare import Comparison

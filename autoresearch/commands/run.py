@@ -6,6 +6,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,6 @@ from autoresearch.errors import AutoresearchError, NotFoundError, UsageError
 from autoresearch.lab import settings as project
 from autoresearch.lab.launch.experiment import Experiment, planned
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
-from autoresearch.values import asdict
 
 
 def run(

@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,6 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.lab.overview.look import Looker
 from autoresearch.lab.runs.adopt import adopt_all
-from autoresearch.values import replace
 
 if TYPE_CHECKING:
     from autoresearch.core.run.overview import Overview

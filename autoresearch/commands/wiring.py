@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoresearch.lab.parts import Parts
 from autoresearch.records.index import Index
-from autoresearch.values import asdict
 
 if TYPE_CHECKING:
     from autoresearch.core.run.job_launcher import JobLauncher

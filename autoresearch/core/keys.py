@@ -13,6 +13,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -20,7 +21,6 @@ from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
-from autoresearch.values import dataclass, field
 
 _CLOCK = later(r"(\d{1,2})(?::(\d\d))?\s?([ap]m)?", re.IGNORECASE)  # with minutes or am, pm
 

@@ -8,11 +8,11 @@ import re
 import shlex
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.text.regex import later
 from autoresearch.git_repo.git import LIST, Git, GitFailed
-from autoresearch.values import dataclass
 
 INIT = "`git init` there and commit"
 ABANDONED_S = 3600.0  # an older private index is abandoned

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoresearch.core.text.regex import later
@@ -15,7 +16,6 @@ from autoresearch.git_repo.checkout import Checkout, private_index
 from autoresearch.git_repo.git import Git, GitFailed, path_in_tree, text
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import clean_text
-from autoresearch.values import dataclass
 
 if TYPE_CHECKING:
     from autoresearch.git_repo.comparison import Diffstat

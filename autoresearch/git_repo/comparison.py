@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.agents.protection import Protection
@@ -16,7 +17,6 @@ from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.fresh_files import CommitEntries, write_files
 from autoresearch.git_repo.git import LIST, Git, GitFailed, path_in_tree
 from autoresearch.git_repo.trees import entries_of
-from autoresearch.values import dataclass
 
 MAX_DIFF_BYTES = 200_000
 LINK, SUBMODULE, NOTHING = "120000", "160000", "000000"

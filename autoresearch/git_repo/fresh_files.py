@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,7 +25,6 @@ from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.git_repo.remove_tree import discard, make_writable, remove_pipes
-from autoresearch.values import dataclass
 
 CONFIG = {  # by the length of a commit id (gitrepository-layout(5), git-config(1) "extensions.objectFormat")
     40: "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",

@@ -16,12 +16,12 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.values import dataclass
 
 TIMEOUT_S = 600.0  # a cold 1M-file tree on a network file system takes minutes
 

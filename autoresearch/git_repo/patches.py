@@ -14,6 +14,7 @@ import posixpath
 import shutil
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.run.extra_paths import ExtraPath
@@ -25,7 +26,6 @@ from autoresearch.git_repo.git import Git, GitFailed, text
 from autoresearch.git_repo.remove_tree import stays_inside, wipe, wipe_nested
 from autoresearch.git_repo.worktrees import EXACT, Slot, admin_of
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import dataclass
 
 RULES = (".gitignore", ".gitattributes")
 MAX_FILES = 500

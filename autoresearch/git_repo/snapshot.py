@@ -11,6 +11,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import translate
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +26,6 @@ from autoresearch.records.appending import FULL, unwritable
 from autoresearch.records.hostile import read_readable
 from autoresearch.records.rundir import write_atomically
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import dataclass
 
 # What differs from HEAD in a checkout, and which of it a snapshot takes or leaves out. Writes nothing.
 #

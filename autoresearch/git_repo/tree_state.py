@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import LFS_FILES, GitFailed
 from autoresearch.records.hostile import read_readable
-from autoresearch.values import dataclass
 
 _STATUS = ("status", "--porcelain=v2", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=none")
 _POINTER = b"version https://git-lfs.github.com/spec/"

@@ -14,6 +14,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.run.extra_paths import ExtraPath
@@ -27,7 +28,6 @@ from autoresearch.records import hostile
 from autoresearch.records.hostile import open_readable
 from autoresearch.records.rundir import write_atomically
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import dataclass
 
 RETIRED = ".removing"  # the end of the name of a worktree's directory that is being removed
 REASON = "autoresearch"  # prefix of the reason of every lock made by autoresearch

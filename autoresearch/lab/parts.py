@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records.index import Index
-from autoresearch.values import dataclass
 
 if TYPE_CHECKING:
     from autoresearch.core.run.job_launcher import JobLauncher

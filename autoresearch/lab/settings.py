@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from autoresearch.core.run.targets import Declared, Target, check_declared, in_o
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import BlueprintError, UsageError
 from autoresearch.plugins import PluginNames
-from autoresearch.values import dataclass, field
 
 FILE = "autoresearch.yaml"
 PLUGINS = PluginNames("launchers")

@@ -17,12 +17,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.lab.render import data_dir
 from autoresearch.records.hostile import write_atomically
-from autoresearch.values import dataclass
 
 NAME = "autoresearch"
 REAL = Path(".agents/skills")

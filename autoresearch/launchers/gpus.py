@@ -13,6 +13,7 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -20,7 +21,6 @@ from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import program
 from autoresearch.runner.basics import is_locked
-from autoresearch.values import dataclass
 
 LEASES_VARIABLE = "AUTORESEARCH_GPU_LEASES"
 LEASES = Path("/var/tmp/autoresearch-gpu")  # local on purpose: flock over NFS is unreliable

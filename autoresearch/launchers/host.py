@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import UsageError
 from autoresearch.launchers import gpus, host_sandbox_check, program
 from autoresearch.runner.remote_files import BIG_VOLUME, CACHES, caches
-from autoresearch.values import dataclass, field
 
 if TYPE_CHECKING:
     from autoresearch.launchers.tmux import TmuxLauncher

@@ -11,10 +11,10 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.values import dataclass
 
 REMEDY = (
     "run autoresearch outside the sandbox. Codex: `codex mcp add autoresearch -- autoresearch mcp`, or"

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,6 @@ from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.launchers.kubernetes_states import MAY_COME, STOPPED, disruption, observe
 from autoresearch.launchers.shared import SharedFiles
-from autoresearch.values import dataclass, replace
 
 OPTIONS = {
     "workload": "job (batch/v1, the default) or rayjob (KubeRay, ray.io/v1)",

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import JobState, Observation
 from autoresearch.core.text.regex import later
-from autoresearch.values import replace
 
 Object = Mapping[str, Any]
 STOPPED = "autoresearch/stopped"  # annotation of a RayJob that autoresearch suspended

@@ -15,6 +15,7 @@ import shlex
 import time
 import zipfile
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -38,7 +39,6 @@ from autoresearch.launchers.shared import ANSWER_S, AgentReach, SharedFiles, pro
 from autoresearch.runner import remote_agent
 from autoresearch.runner.basics import parse_object
 from autoresearch.runner.remote_requests import PIECE
-from autoresearch.values import dataclass, field, replace
 
 # Parse a Runner's stdout where the job's log is the only channel back; `runner.log_stream` defines the format.
 

@@ -13,11 +13,11 @@ import shlex
 import time
 import urllib.parse
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from autoresearch.core.run.job_launcher import Handle, Unreachable
 from autoresearch.runner.end_ray_job import ask, url_of
-from autoresearch.values import dataclass
 
 ANSWER_S = 30.0  # a submit alone waits 10 s for an agent
 OVER = ("SUCCEEDED", "FAILED", "STOPPED")

@@ -6,6 +6,7 @@ import importlib
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.plugins import PluginGroup, why_unlike
 from autoresearch.runner.masking import mask_text
-from autoresearch.values import replace
 
 if TYPE_CHECKING:
     from autoresearch.core.run.job_launcher import JobLauncher

@@ -11,6 +11,7 @@ import shlex
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -23,7 +24,6 @@ from autoresearch.launchers import slurm_job as jobs
 from autoresearch.launchers.shared import MOST_SAID, SharedFiles
 from autoresearch.launchers.slurm_job import Row, SlurmOptions, number, observation, sentence, silence
 from autoresearch.launchers.ssh_connection import CONNECTION, SshReach
-from autoresearch.values import dataclass, replace
 
 OPTIONS = {
     **{name: meaning for name, meaning in CONNECTION.items() if name != "setup"},

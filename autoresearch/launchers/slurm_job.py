@@ -10,13 +10,13 @@ import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import Declined, Job, JobState, Observation, ProgramOutput, Unreachable
 from autoresearch.core.run.targets import Target
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass
 
 OUTPUT = "slurm.out"
 STARTED = "slurm.started"  # written just before the Runner starts: earlier time is not the run's

@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import IO, Any
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -25,7 +26,6 @@ from autoresearch.errors import AutoresearchError, EnvironmentUnusable, UsageErr
 from autoresearch.launchers import gpus
 from autoresearch.launchers.ssh_connection import CONNECTION, STANDS, SshReach, SshWords, meaning
 from autoresearch.runner.libc import process_control
-from autoresearch.values import dataclass
 
 OPTIONS = {
     **CONNECTION,

@@ -20,6 +20,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,7 +30,6 @@ from autoresearch.core.run.targets import Target
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.launchers.shared import ANSWER_S, AgentReach, program, said_by
 from autoresearch.runner import remote_agent
-from autoresearch.values import dataclass
 
 CONNECTION = {
     "host": "the host, as ssh knows it (an alias of ~/.ssh/config will do); default: the target's name",

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -35,7 +36,6 @@ from autoresearch.launchers.tmux_session import (
     release_server,
     socket_flags,
 )
-from autoresearch.values import dataclass
 
 __all__ = ["SessionInfo", "TmuxLauncher"]
 

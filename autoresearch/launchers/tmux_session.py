@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, field, fields
 
 MARKER = "AUTORESEARCH_RUN_ID"
 KEPT = "@autoresearch_exit_empty"  # a server option: "was 1" or "was 0", the value of exit-empty before us

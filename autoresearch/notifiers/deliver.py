@@ -14,13 +14,13 @@ import pickle
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.notifiers.notice import Notice, Recipient
 from autoresearch.notifiers.sending import USELESS, Outgoing, send
 from autoresearch.plugins import PluginGroup
 from autoresearch.runner.masking import clean_text
-from autoresearch.values import replace
 
 COMMAND_S = 30.0  # seconds that a command may take
 _SAID = 300  # characters of what a command printed that are kept

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 from urllib.parse import unquote
 
 from autoresearch.core.text.regex import later
 from autoresearch.runner.masking import MASK, clean_text
-from autoresearch.values import dataclass
 
 OFF = "none"
 _REFERENCE = later(r"\$\{([A-Za-z_]\w*)\}")

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.errors import EnvironmentUnusable
@@ -29,7 +30,6 @@ from autoresearch.records import lines
 from autoresearch.records.appending import append_line, json_line
 from autoresearch.records.rundir import locked
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import dataclass
 
 NAME = "notices.jsonl"
 WAITS_S = (1.0, 5.0, 15.0, 60.0, 240.0, 900.0, 2400.0)  # between the attempts: in all, an hour

@@ -7,6 +7,7 @@ It is read anew at each ask, so that appending is all that it takes. Before the 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from autoresearch.core.campaign.proposer import Attempt, Proposer
 from autoresearch.errors import AutoresearchError
 from autoresearch.proposers.queue_entry import QUEUE, Broken, from_blueprint, from_entry, token_of
 from autoresearch.records.hostile import read_readable
-from autoresearch.values import dataclass, replace
 
 ReadYaml = Callable[[bytes, str], object]
 """Bytes and the file's name to plain data; raises AutoresearchError where it is no YAML."""

@@ -22,6 +22,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -36,7 +38,6 @@ from autoresearch.core.keys import in_known_words, nearest
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.records.hostile import read_readable
 from autoresearch.runner.masking import mask_text
-from autoresearch.values import dataclass, sha256
 
 QUEUE = "queue"
 FROM = "from"

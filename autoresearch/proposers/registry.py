@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.campaign.proposer import Proposer
@@ -11,7 +12,6 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.plugins import PluginGroup, why_unlike
 from autoresearch.proposers.queue import Lines, Queue, ReadYaml
-from autoresearch.values import dataclass, field
 
 NAMES = ("queue", "grid", "random", "tpe")
 

@@ -8,6 +8,7 @@ newline is skipped, because it may be cut (`0.4` instead of `0.4137`), unless it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.metrics import metric_keys
@@ -19,7 +20,6 @@ from autoresearch.records.lines import tail
 from autoresearch.runner.line_patterns import LinePattern, lines_with
 from autoresearch.runner.step_finder import StepFinder
 from autoresearch.runner.text import logical_lines, plain
-from autoresearch.values import replace
 
 _LONGEST = 600  # characters of a summary, which quotes a line; secrets in it are masked
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,7 +26,6 @@ from autoresearch.runner.line_patterns import LinePattern, lines_with
 from autoresearch.runner.masking import mask_text
 from autoresearch.runner.metric_lines import ParsedLine
 from autoresearch.runner.text import clean, without_escapes
-from autoresearch.values import dataclass, replace
 
 MOST_LINES = 40
 _MOST_PROCESSES = 20

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 from autoresearch.core.metrics.expression import near_miss
@@ -27,7 +29,6 @@ from autoresearch.readers.trainer_state import read_trainer_state, state_file
 from autoresearch.readers.wandb_run import read_wandb
 from autoresearch.records.hostile import bounds, is_readable, open_readable
 from autoresearch.runner.text import plain
-from autoresearch.values import dataclass, replace, sha256
 
 # Sniff: detect the format of a metrics file or directory from its content, and from its name only as a last resort.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.signal import Reading, SignalKind
-from autoresearch.values import replace
 
 
 def numbered(readings: Iterable[Reading]) -> Iterator[Reading]:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ from autoresearch.errors import NotFoundError
 from autoresearch.records import lines
 from autoresearch.records.appending import append_line, json_line, sync_directory
 from autoresearch.records.rundir import FileIn, is_locked, read_json, write_atomically, write_json
-from autoresearch.values import asdict, dataclass
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec

@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from autoresearch.records import lines
 from autoresearch.records.appending import append_line, json_line
-from autoresearch.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 from autoresearch.core.run.ending import TAMPERED
@@ -20,7 +22,6 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.records.index import state_home
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import write_atomically
-from autoresearch.values import replace, sha256
 
 
 def path_of(ledger: Path) -> Path:

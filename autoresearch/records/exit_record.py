@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from autoresearch.core.run.ending import DEVICES, EXCUSED, Ending
 from autoresearch.core.run.json_record import from_record
 from autoresearch.records.rundir import RunDir, read_json, write_json
-from autoresearch.values import asdict, dataclass
 
 _CLAIMS_NOTHING = (Ending.STOPPED, Ending.LAUNCH_FAILED)
 

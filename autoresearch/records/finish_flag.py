@@ -13,6 +13,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from autoresearch.records.appending import sync_directory, unwritable
 from autoresearch.records.hostile import clear, open_own
 from autoresearch.records.rundir import write_all, write_atomically
 from autoresearch.runner.masking import mask_values
-from autoresearch.values import dataclass, field
 
 NAME = "finish.flag"
 RESERVE = ".finish.flag.reserve"

@@ -18,10 +18,10 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.runner.basics import write_all
-from autoresearch.values import dataclass, field
 
 MOST = 1 << 26  # bytes of a file of ours
 FOREIGN = ".foreign-"

@@ -13,6 +13,8 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from autoresearch.core.run.json_record import from_record
@@ -22,7 +24,6 @@ from autoresearch.records import lines
 from autoresearch.records.appending import FULL, append_line, sync_directory
 from autoresearch.records.hostile import lies_in
 from autoresearch.records.rundir import locked, write_atomically
-from autoresearch.values import asdict, dataclass, sha256
 
 # Moves records of an earlier run aside, to `earlier/<its run id>/`: they are never deleted or overwritten.
 

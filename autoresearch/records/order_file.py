@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.targets import Target
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.records.rundir import RunDir, is_locked, read_json, write_json
-from autoresearch.values import asdict, dataclass, field
 
 TROUBLE = "trouble.json"  # in a Follower's folder: why the last Follower could not start
 

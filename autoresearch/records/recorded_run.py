@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.lines import unreadable
 from autoresearch.records.rundir import RunDir, read_json, write_json
 from autoresearch.runner.masking import learn, mask_values, secrets_in
-from autoresearch.values import asdict, dataclass, fields
 
 # spec.json: a RunSpec as one flat JSON object that the Runner reads too.
 #

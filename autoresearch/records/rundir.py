@@ -9,6 +9,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from autoresearch.runner.basics import is_locked as is_locked
 from autoresearch.runner.basics import take_lock
 from autoresearch.runner.basics import write_all as write_all
 from autoresearch.runner.masking import MASK, clean_text, mask_text, mask_values
-from autoresearch.values import dataclass
 
 LOOKED_AT_S = 0.5  # `is_locked` holds a lock more briefly than this; a longer hold is a real owner
 STARTING_S = 20.0  # a Runner that has not taken its lock after this long has failed to start

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import dataclass
 
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.python_values import number
@@ -19,7 +20,6 @@ from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError
 from autoresearch.runner.metric_lines import body, metrics_of, step_rank
-from autoresearch.values import dataclass
 
 PADDING = r"[ \t]{0,80}"  # around a colon or an equals sign, for aligned columns
 WHOLE = r"(?:[1-9]\d{0,2}(?:,\d{3}){1,3}|\d{1,10})(?!\d|,\d)"  # a step; `12,34` does not match, not even its 12

@@ -7,6 +7,8 @@ default one.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from autoresearch.core.metrics import metric_keys
 from autoresearch.core.metrics.known_lines import read_step_line
 from autoresearch.core.metrics.metric_keys import NO_STEP
@@ -16,7 +18,6 @@ from autoresearch.core.run.trainer import LogReader, Recipe, Trainer
 from autoresearch.runner import metric_lines
 from autoresearch.trainers.declared import DeclaredLine, declared
 from autoresearch.trainers.framework import FATAL
-from autoresearch.values import dataclass, field
 
 LOOSE = SignalPattern(
     SignalKind.STEP,

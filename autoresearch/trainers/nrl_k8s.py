@@ -8,12 +8,12 @@ its states, never its log; with `--raycluster` it submits to a long-lived cluste
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.shell.reading import simple_commands
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass
 
 _RUN = later(r"\bnrl-k8s(?:[ \t]|\\\n)+run\b")
 _VALUED = frozenset(

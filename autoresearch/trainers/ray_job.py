@@ -8,12 +8,12 @@ failure it prints the log's tail again. (ray/dashboard/modules/job/cli.py, Ray 2
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass
 
 _SUBMIT = later(r"\bray(?:[ \t]|\\\n)+job(?:[ \t]|\\\n)+submit\b")
 _ID = ("--submission-id", "--job-id")  # the second is the older name

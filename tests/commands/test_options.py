@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import MISSING
 from typing import Any
 
 import pytest
 
 from autoresearch import cli
 from autoresearch.commands import Positional, options
-from autoresearch.values import MISSING
 from tests.commands.conftest import program
 
 NAMES = [name for name, command in cli.COMMANDS.items() if command.function]

@@ -8,12 +8,12 @@ agent reported; what it did is determined from the diff, and whether that helps 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import PurePath
 from typing import Any, Protocol, TypeVar
 
 from autoresearch.core.run.json_record import from_record
-from autoresearch.values import asdict, dataclass, field
 
 _N = TypeVar("_N", int, float)
 BUDGET_TURNS = 10  # turns that a budget in USD is at least good for

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autoresearch.core.agents.quoted_numbers import KnownNumbers, unproven
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, replace
 
 ALL = "all"  # the name under which an answer sums up the findings so far
 EVERY = 10  # findings that are summed up at a time

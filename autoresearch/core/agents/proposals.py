@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from autoresearch.core.campaign import overrides
@@ -16,7 +17,6 @@ from autoresearch.core.keys import nearest
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_MAX
-from autoresearch.values import dataclass
 
 # The schema is in a form that every agent accepts. Codex passes it on as OpenAI's strict structured output, where every
 # object must have `additionalProperties: false` and require all of its properties, and where free maps are not allowed:

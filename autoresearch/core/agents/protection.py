@@ -11,11 +11,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from autoresearch.core.campaign.recipe_edits import diff_recipes
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass
 
 # Protected recipe keys: validation, what is measured, seeds, step counts, recognised by the words of a key. The words
 # are from the recipes of the supported trainers: `data.val_files`, `trainer.test_freq`, `eval_interval`, `data.seed`,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, field
 
 _NUMBER = later(r"(?<![\w.@/-])[-+−]?(?:\d+\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+(?= ?%))( ?%| per ?cent)?(?![\w])")
 _WHOLE = later(r"(?<![\w.@/#-])[-+−]?\d{2,}(?![\w.]*\d|\w| ?%| per ?cent)")

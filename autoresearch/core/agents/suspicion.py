@@ -10,11 +10,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 
 from autoresearch.core.agents.protection import shown, why_protected
 from autoresearch.core.text.python_text import called_name, syntax_tree
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, field
 
 _HUNK = later(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _HEAD = later(r'diff --git ("?a/.*"?) ("?b/.*"?)\Z')

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.agents.agent import TurnFault, TurnRole, Usage
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from autoresearch.core.agents.findings import IdeaFinding

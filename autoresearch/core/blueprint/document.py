@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import dropwhile
 
@@ -16,7 +17,6 @@ from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.model import SECTIONS
 from autoresearch.core.blueprint.note_keys import LIST_KEYS, TEXT_KEYS
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, replace
 
 MAX_BYTES = 1 << 20
 _NEW = "`autoresearch blueprint new FILE.md --purpose WHY --command COMMAND` makes one"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from autoresearch.core.blueprint.finding import errors
@@ -15,7 +16,6 @@ from autoresearch.core.run.limits import MAX_TIME_S
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import UsageError
-from autoresearch.values import dataclass, fields, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-
-from autoresearch.values import dataclass
 
 
 class Severity(StrEnum):

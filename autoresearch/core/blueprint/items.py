@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from autoresearch.core.blueprint.document import NOTES, Document, LabelRole, Section, SectionItem, SourceLine
 from autoresearch.core.blueprint.model import SECTION_KINDS, SECTIONS
 from autoresearch.core.blueprint.note_keys import note_key
 from autoresearch.core.text.regex import later
-from autoresearch.values import replace
 
 _TEXT_WORDS = {
     "description", "desc", "hint", "hints", "warning", "warn", "caution", "note", "notes", "example",

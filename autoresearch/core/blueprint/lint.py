@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
@@ -20,7 +21,6 @@ from autoresearch.core.shell.commands import ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import FAR, nested_argv, python_file
 from autoresearch.core.shell.reading import read_shell
 from autoresearch.core.text.regex import later
-from autoresearch.values import replace
 
 _DETACHED = later(r"\s(?:-[a-z]*d[a-z]*|--detach(?:=true)?)(?:\s|\Z)")
 _LOOPBACK = later(r"(?:-p|--publish)(?:=|\s*)[\"']?(?:127\.\d+\.\d+\.\d+|\[::1\]):")

@@ -8,13 +8,13 @@ Alpha-RL-Research, whose blueprints fill the same sections with typed keys. Of i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.run.limits import EVALUATE_S, FIRST_STEP_S, MAX_TIME_S, Limits
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.trainer import Source
 from autoresearch.core.text.durations import spoken
-from autoresearch.values import dataclass, field
 
 RESULT_ROOT = "./auto_agent/exp_results/"
 _PATH_WORDS = (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autoresearch.core.blueprint.document import (
@@ -33,7 +34,6 @@ from autoresearch.core.run.swarm import Swarm, is_url
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
 from autoresearch.core.text.durations import spoken
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, replace
 
 _DECLARED_FIRST = -100  # sources named in a blueprint take precedence over those known for the trainer
 _FORMATS = {source_format.value: source_format for source_format in SourceFormat}

@@ -9,6 +9,7 @@ import bisect
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from autoresearch.core.blueprint.document import NOTES, Document, LabelRole, Section, SectionItem, read_document
 from autoresearch.core.blueprint.finding import Finding, error, errors, warning
@@ -21,7 +22,6 @@ from autoresearch.core.text.durations import DurationMatch, find_durations, norm
 from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_LEAST, slugify
 from autoresearch.errors import BlueprintError
-from autoresearch.values import dataclass, replace
 
 # `[exp_max_time]`: limits of a run, and of its whole campaign, distinguished by their labels, never by their order.
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from autoresearch.core.blueprint.document import Document, LabelRole, Section, SectionItem, SourceLine
 from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.items import label_of, with_role
 from autoresearch.core.blueprint.model import SECTION_KINDS
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, replace
 
 _PATHS = tuple(kind.name for kind in SECTION_KINDS if kind.is_path)
 _MAX_COMMAND_BYTES = 131072  # Linux: the longest single argument of a program (MAX_ARG_STRLEN)

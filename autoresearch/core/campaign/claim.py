@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.values import asdict, dataclass, fields
 
 
 class Claim(StrEnum):

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.noise import UNKNOWN, Noise, mean, measured, noise_in, survivors
 from autoresearch.core.statistics.student_t import share_p, t_quantile
-from autoresearch.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

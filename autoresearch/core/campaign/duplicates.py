@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from autoresearch.core.agents.agent import NotMade
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
@@ -18,7 +19,6 @@ from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.tip import place_of
 from autoresearch.core.run.ending import WITHOUT_VALUE
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass
 
 _WORD = later(r"[a-z]+|\d[\d.e%+-]*", re.IGNORECASE)
 _ENDINGS = ("ations", "ation", "ings", "ing", "ed", "es", "s", "e")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.text.session_and_branch_names import SLUG_MAX, first_free, slugify
-from autoresearch.values import asdict, dataclass, field, replace
 
 BASELINE = "baseline"
 BEST = "best"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 
@@ -38,7 +39,6 @@ from autoresearch.core.statistics.noise import (
 )
 from autoresearch.core.statistics.seeding import last_digit
 from autoresearch.core.statistics.student_t import t_quantile
-from autoresearch.values import replace
 
 DEFAULT = DecisionRule()
 JITTERED = 0.01  # how often the jitter alone makes a worthless idea better than the resolution, one-sided

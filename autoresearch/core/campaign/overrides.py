@@ -10,10 +10,10 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from hashlib import sha256
 
 from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_MAX, first_free, slugify
-from autoresearch.values import sha256
 
 _MISREAD = later(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+\Z")
 _TEXT_MAX = 40

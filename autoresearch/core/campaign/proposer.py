@@ -9,11 +9,11 @@ both; one built on `best` is a point only once the campaign has recorded which i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.overrides import fingerprint, flatten
-from autoresearch.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

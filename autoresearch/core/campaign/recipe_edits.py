@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError
-from autoresearch.values import dataclass
 
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _NOTHING = frozenset({"null", "none", "~", ""})

@@ -6,6 +6,7 @@ was put to the proof is shown at the estimate from its fresh runs; without a pro
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -17,7 +18,6 @@ from autoresearch.core.run.ending import BREACHES, Ending
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import collapsed, mean
 from autoresearch.core.text.numbers import number
-from autoresearch.values import asdict, dataclass
 
 OF_ONE_RUN: dict[str, str] = {
     Claim.DETERMINISTIC: f"{Claim.DETERMINISTIC}: not confirmed on other data",

@@ -15,6 +15,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any, NoReturn, TypeGuard
 
@@ -22,7 +23,6 @@ from autoresearch.core.agents.protection import why_protected
 from autoresearch.core.campaign.overrides import canonical, flatten, plain
 from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
-from autoresearch.values import dataclass
 
 # A first search space for a launch whose settings are known: the numbers that look like hyperparameters, the usual
 # suspects of reinforcement learning first, each with a range around its value.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import posixpath
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -15,7 +16,6 @@ from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
-from autoresearch.values import asdict, dataclass, field, replace
 
 AT_LEAST = later(r"\s*(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*%?\s*\Z")
 TARGET = later(r"\s*(?:(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*)?(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")

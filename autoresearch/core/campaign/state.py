@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -20,7 +21,6 @@ from autoresearch.core.statistics import noise
 from autoresearch.core.statistics.noise import Noise, mean, noise_in
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.core.statistics.seeding import Randomness, SeedCheck
-from autoresearch.values import dataclass, field, replace
 
 T = TypeVar("T")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.text.numbers import number
-from autoresearch.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -26,7 +27,6 @@ from typing import TYPE_CHECKING
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.student_t import t_quantile
-from autoresearch.values import dataclass
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState, Idea

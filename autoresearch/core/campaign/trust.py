@@ -8,11 +8,11 @@ says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from autoresearch.core.agents.suspicion import SETS_OBJECTIVE
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.noise import mean, noise_of
-from autoresearch.values import dataclass
 
 FLAT = "flat: "
 """Begins the flag of a run whose objective is the same at every step, and the baseline's is not."""

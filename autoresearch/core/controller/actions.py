@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -10,7 +11,6 @@ from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.scheduler import RunRequest
-from autoresearch.values import dataclass
 
 
 class ControllerAction:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from autoresearch.core.agents.agent import BUDGET_TURNS, AgentSpec
 from autoresearch.core.agents.turns import AGENT, HYBRID, ProposedIdea
@@ -19,7 +20,6 @@ from autoresearch.core.controller.actions import AgentJob
 from autoresearch.core.controller.agent_shares import next_agent
 from autoresearch.core.controller.pace import AHEAD, most_editors, pace_of, untried
 from autoresearch.core.controller.rules import spent, stand_at, too_late
-from autoresearch.values import dataclass, field, replace
 
 MOST_FAILED = 3  # turns of an agent for new ideas in a row that came to nothing
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from autoresearch.core.campaign.claim import Claim
@@ -35,7 +36,6 @@ from autoresearch.core.statistics.confirmation import (
 from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.noise import measured as measured_values
 from autoresearch.core.statistics.seeding import Randomness, SeedCheck, SeededRun
-from autoresearch.values import asdict, dataclass, replace
 
 Curves = Mapping[str, SeededRun]  # by run ID
 

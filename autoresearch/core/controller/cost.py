@@ -10,6 +10,7 @@ too. Runs that the machine ends and that are tried again are not in any number.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -28,7 +29,6 @@ from autoresearch.core.campaign.spec import (
 from autoresearch.core.campaign.tip import most_proofs, proof_runs
 from autoresearch.core.statistics.confirmation import design, expected_size
 from autoresearch.core.statistics.noise import noise_of
-from autoresearch.values import dataclass, replace
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState, Round

@@ -7,6 +7,7 @@ finish. Nothing is decided from anything but the two values, so a killed control
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from autoresearch.core.agents.turns import AGENT
@@ -41,7 +42,6 @@ from autoresearch.core.controller.cost import plan_in_time
 from autoresearch.core.controller.rules import eta, may_begin, past_deadline, reason_to_pause, stand_at, waves_left
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.sentences import doubt_words, row_line
-from autoresearch.values import dataclass
 
 # What a controller does about the requests that users make from another terminal.
 

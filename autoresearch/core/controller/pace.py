@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoresearch.core.agents.agent import TurnRole
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.values import dataclass
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState, Idea

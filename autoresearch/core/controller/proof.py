@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from autoresearch.core.campaign.claim import ONE_RUN, Claim
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.judgement import resolution_of
@@ -12,7 +14,6 @@ from autoresearch.core.controller.sentences import breach_words, seed_words, wit
 from autoresearch.core.statistics.confirmation import power
 from autoresearch.core.statistics.seeding import DECLARE, Randomness
 from autoresearch.core.text.numbers import counted
-from autoresearch.values import dataclass
 
 SEEN = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # sd of a run: the least of these gains that is likely to be seen is told
 LIKELY = 0.7

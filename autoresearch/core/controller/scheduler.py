@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, replace
 
 from autoresearch.core.campaign.judgement import pending, promised, search_goes_on
 from autoresearch.core.campaign.proposer import Attempt
@@ -12,7 +13,6 @@ from autoresearch.core.run.ending import CAMPAIGN_STOPPED, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import copies
 from autoresearch.core.text.session_and_branch_names import slugify
-from autoresearch.values import dataclass, replace
 
 FRESH_SEEDS = 1000  # confirmations use seeds that played no part in the selection
 REOPEN = 1.5  # times what re-tests it the first time, for an idea that was discarded

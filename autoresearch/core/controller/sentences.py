@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from autoresearch.core.campaign.judgement import resolution_of
 from autoresearch.core.campaign.shown_value import shown_value
@@ -24,7 +25,6 @@ from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.seeding import DECLARE, Randomness
 from autoresearch.core.statistics.student_t import t_cdf
 from autoresearch.core.text.numbers import counted, number
-from autoresearch.values import dataclass
 
 LEVEL = 0.05
 FEWEST = 6  # runs

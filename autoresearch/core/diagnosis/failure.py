@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from autoresearch.core.diagnosis.log_lines import TracebackFrame
 from autoresearch.core.run.ending import Ending
-from autoresearch.values import dataclass
 
 _FROM_OUTSIDE = frozenset({1, 9, 15})  # HUP, KILL, TERM: the signals sent by commands that kill by name
 _OURS = (Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.MAX_TIME, Ending.LAUNCH_FAILED, Ending.FINISHED)

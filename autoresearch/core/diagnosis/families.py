@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
 from typing import Any
@@ -15,7 +16,6 @@ from typing import Any
 from autoresearch.core.diagnosis.failure import FailureFamily, FailurePolicy
 from autoresearch.core.diagnosis.log_lines import TracebackFrame
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, replace
 
 _PROXYCHAINS = "proxychains is installed: begin the command with `proxychains -q` where the host needs a proxy"
 _DOTTED = r"^(?:[A-Za-z_]\w*\.)*"

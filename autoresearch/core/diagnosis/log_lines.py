@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.text.regex import later
 from autoresearch.runner.text import clean_line
-from autoresearch.values import dataclass
 
 # Fatal lines that any Python trainer can print: patterns with which the Runner wakes the monitor.
 #

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from autoresearch.core.diagnosis.failure import MAX_LINE, Failure, FailureFamily, LogPosition
 from autoresearch.core.diagnosis.families import LineMeaning, Weight, of_exception, of_line
@@ -29,7 +30,6 @@ from autoresearch.core.diagnosis.log_lines import (
     unstamped,
 )
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, field, replace
 
 STORM = 5  # as many equal tracebacks, with no step in between, are a storm of retries
 SURVIVED = 2  # steps after an error that show that the run survived it; Ray may print one step late

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from statistics import median
@@ -20,7 +21,6 @@ from autoresearch.core.metrics.expression import Point
 from autoresearch.core.metrics.metric_keys import GRADIENT_KEYS, REWARD_KEYS
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.runner.line_patterns import KL_KEYS
-from autoresearch.values import dataclass, field
 
 LEAST = 6  # points that a series must have to be divided into parts
 VALIDATIONS = 4  # ... that a series of validations must have

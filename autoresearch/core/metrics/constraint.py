@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from autoresearch.core.metrics.expression import ExpressionError, parse
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass
 
 MEMORY = "memory_gb"
 """What the Runner measures of any run (10**9 bytes): the peak of its GPUs, or of its processes where it has none."""

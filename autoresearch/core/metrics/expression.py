@@ -15,11 +15,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass
 
 WORDS = ("max", "min", "mean", "first", "last")
 EXPRESSIONS = "a key as it is written, or max(key), mean(key, last 5), mean(key, 10..20), max(a) - last(b)"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from autoresearch.core.metrics.python_values import NUMBER
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass
 
 _WORD = later(r"[^\W\d_][\w@%./-]{0,80}")
 _SEPARATOR = later(r"[\W_]+")

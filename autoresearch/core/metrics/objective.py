@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
@@ -11,7 +12,6 @@ from autoresearch.core.metrics import expression
 from autoresearch.core.metrics.expression import Combined, Expression, ExpressionError, MetricKey, Point, parse
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass
 
 # Names that say which way is better, by words in small letters between blanks. A new kind of name is asked for instead.
 _FALLS = later(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-
-from autoresearch.values import dataclass, field
 
 
 class SignalKind(StrEnum):

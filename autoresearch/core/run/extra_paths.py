@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass
 
 MOST_COPIED_BYTES, MOST_COPIED_FILES = 50 * 10**6, 1000  # of one path; a larger one is linked
 

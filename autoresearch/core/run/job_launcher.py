@@ -8,6 +8,7 @@ submitting, polling and stopping are done by the Follower (`lab.remote.follower`
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,7 +16,6 @@ from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.targets import Declined as Declined
 from autoresearch.core.run.targets import Unreachable as Unreachable
-from autoresearch.values import dataclass, field
 
 
 class JobState(StrEnum):

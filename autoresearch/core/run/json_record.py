@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from enum import Enum
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
-
-from autoresearch.values import MISSING, asdict, fields, is_dataclass
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]

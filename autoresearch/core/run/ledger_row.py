@@ -19,10 +19,10 @@ switch; they end with the free text `description`. Autoresearch's follow, groupe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 
 from autoresearch.core.run.ending import WITHOUT_VALUE
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.values import dataclass, fields
 
 SCHEMA = 1
 

@@ -5,10 +5,10 @@ The cadence of reports: how long to wait before the next one. Nothing sleeps her
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autoresearch.core.text.durations import spoken
-from autoresearch.values import dataclass, replace
 
 FIRST_STEP_S = 20 * 60.0
 MAX_TIME_S = 24 * 3600.0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import Kind
-from autoresearch.values import dataclass, fields, replace
 
 
 @dataclass(frozen=True, slots=True)

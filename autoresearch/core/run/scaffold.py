@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from autoresearch.core.blueprint.fields import BlueprintFields
-from autoresearch.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ The order is that of a run: chosen by its notes, checked, planned, launched, and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import Blueprint, Notes
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import Target
-from autoresearch.values import dataclass
 
 Say = Callable[[str], None]  # prints one line
 EndProcesses = Callable[[str, float], int]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePath
 
@@ -11,7 +12,6 @@ from autoresearch.core.metrics.signal import SignalPattern
 from autoresearch.core.run.limits import EVALUATE_S, Limits
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.trainer import COPIES, Source
-from autoresearch.values import dataclass, field
 
 SUBMODULE_EDITS = "uncommitted changes in a submodule; the commit holds its HEAD"  # in `left_out`: code, not data
 DEADLINE = "deadline"  # `timed_by` of a run whose limit is what its campaign's deadline left

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass
 
 PORT = 10086  # default port of `ajet-swarm start`
 HEALTH_S = 90.0  # AgentJet itself gives up after 30; importing vLLM from a cold disk takes longer

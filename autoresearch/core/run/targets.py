@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any
 
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, field, replace, sha256
 
 
 class Unreachable(Exception):  # noqa: N818 - it names a state, not an accident

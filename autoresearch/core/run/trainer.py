@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
-from autoresearch.values import dataclass, field
 
 Recipe = Mapping[str, object]  # the trainer's own YAML, as parsed
 COPIES = "recipe"  # the directory in a result directory where a run's own copy of it is

@@ -8,10 +8,10 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from autoresearch.core.shell.programs import ELSEWHERE, base, may_train
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, field
 
 ABSENT, DIRECTORY = "No such file or directory", "Is a directory"  # why a script has no text, as the system says it
 _SWAP = later(

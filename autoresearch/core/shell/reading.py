@@ -11,6 +11,7 @@ import functools
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +23,6 @@ from autoresearch.core.shell.programs import SHELLS
 from autoresearch.core.shell.shell import Input, Shell, number, shown, unknown
 from autoresearch.core.shell.words import DEEPEST, WORDS, WordExpander, between, decoded, offsets_of, parsed, text_of
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, field, replace
 
 _MOST_SCRIPTS = 50  # that start each other
 _JOB, _SCRIPT = later(r"\S+\.(?:sh|bash|sub|slurm|sbatch|job)\Z"), later(r"\S+\.(?:sh|bash)\Z")

@@ -6,10 +6,10 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoresearch.core.shell.commands import SimpleCommand
-from autoresearch.values import dataclass, field, replace
 
 UNKNOWN = "\0"
 _SPACES = {" ": "\1", "\n": "\2", "\t": "\3"}  # inside an unknown part, which is not split into words

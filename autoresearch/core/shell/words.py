@@ -11,6 +11,7 @@ import fnmatch
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
@@ -18,7 +19,6 @@ from tree_sitter import Language, Node, Parser
 from autoresearch.core.shell.shell import UNKNOWN, Shell, Value, number, unknown
 from autoresearch.core.text.python_text import expression
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass
 
 # The syntax tree of a shell text, by tree-sitter: its nodes, their sources and their offsets.
 

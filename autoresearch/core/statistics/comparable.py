@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from autoresearch.core.metrics.expression import ExpressionError
@@ -21,7 +22,6 @@ from autoresearch.core.metrics.metric_keys import GRADIENT_KEYS, REWARD_KEYS
 from autoresearch.core.metrics.objective import Objective, same_metric
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.values import dataclass
 
 _SOLVED = ("task_pass_rate@*", "num_all_success_tasks", "num_pass_n_tasks*", "TGC@*", "val/pass@*", "pass@*")
 

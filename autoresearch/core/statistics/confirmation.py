@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import zip_longest
 from statistics import NormalDist
@@ -33,7 +34,6 @@ from autoresearch.core.campaign.decision import gain
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.noise import measured, variance
 from autoresearch.core.statistics.student_t import share_p, t_cdf, t_quantile
-from autoresearch.values import dataclass, replace
 
 _NORMAL = NormalDist()
 _HIGHER = Objective("metric")

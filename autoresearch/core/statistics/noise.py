@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.values import dataclass
 
 LEAST_DF = 2
 """Of three distinct values: by two, an interval would have to be 12.7 standard errors wide to either side."""

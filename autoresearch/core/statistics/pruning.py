@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.values import dataclass
 
 Curve = Sequence[tuple[int, float]]
 PRUNED = "pruned"  # cause of the stop in the exit record, failure in the row, status of the attempt

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.noise import noise_of
-from autoresearch.values import dataclass
 
 NEAR = 2.22  # sd of a normal distribution, by the lower quartile of the differences of two draws
 LEAST_PAIRS = 10

@@ -22,12 +22,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import combinations
 
 from autoresearch.core.text.numbers import counted
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, field, replace
 
 VARIABLE = "AUTORESEARCH_SEED"
 """Set for every run of a campaign, wherever else its seed is written."""

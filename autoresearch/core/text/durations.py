@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from autoresearch.core.text.numbers import counted
 from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
-from autoresearch.values import dataclass
 
 LONGEST_S = 366 * 86400.0  # a duration of more than a year is treated as a typo
 

@@ -11,6 +11,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoresearch.core.agents.agent import Agent, Bounds, Edit, NotMade, TurnFault, TurnRole
@@ -34,7 +35,6 @@ from autoresearch.lab.agent_work.turn_dir import guard_in, next_directory
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.values import dataclass, field, replace
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ from autoresearch.records.rundir import RunDir, read_json, write_json
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import mask_text
 from autoresearch.trainers import registry as trainers
-from autoresearch.values import asdict, dataclass, field, replace
 
 # Wait out what passes by itself: a usage limit, an outage. Nobody is there at night to ask again.
 

@@ -12,6 +12,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,6 @@ from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.ideas.commit_builder import IdeaRefused
 from autoresearch.records import campaign_records, journal
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import replace
 
 if TYPE_CHECKING:
     from autoresearch.lab.agent_work.agent_jobs import AgentJobs, JobResult, Remembered

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.agents import suspicion
@@ -28,7 +29,6 @@ from autoresearch.lab.results.explain import Explanation
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import mask_text
 from autoresearch.runner.text import clean_line
-from autoresearch.values import replace
 
 PATCH = "edit.patch"
 GRADED = (None, TurnFault.SILENT, TurnFault.ANSWER)  # after any other fault the files may be half of what was meant

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.agents.agent import AgentSpec, TurnRole
@@ -19,7 +20,6 @@ from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.patches import IsolatedWorktree
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.ideas.commit_builder import OURS, CommitBuilder
-from autoresearch.values import dataclass, field
 
 EDITED, CLEAN = "agent-a", "agent-b"
 _OURS = later(rf"(?:{EDITED}|{CLEAN})(?:-(\d+))?(?:\.\w+)?\Z")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign.state import CampaignState, Idea
@@ -12,7 +13,6 @@ from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.errors import AutoresearchError
 from autoresearch.records.recorded_run import Outcome
 from autoresearch.records.rundir import RunDir
-from autoresearch.values import dataclass
 
 MOST_LOGS = 20  # runs whose failure's line is looked up
 _SAYS_NOTHING = EXCUSED | {PRUNED, NO_SIGNAL}

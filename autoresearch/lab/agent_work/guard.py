@@ -12,6 +12,7 @@ import re
 import time
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.diagnosis.pytest_report import first_failed_test
@@ -28,7 +29,6 @@ from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, is_locked
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import mask_environment, mask_text
-from autoresearch.values import dataclass
 
 GRACE_S = 2.0
 SHOWN = 20  # lines of a guard's output

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from autoresearch.core.campaign.judgement import search_mean
 from autoresearch.core.campaign.overrides import canonical, flatten
 from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.values import dataclass
 
 MOST_VALUES = 8  # of one key; more are put into ranges
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from autoresearch.core.agents.agent import TurnFault, TurnRole
 from autoresearch.core.agents.findings import IdeaFinding, read_findings, standing_findings
@@ -15,7 +16,6 @@ from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import brief
 from autoresearch.lab.agent_work.question import TurnContext, UnansweredError, UnusableError
 from autoresearch.runner.masking import mask_text
-from autoresearch.values import dataclass, replace
 
 TRIES = 3
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.agents.findings import MOST_ASKED
@@ -30,7 +31,6 @@ from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.results.measure import RunFiles
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
-from autoresearch.values import dataclass, field
 
 MOST_DIFFS = 12
 

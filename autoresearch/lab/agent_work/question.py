@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, TypeVar
 
@@ -11,7 +12,6 @@ from autoresearch.core.agents.agent import Answer, Ask, Bounds, Turn, TurnFault,
 from autoresearch.core.agents.proposals import object_with, one_line
 from autoresearch.lab.campaign_report.formatting import block
 from autoresearch.runner.masking import mask_text
-from autoresearch.values import dataclass, field
 
 # Untrusted text, shown to an agent as data: bounded, masked, and unable to end the fence around it.
 #

@@ -7,6 +7,7 @@ change reaches nobody. A review that cannot be understood refuses nothing: the e
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from autoresearch.core.agents.agent import Ask, Edit, NotMade, TurnRole
@@ -16,7 +17,6 @@ from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.agent_work.question import UNTRUSTED, TurnContext, UnansweredError, UnusableError, fenced
 from autoresearch.lab.render import render
 from autoresearch.runner.masking import mask_text
-from autoresearch.values import replace
 
 ACCEPT, REFUSE = "accept", "refuse"
 MOST_REASONS = 5

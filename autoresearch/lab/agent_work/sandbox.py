@@ -23,6 +23,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,6 @@ from urllib.parse import unquote, urlsplit
 
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records.index import state_home
-from autoresearch.values import dataclass, field
 
 if TYPE_CHECKING:
     from autoresearch.core.agents.agent import Traits

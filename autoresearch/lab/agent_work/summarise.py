@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from autoresearch.lab.campaign_report.summary import IdeaStatus
 from autoresearch.lab.render import render
 from autoresearch.records.rundir import write_page
 from autoresearch.runner.masking import mask_text
-from autoresearch.values import dataclass
 
 LISTS = {
     "what_helped": "What helped",

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -45,7 +46,6 @@ from autoresearch.lab.runs.record_lost import RUN_ID, SWEEP_S, sweep
 from autoresearch.records.hostile import read_plain
 from autoresearch.records.rundir import is_locked, locked, write_all
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import dataclass, replace
 
 CHUNK = 1 << 16
 

@@ -21,6 +21,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,6 @@ from autoresearch.launchers.host_sandbox_check import AGENT_MARKERS
 from autoresearch.records.hostile import read_plain
 from autoresearch.records.rundir import read_json, write_atomically, write_json
 from autoresearch.runner.masking import mask_environment, mask_text
-from autoresearch.values import asdict, dataclass, field, fields, replace
 
 # What a turn of a coding agent gets of the environment, and what it may see and use up where it runs.
 

@@ -10,6 +10,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign.state import CampaignState
@@ -21,7 +22,6 @@ from autoresearch.lab.campaign_report.summary import KEPT, IdeaLine, IdeaStatus
 from autoresearch.lab.results.measure import Measurement, RunFiles
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
-from autoresearch.values import dataclass
 
 MOST_RUNS = 2000
 POINTS = 200  # of a curve at most

@@ -23,6 +23,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from autoresearch.core.campaign.idea_name import idea_name
@@ -38,7 +39,6 @@ from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.proposers import plots
 from autoresearch.records.campaign_records import CampaignDir, entries
 from autoresearch.runner.masking import clean_text
-from autoresearch.values import asdict
 
 MOST_SKIPPED = 200
 MOST_ROWS = 2000  # that are told how to be reproduced

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign.overrides import flatten
@@ -16,7 +17,6 @@ from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.lab.campaign_report import summary
 from autoresearch.lab.campaign_report.summary import KEPT, Band, IdeaLine, IdeaStatus
 from autoresearch.lab.yaml_files import parse_mapping
-from autoresearch.values import dataclass
 
 FAR = 2.0  # worse than what counts by more than so many spans of it is far out
 USUAL = 0.85  # unless so large a share of all ideas would be

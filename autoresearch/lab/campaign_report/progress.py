@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign.shown_value import shown_value
@@ -16,7 +17,6 @@ from autoresearch.lab.campaign_report.memory import update_memory
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.records import evidence, finish_flag
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.values import replace
 
 
 def write_documents(campaign_dir: CampaignDir, state: CampaignState, stand: Stand) -> None:

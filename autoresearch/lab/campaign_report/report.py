@@ -14,6 +14,7 @@ import json
 import secrets
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,6 @@ from autoresearch.lab.campaign_report.page_data import page_data
 from autoresearch.lab.campaign_report.plot_png import write_png
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import write_atomically, write_page
-from autoresearch.values import dataclass
 
 MARKDOWN, PAGE, PICTURE = "report.md", "report.html", "progress.png"
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.lab.disk.usage import gb
 from autoresearch.records.rundir import RunDir, read_json
-from autoresearch.values import dataclass
 
 MOST_NAMED = 8
 

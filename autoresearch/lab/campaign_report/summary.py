@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -24,7 +25,6 @@ from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.core.statistics.noise import mean, noise_in
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.lab.campaign_report import formatting
-from autoresearch.values import dataclass, replace
 
 UNCONFIRMED = "Nothing is confirmed"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from autoresearch.core.agents.turns import AGENT, HYBRID
@@ -17,7 +18,6 @@ from autoresearch.launchers import gpus
 from autoresearch.runner.masking import MASK, mask_text, mask_values
 from autoresearch.runner.text import plain
 from autoresearch.trainers import ask
-from autoresearch.values import asdict
 
 
 def check_gpus(setup: CampaignSetup) -> tuple[tuple[str, ...], int]:

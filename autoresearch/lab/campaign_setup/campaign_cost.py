@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,6 @@ from autoresearch.lab.parts import Parts
 from autoresearch.records import exit_record
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir, read_json
-from autoresearch.values import dataclass, replace
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.resolve.resolve_blueprint import NEW_BLUEPRINT, is_blueprint
 from autoresearch.lab.yaml_files import load_mapping, parse_pairs
 from autoresearch.plugins import PluginNames
-from autoresearch.values import dataclass, field
 
 # The keys of a campaign file in one table.
 

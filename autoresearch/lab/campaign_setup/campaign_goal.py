@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 
 from autoresearch.core.campaign.spec import CampaignSpec, Rules, parse_target
@@ -18,7 +19,6 @@ from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import ask
-from autoresearch.values import fields, replace
 
 UNRULED_IDEAS = 4  # no stop rule given: the baseline and three ideas, then a question
 

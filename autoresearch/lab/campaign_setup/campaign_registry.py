@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,6 @@ from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home, state_usable
 from autoresearch.records.rundir import locked, read_json, write_json
-from autoresearch.values import dataclass, replace
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec

@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,6 @@ from autoresearch.lab.resolve.interpreter import shell_of
 from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
-from autoresearch.values import asdict, dataclass, replace
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState

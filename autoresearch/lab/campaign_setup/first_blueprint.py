@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 from autoresearch.core.blueprint.fields import BlueprintFields
@@ -16,7 +18,6 @@ from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_train
 from autoresearch.records.index import state_home, state_usable
 from autoresearch.records.rundir import read_json, write_json
 from autoresearch.trainers import registry
-from autoresearch.values import replace, sha256
 
 IDEAS = "ideas"  # the directory of the patches
 _WRITTEN = "init.json"  # in the state directory: the digest of each file that `init` wrote, by its path

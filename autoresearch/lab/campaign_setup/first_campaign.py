@@ -11,6 +11,7 @@ import json
 import os.path
 import shutil
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.campaign.space import on_one_line, usual_space
@@ -24,7 +25,6 @@ from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
 from autoresearch.records.hostile import read_readable
-from autoresearch.values import dataclass, field
 
 COUNT = 8
 _AGENTS = ("claude", "codex", "opencode", "gemini", "qwen", "aider")

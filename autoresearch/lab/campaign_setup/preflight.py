@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
@@ -23,7 +24,6 @@ from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.shell_settings import plain_key
 from autoresearch.proposers.queue_entry import QUEUE
 from autoresearch.records import campaign_records
-from autoresearch.values import replace
 
 
 def preflight(proposed: ProposedCampaign) -> ProposedCampaign:

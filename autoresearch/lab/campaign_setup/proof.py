@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,6 @@ from autoresearch.lab.resolve.resolve_blueprint import TYPED, base_of, read_blue
 from autoresearch.lab.yaml_files import dump
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.hostile import read_readable
-from autoresearch.values import dataclass, replace
 
 # The blueprint of a command that somebody typed: what it leaves open is found as `init` finds it.
 

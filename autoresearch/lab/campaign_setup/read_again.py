@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ from autoresearch.lab.results.measure import prints
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import locked
-from autoresearch.values import dataclass, replace
 
 LEAVES_IN_S = 3.0
 _FREE = ("include", "exclude", "timeout_s")  # is taken at any time, and so is this of the agents:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -25,7 +26,6 @@ from autoresearch.lab.settings import Settings, targets_of
 from autoresearch.lab.settings import load as load_settings
 from autoresearch.records.hostile import read_readable
 from autoresearch.trainers import ask, ray_job, registry
-from autoresearch.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

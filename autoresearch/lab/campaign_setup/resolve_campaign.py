@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding
@@ -20,7 +21,6 @@ from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.resolve.resolved_run import limits_of
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, raise_on
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.overrides import flatten
@@ -15,7 +16,6 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.resolve.shown_paths import ShowRules, named_paths, paths_to_show
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
-from autoresearch.values import replace
 
 _FEW = 5  # paths that a warning names
 _WRITES_TO = frozenset(

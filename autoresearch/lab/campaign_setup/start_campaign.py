@@ -10,6 +10,7 @@ import os
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,6 @@ from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import locked, read_json, write_json
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import asdict, replace
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign

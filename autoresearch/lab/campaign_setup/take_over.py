@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,6 @@ from autoresearch.lab.campaign_setup.campaign_spec import ProposedBase
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.values import replace
 
 if TYPE_CHECKING:
     from autoresearch.lab.ideas.reused_baseline import ReusableBaseline

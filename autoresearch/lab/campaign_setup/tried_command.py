@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.metrics.objective import steadier
@@ -27,7 +28,6 @@ from autoresearch.readers.read import read_source
 from autoresearch.records.rundir import RunDir
 from autoresearch.runner.metric_lines import body, is_count, parse
 from autoresearch.trainers.generic import Generic
-from autoresearch.values import replace
 
 GRACE_S = 5.0  # between TERM and KILL
 _DATE = 4  # digits that make a name one of a date, a time, a process

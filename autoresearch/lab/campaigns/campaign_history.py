@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.records import campaign_records, lines
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.values import dataclass
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState

@@ -8,6 +8,7 @@ import shlex
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,6 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.records import campaign_records, order_file
 from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.rundir import RunDir, read_json
-from autoresearch.values import dataclass, replace
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun

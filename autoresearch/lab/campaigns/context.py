@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.order_file import request_stop
 from autoresearch.records.rundir import RunDir
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import dataclass
 
 # Faults of the machine, such as a full disk, that stop a campaign and are not the fault of an idea.
 

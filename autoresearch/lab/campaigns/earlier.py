@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
@@ -17,7 +18,6 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.lab.campaigns.campaign_history import history_of
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.values import dataclass
 
 MOST = 5  # campaigns, the newest first
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.text.session_and_branch_names import slugify
@@ -14,7 +16,6 @@ from autoresearch.lab.ideas.idea_sources import IdeaSources
 from autoresearch.lab.notices.campaign_notices import CampaignNotifier
 from autoresearch.records import campaign_records, evidence
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import replace
 
 
 def finish(

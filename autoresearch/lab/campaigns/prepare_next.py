@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+from dataclasses import replace
 
 from autoresearch.core.campaign.state import IdeaRun
 from autoresearch.core.controller.scheduler import RunRequest
@@ -13,7 +14,6 @@ from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.results.collected import charged
 from autoresearch.records import evidence
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import replace
 
 
 def note_prepared(context: CampaignContext, run_request: RunRequest, idea_run: IdeaRun) -> None:

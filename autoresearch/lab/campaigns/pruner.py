@@ -9,6 +9,7 @@ measurements and need complete runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -30,7 +31,6 @@ from autoresearch.lab.results.measure import Measurement, RunFiles
 from autoresearch.records import events
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
-from autoresearch.values import dataclass
 
 # Judges seeds and rounds with the curves of runs, read again from what the runs left.
 

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign.spec import CampaignSpec
@@ -20,7 +21,6 @@ from autoresearch.launchers import gpus
 from autoresearch.records import order_file
 from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir
-from autoresearch.values import dataclass
 
 LOOK_AGAIN_S = 1.0  # between checks whether a lease has been released
 ATTEND_S = 5.0  # between checks whether the Followers of remote runs are alive

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.lab.disk.usage import GB, DiskUsage, disk_usage, free_bytes, gb
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import read_json
-from autoresearch.values import dataclass
 
 MOST_ENTRIES = 10_000  # looked at in the worktrees for `campaign status`, which is asked often
 

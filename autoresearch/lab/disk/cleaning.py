@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +29,6 @@ from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import campaign_records
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import RunDir, is_locked, locked
-from autoresearch.values import dataclass
 
 ABANDONED_S = 3600.0  # a temporary file is renamed within milliseconds
 DEBUG_LOG_S = 7 * 86400.0  # after its last line, a log of --debug

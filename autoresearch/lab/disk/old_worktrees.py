@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,6 @@ from autoresearch.records.index import state_home
 from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir, locked
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import dataclass
 
 YOUNG_S = 600.0  # a worktree without a campaign that was switched so recently may be about to be used
 MOST_NAMED = 3  # files that would be lost

@@ -6,9 +6,8 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-
-from autoresearch.values import dataclass
 
 GB = 1_000_000_000
 MOST_OF_A_RUN = 50_000  # entries of one result directory that are counted

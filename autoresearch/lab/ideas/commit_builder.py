@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -26,7 +27,6 @@ from autoresearch.lab.resolve.files import Files
 from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.trainers import registry
-from autoresearch.values import dataclass, replace
 
 OURS = ".autoresearch"
 BLUEPRINT = f"{OURS}/blueprint.md"

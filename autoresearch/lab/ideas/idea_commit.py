@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.agents.turns import AGENT
@@ -21,7 +22,6 @@ from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import dump, load_mapping
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import mask_text
-from autoresearch.values import replace
 
 _LISTED = ("", "queue", "grid", "campaign")  # proposers that only do what a person wrote down
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import errors
@@ -23,7 +24,6 @@ from autoresearch.lab.resolve.resolve_run import resolve_run
 from autoresearch.lab.resolve.resolved_run import CampaignRun, ResolvedRun, RunOptions
 from autoresearch.records import journal
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import dataclass, replace
 
 
 class SharedOutputError(ConflictError):

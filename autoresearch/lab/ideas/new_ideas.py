@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from autoresearch.lab.ideas.run_commit import repair
 from autoresearch.proposers.queue import in_order
 from autoresearch.proposers.queue_entry import Broken, from_entry
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import dataclass
 
 MOST_REFUSED = 20  # proposals in a row that could not be tried
 MOST_FAULTS = 50  # of a queue, that are recorded

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.campaign.hypothesis import baseline_hypothesis
@@ -30,7 +31,6 @@ from autoresearch.lab.recipes import seeds
 from autoresearch.records import evidence
 from autoresearch.records.rundir import RunDir, read_json
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import asdict, dataclass, replace
 
 _SAME = (
     "interpreter", "recipe", "gpus", "gpus_per_run", "runs_per_gpu", "include", "exclude", "hide", "min_steps",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.agents.turns import AGENT
@@ -26,7 +27,6 @@ from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.yaml_files import dump
 from autoresearch.runner.masking import mask_text
-from autoresearch.values import dataclass, replace
 
 
 def follow_up(builder: CommitBuilder, idea: Idea, files: Mapping[str, bytes | None], message: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ changed. What does not fit is left out, and said.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.overrides import flatten
@@ -20,7 +21,6 @@ from autoresearch.lab.campaigns.context import CampaignContext, is_full
 from autoresearch.lab.ideas import idea_commit
 from autoresearch.lab.ideas.commit_builder import OURS, CommitBuilder
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import replace
 
 
 def merge_tip(context: CampaignContext) -> None:

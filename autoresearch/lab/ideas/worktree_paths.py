@@ -12,6 +12,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, errors
@@ -33,7 +34,6 @@ from autoresearch.lab.yaml_files import edit
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.runner.spawn import FOR_EVALUATION
-from autoresearch.values import replace
 
 
 def environment_in(campaign_spec: CampaignSpec, slot: Slot, environ: Mapping[str, str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
@@ -22,7 +23,6 @@ from autoresearch.lab.runs import sessions
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.records import journal, recorded_run
 from autoresearch.records.rundir import RunDir
-from autoresearch.values import dataclass
 
 SHOWN_EDITED = 8  # paths
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from dataclasses import fields, replace
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
@@ -20,7 +21,6 @@ from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.rundir import RunDir, locked, masked_file, write_atomically
-from autoresearch.values import fields, replace
 
 
 def claim(resolved_run: ResolvedRun, *, ahead: bool) -> ResolvedRun:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
@@ -12,7 +13,6 @@ from autoresearch.lab.resolve.host_check import check_remote
 from autoresearch.lab.resolve.resolve_run import resolve_run
 from autoresearch.lab.resolve.resolved_run import ResolvedRun, RunOptions
 from autoresearch.lab.settings import Settings
-from autoresearch.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import contextlib
 import shlex
 import shutil
 import subprocess
+from dataclasses import replace
 
 from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable
 from autoresearch.lab.launch.claim import claim, hide_records, prepare_result_dir, with_what_is_there
@@ -19,7 +20,6 @@ from autoresearch.records import finish_flag, journal
 from autoresearch.records.rundir import locked
 from autoresearch.runner.basics import failpoint
 from autoresearch.trainers import ask, nrl_k8s
-from autoresearch.values import replace
 
 NRL_S = 60.0  # seconds; it loads recipes by omegaconf, which imports a lot
 

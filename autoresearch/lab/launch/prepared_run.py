@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.run.spec import DEADLINE, RunSpec
@@ -26,7 +27,6 @@ from autoresearch.records import evidence, recorded_run
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, write_environment
 from autoresearch.runner.basics import SEAL, failpoint
-from autoresearch.values import dataclass, replace
 
 STOPPED = "interrupted: {0} was not launched, and nothing of it runs"
 GOES_ON = "interrupted, but {0} was launched already and goes on: autoresearch wait {0}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.model import Notes
@@ -29,7 +30,6 @@ from autoresearch.lab.agent_work.sandbox import (
     why_not,
 )
 from autoresearch.records.index import state_home
-from autoresearch.values import dataclass
 
 BUBBLEWRAP = PROGRAM
 _GONE = ("SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "XDG_RUNTIME_DIR", "TMUX_TMPDIR", "TMP", "TEMP")

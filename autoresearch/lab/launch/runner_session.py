@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec, RunState
@@ -22,7 +23,6 @@ from autoresearch.records.index import IndexEntry, state_home
 from autoresearch.records.rundir import RunDir, write_json
 from autoresearch.runner import debug_log
 from autoresearch.trainers import ask
-from autoresearch.values import asdict
 
 # spec.json as the Runner reads it: the run's spec, and keys that only the Runner needs.
 

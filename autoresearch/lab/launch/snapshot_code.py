@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.records import journal
 from autoresearch.records.rundir import masked_file
 from autoresearch.runner.masking import mask_text
-from autoresearch.values import replace
 
 if TYPE_CHECKING:
     from autoresearch.git_repo.snapshot import Snapshot

@@ -12,13 +12,13 @@ import hashlib
 import hmac
 import secrets
 import sys
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable
-from autoresearch.values import dataclass, field
 
 LOOPBACK = "127.0.0.1"
 _OURS = frozenset({LOOPBACK, "localhost", "::1"})  # any port: that of `ssh -L` may be another one

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from autoresearch.runner.masking import mask_text, mask_values
-from autoresearch.values import dataclass
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 PARSE, REQUEST, METHOD, PARAMS = -32700, -32600, -32601, -32602

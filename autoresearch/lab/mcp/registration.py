@@ -11,9 +11,8 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-
-from autoresearch.values import dataclass
 
 CLIENTS = ("claude", "codex", "gemini", "opencode", "cursor", "json")
 NAME = "autoresearch"

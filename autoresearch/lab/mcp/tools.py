@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
-from autoresearch.values import dataclass
 
 WAIT_S = 100  # within the tool timeout of known clients: Codex has 120 s, once 60, lately 300
 MOST_WAIT_S = 540

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from autoresearch.records.order_file import TROUBLE, Observed, Order
 from autoresearch.records.recorded_run import Outcome, RecordedRun
 from autoresearch.records.rundir import STARTING_S, RunDir, read_json
 from autoresearch.runner.text import clean_line
-from autoresearch.values import replace
 
 ASK_S = 15.0
 BYTES = 4 << 20  # of logs parsed per look; the rest follows at later looks

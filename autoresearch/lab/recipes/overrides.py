@@ -5,6 +5,7 @@ from __future__ import annotations
 import os.path
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from autoresearch.core.campaign.overrides import canonical, flatten
@@ -27,7 +28,6 @@ from autoresearch.lab.recipes.shell_settings import (
 )
 from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers.command_settings import hydra_words
-from autoresearch.values import dataclass, field
 
 # Merges a recipe with the parents under `defaults:`, as NeMo-RL reads it (nemo_rl/utils/config.py, 017238e5).
 #

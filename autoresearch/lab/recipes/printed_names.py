@@ -10,6 +10,7 @@ import ast
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, repeat
 from types import MappingProxyType
@@ -28,7 +29,6 @@ from autoresearch.lab.recipes.dead_branches import (
 from autoresearch.lab.recipes.written_files import written_names
 from autoresearch.runner.metric_lines import body, is_count, parse, step_rank
 from autoresearch.trainers.trl import Trl
-from autoresearch.values import dataclass, replace
 
 _TRACKERS = {"wandb": Source(SourceFormat.WANDB, "wandb/"), "swanlab": Source(SourceFormat.SWANLAB, "swanlog/")}
 PLAIN_PRINTS = later(r"print|write|info|warning|log")

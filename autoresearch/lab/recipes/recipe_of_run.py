@@ -6,6 +6,7 @@ import contextlib
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from autoresearch.core.campaign.spec import CampaignSpec
@@ -18,7 +19,6 @@ from autoresearch.lab.recipes.overrides import LaunchSettings, inherited
 from autoresearch.lab.resolve.trainer_settings import there
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.records.hostile import read_readable
-from autoresearch.values import dataclass
 
 # A run that goes on from the last checkpoint of one that the machine ended.
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from autoresearch.core.shell import programs
 from autoresearch.core.shell.words import RawWord, raw_assignments, raw_commands
 from autoresearch.core.text.regex import later
 from autoresearch.trainers.command_settings import shown, value_of
-from autoresearch.values import dataclass, field
 
 _WORD = later(
     r"(?:[^\s\\'\"|&;()<>`$]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|\$\{[^{}]*\}|\$\w+|\$\([^()]*\)|\$(?=[\"'])|`[^`]*`)+",

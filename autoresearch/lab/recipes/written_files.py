@@ -9,11 +9,11 @@ import ast
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
 from autoresearch.core.text.python_text import called_name
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, field
 
 _ANY = "*"
 _DEFAULT_RUNS = "runs/*"  # of a SummaryWriter that is given no directory

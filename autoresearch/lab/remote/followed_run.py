@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from autoresearch.records import events, journal, order_file, recorded_run
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json, write_json
-from autoresearch.values import asdict, dataclass, field, replace
 
 # What a Follower does for runs that are over: has them collected, and keeps in mind which jobs are to be forgotten.
 

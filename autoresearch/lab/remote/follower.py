@@ -16,6 +16,7 @@ import contextlib
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,6 @@ from autoresearch.records import events, order_file
 from autoresearch.records.order_file import duration_option
 from autoresearch.records.rundir import RunDir, read_json, write_json
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import replace
 
 IDLE_S = 20.0  # exit after so long without a run
 FIND_S = 5.0  # between two searches for orders that did not ring the bell

@@ -15,6 +15,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
@@ -39,7 +40,6 @@ from autoresearch.lab.remote_files.upload import runner_files
 from autoresearch.launchers.registry import pinned
 from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir, is_locked, read_json
-from autoresearch.values import dataclass
 
 WITHIN_S = 120.0  # of a canary; a queue may be longer, which is then reported
 LATE_S = 15.0  # files may arrive this long after the launcher reports the job as over

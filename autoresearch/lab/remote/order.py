@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from autoresearch.launchers.registry import pinned
 from autoresearch.records import order_file, recorded_run
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, write_environment, write_json
-from autoresearch.values import asdict, replace
 
 if TYPE_CHECKING:
     from autoresearch.launchers.tmux_session import SessionInfo

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from autoresearch.core.run.job_launcher import DirectoryState, JobState, Observa
 from autoresearch.core.run.spec import RunState
 from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir, read_json
-from autoresearch.values import dataclass
 
 # What the local files say of a remote run: its target, job, why it waits, since when the target is unreachable.
 

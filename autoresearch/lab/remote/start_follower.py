@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunState
@@ -18,7 +19,6 @@ from autoresearch.records import order_file
 from autoresearch.records.index import state_home
 from autoresearch.records.order_file import TROUBLE, ring
 from autoresearch.records.rundir import RunDir, is_locked, locked, read_json, write_atomically, write_json
-from autoresearch.values import asdict
 
 SAYS_WHO = ("SSH_AUTH_SOCK", "SLURM_CONF", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "KUBECONFIG", "KRB5CCNAME")
 """Variables that say who we are to a target, or where it is: those of the next login may be others."""

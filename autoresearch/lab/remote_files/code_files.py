@@ -7,6 +7,7 @@ import io
 import os
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from autoresearch.git_repo.comparison import export, files_of
 from autoresearch.git_repo.snapshot import MAX_BYTES
 from autoresearch.git_repo.worktrees import stays_here
 from autoresearch.runner.remote_files import sha256 as sha256_of
-from autoresearch.values import dataclass
 
 NEVER = frozenset({".git", ".venv", "venv", "__pycache__"})  # at any depth, where git does not determine what is code
 

@@ -13,6 +13,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import read_json, write_json
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.remote_files import sha256
-from autoresearch.values import dataclass
 
 DONE = "gathered.json"
 SLICE_S = 20.0

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,6 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.lab.settings import Settings
 from autoresearch.records import journal
-from autoresearch.values import replace
 
 if TYPE_CHECKING:
     from autoresearch.lab.remote_files.remote_host import RemoteHost

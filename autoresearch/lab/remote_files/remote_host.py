@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.job_launcher import Declined, Reach, Unreachable, Want
 from autoresearch.core.run.targets import Target
-from autoresearch.values import dataclass, sha256
 
 # The interpreter of a run on a host without shared files: where to search for it, and the error if there is none.
 

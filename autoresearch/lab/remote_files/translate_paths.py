@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from autoresearch.core.text.command_words import AFTER, BEFORE, HOMES, escaped
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, field
 
 PLAIN = later(r"/[\w@%+=:,./-]*\Z", re.ASCII)  # allowed form of a remote path
 _PATH = later(BEFORE + r"(?P<path>/[^\s\"'`:,;|&<>()\[\]{}#\\*?$]+)")

@@ -14,6 +14,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,6 @@ from autoresearch.records.hostile import read_own
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import read_json
-from autoresearch.values import replace
 
 MARGIN_S = 120.0  # beside the limits, for what the Runner does after them
 ALLOCATED = ("SLURM_", "RAY_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,6 @@ from autoresearch.launchers import gpus, host_sandbox_check
 from autoresearch.launchers.program import install_line
 from autoresearch.plugins import PluginNames
 from autoresearch.trainers import ray_job
-from autoresearch.values import dataclass, replace
 
 if TYPE_CHECKING:
     from autoresearch.lab.remote_files.remote_host import InterpreterSearch

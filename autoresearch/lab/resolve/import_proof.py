@@ -14,10 +14,10 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.values import dataclass
 
 TIMEOUT_S = 30.0  # a cold interpreter on a network file system; a warm one answers in 50 ms
 _MARK = "autoresearch-import-proof:"

@@ -10,12 +10,12 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.text.command_words import AFTER, BEFORE, HOMES, REST, escaped
 from autoresearch.core.text.regex import later
-from autoresearch.values import dataclass, field
 
 _OPEN_ENDED = later(r"[*?$\[{~%]")  # a pattern or a variable: only the part before it is known
 

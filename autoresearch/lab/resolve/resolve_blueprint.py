@@ -9,7 +9,9 @@ import os
 import shlex
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 
 from autoresearch.core.blueprint.document import MAX_BYTES
@@ -27,7 +29,6 @@ from autoresearch.lab.yaml_files import SYNTAX, parse_mapping
 from autoresearch.records import finish_flag
 from autoresearch.runner.masking import MASK, mask_text
 from autoresearch.runner.text import plain
-from autoresearch.values import dataclass, field, replace, sha256
 
 TYPED = f"{RECORDS}/typed"  # in the repository, beside the records: blueprints of typed commands
 NEW_BLUEPRINT = "`autoresearch blueprint new FILE.md --purpose WHY --command COMMAND` makes one"

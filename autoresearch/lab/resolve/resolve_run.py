@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
@@ -28,7 +29,6 @@ from autoresearch.launchers import gpus, host
 from autoresearch.launchers.host_sandbox_check import driven_by
 from autoresearch.runner.masking import mask_environment, mask_text
 from autoresearch.trainers import ask, registry
-from autoresearch.values import replace
 
 
 def resolve_run(path: Path, run_options: RunOptions) -> ResolvedRun:

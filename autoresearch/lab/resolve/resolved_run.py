@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,6 @@ from autoresearch.lab.settings import Settings
 from autoresearch.launchers.gpus import GpuChoice
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import ask
-from autoresearch.values import dataclass, field, fields, replace
 
 if TYPE_CHECKING:
     from autoresearch.lab.launch.run_sandbox import RunSandbox

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.values import dataclass, replace, sha256
 
 if TYPE_CHECKING:
     from autoresearch.core.run.spec import RunSpec

@@ -10,6 +10,7 @@ import os.path
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -36,7 +37,6 @@ from autoresearch.lab.recipes.program_flags import (
     unset_in,
 )
 from autoresearch.lab.resolve.files import OURS, Files
-from autoresearch.values import dataclass, replace
 
 if TYPE_CHECKING:
     from autoresearch.lab.recipes.printed_names import PrintedName

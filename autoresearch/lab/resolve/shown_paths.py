@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -24,7 +25,6 @@ from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.extras import extra_paths
 from autoresearch.git_repo.snapshot import is_secret
 from autoresearch.lab.disk.usage import MOST_OF_A_RUN, disk_usage, gb
-from autoresearch.values import dataclass, replace
 
 _CROWD = 100  # more files of a directory are shown as one path
 _FEW = 6  # names of one kind in a line of a plan

@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,6 @@ from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
 from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers import ask, nrl_k8s, ray_job
-from autoresearch.values import dataclass, replace
 
 if TYPE_CHECKING:
     from autoresearch.lab.recipes.printed_names import PrintedName

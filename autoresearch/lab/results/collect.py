@@ -10,6 +10,7 @@ repaired by running it again.
 from __future__ import annotations
 
 import contextlib
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ from autoresearch.records.ledger import Ledger
 from autoresearch.records.recorded_run import FinishedRun, Outcome
 from autoresearch.records.rundir import RunDir, locked, read_json, write_json, write_page
 from autoresearch.runner.basics import failpoint
-from autoresearch.values import asdict, replace
 
 VERDICT = "; verdict: "
 REPLACED = "replaced"  # the end of the name of the file with the rows of runs that were measured anew

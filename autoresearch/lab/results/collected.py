@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign.state import CampaignState
@@ -27,7 +28,6 @@ from autoresearch.readers.run_urls import urls_in
 from autoresearch.records import order_file
 from autoresearch.records.recorded_run import FinishedRun, Outcome
 from autoresearch.runner.masking import mask_text
-from autoresearch.values import replace
 
 APART, APART_SD = 0.05, 3.0  # as a part of the larger, and in standard deviations: less is noise
 MOST_WARNINGS = 8  # of a measurement, kept in the records

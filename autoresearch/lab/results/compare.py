@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from autoresearch.core.campaign.overrides import flatten
@@ -15,7 +16,6 @@ from autoresearch.lab.campaign_report import formatting
 from autoresearch.lab.recipes.recipe_of_run import OURS, CommittedRun, per_run
 from autoresearch.lab.results.row_lookup import LedgerMatch
 from autoresearch.trainers import registry
-from autoresearch.values import asdict, dataclass
 
 DIFF_LINES = 200
 Pair = tuple[Any, Any]

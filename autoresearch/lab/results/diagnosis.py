@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding
@@ -32,7 +33,6 @@ from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.runner.masking import mask_text
 from autoresearch.runner.text import clean_line
 from autoresearch.trainers import registry
-from autoresearch.values import dataclass
 
 BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
 _NEAREST_BYTES = 1 << 19  # of the end of a log, searched for the lines nearest to the metric

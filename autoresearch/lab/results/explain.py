@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from autoresearch.records import events, order_file
 from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.recorded_run import FinishedRun, Outcome, RecordedRun
-from autoresearch.values import dataclass, replace
 
 QUIET_S = 10.0  # output older than this at the end counts as silence
 _CUT = (Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.MAX_TIME)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.diagnosis.failure import Failure
@@ -20,7 +21,6 @@ from autoresearch.records.hostile import open_readable, read_own, write_atomical
 from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.rundir import masked_file
 from autoresearch.trainers import registry
-from autoresearch.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,6 @@ from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir
-from autoresearch.values import fields
 
 if TYPE_CHECKING:
     from pandas import DataFrame as DataFrame  # for those who hand frames on

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.campaign.judgement import decision_of, noise_without
@@ -27,7 +28,6 @@ from autoresearch.records import campaign_records, exit_record
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, locked
-from autoresearch.values import dataclass, replace
 
 FLAT_FROM = 5  # values of a curve
 LONGER = 2  # times the steps of the baseline's longest run

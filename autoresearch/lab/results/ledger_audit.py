@@ -12,6 +12,7 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from autoresearch.core.statistics.ratchet import LoopRow
 from autoresearch.core.text.regex import later
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.records.hostile import read_readable
-from autoresearch.values import dataclass
 
 MOSTLY = 0.8  # of the kept rows have a number where the metric is
 _KEPT = frozenset(

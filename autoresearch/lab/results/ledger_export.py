@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from autoresearch.records import campaign_records
 from autoresearch.records.appending import unwritable
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.ledger import Ledger
-from autoresearch.values import dataclass
 
 MARK = ".autoresearch-export"  # in a directory that we wrote, and may write again
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.metrics.objective import Objective
@@ -29,7 +30,6 @@ from autoresearch.records.recorded_run import FinishedRun, RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.runner.metric_lines import Tables, as_declared, bars, body, by_same_name, is_count, parse
 from autoresearch.trainers import registry
-from autoresearch.values import dataclass, replace
 
 
 class EvaluationLog:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.diagnosis.failure import MAX_LINE, Failure, FailureFamily
@@ -16,7 +17,6 @@ from autoresearch.lab.results.diagnosis import Diagnosis, diagnose
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.recorded_run import FinishedRun
-from autoresearch.values import replace
 
 _REFUSED = (os.strerror(errno.EROFS), os.strerror(errno.EACCES))
 _WORDS = later(r"""'([^']+)'|"([^"]+)"|`([^`]+)`|([^\s'"`,;:()\[\]]+)""")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.model import Blueprint
@@ -20,7 +21,6 @@ from autoresearch.records import recorded_run
 from autoresearch.records.rundir import RunDir
 from autoresearch.runner.masking import MASK
 from autoresearch.trainers import registry
-from autoresearch.values import dataclass
 
 MOST = 100  # worktrees of one row
 

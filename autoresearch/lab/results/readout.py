@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -33,7 +34,6 @@ from autoresearch.records import exit_record
 from autoresearch.records.recorded_run import Outcome, RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry
-from autoresearch.values import dataclass, replace
 
 MOST_WARNINGS = 8
 MOST_NAMES = 30

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.fields import BlueprintFields, fields_like, moved
@@ -31,7 +32,6 @@ from autoresearch.lab.results.row_lookup import LedgerMatch
 from autoresearch.lab.yaml_files import edit
 from autoresearch.records.index import state_home
 from autoresearch.runner.masking import MASK
-from autoresearch.values import dataclass
 
 MESSAGE_END = "Nothing but where it writes differs from its commit."
 

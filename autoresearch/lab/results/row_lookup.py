@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from autoresearch.records import campaign_records, recorded_run
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir, read_json
-from autoresearch.values import dataclass
 
 _ROW = later(r"(?P<campaign>.+):(?P<index>\d{1,9})(?:\.(?P<replicate>\d{1,9}))?\Z")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Container, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.run.ending import Ending, Verdict
@@ -23,7 +24,6 @@ from autoresearch.records.ledger import Ledger
 from autoresearch.records.recorded_run import Outcome
 from autoresearch.records.recorded_run import read as read_spec
 from autoresearch.records.rundir import STARTING_S, RunDir, locked, read_json
-from autoresearch.values import dataclass
 
 MOST_RECENT = 1000  # runs whose ledger is checked for rows lost at a torn end
 ATTEND_S = 30.0  # whoever tells of a run elsewhere may be killed: it is looked after so often

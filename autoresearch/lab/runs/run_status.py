@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -17,7 +18,6 @@ from autoresearch.records import events
 from autoresearch.records.lines import tail
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
-from autoresearch.values import dataclass, field
 
 if TYPE_CHECKING:
     from autoresearch.core.run.trainer import LogReader, Trainer
