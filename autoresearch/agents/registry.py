@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable
 
 from autoresearch.core.agents.agent import Agent, Chosen
 from autoresearch.errors import UsageError
-from autoresearch.plugins import PluginGroup, why_unlike
+from autoresearch.plugins import PluginGroup
 
 _CLASSES = {
     "claude": "Claude",
@@ -24,18 +23,7 @@ NAMES = tuple(_CLASSES)
 PROGRAMS = tuple(name for name in NAMES if name not in ("acp", "command"))  # the others run what they are told
 
 
-def make_agent(chosen: Chosen) -> Agent:
-    """What a plug-in offers: a class, or a function, that is called like this."""
-    raise NotImplementedError
-
-
-def _checked(offered: Callable[[Chosen], Agent]) -> Callable[[Chosen], Agent]:
-    if fault := why_unlike(offered(Chosen()), Agent):
-        raise TypeError(fault)
-    return offered
-
-
-PLUGINS = PluginGroup("agents", make_agent, NAMES, make=_checked)
+PLUGINS = PluginGroup("agents", NAMES, made=False)  # a class, or a function: Chosen -> Agent
 
 
 def researcher(name: str, chosen: Chosen) -> Agent:
@@ -51,7 +39,7 @@ def researcher(name: str, chosen: Chosen) -> Agent:
     if (make := PLUGINS.get(name)) is not None:
         made: Agent = make(chosen)
         return made
-    known = (*NAMES, *(one.name for one in PLUGINS.installed()))
+    known = (*NAMES, *PLUGINS.names())
     near = difflib.get_close_matches(name.strip().lower(), known, 1)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
     raise UsageError(f"there is no agent {name!r}", hint=hint, code="unknown_agent")

@@ -42,10 +42,10 @@ def doctor(
 ) -> CommandResult:
     """Check tmux, git, disk, GPUs and sandboxes on this host. Exits 6 where a run could not start."""
     from autoresearch.git_repo import checkout as repository
-    from autoresearch.lab import plugin_groups
     from autoresearch.lab import settings as project
     from autoresearch.launchers import host, host_sandbox_check
     from autoresearch.launchers.tmux import TmuxLauncher
+    from autoresearch.plugins import installed
     from autoresearch.records.index import state_home
 
     blueprint = Path(path).absolute() if Path(path).is_file() else None
@@ -56,7 +56,7 @@ def doctor(
     inspections = _inspected(settings, blueprint, home if canary else None) if launcher or canary else []
     around = host.look([here, state_home()], git_directory=repo.git_dir if repo else None)
     found = host.findings(around, TmuxLauncher(settings.text("tmux_socket")))
-    plugins = plugin_groups.faults()
+    plugins = {one: one.fault() for one in installed()}
     big = host.find(settings.text("big_volume"), os.environ)
     errors = [f for f in found if f.severity is Severity.ERROR]
     gpus = ", ".join(f"{g.index}: {g.name} {g.uuid}" for g in around.gpus) or "none"

@@ -18,6 +18,7 @@ from autoresearch.core.run.targets import MOST_SLOTS, Kind
 from autoresearch.lab import settings
 from autoresearch.lab.campaign_setup.campaign_file import CAMPAIGN_KEYS
 from autoresearch.notifiers.notice import RECIPIENT
+from autoresearch.plugins import PluginGroup
 from autoresearch.proposers.queue_entry import ENTRY
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -76,7 +77,7 @@ def _idea() -> Schema:
 
 
 def _campaign_key(key: Key) -> Schema:
-    made = key.schema(_plug_ins("proposers") if key.name == "proposer" else ())
+    made = key.schema(PluginGroup("proposers").names() if key.name == "proposer" else ())
     if key.type is ValueType.SPACE:
         return {**made, "additionalProperties": RANGE}
     return {**made, "items": _IDEA} if key.type is ValueType.QUEUE else made
@@ -117,7 +118,7 @@ def _launchers() -> Schema:
     slots = {"type": "integer", "minimum": 1, "maximum": MOST_SLOTS, "description": "runs of a campaign at a time"}
     options = {kind: options_of(kind) for kind in Kind}
     about: dict[str, str] = {name: meaning for one in options.values() for name, meaning in one.items()}
-    kinds = [*Kind, "tmux", "k8s", *_plug_ins("launchers")]  # what a plug-in takes is not asked: that would import it
+    kinds = [*Kind, "tmux", "k8s", *PluginGroup("launchers").names()]  # their options are not asked: that imports them
     block: Schema = {
         "type": "object",
         "properties": {
@@ -137,13 +138,6 @@ def _launchers() -> Schema:
         "properties": own,
         "additionalProperties": {**block, "required": ["kind"]},
     }
-
-
-def _plug_ins(group: str) -> tuple[str, ...]:
-    """Names of the plug-ins of a group that are installed where the schema is written; none is imported."""
-    from autoresearch.lab.plugin_groups import every_group
-
-    return tuple(one.name for found in every_group() if found.group == group for one in found.installed())
 
 
 def _is_kind(launcher_kind: Kind) -> Schema:

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.plugins import GROUPS, Plugin, PluginGroup
+from autoresearch.plugins import PluginGroup
 
 
-def every_group() -> tuple[PluginGroup, ...]:
-    """The groups of all registries, in the order of GROUPS."""
+def _every_group() -> tuple[PluginGroup, ...]:
     from autoresearch.agents.registry import PLUGINS as AGENTS
     from autoresearch.launchers.registry import PLUGINS as LAUNCHERS
     from autoresearch.notifiers.deliver import PLUGINS as NOTIFIERS
@@ -18,13 +17,7 @@ def every_group() -> tuple[PluginGroup, ...]:
     from autoresearch.readers.registry import PLUGINS as READERS
     from autoresearch.trainers.registry import PLUGINS as TRAINERS
 
-    groups = (TRAINERS, LAUNCHERS, PROPOSERS, AGENTS, READERS, NOTIFIERS)
-    return tuple(sorted(groups, key=lambda one: GROUPS.index(one.group)))
-
-
-def faults() -> dict[Plugin, str]:
-    """Every plug-in of this environment, with what is wrong with it in one clause; "" if nothing."""
-    return {plugin: fault for group in every_group() for plugin, fault in group.faults().items()}
+    return (TRAINERS, LAUNCHERS, PROPOSERS, AGENTS, READERS, NOTIFIERS)
 
 
 def used_by(campaign_spec: CampaignSpec, trainer: str) -> dict[str, str]:
@@ -35,12 +28,12 @@ def used_by(campaign_spec: CampaignSpec, trainer: str) -> dict[str, str]:
         "proposers": (campaign_spec.proposer.name,),
         "agents": campaign_spec.research.agents,
     }
-    return {key: origin for one in every_group() for key, origin in one.record(named.get(one.group, ())).items()}
+    return {key: origin for one in _every_group() for key, origin in one.record(named.get(one.group, ())).items()}
 
 
 def require(recorded: Mapping[str, str], campaign: str) -> None:
     """Raise EnvironmentUnusable, which names it, for a recorded plug-in that cannot be used here any more."""
-    groups = {one.group: one for one in every_group()} if recorded else {}
+    groups = {one.group: one for one in _every_group()} if recorded else {}
     for key, origin in recorded.items():
         group, _, name = key.partition(".")
         if group in groups and groups[group].get(name) is None:

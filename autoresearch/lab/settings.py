@@ -13,10 +13,10 @@ from autoresearch.core.run.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S
 from autoresearch.core.run.targets import Declared, Target, check_declared, in_one_allocation, parse_pool, spelled
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import BlueprintError, UsageError
-from autoresearch.plugins import PluginNames
+from autoresearch.plugins import PluginGroup
 
 FILE = "autoresearch.yaml"
-PLUGINS = PluginNames("launchers")
+PLUGINS = PluginGroup("launchers")
 LAUNCHERS = "launchers"  # this key and the next are not single values
 NOTIFY, NOTIFY_VARIABLE = "notify", "AUTORESEARCH_NOTIFY"
 NOTIFY_MEANING = "who gets a notice of ends, pauses ...: a URL as Apprise takes it, {command: ...}, or a list of them"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.plugins import PluginGroup, why_unlike
+from autoresearch.plugins import PluginGroup
 from autoresearch.runner.masking import mask_text
 
 if TYPE_CHECKING:
@@ -45,16 +45,9 @@ _LAUNCHERS = {  # module in this package and its launcher; imported when a targe
 }
 
 
-def make_launcher(target: Target, environ: Mapping[str, str]) -> JobLauncher:
-    """What a plug-in offers: a class, or a function, that is called like this.
-
-    Its attribute `OPTIONS` (option -> description) names what a target of this kind may say beside `COMMON` and
-    `COPIED`; () for nothing. environ: of this shell.
-    """
-    raise NotImplementedError
-
-
-PLUGINS = PluginGroup("launchers", make_launcher, (*Kind, "tmux", "k8s"), make=lambda offered: offered)
+# A plug-in is a class, or a function: (Target, environment of this shell) -> JobLauncher. Its attribute `OPTIONS`
+# (option -> description), if it has one, names what a target of this kind may say beside `COMMON` and `COPIED`.
+PLUGINS = PluginGroup("launchers", (*Kind, "tmux", "k8s"), made=False)
 
 
 def _plugin(launcher_kind: str) -> Any:
@@ -192,12 +185,7 @@ def launcher_of(target: Target, environ: Mapping[str, str], render: Render | Non
     """
     check(target)
     if target.kind not in _LAUNCHERS:
-        from autoresearch.core.run.job_launcher import JobLauncher
-
         of_plugin: JobLauncher = _plugin(target.kind)(target, environ)
-        if fault := why_unlike(of_plugin, JobLauncher):
-            message = f"{PLUGINS.find(target.kind)} cannot be used: {fault}"
-            raise EnvironmentUnusable(message, hint="repair or remove it", code="plugin_broken")
         return of_plugin
     more = (render,) if target.kind is Kind.KUBERNETES else ()
     made: JobLauncher = getattr(_module(target.kind), _LAUNCHERS[Kind(target.kind)][1])(target, environ, *more)

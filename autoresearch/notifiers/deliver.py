@@ -34,11 +34,7 @@ class NotUsable(NotDelivered):
     """A recipient to whom nothing can ever be sent: trying again is no use."""
 
 
-def _example(url: str, title: str, body: str) -> None:
-    """What a plug-in is: it sends a text. Whatever it raises is the reason why it could not."""
-
-
-PLUGINS = PluginGroup("notifiers", like=_example, taken=())  # by scheme; where Apprise knows one, that is used
+PLUGINS = PluginGroup("notifiers", made=False)  # by scheme; where Apprise knows one, that is used
 
 
 def main(verb: str) -> None:

@@ -10,7 +10,7 @@ from autoresearch.core.campaign.proposer import Proposer
 from autoresearch.core.campaign.space import Space
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
-from autoresearch.plugins import PluginGroup, why_unlike
+from autoresearch.plugins import PluginGroup
 from autoresearch.proposers.queue import Lines, Queue, ReadYaml
 
 NAMES = ("queue", "grid", "random", "tpe")
@@ -31,12 +31,8 @@ class ProposerInputs:
     parallel: int = 1  # runs at a time
 
 
-def make_proposer(inputs: ProposerInputs) -> Proposer:
-    """What a plug-in offers: a class, or a function, that is called like this."""
-    raise NotImplementedError
-
-
-PLUGINS = PluginGroup("proposers", make_proposer, (*NAMES, "agent", "hybrid"), make=lambda offered: offered)
+# A plug-in is a class, or a function: ProposerInputs -> Proposer.
+PLUGINS = PluginGroup("proposers", (*NAMES, "agent", "hybrid"), made=False)
 
 
 def check_packages(name: str) -> None:
@@ -63,7 +59,7 @@ def proposer(name: str, inputs: ProposerInputs) -> Proposer:
     if name not in NAMES:
         if (make := PLUGINS.get(name)) is not None:
             return _of_plugin(name, make(inputs))
-        known = (*NAMES, *(one.name for one in PLUGINS.installed()))
+        known = (*NAMES, *PLUGINS.names())
         import difflib
 
         near = difflib.get_close_matches(name, known, 1)
@@ -82,9 +78,8 @@ def proposer(name: str, inputs: ProposerInputs) -> Proposer:
 
 
 def _of_plugin(name: str, made: Proposer) -> Proposer:
-    fault = why_unlike(made, Proposer) or ("" if made.name == name else f"its `name` is {made.name!r}, not {name!r}")
-    if fault:
-        message = f"{PLUGINS.find(name)} cannot be used: {fault}"
+    if made.name != name:
+        message = f"{PLUGINS.find(name)} cannot be used: its `name` is {made.name!r}, not {name!r}"
         raise EnvironmentUnusable(message, hint="repair or remove it", code="plugin_broken")
     return made
 

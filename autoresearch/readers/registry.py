@@ -27,7 +27,7 @@ class MetricReader(Protocol):
         """
 
 
-PLUGINS = PluginGroup("readers", MetricReader, tuple(SourceFormat))
+PLUGINS = PluginGroup("readers", tuple(SourceFormat))
 
 
 def read_by_plugin(source_format: str, path: Path, offset: int) -> tuple[Reading, ...]:

@@ -44,7 +44,7 @@ _WORDS = {
 NAMES = tuple(_REFERENCES)
 """Every trainer of ours, the most specific first; the last recognises no command and is what remains."""
 
-PLUGINS = PluginGroup("trainers", Trainer, NAMES)
+PLUGINS = PluginGroup("trainers", NAMES)
 
 
 def by_name(name: str, lines: tuple[str, ...] = (), metrics: tuple[str, ...] = ()) -> Trainer:
@@ -65,7 +65,7 @@ def by_name(name: str, lines: tuple[str, ...] = (), metrics: tuple[str, ...] = (
     if (plugin := PLUGINS.get(key)) is not None:
         made: Trainer = plugin
         return made
-    known = ", ".join([*NAMES, *(one.name for one in PLUGINS.installed())])
+    known = ", ".join([*NAMES, *PLUGINS.names()])
     raise UsageError(f"there is no trainer {name!r}", hint=f"known trainers: {known}", code="unknown_trainer")
 
 

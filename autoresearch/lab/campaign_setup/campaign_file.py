@@ -25,7 +25,7 @@ from autoresearch.core.text.regex import later
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.resolve.resolve_blueprint import NEW_BLUEPRINT, is_blueprint
 from autoresearch.lab.yaml_files import load_mapping, parse_pairs
-from autoresearch.plugins import PluginNames
+from autoresearch.plugins import PluginGroup
 
 # The keys of a campaign file in one table.
 
@@ -58,7 +58,7 @@ _CAMPAIGN_KEYS = (
     Key("prefix", _T.TEXT, "", "of the branches; else autoresearch/<date>-<slug>"),
     Key("base", _T.TEXT, "", "commit to start from; else the working tree as it is"),
     Key("earlier", _T.SWITCH, True, "use what earlier campaigns on the same question measured and tried"),
-    Key("proposer", _T.CHOICE, "", "where ideas come from", choices=PROPOSERS, plugins=PluginNames("proposers")),
+    Key("proposer", _T.CHOICE, "", "where ideas come from", choices=PROPOSERS, plugins=PluginGroup("proposers")),
     Key("space", _T.SPACE, None, "recipe keys and what they may be; else the trainer's own space"),
     Key("queue", _T.QUEUE, "", "folder of blueprints, YAML list of ideas, or the list itself"),
     Key("seed", _T.COUNT, 0, "of the proposer"),

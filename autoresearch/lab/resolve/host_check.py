@@ -26,7 +26,7 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.settings import Settings
 from autoresearch.launchers import gpus, host_sandbox_check
 from autoresearch.launchers.program import install_line
-from autoresearch.plugins import PluginNames
+from autoresearch.plugins import PluginGroup
 from autoresearch.trainers import ray_job
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def elsewhere(settings: Settings, count: int) -> str:
     found = []
     for name, block in settings.launchers.items():
         own = block.get("gpus_per_run")
-        kind = kind_of(str(block.get("kind", name)), PluginNames("launchers"))
+        kind = kind_of(str(block.get("kind", name)), PluginGroup("launchers"))
         if kind is not Kind.LOCAL and not (isinstance(own, int) and own < count):
             found.append(f"--launcher {name}")
     return " or ".join(found[:4])

@@ -18,7 +18,7 @@ from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.results.diagnosis import nearest_in
 from autoresearch.lab.results.measure import RunFiles
-from autoresearch.plugins import PluginNames
+from autoresearch.plugins import PluginGroup
 from autoresearch.readers.read import (
     TRACKERS,
     Best,
@@ -245,7 +245,7 @@ def _kind(word: str) -> str | None:
     """The format with this name, a SourceFormat or a plug-in's; None if there is none."""
     name = word.strip().lower()
     ours = next((one for one in SourceFormat if one == name), None)
-    return ours or (name if name in PluginNames("readers") else None)
+    return ours or (name if name in PluginGroup("readers") else None)
 
 
 def _picked(word: str, spec: RunSpec, sources: Sequence[Source]) -> list[Source]:

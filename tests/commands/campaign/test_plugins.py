@@ -126,4 +126,4 @@ def test_the_example_fulfils_what_it_says(site: Path) -> None:
 
         agent = researcher("parrot", Chosen(model="green"))
         assert agent.argv(None) == ("parrot", "--model", "green")  # type: ignore[arg-type]
-        assert plugins.PluginNames("notifiers").__contains__("file")
+        assert "file" in plugins.PluginGroup("notifiers")
