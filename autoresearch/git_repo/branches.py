@@ -97,8 +97,7 @@ def branch_commit(checkout: Checkout, name: str) -> str | None:
     """The commit that a local branch points to; None if there is no such branch."""
     if branch_fault(name):
         return None
-    with checkout.git.start("rev-parse", "--verify", "--quiet", f"refs/heads/{name}^{{commit}}") as asked:
-        status, out, _ = asked.finish()
+    status, out, _ = checkout.git.ask("rev-parse", "--verify", "--quiet", f"refs/heads/{name}^{{commit}}")
     return out.decode().strip() if status == 0 else None
 
 

@@ -50,8 +50,7 @@ class Checkout:
 
     def ignores(self, path: str) -> bool:
         """Whether git ignores a path, given from the root or absolute."""
-        with self.git.start("check-ignore", "-q", "--", path) as asked:
-            return asked.finish()[0] == 0
+        return self.git.ask("check-ignore", "-q", "--", path)[0] == 0
 
     def commit(self, name: str) -> str:
         """The id of a commit given by id or branch. Raises GitFailed if there is none."""
@@ -111,8 +110,7 @@ def locate(directory: Path) -> Checkout | NoCheckout:
 def _ask(directory: Path) -> Checkout | NoCheckout:
     git = Git(directory)
     places = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir")
-    with git.start("rev-parse", *places, "HEAD", "--symbolic-full-name", "HEAD") as asked:
-        status, out, err = asked.finish()
+    status, out, err = git.ask("rev-parse", *places, "HEAD", "--symbolic-full-name", "HEAD")
     answers = os.fsdecode(out).removesuffix("\n").split("\n")
     if len(answers) < len(places):
         return _reason(directory, GitFailed(("git", "rev-parse"), status, err))
@@ -127,8 +125,7 @@ def _ask(directory: Path) -> Checkout | NoCheckout:
 
 def _unborn_branch(git: Git) -> str:
     """The full name of the branch that HEAD points to, though it has no commit; "" if HEAD is detached."""
-    with git.start("symbolic-ref", "-q", "HEAD") as asked:
-        return os.fsdecode(asked.finish()[1]).removesuffix("\n")
+    return os.fsdecode(git.ask("symbolic-ref", "-q", "HEAD")[1]).removesuffix("\n")
 
 
 def _ignored(checkout: Checkout, directory: Path) -> bool:

@@ -90,7 +90,6 @@ def commit_hypothesis(
     for a file in a directory's place, GitFailed if the repository cannot be used.
     """
     from autoresearch.git_repo.comparison import below
-    from autoresearch.git_repo.fresh_files import check_objects
     from autoresearch.git_repo.trees import entries_of
 
     commit = checkout.id_of(parent)
@@ -102,9 +101,6 @@ def commit_hypothesis(
             _put(git, change.files, no_object=b"0" * len(commit))
         tree = git.line(*FULL, "write-tree")
     before, after = entries_of(checkout, commit), entries_of(checkout, tree)
-    if change.patches:  # what was patched is in no later commit, and so compared with its name nowhere else
-        patched = (head.split(b" ") for path, head in before.items() if after.get(path) != head)
-        check_objects(checkout, commit, (name for _, kind, name in patched if kind == b"blob"))
     failpoint("repository.hypothesis_filled")
     made = commit_tree(checkout.git, tree, commit, message, when=when)
     failpoint("repository.hypothesis_committed")

@@ -100,11 +100,11 @@ def intact(
 def diff(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = (), max_bytes: int = MAX_DIFF_BYTES) -> str:
     """A unified diff for `git apply`; above `max_bytes` it is cut after a whole line, and a last line says so.
 
-    Never reads more than `max_bytes` (and one more). Raises GitFailed.
+    Raises GitFailed.
     """
     words = (*_DIFF, "-p", "--full-index", "--binary", "--src-prefix=a/", "--dst-prefix=b/", a, b, "--", ".")
     without = [f":(top,exclude,literal){path.rstrip('/')}" for path in ignoring]
-    data = checkout.git.run_at_most(max_bytes, *words, *without)
+    data = checkout.git.run(*words, *without)
     if len(data) <= max_bytes:
         return data.decode("utf-8", "backslashreplace")
     shown = data[:max_bytes].rpartition(b"\n")[0]

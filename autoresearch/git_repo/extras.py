@@ -63,8 +63,7 @@ def _submodule(checkout: Checkout, path: str, oid: str) -> Checkout | None:
     own = find(checkout.root / path)
     if own is None or own.root != checkout.root / path:
         return None
-    with own.git.start("cat-file", "-e", f"{oid}^{{commit}}") as looked:
-        return own if looked.finish()[0] == 0 else None
+    return own if own.git.ask("cat-file", "-e", f"{oid}^{{commit}}")[0] == 0 else None
 
 
 def show(root: Path, worktree: Path, paths: Iterable[ExtraPath]) -> list[str]:

@@ -1,12 +1,11 @@
 """Writes the files of a commit as git would, without anything that a run may have left in the repository.
 
 Training code that runs outside of a sandbox can change the repository that its worktrees share: bits in an index that
-make git skip a file, replacements of objects, attributes and filters in `.git`, hooks, even the objects themselves. So
-a worktree's files are written by a git directory made for this moment, which borrows the objects and has no other
-configuration than the user's own and the machine's; every object that is written is compared with its name first, and
-so are the directories of the commit; a file that stays was compared by its hash. A
-filter that only the repository's `.git/config` defines is therefore not run: our git never starts a program that a run
-could have chosen. git-lfs works all the same, as its filter is named here.
+make git skip a file, replacements of objects, attributes and filters in `.git`, hooks. So a worktree's files are
+written by a git directory made for this moment, which borrows the objects and has no other configuration than the
+user's own and the machine's; a file that stays was compared by its hash. A filter that only the repository's
+`.git/config` defines is therefore not run: our git never starts a program that a run could have chosen. git-lfs works
+all the same, as its filter is named here.
 """
 
 from __future__ import annotations
@@ -15,13 +14,12 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from autoresearch.core.text.regex import later
-from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.git_repo.remove_tree import discard, make_writable, remove_pipes
@@ -37,7 +35,6 @@ _PROGRAM = later(
     r"filter\..*\.(?:clean|smudge|process)|diff\..*\.(?:textconv|command)|merge\..*\.driver", re.DOTALL
 )
 _REQUIRED = later(r"filter\..*\.required", re.DOTALL)  # git would fail without the program
-PIECE_BYTES = 2**20
 _DIRECTORY, _SUBMODULE, _RULES = b"040000", b"160000", b".gitattributes"
 
 
@@ -65,20 +62,12 @@ class CommitEntries:
         listed = (one.partition(b"\t") for one in self.entries if one.startswith(_SUBMODULE))
         return {os.fsdecode(path): head.split(b" ")[2].decode() for head, _, path in listed}
 
-    def objects(self, paths: Collection[bytes] | None) -> Iterator[bytes]:
-        """The ids of all directories, and of the files at these paths (None: of all)."""
-        for entry in self.entries:
-            head, _, path = entry.partition(b"\t")
-            wanted = head.startswith(_DIRECTORY) or paths is None or path in paths
-            if wanted and not head.startswith(_SUBMODULE):
-                yield head.split(b" ")[2]
-
 
 def write_files(checkout: Checkout, index: Path, directory: Path, commit: CommitEntries, *, anew: bool) -> None:
     """Make `directory` hold exactly the files of the commit, beside its own `.git`, and `index` their entries.
 
     anew: write every file again; otherwise those stay whose content is that of the commit, by its hash.
-    Raises GitFailed, ConflictError for an object that is not what its name says, EnvironmentUnusable.
+    Raises GitFailed, EnvironmentUnusable.
     """
     with unruled(checkout, index, directory, commit.commit) as run:
 
@@ -92,7 +81,6 @@ def write_files(checkout: Checkout, index: Path, directory: Path, commit: Commit
                 if any(path.rpartition(b"/")[2] == _RULES for path in (*changed, *new)):
                     index.unlink(missing_ok=True)
                     anew = True
-            check_objects(checkout, commit.commit, commit.objects(None if anew else changed))
             if anew:
                 new = [os.fsencode(entry.name) for entry in directory.iterdir() if entry.name != ".git"]
             for path in new:  # before anything is written: git would obey a .gitattributes among them
@@ -125,42 +113,6 @@ def unruled(checkout: Checkout, index: Path, directory: Path, commit: str) -> It
             return Git(directory, index).run(*own_words, *words, feed=feed)
 
         yield run
-
-
-def check_objects(checkout: Checkout, commit: str, names: Iterable[bytes]) -> None:
-    """Raise ConflictError if an object of the commit is not what its name says: somebody has overwritten it.
-
-    Those of these names, the commit's own, and that of its root. They are read as a stream, a piece at a time: a
-    repository may have files of gigabytes.
-    """
-    import hashlib  # takes 3 ms to import
-    import tempfile
-
-    with tempfile.TemporaryFile() as feed:
-        feed.writelines(b"%s\n" % name for name in (commit.encode(), b"%s^{tree}" % commit.encode(), *names))
-        feed.seek(0)
-        with checkout.git.start("cat-file", "--batch", "--buffer", source=feed) as objects:
-            while head := objects.pipe.readline().split():  # `<name> <kind> <size>`, the content, a line break
-                if head[1:] == [b"missing"]:
-                    raise GitFailed(objects.command, 1, f"the object {head[0].decode()} of commit {commit} is missing")
-                name, kind, size = head
-                digest = hashlib.sha1(usedforsecurity=False) if len(name) == 40 else hashlib.sha256()
-                digest.update(b"%s %s\0" % (kind, size))
-                left = int(size) + 1
-                while left and (piece := objects.pipe.read(min(left, PIECE_BYTES))):
-                    left -= len(piece)
-                    digest.update(piece if left else piece[:-1])
-                if left:
-                    break  # git has ended early, and says why below
-                if digest.hexdigest() != name.decode():
-                    raise ConflictError(
-                        f"the object {name.decode()[:12]} of commit {commit[:12]} in {checkout.common_dir} was "
-                        "overwritten",
-                        hint="`git fsck` names all of them; a fresh clone, or `git fetch --refetch`, has them as they "
-                        "were",
-                        code="object_overwritten",
-                    )
-            objects.stdout()
 
 
 def quoted(path: Path) -> bytes:

@@ -14,11 +14,9 @@ import shlex
 import shutil
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable, UsageError
@@ -90,41 +88,26 @@ class Git:
 
     def run(self, *arguments: str, feed: bytes | None = None, extra: Mapping[str, str] | None = None) -> bytes:
         """stdout of one git command. Raises GitFailed for an exit code other than 0."""
-        with self.start(*arguments, feed=feed, extra=extra) as running:
-            return running.stdout()
+        status, out, err = self.ask(*arguments, feed=feed, extra=extra)
+        if status:
+            raise GitFailed(("git", *arguments), status, err)
+        return out
 
     def line(self, *arguments: str, feed: bytes | None = None, extra: Mapping[str, str] | None = None) -> str:
         """stdout of a command that prints one line, e.g. an object id. Raises GitFailed."""
         return os.fsdecode(self.run(*arguments, feed=feed, extra=extra)).removesuffix("\n")
 
-    def run_at_most(self, max_bytes: int, *arguments: str, extra: Mapping[str, str] | None = None) -> bytes:
-        """stdout of a command, of which not more than `max_bytes` and one are read. Raises GitFailed."""
-        with self.start(*arguments, extra=extra) as running:
-            data = running.pipe.read(max_bytes + 1)
-            return data if len(data) > max_bytes else data + running.stdout()
-
-    @contextlib.contextmanager
-    def start(
-        self,
-        *arguments: str,
-        feed: bytes | None = None,
-        source: IO[bytes] | None = None,
-        extra: Mapping[str, str] | None = None,
-    ) -> Iterator[Running]:
-        """Start a command now, to read its output later; it is killed at the end of the block if still running.
-
-        It reads `feed`, or what another command prints (`source`).
-        """
-        environment = clean_environment(os.environ)
-        if self.index is not None:
-            environment["GIT_INDEX_FILE"] = str(self.index)
-        environment.update(extra or {})
+    def ask(
+        self, *arguments: str, feed: bytes | None = None, extra: Mapping[str, str] | None = None
+    ) -> tuple[int, bytes, str]:
+        """Exit status, stdout and stderr of one git command. Raises GitFailed if it cannot start, or takes too long."""
+        environment = clean_environment(os.environ) | ({"GIT_INDEX_FILE": str(self.index)} if self.index else {})
         try:
             process = subprocess.Popen(
                 ["git", *_flags(), *arguments],
                 cwd=self.cwd,
-                env=environment,
-                stdin=source or (subprocess.DEVNULL if feed is None else subprocess.PIPE),
+                env={**environment, **(extra or {})},
+                stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 process_group=0,  # git's filters and submodule commands are killed with it
@@ -134,68 +117,16 @@ class Git:
             said = "git is not installed" if absent else f"cannot be started in {self.cwd}: {error.strerror}"
             hint = "install git" if absent else ""
             raise GitFailed(["git", *arguments], 127 if absent else 126, said, hint=hint) from error
-        running = Running(process, ("git", *arguments), feed, self.timeout_s)
         with process:
             try:
-                yield running
-            finally:
-                running.kill()
-
-
-@dataclass(slots=True)
-class Running:
-    """A started git process."""
-
-    process: subprocess.Popen[bytes]
-    command: tuple[str, ...]
-    feed: bytes | None
-    timeout_s: float
-    expired: bool = False
-    timer: threading.Timer | None = None  # of a pipe, whose reader may wait for ever
-
-    @property
-    def pipe(self) -> IO[bytes]:
-        """Its stdout, for what is to be read piece by piece, within the time limit from now on."""
-        if self.timer is None:
-            self.timer = threading.Timer(self.timeout_s, self.expire)
-            self.timer.daemon = True
-            self.timer.start()
-        assert self.process.stdout is not None
-        return self.process.stdout
-
-    def finish(self) -> tuple[int, bytes, str]:
-        """Wait for the process; returns exit status, stdout, stderr. Raises GitFailed on timeout."""
-        try:
-            out, err = self.process.communicate(self.feed, timeout=self.timeout_s)
-        except subprocess.TimeoutExpired:
-            self.expire()
-            out, err = self.process.communicate()
-        if self.expired:
-            raise GitFailed(self.command, -signal.SIGKILL, f"no answer within {self.timeout_s:.0f} s")
-        return self.process.returncode, out, err.decode("utf-8", "backslashreplace")
-
-    def stdout(self) -> bytes:
-        """Wait for the process; returns stdout. Raises GitFailed on timeout or an exit status other than 0."""
-        status, out, err = self.finish()
-        if status:
-            raise GitFailed(self.command, status, err)
-        return out
-
-    def expire(self) -> None:
-        """Its time is over."""
-        self.expired = True
-        self._end()
-
-    def kill(self) -> None:
-        """Kill it with its children, if it still runs."""
-        if self.timer is not None:
-            self.timer.cancel()
-        self._end()
-
-    def _end(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            if self.process.poll() is None:
-                os.killpg(self.process.pid, signal.SIGKILL)
+                out, err = process.communicate(feed, timeout=self.timeout_s)
+            except BaseException as error:
+                os.killpg(process.pid, signal.SIGKILL)  # it was not waited for: the number is still its own
+                if isinstance(error, subprocess.TimeoutExpired):
+                    said = f"no answer within {self.timeout_s:.0f} s"
+                    raise GitFailed(("git", *arguments), -signal.SIGKILL, said) from error
+                raise
+        return process.returncode, out, err.decode("utf-8", "backslashreplace")
 
 
 def clean_environment(inherited: Mapping[str, str]) -> dict[str, str]:

@@ -198,7 +198,7 @@ def gathered(opened: Opened, leavings: Collection[str] = ()) -> ExtractedPatch:
     found = differences(Git(opened.checkout.common_dir), opened.base, tree, objects=opened.objects)
     _refuse_trespass(opened, found)
     command = ("-c", "core.quotePath=true", *_PATCH, opened.base, tree)
-    patch = Git(opened.checkout.common_dir).run_at_most(MAX_PATCH_BYTES, *command, extra=opened.objects)
+    patch = Git(opened.checkout.common_dir).run(*command, extra=opened.objects)
     if len(patch) > MAX_PATCH_BYTES:
         raise TooLarge(f"its patch has more than {MAX_PATCH_BYTES >> 20} MiB")
     return ExtractedPatch(opened.base, patch, tree, found)

@@ -240,9 +240,8 @@ class _Classifier:
 
     def _status(self) -> bytes:
         """Output of `git status`, including files that git was told to overlook."""
-        with self.git.start(*LIST, "-v") as flags:
-            answer = self.git.run(*STATUS)
-            listed = b"\0" + flags.stdout()
+        answer = self.git.run(*STATUS)
+        listed = b"\0" + self.git.run(*LIST, "-v")
         if listed.count(b"\0H ") == listed.count(b"\0") - 1:  # ten times faster than the regex
             return answer
         hidden = [path for path in _HIDDEN.findall(listed) if os.path.lexists(self.root + path)]

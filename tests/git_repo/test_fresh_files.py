@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from autoresearch.errors import ConflictError
-from autoresearch.git_repo.commits import Change, commit_hypothesis
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.patches import patched
 from autoresearch.git_repo.worktrees import Slot, slot
@@ -133,36 +129,3 @@ def test_an_object_that_is_missing_is_not_fetched_by_a_program(repo: Repo) -> No
     with pytest.raises(GitFailed):
         one.switch(commit)
     assert not (repo.root.parent / "started").exists()
-
-
-def overwrite(repo: Repo) -> str:
-    """Its name still says what was there before."""
-    blob = repo.git("rev-parse", "HEAD:train.py").strip()
-    path = repo.root / ".git/objects" / blob[:2] / blob[2:]
-    os.chmod(path, 0o644)
-    path.write_bytes(zlib.compress(b"blob %d\0%s" % (len(EVIL), EVIL)))
-    return f"the object {blob[:12]} of commit .* was overwritten"
-
-
-@pytest.mark.parametrize("anew", [False, True])
-@pytest.mark.parametrize("piece", [7, 2**20], ids=["read in many pieces", "read in one"])
-def test_an_object_that_was_overwritten_is_told_where_it_would_be_written(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch, piece: int, anew: bool
-) -> None:
-    monkeypatch.setattr("autoresearch.git_repo.fresh_files.PIECE_BYTES", piece)
-    commit, one = repo.git("rev-parse", "HEAD").strip(), slot_of(repo)
-    one.switch(commit)
-    told = overwrite(repo)
-    one.switch(commit)
-    assert (one.path / "train.py").read_bytes() == HONEST, "it stayed, as its content is what the name says"
-    (one.path / "train.py").write_bytes(b"of a run\n" * (not anew) or HONEST)
-    with pytest.raises(ConflictError, match=told):
-        one.switch(commit, anew=anew)
-    assert EVIL not in [path.read_bytes() for path in one.path.iterdir() if path.is_file()]
-
-
-def test_an_object_that_was_overwritten_is_not_patched(repo: Repo) -> None:
-    patch = b"--- a/train.py\n+++ b/train.py\n@@ -1 +1,2 @@\n print('evil')\n+print('two')\n"
-    told = overwrite(repo)
-    with pytest.raises(ConflictError, match=told):
-        commit_hypothesis(repo.checkout, "HEAD", Change((patch,)), message="patched")

@@ -185,8 +185,7 @@ class ProposedBase:
         if not self.ref:
             return self.checkout.head
         command = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{self.ref}^{{commit}}")
-        with self.checkout.git.start(*command) as process:
-            status, out, _ = process.finish()
+        status, out, _ = self.checkout.git.ask(*command)
         if status:
             raise UsageError(f"base: {self.ref!r} names no commit of {self.checkout.root}", code="bad_base")
         return os.fsdecode(out).strip()
