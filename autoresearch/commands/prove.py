@@ -17,14 +17,15 @@ from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.text.durations import parse_duration
+from autoresearch.core.text.regex import later
 from autoresearch.errors import InputMissing, UsageError
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign_setup.proof import Side
     from autoresearch.records.campaign_records import CampaignDir
 
-WORTH, CLEAR = 1.0, 5.0  # sd of a difference of two runs: less is mostly noise, and more hardly ever is
 MOST_PROOFS = 5
+_COMMIT = later(r"[0-9a-f]{6,40}\Z")
 _USAGE = "autoresearch prove HEAD --against main -- python train.py"
 
 
@@ -139,64 +140,36 @@ def _proof_result(campaign_dir: CampaignDir) -> CommandResult:
 def audit(
     ledger: Annotated[str, Positional(metavar="LEDGER [-- COMMAND...]", show_default=False)],
     command: Annotated[list[str] | None, Positional(hidden=True)] = None,
-    metric: Annotated[str, Option(help="The column that counts, if the verdicts do not show it.")] = "",
+    metric: Annotated[str, Option(help="The column that counts, if no header says it.")] = "",
     direction: DirectionWord = "",
 ) -> CommandResult:
     """Read the ledger of another loop: how much of it noise alone would give, and what is worth being proved.
 
-    Any TSV or CSV file with a row for each attempt and a column of verdicts, or JSON with a record of each (evo's
-    graph.json, CORAL's directory of attempts). The words behind `--` train one attempt.
+    Any TSV or CSV file with a header, a row for each attempt and a column of verdicts. The words behind `--` train one.
     """
-    from autoresearch.core.statistics.ratchet import ratchet
-    from autoresearch.lab.results.ledger_audit import is_commit, read_ledger
+    from autoresearch.lab.results.ledger_audit import gains_by_noise, read_ledger, steps_of
 
-    read = read_ledger(Path(ledger), metric, direction)
-    found, objective = ratchet(read.objective, read.attempts), read.objective
-    trained_by = shlex.join(command or ()) or "COMMAND"
-    name = objective.metric.strip('"')
-    sizes = {step: found.size(step) for step in found.steps}
-    doubtful = [step for step, size in sizes.items() if size is None or WORTH <= size < CLEAR]
-    doubtful.sort(key=lambda step: -step.gain)
+    objective, rows = read_ledger(Path(ledger), metric, direction)
+    steps, kept = steps_of(objective, rows), sum(row.kept for row in rows)
+    measured = sum(row.value is not None for row in rows)
+    expected, at_most = gains_by_noise(measured)
     lines = [
-        f"{found.measured} attempts with {name} ({objective.better_words}), {found.kept} kept; "
-        f"{len(found.steps)} of them beat all before",
-        f"noise alone would give {found.by_noise:.1f} such, {found.by_noise_at_most} at most in 95 of 100 loops: "
-        f"{len(found.steps)} is {'' if found.more_than_noise else 'not '}more than that",
-        _noise_words(found.sd, replicated=found.replicated, command=trained_by),
+        f"{measured} attempts with {objective.metric} ({objective.better_words}), {kept} kept; "
+        f"{len(steps)} of them beat all before",
+        f"noise alone would give {expected:.1f} such, {at_most} at most in 95 of 100 loops: "
+        f"{len(steps)} is {'' if len(steps) > at_most else 'not '}more than that",
+        "which of them are real, a ledger of single runs cannot tell; the largest are worth a proof:",
     ]
-    if 2 * read.agreeing < found.measured:
-        lines.append(f"its verdicts follow {name} in {read.agreeing} of {found.measured} only: name another --metric")
-    if found.sd is not None:
-        clear = sum(size is not None and size >= CLEAR for size in sizes.values())
-        within = len(sizes) - clear - len(doubtful)
-        lines.append(f"of these, clear: {clear}; worth proving: {len(doubtful)}; within the noise: {within}")
-    proofs = []
-    for step in doubtful[:MOST_PROOFS]:
-        sized = "" if sizes[step] is None else f" ({sizes[step]:.1f} sd of the difference of two runs)"
-        lines.append(f"{step.attempt.name}: {objective.change(step.gain):+.4g}{sized}: {step.attempt.words[:80]}")
-        if is_commit(step.attempt.name) and is_commit(step.over.name) and step.attempt.name != step.over.name:
-            proofs.append(f"autoresearch prove {step.attempt.name} --against {step.over.name} -- {trained_by}")
+    proofs, trained_by = [], shlex.join(command or ()) or "COMMAND"
+    for row, over, gain in sorted(steps, key=lambda step: -step[2])[:MOST_PROOFS]:
+        lines.append(f"{row.name}: {objective.change(gain):+.4g}: {row.words[:80]}")
+        if _COMMIT.match(row.name) and _COMMIT.match(over.name):
+            proofs.append(f"autoresearch prove {row.name} --against {over.name} -- {trained_by}")
     payload = {
-        "metric": name,
-        "direction": str(objective.direction),
-        **{"attempts": len(read.attempts), "measured": found.measured, "kept": found.kept, "unread": read.unread},
-        **{"agreeing": read.agreeing, "best_so_far": len(found.steps), "by_noise": round(found.by_noise, 2)},
-        **{"by_noise_at_most": found.by_noise_at_most, "more_than_noise": found.more_than_noise},
-        **{"sd": found.sd, "sd_known": found.replicated},
-        "steps": [
-            {
-                **{"name": step.attempt.name, "over": step.over.name, "gain": step.gain, "size": found.size(step)},
-                **{"words": step.attempt.words, "worth_proving": step in doubtful},
-            }
-            for step in found.steps
-        ],
+        **{"metric": objective.metric, "direction": str(objective.direction), "attempts": len(rows)},
+        **{"measured": measured, "kept": kept, "best_so_far": len(steps)},
+        **{"by_noise": round(expected, 2), "by_noise_at_most": at_most, "more_than_noise": len(steps) > at_most},
+        "steps": [{"name": row.name, "over": over.name, "gain": gain, "words": row.words} for row, over, gain in steps],
         "next": proofs,
     }
-    return CommandResult(payload, lines)
-
-
-def _noise_words(sd: float | None, *, replicated: bool, command: str) -> str:
-    if sd is None:
-        return f"how much a run varies cannot be told from it: run the first attempt twice more, with {command}"
-    how = "by its repeated attempts" if replicated else "assumed: as near as attempts on the same code lie"
-    return f"one run varies by {sd:.2g} (sd, {how})"
+    return CommandResult(payload, lines if steps else lines[:2])
