@@ -1,1 +1,1 @@
-"""Why a run ended badly, which symptoms it shows while it trains, and what to try."""
+"""Why a run ended badly, and what to try."""

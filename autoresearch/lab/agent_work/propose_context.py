@@ -20,9 +20,9 @@ from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.campaign.tip import edits_of
 from autoresearch.core.controller.scheduler import decided
-from autoresearch.core.diagnosis.symptoms import SymptomEvidence, trained_by_reward
 from autoresearch.core.metrics.expression import Point
 from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.failure_groups import FailureGroup, failure_groups
 from autoresearch.lab.campaign_report.curves_and_diffs import Diff, diff_of
@@ -33,7 +33,9 @@ from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 
 MOST_DIFFS = 12
-
+_OF_REWARDS = later(r"reward|(?:^|[/_])kl(?:_loss|_penalty)?$")
+_BY_REWARD = ("verl", "trl", "nemo_rl", "slime", "openrlhf", "tinygrpo", "agentjet", "agentjet_swarm")
+_LOSSES = frozenset({"loss", "train_loss", "eval_loss"})
 
 Curves = Mapping[str, Sequence[Point]]  # metric -> its values by step
 
@@ -59,23 +61,28 @@ class ProposeContext:
     vetoes: Sequence[str] = ()
     diffs: Mapping[str, Diff] = field(default_factory=dict)  # by slug, of the changes that new ideas build on
     failures: Sequence[FailureGroup] = ()
-    seen: Sequence[tuple[str, SymptomEvidence]] = ()  # run id, and its metrics
+    seen: Sequence[tuple[str, Curves]] = ()  # run id, and its metrics
     newly_decided: Mapping[str, Curves] = field(default_factory=dict)  # by slug: no finding tells of them yet
 
     @property
     def metrics(self) -> frozenset[str]:
         """The names that some run recorded."""
-        return frozenset(key for _, evidence in self.seen for key in evidence.series)
+        return frozenset(key for _, series in self.seen for key in series)
 
     @property
     def by_reward(self) -> bool:
-        """Whether its runs learn by reinforcement."""
-        return trained_by_reward(self.trainer, self.metrics)
+        """Whether its runs learn by reinforcement.
+
+        A trainer that can also do without is believed as long as nothing was recorded.
+        """
+        if any(map(_OF_REWARDS.search, self.metrics)):
+            return True
+        return self.trainer in _BY_REWARD and not any(key.rpartition("/")[2] in _LOSSES for key in self.metrics)
 
     @property
     def compared(self) -> list[tuple[str, Curves]]:
         """The metrics of the baseline, of the idea to beat and of the tip, each by its slug."""
-        known = {run: evidence.series for run, evidence in self.seen}
+        known = dict(self.seen)
         ideas = (self.state.baseline, self.state.best, self.state.tip)
         runs = {idea.slug: _telling_run(self.state, idea) for idea in ideas if idea}
         return [(slug, known[run.run_id]) for slug, run in runs.items() if run and known.get(run.run_id)]
@@ -161,13 +168,9 @@ def _unfound(state: CampaignState) -> list[Idea]:
     return [idea for idea in told if idea.slug not in known and decided(state, idea)][-MOST_ASKED:]
 
 
-def _seen(state: CampaignState) -> list[tuple[str, SymptomEvidence]]:
+def _seen(state: CampaignState) -> list[tuple[str, Curves]]:
     """The metrics of the last run, and of the last of the tip, the best and the baseline, each once."""
-    found: list[tuple[str, SymptomEvidence]] = []
-    for row in _telling(state):
-        if series := _series(row.run_dir):
-            found.append((row.run_id, SymptomEvidence(state.spec.objective, series)))
-    return found
+    return [(row.run_id, series) for row in _telling(state) if (series := _series(row.run_dir))]
 
 
 def _telling(state: CampaignState) -> list[LedgerRow]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from statistics import median_low
 
 from autoresearch.core.agents.proposals import title_of
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.state import Idea
 from autoresearch.core.campaign.tip import change_by
-from autoresearch.core.diagnosis.symptoms import symptoms
 from autoresearch.core.metrics.expression import Point
 from autoresearch.core.text.regex import later
 from autoresearch.lab.agent_work.landscape import effective, landscape, shown
@@ -22,8 +23,9 @@ from autoresearch.lab.campaign_report.summary import PLACES, IdeaLine, IdeaStatu
 DIFF_BYTES = 900  # of one idea
 DIFF_LINES = 40
 MOST_TITLE = 100
+_LESS_TELLING = later(r"(?i)tim(?:e|ing)|perf|memory|mem_|throughput|tokens_per|epoch|_s$|/(?:max|min)$")
 _IN_SD = later(r", [\d.]+ sd of one run")
-MOST_METRICS = 5
+MOST_METRICS = 12
 POINTS = 5  # of a curve
 _UNDECIDED = (IdeaStatus.RUNNING, IdeaStatus.PREPARED)
 _FIRST = (IdeaStatus.BASELINE, IdeaStatus.CONFIRMED, IdeaStatus.KEPT, IdeaStatus.IN_TIP, IdeaStatus.DEMOTED)
@@ -146,12 +148,10 @@ def _code(slug: str, code_diff: Diff) -> str:
 
 
 def told_metrics(propose_context: ProposeContext) -> list[str]:
-    """The metrics whose course is told, beside the objective's: first those that symptoms show in; none twice."""
-    seen = [series for _, evidence in propose_context.seen for series in (evidence.series,)]
+    """The metrics whose course is told, beside the objective's: those of time, memory and extremes last; none twice."""
     found = dict[tuple[Point, ...], str]()
-    looked = (key for one in symptoms(by_reward=propose_context.by_reward) for key in sorted(one.keys))
-    for key in dict.fromkeys((*looked, *sorted(propose_context.metrics))):
-        points = next((tuple(series[key]) for series in seen if key in series), ())
+    for key in sorted(propose_context.metrics, key=lambda key: (bool(_LESS_TELLING.search(key)), key)):
+        points = next((tuple(series[key]) for _, series in propose_context.seen if key in series), ())
         if key != propose_context.state.spec.objective.metric and len({value for _, value in points}) > 1:
             found.setdefault(points, key)
     return list(found.values())[:MOST_METRICS]
@@ -162,9 +162,14 @@ def course_of(points: Sequence[Point]) -> str:
     return ", ".join(f"{step}:{value:.4g}" for step, value in thinned(points, POINTS))
 
 
-def ends_of(points: Sequence[Point]) -> str:
-    """`0.1 -> 0.3`: the first and the last value."""
-    return f"{points[0][1]:.3g} -> {points[-1][1]:.3g}"
+def trend_of(points: Sequence[Point]) -> str:
+    """`0.1 -> 0.3 (0.05 to 0.4)`: the medians of the first and the last fifth, the least and the most."""
+    values = [value for _, value in points if math.isfinite(value)]
+    part = max(1, len(values) // 5)
+    told = f"{median_low(values[:part]):.3g} -> {median_low(values[-part:]):.3g}" if values else "never finite"
+    told += f" ({min(values):.3g} to {max(values):.3g})" if values else ""
+    bad = next((step for step, value in points if not math.isfinite(value)), None)
+    return told if bad is None else f"{told}, NaN from step {bad}"
 
 
 def decided_section(propose_context: ProposeContext, most: int) -> str:
@@ -183,6 +188,6 @@ def _decided(propose_context: ProposeContext, idea: Idea, series: Curves) -> Ite
     yield f"- {idea.slug}: expected {formatting.plain(expected, 160)}" if expected else f"- {idea.slug}"
     if course := course_of(series.get(objective, ())):
         yield f"  {objective}, step:value: {course}"
-    ends = [f"{formatting.plain(key)} {ends_of(series[key])}" for key in told if len(series.get(key, ())) > 1]
-    if ends:
-        yield f"  first -> last: {'; '.join(ends[:4])}"
+    trends = [f"{formatting.plain(key)} {trend_of(series[key])}" for key in told if len(series.get(key, ())) > 1]
+    if trends:
+        yield f"  first -> last fifth (least to most): {'; '.join(trends[:4])}"

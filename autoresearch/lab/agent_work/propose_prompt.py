@@ -16,7 +16,6 @@ from autoresearch.core.agents.findings import ALL, MOST_SUMMARY, standing_findin
 from autoresearch.core.agents.proposals import KINDS, SCHEMA
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.diagnosis.families import table
-from autoresearch.core.diagnosis.symptoms import symptoms_of
 from autoresearch.lab.agent_work.earlier_section import earlier_section
 from autoresearch.lab.agent_work.landscape import shown
 from autoresearch.lab.agent_work.propose_context import ProposeContext
@@ -25,9 +24,9 @@ from autoresearch.lab.agent_work.propose_ideas import (
     changed,
     course_of,
     decided_section,
-    ends_of,
     ideas_section,
     told_metrics,
+    trend_of,
 )
 from autoresearch.lab.agent_work.propose_rule import judged
 from autoresearch.lab.agent_work.question import UNTRUSTED, fenced
@@ -45,9 +44,8 @@ SHARES = {  # bytes of each section; what a section does not use is not given to
     "findings": 1_700,
     "decided": 1_500,
     "landscape": 900,
-    "metrics": 1_100,
+    "metrics": 2_100,
     "failures": 800,
-    "symptoms": 1_000,
     "people": 1_200,
     "waiting": 1_400,  # nine that are edited, nine that will be: what is left out is proposed again
     "refused": 700,
@@ -93,7 +91,6 @@ def facts(propose_context: ProposeContext) -> list[str]:
         _landscape(propose_context),
         _failures(propose_context),
         _metrics(propose_context),
-        _symptoms(propose_context),
     ]
 
 
@@ -104,7 +101,6 @@ def common_facts(propose_context: ProposeContext) -> list[str]:
         judged(propose_context),
         _recipe(propose_context),
         _metrics(propose_context),
-        _symptoms(propose_context),
     ]
 
 
@@ -197,34 +193,20 @@ def _failures(propose_context: ProposeContext) -> str:
 
 
 def _metrics(propose_context: ProposeContext) -> str:
-    """A few points of the objective's curves, the course of other metrics, and which more are recorded."""
+    """A few points of the objective's curves, the trend of other metrics, and which more are recorded."""
     objective, compared = propose_context.state.spec.objective.metric, propose_context.compared
     lines = [f"{objective}, step:value: {slug} {course_of(series.get(objective, ()))}" for slug, series in compared]
     told = told_metrics(propose_context)
+    lines += ["Of the others: medians of the first and the last fifth (least to most)."] if told else []
     for key in told:
-        ends = (f"{slug} {ends_of(series[key])}" for slug, series in compared if len(series.get(key, ())) > 1)
-        if words := "; ".join(ends):
-            lines.append(f"{formatting.plain(key)}, first -> last: {words}")
+        trends = (f"{slug} {trend_of(series[key])}" for slug, series in compared if len(series.get(key, ())) > 1)
+        if words := "; ".join(trends):
+            lines.append(f"{formatting.plain(key)}: {words}")
     if more := sorted(propose_context.metrics - {objective, *told}):
         names = within(map(formatting.plain, more), 200, lambda n: f"and {n} more")
         lines.append(f"Also recorded: {', '.join(names)}")
     fitted = within(lines, SHARES["metrics"], lambda n: f"... and {n} more")
-    return section("Recorded metrics", fitted)
-
-
-def _symptoms(propose_context: ProposeContext) -> str:
-    """What the metrics show, what it may come from, and what to try."""
-    by_reward = propose_context.by_reward
-    by_name: dict[str, list[str]] = {}
-    for run, evidence in propose_context.seen:
-        for one in symptoms_of(evidence, by_reward=by_reward):
-            told = by_name.setdefault(one.symptom.name, one.lines(propose_context.trainer)[1:-1])
-            told[0:0] = [f"  in {run}: {one.numbers}"]
-    lines = ["\n".join((f"- {name}", *told)) for name, told in by_name.items()]
-    fitted = within(lines, SHARES["symptoms"], lambda n: f"... and {n} more symptoms")
-    if not propose_context.metrics:
-        fitted.append("No metrics of a run could be read, so that none could be looked for in them.")
-    return section("Symptoms", fitted)
+    return section("Recorded metrics", fitted or ["No metrics of a run could be read."])
 
 
 def _refused(propose_context: ProposeContext) -> str:

@@ -192,7 +192,7 @@ def test_a_finding_may_say_what_is_told_of_its_idea_and_of_no_other(recorded: Re
     long = {"task_pass_rate@1": [(n, 0.1 + n * n / 7000) for n in range(40)]}
     matter = replace(recorded.matter, newly_decided={"zz-lr": long})
     numbers, text, said = facts_of(matter), brief(matter, 3), 0
-    common = ("The campaign", "How a run is judged", "Settings as", "Recorded metrics", "Symptoms")
+    common = ("The campaign", "How a run is judged", "Settings as", "Recorded metrics")
     for title in (*common, "Ideas so far", "Keys that were varied", "Decided since"):
         for line in part(text, title):
             row = re.match(r"([a-z][\w-]*) (?:\(.*?\) )?\| ", line)

@@ -15,8 +15,6 @@ from autoresearch.core.campaign.fold import fold
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.tip import sd_of_run
-from autoresearch.core.diagnosis.symptoms import SymptomEvidence
-from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import SeedCheck
 from autoresearch.lab.agent_work.failure_groups import FailureGroup
@@ -126,16 +124,16 @@ def test_what_changes_comes_last(lived: Any, matter_of: Build) -> None:
     assert before[:same].count("\n# ") >= 4 and "# The form of the answer" in before[:same]
 
 
-def test_symptoms_are_of_what_is_trained(lived: Any, matter_of: Build, write_metrics: Any) -> None:
-    """With their numbers and runs; a supervised script is told nothing of rewards and entropy."""
+def test_the_trend_of_each_metric(lived: Any, matter_of: Build, write_metrics: Any) -> None:
+    """First and last fifth, least, most, NaN; a supervised script is told nothing of rewards and entropy."""
     curve = {"task_pass_rate@1": [0.7] * 20}
     write_metrics(lived, "best-4", actor__entropy=[0.8] * 10 + [0.05] * 10, critic__rewards__mean=[0.5] * 20, **curve)
     text = brief(matter_of(lived), 1)
-    assert "- entropy collapse\n  in best-000004: actor/entropy 0.8 -> 0.05\n  may come from: " in text
+    assert "actor/entropy: best 0.8 -> 0.05 (0.05 to 0.8)" in text and "critic/rewards/mean: " not in text
     assert "in reinforcement-learning post-training" in text
     write_metrics(lived, "best-4", loss=[1.0] * 19 + [float("nan")], grad_norm=[1.0] * 20, **curve)
     text = brief(matter_of(lived), 1)
-    assert "- metrics not finite\n  in best-000004: loss is not finite from step 19 on\n" in text
+    assert "loss: best 1 -> 1 (1 to 1), NaN from step 19" in text
     words = [word for word in ("reward", "KL", "entropy", "reinforcement", "advantage") if word in text]
     assert not words, words
 
@@ -238,7 +236,7 @@ def huge(matter: ProposeContext, word: str) -> ProposeContext:
         diffs={line.slug: diff for line in lines},
         failures=failures,
         newly_decided={idea.slug: series for idea in state.ideas[1:40]},
-        seen=[(f"run-{n}", SymptomEvidence(Objective("metric/1"), series)) for n in range(3)],
+        seen=[(f"run-{n}", series) for n in range(3)],
     )
 
 
