@@ -12,7 +12,6 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -71,15 +70,8 @@ def read(path: Path, since: int = 0) -> tuple[list[Event], int]:
 
 
 def last(path: Path, count: int) -> list[Event]:
-    """The last `count` events, oldest first; only these are parsed and kept in memory."""
-    with lines.reading(path) as fd:
-        if fd is None:
-            return []
-        total = lines.count(fd)
-        whole = (line for line in lines.backwards(fd) if line.endswith(b"\n"))
-        numbered = zip(range(total, 0, -1), whole, strict=False)
-        found = list(islice((e for seq, line in numbered if (e := _parse(seq, line))), count))
-    return found[::-1]
+    """The last `count` events, oldest first."""
+    return read(path)[0][-count:] if count else []
 
 
 def _parse(seq: int, line: bytes) -> Event | None:

@@ -20,7 +20,6 @@ from pathlib import Path
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.text.session_and_branch_names import RUN_ID
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.records import lines
 from autoresearch.records.appending import FULL, append_line, sync_directory
 from autoresearch.records.hostile import lies_in
 from autoresearch.records.rundir import locked, write_atomically
@@ -218,27 +217,26 @@ class Index:
 
     def recent(self, count: int, project: str = "") -> list[IndexEntry]:
         """The `count` newest runs of a project, or of all, newest first."""
-        needle = _json(project) if project else b""
-        return self._newest(count, needle, lambda entry: _is_of(entry, project))
+        return self._newest(count, lambda entry: _is_of(entry, project))
 
     def _matching(self, kind: str, value: str, limit: int, project: str = "") -> list[IndexEntry]:
         """The newest runs whose field `kind` equals `value`. Names are only compared, never used in a path."""
         if not value or len(value) > NAME_MAX or "\0" in value:
             return []
-        # the bytes as `_line` writes them: lines without them are never parsed
-        needle = _json({kind: value})[1:-1]
-        return self._newest(limit, needle, lambda entry: getattr(entry, kind) == value and _is_of(entry, project))
+        return self._newest(limit, lambda entry: getattr(entry, kind) == value and _is_of(entry, project))
 
-    def _newest(self, count: int, needle: bytes, matches: Callable[[IndexEntry], bool]) -> list[IndexEntry]:
+    def _newest(self, count: int, matches: Callable[[IndexEntry], bool]) -> list[IndexEntry]:
         found: dict[str, IndexEntry] = {}
-        with self._usable(), contextlib.suppress(FileNotFoundError):
-            self.runs.stat()  # raises if the directory is a file: that is an error, not an empty index
-        with self._usable(), lines.reading(self.runs) as fd:
-            for line in lines.backwards(fd, needle=needle) if fd is not None else ():
-                if len(found) >= count:
-                    break
-                if (entry := _parse(line)) and matches(entry):
-                    found.setdefault(entry.run, entry)
+        with self._usable():
+            try:
+                every = self.runs.read_bytes().split(b"\n")
+            except FileNotFoundError:
+                every = []
+        for line in reversed(every):
+            if len(found) >= count:
+                break
+            if (entry := _parse(line)) and matches(entry):
+                found.setdefault(entry.run, entry)
         return list(found.values())
 
     @contextlib.contextmanager

@@ -16,9 +16,8 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from itertools import islice
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from autoresearch.core.run.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow, integer
@@ -36,7 +35,6 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._absent: tuple[str, object] = "", None  # a run that was looked for in vain, and in which state of the file
 
     def append_once(self, row: LedgerRow) -> bool:
         """Add a row unless its run id has one; returns whether it was added. Safe to repeat after any kill.
@@ -132,9 +130,16 @@ class Ledger:
         with lines.reading(self.path) as fd:
             return () if fd is None else _header(fd)
 
-    def records(self) -> Iterator[dict[str, str]]:
-        """Yield every row with every column of the file, including unknown ones; surplus cells are left out."""
-        return self._records(lines.forwards)
+    def records(self, needle: bytes = b"") -> Iterator[dict[str, str]]:
+        """Yield every row with every column of the file, including unknown ones; surplus cells are left out.
+
+        needle: rows without these bytes are left out.
+        """
+        with lines.reading(self.path) as fd:
+            header = () if fd is None else _header(fd)
+            if fd is not None and header:
+                near = (line for line in lines.forwards(fd, _body(fd)) if needle in line)
+                yield from filter(None, (_record(header, line) for line in near))
 
     def rows(self) -> Iterator[LedgerRow]:
         """Yield every row, oldest first, reading lazily."""
@@ -146,56 +151,28 @@ class Ledger:
         return map(LedgerRow.from_cells, filter(None, (_record(header, line) for line in whole)))
 
     def tail(self, count: int) -> list[LedgerRow]:
-        """The last `count` rows, oldest first, read from the end: as fast with a million rows as with ten."""
-        found = list(islice(self._records(lines.backwards), count))
-        return [LedgerRow.from_cells(record) for record in reversed(found)]
+        """The last `count` rows, oldest first."""
+        return [LedgerRow.from_cells(record) for record in deque(self.records(), count)]
 
     def find(self, run_id: str) -> list[LedgerRow]:
         """The rows of one run: none, one, or several if a line was copied by hand."""
-        return [LedgerRow.from_cells(record) for record in reversed(list(self._of_run(run_id)))]
+        near = self.records(tsv.escape(run_id).encode()) if run_id else ()
+        return [LedgerRow.from_cells(one) for one in near if one.get("run_id") == run_id]
 
     def holds(self, run_id: str) -> bool:
-        """Whether a run has a row; fast for recent rows."""
-        return any(self._of_run(run_id))
-
-    def _of_run(self, run_id: str) -> Iterator[dict[str, str]]:
-        """The rows of a run, newest first; lines without its id are not parsed, and a file is read once in vain."""
-        looked_for = run_id, _stamp(self.path)
-        if self._absent == looked_for:
-            return
-        near, found = partial(lines.backwards, needle=tsv.escape(run_id).encode()), False
-        for record in self._records(near):
-            if run_id and record.get("run_id") == run_id:
-                found = True
-                yield record
-        if not found:
-            self._absent = looked_for
-
-    def _records(self, read: Callable[[int, int], Iterator[bytes]]) -> Iterator[dict[str, str]]:
-        with lines.reading(self.path) as fd:
-            header = () if fd is None else _header(fd)
-            if fd is not None and header:
-                yield from filter(None, (_record(header, line) for line in read(fd, _body(fd))))
+        return bool(self.find(run_id))
 
     def was_torn(self) -> bool:
         """Whether the ledger's end is torn, or was and is in `<ledger>.torn`: rows of runs may be missing."""
         if self.path.with_name(f"{self.path.name}.torn").exists():
             return True
         with lines.reading(self.path) as fd:
-            return fd is not None and not next(lines.backwards(fd), b"\n").endswith(b"\n")
+            size = os.fstat(fd).st_size if fd is not None else 0
+            return fd is not None and size > 0 and os.pread(fd, 1, size - 1) != b"\n"
 
     def next_index(self) -> int:
         """One more than the highest index of an idea in the ledger; 1 for a new ledger."""
-        highest = 0
-        with lines.reading(self.path) as fd:
-            if fd is None or "index" not in (header := _header(fd)):
-                return 1
-            at = header.index("index")
-            for line in lines.forwards(fd, _body(fd)):
-                cells = tsv.strip_end(line).split(b"\t", at + 1)
-                if len(cells) > at:
-                    highest = max(highest, integer(cells[at].decode("ascii", "replace")) or 0)
-        return highest + 1
+        return 1 + max((integer(one.get("index", "")) or 0 for one in self.records()), default=0)
 
 
 @contextlib.contextmanager
@@ -218,15 +195,6 @@ def _same(header: tuple[str, ...], theirs: LedgerRow, ours: LedgerRow) -> bool:
     return all(cells[name] == other_cells[name] for name in cells if name in header)
 
 
-def _stamp(path: Path) -> object:
-    """Differs after every change of a file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
-
-
 def _is_still(path: Path, fd: int) -> bool:
     try:
         return os.path.samestat(path.stat(), os.fstat(fd))
@@ -239,7 +207,7 @@ def _mend_tail(fd: int, path: Path) -> None:
     size = os.fstat(fd).st_size
     if not size:
         return
-    line = next(lines.backwards(fd))
+    *_, line = lines.forwards(fd)
     if line.endswith(b"\n") and b"\0" not in line:
         return
     start = size - len(line)

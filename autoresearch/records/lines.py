@@ -1,4 +1,4 @@
-"""Iterates over the lines of a growing file, from either end, in blocks, using constant memory."""
+"""The lines of a growing file."""
 
 from __future__ import annotations
 
@@ -50,15 +50,6 @@ def forwards(fd: int, start: int = 0) -> Iterator[bytes]:
         yield rest
 
 
-def count(fd: int) -> int:
-    """The number of newlines in a file, i.e. of complete lines."""
-    total, offset = 0, 0
-    while block := os.pread(fd, BLOCK, offset):
-        offset += len(block)
-        total += block.count(b"\n")
-    return total
-
-
 def digest(fd: int, end: int) -> int:
     """The CRC-32 of a file's first `end` bytes."""
     crc, offset = 0, 0
@@ -66,27 +57,6 @@ def digest(fd: int, end: int) -> int:
         offset += len(block)
         crc = zlib.crc32(block, crc)
     return crc
-
-
-def backwards(fd: int, start: int = 0, *, needle: bytes = b"") -> Iterator[bytes]:
-    """Yield lines from the end of the file back to byte `start`, with their newlines if they have one.
-
-    With a `needle`, only lines that contain it are yielded, and blocks without it are skipped quickly.
-    """
-    end = os.fstat(fd).st_size
-    rest = b""
-    while end > start:
-        begin = max(start, end - BLOCK)
-        data = os.pread(fd, end - begin, begin) + rest
-        end = begin
-        if needle and needle not in data:
-            rest = data[: data.find(b"\n") + 1] or data  # the first line may begin in the block before
-            continue
-        lines = _split(data)
-        rest = lines[0]
-        yield from (line for line in reversed(lines[1:]) if needle in line)
-    if rest and needle in rest:
-        yield rest
 
 
 def tail(path: Path, limit: int) -> bytes:
@@ -108,9 +78,3 @@ def objects(numbered: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, dict[s
             record = json.loads(line)
             if isinstance(record, dict):
                 yield seq, record
-
-
-def _split(data: bytes) -> list[bytes]:
-    lines = [part + b"\n" for part in data.split(b"\n")]
-    last = lines.pop()[:-1]
-    return [*lines, last] if last else lines

@@ -13,7 +13,6 @@ import pytest
 
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records import index as module
-from autoresearch.records import lines
 from autoresearch.records.index import Index, IndexEntry, state_home
 
 
@@ -147,31 +146,6 @@ def test_a_run_that_was_entered_twice_is_one_and_newer_keys_are_ignored(index: I
     assert index.by_id("sort-000001") == entry(1)
 
 
-def test_ten_thousand_runs_are_not_all_parsed(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    index.directory.mkdir()
-    index.runs.write_bytes(b"".join(module._line(entry(n, slug=f"s{n % 100}")) for n in range(10_000)))
-    parsed: list[bytes] = []
-    real = module._parse
-    monkeypatch.setattr(module, "_parse", lambda line: parsed.append(line) or real(line))
-    oldest = entry(7, slug="s7")
-    for found in (
-        lambda: index.by_id(oldest.run),
-        lambda: index.by_id(oldest.session),
-        lambda: index.by_directory(oldest.run_dir)[0],
-    ):
-        parsed.clear()
-        assert found() == oldest
-        assert len(parsed) == 1
-    parsed.clear()
-    assert len(index.by_slug("s42")) == module.FOUND_MAX
-    assert len(parsed) == module.FOUND_MAX
-    parsed.clear()
-    assert index.by_id("nobody") is None and index.by_slug("nobody") == index.recent(3, "/nowhere") == []
-    assert parsed == []
-    assert [e.run for e in index.recent(2)] == ["s99-009999", "s98-009998"]
-    assert len(parsed) < 5
-
-
 @pytest.mark.system
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_at_every_call_a_launched_run_is_never_lost(
@@ -234,7 +208,7 @@ def test_an_unusable_place_says_what_to_set(tmp_path: Path, monkeypatch: pytest.
     def denied(*_: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(lines.os, "open", denied)
+    monkeypatch.setattr(Path, "read_bytes", denied)
     with pytest.raises(EnvironmentUnusable, match="Permission denied"):
         Index(tmp_path / "state").by_slug("x")  # a sandbox must not look like an account without runs
 
