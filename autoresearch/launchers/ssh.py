@@ -8,31 +8,20 @@ is found again by its remote directory.
 from __future__ import annotations
 
 import errno
-import re
-import signal
-import socket
-import subprocess
-import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import IO, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation, Unreachable
 from autoresearch.core.run.targets import Kind, Target
-from autoresearch.core.text.regex import later
-from autoresearch.errors import AutoresearchError, EnvironmentUnusable, UsageError
+from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.launchers import gpus
-from autoresearch.launchers.ssh_connection import CONNECTION, STANDS, SshReach, SshWords, meaning
-from autoresearch.runner.libc import process_control
+from autoresearch.launchers.ssh_connection import CONNECTION, SshReach
 
 OPTIONS = {
     **CONNECTION,
     "shared": "true: the host sees this machine's files under the same paths; nothing is copied",
     "gpus": "GPUs of the host that runs may get: all, none, N, 0,1 or UUIDs; leased there; default none",
-    "forwards": "ports of this machine that lead there while runs live, each as ssh -L takes it: 10086:localhost:10086",
-    "remote_forwards": "ports of the host that lead here, each as ssh -R takes it",
 }
 SPAWN_S = 30.0  # a loaded host takes long to import
 CLOCK_S = 5.0  # clocks that differ by more are reported: times are corrected, files keep theirs
@@ -47,14 +36,12 @@ class SshLauncher:
 
     def __init__(self, target: Target, environ: Mapping[str, str]) -> None:
         self.target = target
-        self.reach = HeldReach(target, environ)
+        self.reach = SshReach(target, environ, runs_here=True)
 
     def submit(self, job: Job) -> Handle:
         """See `JobLauncher`. A second submit finds the Runner of the first."""
         if job.again and (found := self.reach.call("started", directory=job.directory)):
             return _handle(job, found)
-        if wrong := self.reach.forwards.stand():
-            raise Declined(wrong, code="port_taken", hint="end what has that port, or forward another one")
         chosen = self._choose(job.gpus)
         try:
             found = self.reach.call(
@@ -110,7 +97,6 @@ class SshLauncher:
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
         """See `JobLauncher`: only whether the Runner's process lives; its files say the rest."""
-        self.reach.forwards.tend()
         if not handles:
             return {}
         names = ("directory", "start_ticks", "boot_id")
@@ -128,8 +114,7 @@ class SshLauncher:
         if state == "unknown":
             return Observation(JobState.UNKNOWN)
         if state == "lives":
-            word = f"running; {self.reach.forwards.wrong}" if self.reach.forwards.wrong else "running"
-            return Observation(JobState.RUNNING, word, node=node)
+            return Observation(JobState.RUNNING, "running", node=node)
         cause, reason = "runner_died", "its Runner died without an exit record"
         if handle.more["boot_id"] != self.reach.hello["boot_id"]:
             cause, reason = "host_restarted", f"{node} was started again since"
@@ -172,7 +157,7 @@ class SshLauncher:
         error = Severity.ERROR
         try:
             found = self.reach.call("probe", paths=["~", "/tmp"], programs=PROGRAMS)
-            findings = [*self._forward_findings(), *self._host_findings(found), *self._gpu_findings()]
+            findings = [*self._host_findings(found), *self._gpu_findings()]
         except Unreachable as silent:
             return [Finding(error, silent.code, silent.reason, silent.hint)]
         except EnvironmentUnusable as unusable:
@@ -198,13 +183,6 @@ class SshLauncher:
             findings.append(Finding(Severity.ERROR, "ends_at_logout", what, f"on that host: {fix}"))
         return findings
 
-    def _forward_findings(self) -> list[Finding]:
-        return [
-            Finding(Severity.ERROR, "port_taken", wrong, "end what has that port, or forward another one")
-            for forward in self.reach.forwards.forwards
-            if (wrong := taken_port(forward))
-        ]
-
     def _gpu_findings(self) -> list[Finding]:
         """Whether there are as many as a run needs; busy ones may be free by then, and only cause a warning."""
         try:
@@ -213,23 +191,6 @@ class SshLauncher:
         except Declined as no:
             severity = Severity.WARNING if no.code == "lease_busy" else Severity.ERROR
             return [Finding(severity, no.code, no.reason, no.hint)]
-
-
-class HeldReach(SshReach):
-    """The reach of a host where Runners are started, together with its port forwards."""
-
-    def __init__(self, target: Target, environ: Mapping[str, str]) -> None:
-        super().__init__(target, environ, runs_here=True)
-        try:
-            wanted = forwards_of(target)
-        except ValueError as error:
-            raise UsageError(f"launchers.{target.name}: {error}") from error
-        self.forwards = Forwards(wanted, environ, self.words)
-
-    def close(self) -> None:
-        """See `Reach`."""
-        self.forwards.end()
-        super().close()
 
 
 def _lease_name(uuid: str) -> str:
@@ -253,168 +214,3 @@ def _declined(error: OSError, job: Job) -> Declined:
         return Declined(f"{job.argv[0]} is not there: {error.filename}: {error.strerror}", code="no_interpreter")
     code = {errno.ENOSPC: "disk_full", errno.EDQUOT: "disk_full"}.get(error.errno or 0, "unwritable")
     return Declined(f"{error.filename}: {error.strerror}", code=code)
-
-
-# -- port forwards ------------------------------------------------------------------------------------------------
-
-_PLACE = r"\[[^\]]+\]|[^:\[\]]+"
-_FORWARD = later(rf"(?:({_PLACE}):)?([0-9]+):(?:{_PLACE}):[0-9]+\Z")  # ssh(1), -L and -R, without sockets
-PR_SET_PDEATHSIG = 1
-PATIENCE_S = 20.0  # for the forwards to be established
-COLLIDES_S = 3.0  # an ssh that ends frees its ports within this time
-PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Forward:
-    """One forward; `text` is what ssh -L or -R takes: [ADDRESS:]PORT:HOST:PORT."""
-
-    text: str
-    remote: bool = False
-
-    @property
-    def words(self) -> tuple[str, str]:
-        """ssh's option. Without an address ssh would be satisfied with one of 127.0.0.1 and ::1."""
-        found = _FORWARD.match(self.text)
-        address = "" if found and found[1] else "127.0.0.1:"
-        return ("-R" if self.remote else "-L", address + self.text)
-
-    @property
-    def port(self) -> tuple[str, int] | None:
-        """Address and local port that it listens on; None for a remote forward."""
-        found = _FORWARD.match(self.text)
-        if self.remote or found is None:
-            return None
-        return (found[1] or "127.0.0.1").strip("[]"), int(found[2])
-
-
-def forwards_of(target: Target) -> tuple[Forward, ...]:
-    """The forwards of a target. Raises ValueError for a malformed one."""
-    found: list[Forward] = []
-    for option, remote in (("forwards", False), ("remote_forwards", True)):
-        given = target.options.get(option) or []
-        for text in [given] if isinstance(given, str) else given:
-            if not _FORWARD.match(str(text)):
-                raise ValueError(f"{option}: {text!r} is no forward: 10086:localhost:10086")
-            found.append(Forward(str(text), remote))
-    return tuple(found)
-
-
-def taken_port(forward: Forward) -> str:
-    """Why the local port of a forward is unavailable, in one sentence; "" if it is free."""
-    if forward.port is None:
-        return ""
-    address, port = forward.port
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("" if address == "*" else address, port))
-        except OSError as error:
-            why = "another program has it" if error.errno == errno.EADDRINUSE else error.strerror
-            return f"port {port} of this machine cannot be forwarded ({forward.text}): {why}"
-    return ""
-
-
-class Forwards:
-    """The forwards of one target, held while its runs live by one ssh that is started again when it ends.
-
-    It is not the agent's connection: a failing forward must not make the host unreachable, and traffic through it must
-    not delay answers. It dies with this process (PR_SET_PDEATHSIG), so that the next Follower finds the ports free.
-    """
-
-    def __init__(
-        self,
-        forwards: Sequence[Forward],
-        environ: Mapping[str, str],
-        ssh_words: SshWords,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.forwards = tuple(forwards)
-        self.environ, self.words, self.clock = environ, ssh_words, clock
-        self.wrong = "the forwards are not made yet" if forwards else ""  # why they do not stand; "" if they do
-        self._collides = False  # ... because another process has a port
-        self._failures = 0
-        self._next_at = 0.0
-        self._process: subprocess.Popen[bytes] | None = None
-        self._output: IO[bytes] | None = None  # of both ends
-
-    def stand(self) -> str:
-        """Establish them, waiting some time; returns why a port is taken, else ""."""
-        begun = self.clock()
-        while self.tend():
-            if self.clock() - begun > (COLLIDES_S if self._collides else PATIENCE_S):
-                return self.wrong if self._collides else ""
-            time.sleep(0.05)
-        return ""
-
-    def tend(self) -> str:
-        """Start them if that is due; returns at once, with why they do not stand."""
-        if not self.forwards:
-            return ""
-        if self._process is not None and self._process.poll() is not None:
-            self._take_note(self._process.returncode)
-        if self._process is None and self.clock() >= self._next_at:
-            self._start()
-        if self._process is not None and self.wrong and STANDS in self._printed():
-            self.wrong, self._collides, self._failures = "", False, 0
-        return self.wrong
-
-    def end(self) -> None:
-        """End them; the ports are free on return."""
-        if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(5.0)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            self._let_go()
-        self.wrong = "the forwards are not held any more" if self.forwards else ""
-
-    def _start(self) -> None:
-        if wrong := next(filter(None, map(taken_port, self.forwards)), ""):
-            self._fail(wrong, collides=True)
-            return
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as its process
-        self._process = subprocess.Popen(
-            self.words.forwarding(*(word for forward in self.forwards for word in forward.words)),
-            stdin=subprocess.PIPE,
-            stdout=self._output,
-            stderr=self._output,
-            env=dict(self.environ),
-            start_new_session=True,
-            preexec_fn=_die_with_parent,
-        )
-
-    def _printed(self) -> str:
-        assert self._output is not None
-        self._output.seek(0)
-        return self._output.read().decode("utf-8", "replace")
-
-    def _take_note(self, code: int) -> None:
-        """Record why the ssh ended, and schedule the next try."""
-        said = self._printed()
-        self._let_go()
-        if taken := re.search(r"remote port forwarding failed for listen port (\d+)", said):
-            self._fail(f"port {taken[1]} is taken on {self.words.host}", collides=True)
-        elif "Address already in use" in said:
-            self._fail("a port of the forwards is taken here", collides=True)
-        else:
-            self._fail(f"forwards: {meaning(self.words, code, said, '').reason}")
-
-    def _let_go(self) -> None:
-        """Close the files of the ended ssh."""
-        assert self._process is not None and self._process.stdin is not None and self._output is not None
-        self._process.stdin.close()
-        self._output.close()
-        self._process = self._output = None
-
-    def _fail(self, wrong: str, *, collides: bool = False) -> None:
-        self.wrong, self._collides = wrong, collides
-        self._next_at = self.clock() + PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
-        self._failures += 1
-
-
-def _die_with_parent() -> None:
-    process_control(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

@@ -43,7 +43,6 @@ CONNECTION = {
     "keepalive": "seconds between signs of life; without three of them the connection is made again; default 5",
     "setup": "shell words that are run first there, such as `. /etc/profile`",
 }
-STANDS = "ajet-stands"  # what the other end of a forward prints
 FLOWS_S = 10.0  # an answer that is on its way may take longer, as long as some of it comes this often
 PAUSES_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # after so many failures in a row; the last one repeats
 MOST_NOISE = 4096
@@ -85,14 +84,6 @@ class SshWords:
     def command(self, remote: str) -> list[str]:
         """Run a remote shell command. Forwards of the user's configuration are not for each of our connections."""
         return ["ssh", *self.options, "-oClearAllForwardings=yes", "-oForwardX11=no", "-T", "--", self.host, remote]
-
-    def forwarding(self, *forwards: str) -> list[str]:
-        """Hold port forwards as long as stdin is open, over a separate connection that fails if any of them does.
-
-        The remote command starts once the host has accepted all of them, and prints STANDS.
-        """
-        own = ("-oControlMaster=no", "-oControlPath=none", "-oExitOnForwardFailure=yes")
-        return ["ssh", *self.options, *own, "-T", *forwards, "--", self.host, f"echo {STANDS}; exec cat"]
 
 
 class SshReach(AgentReach):

@@ -67,7 +67,6 @@ def test_what_an_option_may_not_hold(kind: Kind, option: str, value: Any, says: 
     ("kind", "option", "hint"),
     [
         (Kind.SLURM, "partitoin", "did you mean partition?"),
-        (Kind.SSH, "forward", "did you mean forwards or remote_forwards?"),
         (Kind.SSH, "prot", "did you mean port or root?"),  # as near to the one as to the other
     ],
 )

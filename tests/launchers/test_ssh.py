@@ -17,9 +17,8 @@ import pytest
 
 from autoresearch.core.run.job_launcher import Declined, JobState, Unreachable, Want
 from autoresearch.core.run.targets import Kind, Target
-from autoresearch.errors import UsageError
 from autoresearch.launchers import ssh_connection
-from autoresearch.launchers.ssh import Forward, SshLauncher, forwards_of, taken_port
+from autoresearch.launchers.ssh import SshLauncher
 from autoresearch.launchers.ssh_connection import PAUSES_S, SshReach, SshWords, command_line, meaning
 from autoresearch.runner import remote_agent
 
@@ -342,17 +341,3 @@ def test_which_gpus_a_run_gets(gpu_host: Any, tmp_path: Path, gpus: Any, count: 
         assert list(launcher._choose(count).uuids) == code
     except Declined as no:
         assert no.code == code, no.reason
-
-
-# -- forwards -----------------------------------------------------------------------------------------------------
-
-
-def test_forwards_are_read_as_ssh_reads_them() -> None:
-    place = Target("far", Kind.SSH, 0, {"forwards": "10086:localhost:10086", "remote_forwards": ["9:localhost:9"]})
-    assert forwards_of(place) == (Forward("10086:localhost:10086"), Forward("9:localhost:9", remote=True))
-    assert Forward("[::1]:80:[::2]:81").port == ("::1", 80)
-    assert Forward("0.0.0.0:80:gpu7:81").port == ("0.0.0.0", 80)
-    assert Forward("80:gpu7:81").port == ("127.0.0.1", 80)
-    assert taken_port(Forward("1:localhost:1", remote=True)) == ""
-    with pytest.raises(UsageError, match="no forward"):
-        SshLauncher(replace(place, options={"forwards": [10086]}), {})

@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from autoresearch.core.blueprint.finding import Severity
-from autoresearch.core.run.job_launcher import Declined, JobState, Unreachable, Want
+from autoresearch.core.run.job_launcher import JobState, Unreachable, Want
 from autoresearch.lab.remote_files.remote_host import RemoteHost
-from tests.engines.ports import free_port
 
 pytestmark = pytest.mark.real
 
@@ -259,106 +258,3 @@ def test_a_submitter_that_is_killed_starts_it_at_most_once(
     assert launcher.submit(replace(job, again=True)).native == handle.native
     assert starts(place) == 1
     launcher.stop(handle, hard=True)
-
-
-# -- forwards -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def listener() -> Any:
-    """Something that listens, and says hello."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-
-        def greet() -> None:
-            while True:
-                try:
-                    with server.accept()[0] as peer:
-                        peer.sendall(b"hello")
-                except OSError:
-                    return
-
-        thread = threading.Thread(target=greet, daemon=True)
-        thread.start()
-        yield server.getsockname()[1]
-        server.shutdown(socket.SHUT_RDWR)
-    thread.join()
-
-
-def hears(port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as peer:
-            return peer.recv(5) == b"hello"
-    except OSError:
-        return False
-
-
-def test_forwards_stand_while_runs_live_and_are_made_again(
-    sshd: Any, ssh_job: Any, tmp_path: Path, eventually: Eventually, listener: int
-) -> None:
-    here, there = free_port(), free_port()
-    launcher = sshd.launcher(
-        forwards=[f"{here}:localhost:{listener}"], remote_forwards=[f"{there}:localhost:{listener}"]
-    )
-    handle = launcher.submit(ssh_job(tmp_path / "run-1", COUNTING))
-    assert hears(here) and hears(there)
-    assert sshd.cut() == 2
-    assert not hears(here)
-
-    def mended() -> bool:
-        answers(launcher, handle)
-        return hears(here) and hears(there)
-
-    eventually(mended)
-    eventually(lambda: launcher.poll([handle])[handle.run].word == "running")
-    launcher.stop(handle, hard=True)
-    launcher.reach.close()
-    assert not hears(here)
-    eventually(lambda: not hears(there))
-
-
-def test_a_port_that_somebody_has_is_told_before_the_run_and_during_it(
-    sshd: Any, ssh_job: Any, tmp_path: Path, eventually: Eventually, listener: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    launcher = sshd.launcher(forwards=[f"{listener}:localhost:22"])
-    assert [finding.code for finding in launcher.preflight()] == ["port_taken"]
-    monkeypatch.setattr("autoresearch.launchers.ssh.COLLIDES_S", 0.1)
-    with pytest.raises(Declined, match=f"port {listener} of this machine") as told:
-        launcher.submit(ssh_job(tmp_path / "run-1", "true"))
-    assert told.value.code == "port_taken" and not (tmp_path / "run-1" / "lock").exists()
-    theirs = sshd.launcher(remote_forwards=[f"{listener}:localhost:22"])
-    with pytest.raises(Declined, match="taken on far"):
-        theirs.submit(ssh_job(tmp_path / "run-2", "true"))
-
-    port = free_port()
-    launcher = sshd.launcher(forwards=[f"{port}:localhost:{listener}"])
-    handle = launcher.submit(ssh_job(tmp_path / "run-3", COUNTING))
-    launcher.reach.forwards.end()
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", port))
-        taken.listen()
-        eventually(lambda: f"port {port}" in launcher.poll([handle])[handle.run].word)
-    eventually(lambda: launcher.poll([handle])[handle.run].word == "running")
-    launcher.stop(handle, hard=True)
-
-
-def test_forwards_end_with_whoever_holds_them(sshd: Any, tmp_path: Path, eventually: Eventually, listener: int) -> None:
-    port = free_port()
-    given = asdict(sshd.place(forwards=[f"{port}:localhost:{listener}"]))
-    code = (
-        "import json, os, sys; from autoresearch.core.run.json_record import from_record;"
-        "from autoresearch.core.run.targets import Target;"
-        "from autoresearch.launchers.ssh import SshLauncher;"
-        "launcher = SshLauncher(from_record(Target, json.loads(sys.argv[1])), os.environ);"
-        "assert not launcher.reach.forwards.stand(); print('stands', flush=True); sys.stdin.read()"
-    )
-    import json
-
-    words = [sys.executable, "-c", code, json.dumps(given)]
-    child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert child.stdout is not None and child.stdout.readline() == b"stands\n"
-    assert hears(port)
-    child.kill()
-    child.communicate()
-    eventually(lambda: not hears(port))
