@@ -37,7 +37,6 @@ def run(
         str,
         Option(metavar="TARGET", help="Where: local, slurm, ray, ssh:HOST, a name.", checked=target_named),
     ] = "",
-    interactive: Annotated[bool, Option("--interactive", help="Slurm: in one allocation that is kept.")] = False,
     gpus: Annotated[str, Option(help="GPUs to lease: none, all, N, 0,1 or UUIDs.")] = "",
     no_gpu_check: Annotated[bool, Option("--no-gpu-check", help="Though too few GPUs are seen.")] = False,
     fix_of: Annotated[str, Option(metavar="RUN", help="A repaired rerun of RUN, on its branch.")] = "",
@@ -74,7 +73,6 @@ def run(
         "grace": grace,
         "trainer": trainer,
         "launcher": launcher,
-        "interactive": "yes" if interactive else "",
         "gpus": gpus,
         "gpu_check": "no" if no_gpu_check else "",
     }

@@ -10,7 +10,7 @@ from typing import Any
 from autoresearch.core.keys import Key, ValueType, unknown_key
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.run.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S, MAX_TIME_S
-from autoresearch.core.run.targets import Declared, Target, check_declared, in_one_allocation, parse_pool, spelled
+from autoresearch.core.run.targets import Declared, Target, check_declared, parse_pool, spelled
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import BlueprintError, UsageError
 from autoresearch.plugins import PluginGroup
@@ -44,7 +44,6 @@ KEYS = (  # the built-in values are texts, as they would be typed
     Key(
         "launcher", _T.TARGETS, "local", "where runs go: local, slurm, ray, ssh:HOST ... or a name under `launchers:`"
     ),
-    Key("interactive", _T.YES_NO, "no", "yes: runs on Slurm share one allocation, for tight debug loops"),
     Key("trainer", _T.TEXT, "", "trainer of blueprints that name none; empty: from the command"),
     Key("gpus", _T.TEXT, "none", "GPUs to lease: none, all, N, 0,1 or UUIDs"),
     Key("gpu_check", _T.YES_NO, "yes", "no: start recipes that ask for more GPUs than there are"),
@@ -90,21 +89,12 @@ class Settings:
     def targets(self, note: str = "") -> tuple[Target, ...]:
         """The targets of runs; `note`: the blueprint's. UsageError names the invalid value."""
         value, source = self.chosen("launcher", note), self.values["launcher"].source
-        return self.sharing(targets_of(value, self.launchers, "the blueprint" if value == note else source))
+        return targets_of(value, self.launchers, "the blueprint" if value == note else source)
 
     def chosen(self, name: str, note: str) -> str:
         """A setting as typed; the blueprint's note overrides the project file, and flag and environment the note."""
         value = self.values[name]
         return note if note and not value.source.startswith(("flag", "environment")) else value.text
-
-    def sharing(self, targets: tuple[Target, ...]) -> tuple[Target, ...]:
-        """These targets, with runs in one allocation if `interactive` is on; UsageError if one cannot have one."""
-        value = self.values["interactive"]
-        try:
-            return in_one_allocation(targets) if truth(value.text) else targets
-        except ValueError as error:
-            hint = "such as: --launcher slurm --interactive"
-            raise UsageError(f"{value.source}: {error}", hint=hint, code="bad_launcher") from error
 
     def seconds(self, name: str) -> float | None:
         """A duration in seconds; None when empty."""

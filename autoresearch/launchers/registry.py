@@ -130,7 +130,7 @@ def _are_roots(value: Any) -> bool:
 
 
 # What options may hold, of whichever target: a check, and what is said of a value that fails it.
-_DURATIONS = ("pending_limit", "poll", "time", "margin", "idle", "pre_running_deadline", "ttl")
+_DURATIONS = ("pending_limit", "poll", "time", "margin", "pre_running_deadline", "ttl")
 _WHOLE = (lambda value: type(value) is int and value >= 0, "is no whole number of at least 0")
 _NUMBER = (_is_number, "is no number of at least 0")
 _SECONDS = (lambda value: _is_number(value) and 0 < float(value) < 3600, "is no number of seconds")

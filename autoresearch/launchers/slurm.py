@@ -1,4 +1,4 @@
-"""Slurm: one sbatch job per run, or one allocation for many short ones; on this machine, or by a login node.
+"""Slurm: one sbatch job per run; on this machine, or by a login node.
 
 The scheduler says where a run is, its exit record how it ended.
 """
@@ -12,11 +12,8 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.metrics.python_values import truth
-from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import Handle, Job, JobState, Observation, ProgramOutput, Reach, Unreachable
 from autoresearch.core.run.limits import GRACE_S
 from autoresearch.core.run.targets import Kind, Target
@@ -51,8 +48,7 @@ def launcher_of(target: Target, environ: Mapping[str, str]) -> SlurmLauncher:
         options = {name: value for name, value in target.options.items() if name != "setup"}
         options |= {"setup": target.text("login_setup")} if target.text("login_setup") else {}
         reach = SshReach(replace(target, options=options), environ)
-    shares = truth(target.text("interactive"))
-    return (SlurmAllocation if shares else SlurmLauncher)(target, environ, reach=reach)
+    return SlurmLauncher(target, environ, reach=reach)
 
 
 def cleaned(environ: Mapping[str, str]) -> dict[str, str]:
@@ -313,179 +309,3 @@ def _is_its(job_row: Row, handle: Handle) -> bool:
     if _is_ours(job_row):
         return job_row.comment.endswith(f":{handle.run}")
     return not job_row.comment or job_row.name == handle.more.get("name")
-
-
-# -- one allocation for many short runs ---------------------------------------------------------------------------
-
-TIME_S = 8 * 3600.0  # default walltime of an allocation
-KILL_S = 5  # seconds from TERM to KILL in a hard stop
-TRIES = 3  # an allocation may be ending just now
-
-# A hard stop kills every process with the run's id: a trainer may have outlived its Runner.
-_HOLDER = """#!/bin/bash
-spool={base}/$SLURM_JOB_ID
-mkdir -p "$spool" && cd "$spool" || exit 66
-declare -A pid
-pass_on() {{ [ ${{#pid[@]}} = 0 ] || kill -"$1" "${{pid[@]}}" 2>/dev/null; }}
-trap 'ending=1; touch closed; pass_on TERM' TERM
-trap 'ending=1; touch closed; pass_on USR1' USR1
-of_run() {{ grep -lszx "AUTORESEARCH_RUN_ID=$1" /proc/[0-9]*/environ | cut -d/ -f3; }}
-since=$SECONDS
-while :; do
-    for run in "${{!pid[@]}}"; do
-        if ! kill -0 "${{pid[$run]}}" 2>/dev/null; then
-            wait "${{pid[$run]}}"
-            mv "$run.taken" "$run.over.$?"
-            unset "pid[$run]"
-        elif [ -e "$run.kill" ]; then
-            kill -TERM "${{pid[$run]}}"
-            sleep {kill_s}
-            kill -KILL $(of_run "$run") 2>/dev/null
-        elif [ -e "$run.stop" ]; then
-            rm -f "$run.stop"
-            kill -TERM "${{pid[$run]}}"
-        fi
-    done
-    if [ -n "$ending" ]; then
-        [ ${{#pid[@]}} = 0 ] && exit 0
-        sleep 0.2
-        continue
-    fi
-    for job in $(ls -tr -- *.job 2>/dev/null); do
-        [ ${{#pid[@]}} -lt {slots} ] || break
-        run=${{job%.job}}
-        mv "$job" "$run.taken" 2>/dev/null || continue
-        bash "$run.taken" >> "$run.out" 2>&1 </dev/null &
-        pid[$run]=$!
-    done
-    [ ${{#pid[@]}} = 0 ] || since=$SECONDS
-    if [ $((SECONDS - since)) -ge {idle} ]; then
-        touch closed
-        compgen -G '*.job' >/dev/null || exit 0
-        rm -f closed
-    fi
-    sleep 0.2
-done
-"""
-
-
-class SlurmAllocation(SlurmLauncher):
-    """`core.run.job_launcher.JobLauncher` whose runs share one allocation, so that they do not wait in the queue.
-
-    A holder job keeps the allocation and watches its *spool*, a directory of its own: `RUN.job` is a run to start,
-    which the holder claims by renaming it to `RUN.taken`, and to `RUN.over.CODE` once it is over. After a kill of any
-    process all is found again: the holder by its comment, the run by its files. Without runs the holder exits after a
-    while.
-    """
-
-    @property
-    def mark(self) -> str:
-        """Prefix of an allocation's comment; the path of its spools follows."""
-        return f"autoresearch:allocation:{self.target.key}:"
-
-    def _holders(self) -> dict[str, Row]:
-        """The allocations of this target that Slurm remembers, by their spools."""
-        ours = [row for row in self._queue() if row.comment.startswith(self.mark)]
-        return {f"{row.comment.removeprefix(self.mark)}/{row.native}": row for row in ours}
-
-    def _is_there(self, path: str) -> bool:
-        return self.reach.run(["test", "-e", path]).returncode == 0
-
-    def _withdraw(self, spool: str, run: str) -> bool:
-        """Withdraw an unstarted run; False if the holder has claimed it (also by a rename)."""
-        return self.reach.run(["mv", f"{spool}/{run}.job", f"{spool}/{run}.gone"]).returncode == 0
-
-    def submit(self, job: Job) -> Handle:
-        """See `JobLauncher`: into the existing allocation, or into a new one."""
-        base = str(PurePosixPath(job.argv[-2]).with_name(f"allocation_{self.target.key}"))  # it outlives a run
-        if job.again and (spool := self._spool_of(job, base)):
-            return self._handle(job, spool)
-        for _ in range(TRIES):
-            spool = self._open_spool() or f"{base}/{self._hold(job, base)}"
-            self.reach.put(spool, {f"{job.run}.job": self.options.batch_script(job).encode()})
-            if not self._is_there(f"{spool}/closed") or not self._withdraw(spool, job.run):
-                return self._handle(job, spool)
-        raise Unreachable("the allocation is ending just now", code="allocation_ends")
-
-    def _handle(self, job: Job, spool: str) -> Handle:
-        return Handle(job.run, f"{PurePosixPath(spool).name}+{job.run}", {"spool": spool, "directory": job.directory})
-
-    def _spool_of(self, job: Job, base: str) -> str:
-        """The spool that an earlier submit of a run may have reached; "" without one."""
-        bases = {base, *(str(PurePosixPath(spool).parent) for spool in self._holders())}
-        words = ["find", *sorted(bases), "-maxdepth", "2", "-name", f"{job.run}.*", "-not", "-name", "*.gone"]
-        found = sorted(self.reach.run(words).text.splitlines())
-        return str(PurePosixPath(found[0]).parent) if found else ""
-
-    def _open_spool(self) -> str:
-        """The spool of the oldest allocation that takes runs; "" if there is none."""
-        holders = sorted(self._holders().items(), key=lambda one: int(one[1].native))
-        live = [spool for spool, row in holders if row.state is not JobState.OVER]
-        going = {spool for spool, row in holders if row.word in ("COMPLETING", "STAGE_OUT")}  # its work is over
-        return next((spool for spool in live if spool not in going and not self._is_there(f"{spool}/closed")), "")
-
-    def _hold(self, job: Job, base: str) -> str:
-        """Ask Slurm for an allocation; returns its job number."""
-        slots, options = max(1, self.target.slots), self.options
-        text = _HOLDER.format(base=shlex.quote(base), slots=slots, idle=int(options.idle_s), kill_s=KILL_S)
-        self.reach.put(base, {"holder.sh": text.encode()})
-        words = ["sbatch", "--parsable", *options.cluster, *options.resource_words(job.gpus * slots)]
-        words += [f"--job-name=ajet_hold_{self.target.key}"]  # after `extra`: sbatch takes the last of two comments
-        words += [f"--comment={self.mark}{base}", "--no-requeue", f"--output={jobs.escaped(base)}/%j.out"]
-        minutes = max(1, int((options.time_s or TIME_S) // 60))
-        words += [f"--time={minutes}", f"--signal=B:USR1@{options.signal_s}"]
-        said = self.reach.run(words, stdin=text.encode(), timeout_s=ANSWER_S, cwd=job.cwd)
-        return number("sbatch", said)
-
-    def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
-        """See `JobLauncher`: one squeue and one listing of the spools."""
-        if not handles:
-            return {}
-        holders = self._holders()
-        spools = sorted({str(handle.more.get("spool", "")) for handle in handles})
-        marks: defaultdict[tuple[str, str], set[str]] = defaultdict(set)  # (spool, run) -> job, taken, over.0 ...
-        for path in self.reach.run(["find", *spools, "-maxdepth", "1", "-type", "f"]).text.splitlines():
-            spool, _, name = path.rpartition("/")
-            run, _, mark = name.partition(".")
-            marks[spool, run].add(mark)
-        found = {h.run: self._seen(h, marks, holders.get(str(h.more.get("spool", "")))) for h in handles}
-        return {run: observation for run, observation in found.items() if observation}
-
-    def _seen(
-        self, handle: Handle, marks: Mapping[tuple[str, str], set[str]], holder: Row | None
-    ) -> Observation | None:
-        """Combine the files of one run with the allocation's state; None: nothing is known."""
-        mine = marks.get((str(handle.more.get("spool", "")), handle.run), set())
-        if over := next((mark.removeprefix("over.") for mark in mine if mark.startswith("over.")), ""):
-            code, known = int(over) if over.isdecimal() else 1, self._known[handle.native]
-            if known.last_words is None:
-                known.last_words = self._tail(f"{handle.more.get('spool', '')}/{handle.run}.out")
-            return observation(Row("0", "FAILED" if code else "COMPLETED", code << 8), last_words=known.last_words)
-        if "gone" in mine:
-            return Observation(JobState.OVER, "CANCELLED", "it was withdrawn", ending=Ending.STOPPED, cause="cancelled")
-        if holder is None or mine.isdisjoint(("job", "taken")):
-            return None
-        if "taken" in mine:
-            return observation(holder)
-        if holder.state is JobState.OVER:
-            reason = f"the allocation ended before the run began: {holder.word}"
-            ending, cause = Ending.LAUNCH_FAILED, "job_gone"
-            return Observation(JobState.OVER, holder.word, reason, ending=ending, cause=cause, node=holder.node)
-        if holder.state is JobState.RUNNING:
-            return Observation(JobState.PENDING, "WAITING", "another run has the allocation", node=holder.node)
-        return self._observation(Handle(handle.run, holder.native), holder)
-
-    def stop(self, handle: Handle, *, hard: bool) -> None:
-        """See `JobLauncher`: stops the run, not the allocation."""
-        spool = str(handle.more.get("spool", ""))
-        if not spool or self._withdraw(spool, handle.run):
-            return
-        if self._is_there(f"{spool}/{handle.run}.taken"):
-            self.reach.put(spool, {f"{handle.run}.{'kill' if hard else 'stop'}": b""})
-
-    def forget(self, handle: Handle) -> None:
-        """See `JobLauncher`."""
-        spool = str(handle.more.get("spool", ""))
-        self._known.pop(handle.native, None)
-        if spool and not self._is_there(f"{spool}/{handle.run}.taken"):
-            self.reach.run(["find", spool, "-maxdepth", "1", "-name", f"{handle.run}.*", "-delete"])

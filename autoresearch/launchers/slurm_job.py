@@ -37,8 +37,6 @@ OPTIONS = {
     "margin": "walltime beyond the run's limits; default 5m",
     "signal": "seconds before the walltime's end at which the Runner is told; default 120",
     "script": "a launch script such as NeMo-RL's ray.sub: it is submitted, and the Runner is its COMMAND",
-    "interactive": "true: runs share one allocation, for tight debug loops",
-    "idle": "how long that allocation is kept without a run; default 10m",
 }
 
 # `exec` at the end: Slurm's signals reach the Runner. New files may show late on other nodes (network file systems).
@@ -89,7 +87,6 @@ class SlurmOptions:
     signal_s: int
     margin_s: float
     time_s: float  # 0: what the run's limits need
-    idle_s: float
 
     @classmethod
     def of(cls, target: Target) -> SlurmOptions:
@@ -115,7 +112,6 @@ class SlurmOptions:
             signal_s=int(target.text("signal", "120")),
             margin_s=seconds("margin", "5m"),
             time_s=seconds("time", "0s"),
-            idle_s=seconds("idle", "10m"),
         )
 
     def resource_words(self, gpus: int) -> list[str]:

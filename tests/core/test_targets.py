@@ -10,7 +10,7 @@ import pytest
 
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.run.targets import LOCAL, Kind, Target, in_one_allocation, parse_pool, spelled, with_slots
+from autoresearch.core.run.targets import LOCAL, Kind, Target, parse_pool, spelled, with_slots
 
 DECLARED: dict[str, dict[str, Any]] = {
     "gpu1": {"kind": "ssh", "host": "gpu1.example.org", "slots": 4},
@@ -145,10 +145,3 @@ def test_a_campaign_keeps_its_places() -> None:
     assert CampaignSpec.from_json(json.loads(json.dumps(asdict(spec)))) == spec
     older = {key: value for key, value in asdict(_campaign()).items() if key != "places"}
     assert CampaignSpec.from_json(older).places == (LOCAL,)
-
-
-def test_one_allocation_for_all_is_slurms() -> None:
-    (place,) = in_one_allocation(parse_pool("slurm:2", {}))
-    assert place.options["interactive"] is True and place.slots == 2
-    with pytest.raises(ValueError, match="only Slurm has an allocation"):
-        in_one_allocation(parse_pool("slurm, local:2", {}))

@@ -131,7 +131,7 @@ SPACES: list[tuple[str, bool]] = [
 ]  # fmt: skip
 PROJECTS: list[tuple[str, bool]] = [
     ("max_time: 24h", True), ("max_time: 1 day", True), ("max_time: soon", False), ("max_time: -3", False),
-    ("grace: 0", True), ("stall_timeout: ''", True), ("max_tim: 24h", False), ("interactive: no", True),
+    ("grace: 0", True), ("stall_timeout: ''", True), ("max_tim: 24h", False),
     ("gpus: 0,1", True), ("gpus: 2", True), ("launcher: slurm", True), ("launcher: [local, {kind: slurm}]", True),
     ("launchers: {gpu1: {kind: ssh, host: h, slots: 4}}", True), ("launchers: {slurm: {account: rl}}", True),
     ("launchers: {gpu1: {host: h}}", False), ("launchers: {gpu1: {kind: teleport}}", False), ("launchers: 3", False),

@@ -13,7 +13,6 @@ import pytest
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, ProgramOutput, Unreachable
 from autoresearch.core.run.targets import Kind, Target
-from autoresearch.launchers.registry import launcher_of
 from autoresearch.launchers.shared import MOST_SAID
 from autoresearch.launchers.slurm import SlurmLauncher, cleaned
 from autoresearch.launchers.slurm_job import Row, SlurmOptions, accounted, observation, refusal, rows, silence
@@ -297,20 +296,6 @@ def test_of_several_jobs_of_a_run_the_oldest_is_kept() -> None:
     reach = Scripted(squeue=queue(f"9|PENDING|{mine}", f"7|PENDING|{mine}"), scancel=ProgramOutput(0))
     assert desk(reach).submit(job(again=True)).native == "7"
     assert [words[-1] for words in reach.asked if words[0] == "scancel"] == ["9"]
-
-
-@pytest.mark.parametrize("word", ["RUNNING", "COMPLETING", "STAGE_OUT", "COMPLETED"])
-def test_a_run_goes_into_the_allocation_unless_that_is_going(word: str) -> None:
-    """Its comment says where its spool is: another one of the place must not hide it."""
-    launcher = launcher_of(Target("slurm", Kind.SLURM, 4, {"interactive": True, "extra": ["--comment=x"]}), {})
-    comment = f"autoresearch:allocation:{launcher.target.key}:/shared"  # type: ignore[attr-defined]
-    said = ProgramOutput(0, b"Project x has 3 h left\n17;ajet\n")
-    reach = Scripted(sbatch=said, squeue=queue(f"7|{word}|0|n1|x|None|{comment}"), mv=ProgramOutput(0))
-    launcher.reach = reach  # type: ignore[misc]
-    assert launcher.submit(job()).native == ("7+try-abc123" if word == "RUNNING" else "17+try-abc123")
-    asked = [words for words in reach.asked if words[0] == "sbatch"]
-    comments = [[word for word in words if word.startswith("--comment=")][-1] for words in asked]
-    assert comments == ([] if word == "RUNNING" else [f"--comment={comment}/allocation_{launcher.target.key}"])
 
 
 # -- what is submitted -----------------------------------------------------------------------------------------------

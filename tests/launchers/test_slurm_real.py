@@ -82,16 +82,6 @@ def test_the_contract(contract_check: Callable[..., None], desk: Desk) -> None:
     contract_check(desk.launcher(), str(desk.root / "far"))
 
 
-def test_the_contract_in_one_allocation(contract_check: Callable[..., None], desk: Desk, slurm: Any) -> None:
-    launcher = desk.launcher(interactive=True, idle="1h", nodelist="n4")
-    try:
-        contract_check(launcher, str(desk.root / "far"))
-    finally:
-        for native, name, _ in slurm.jobs("PENDING", "RUNNING"):
-            if name.startswith("ajet_hold_"):
-                slurm.say("scancel", native)
-
-
 def test_the_contract_on_a_login_node(contract_check: Callable[..., None], desk: Desk, slurm: Any, sshd: Any) -> None:
     """Slurm's commands are called over ssh, and jobs have nothing of this machine's environment."""
     found = "; ".join(f"export {name}={value}" for name, value in slurm.env.items())
@@ -100,36 +90,6 @@ def test_the_contract_on_a_login_node(contract_check: Callable[..., None], desk:
         contract_check(launcher, str(desk.root / "far"))
     finally:
         launcher.reach.close()
-
-
-def test_an_allocation_is_shared_kept_and_let_go(desk: Desk, slurm: Any, seen: Any, eventually: Any) -> None:
-    launcher = desk.launcher(interactive=True, idle="3s", nodelist="n4")
-    go = desk.root / "go"
-    first = launcher.submit(job_of(desk, f"until [ -e {go} ]; do sleep 0.1; done"))  # it is not let go meanwhile
-    second = launcher.submit(job_of(desk, "true"))
-    go.touch()
-    assert first.native.split("+")[0] == second.native.split("+")[0], "one allocation for both"
-    assert seen(launcher, first, JobState.OVER).word == seen(launcher, second, JobState.OVER).word == "COMPLETED"
-    eventually(lambda: not [name for _, name, _ in slurm.jobs("RUNNING", "COMPLETING") if "ajet_hold" in name])
-    third = launcher.submit(job_of(desk, "true"))
-    assert third.native.split("+")[0] != first.native.split("+")[0], "that one was let go"
-    assert seen(launcher, third, JobState.OVER).word == "COMPLETED"
-
-
-def test_an_allocation_that_is_cancelled_tells_its_runs(desk: Desk, slurm: Any, seen: Any) -> None:
-    launcher = desk.launcher(interactive=True, nodelist="n4", cpus_per_task=8)
-    runs, waits = (launcher.submit(job_of(desk, "sleep 600")) for _ in range(2))
-    seen(launcher, runs, JobState.RUNNING)
-    slurm.say("scancel", runs.native.split("+")[0])
-    over = seen(launcher, runs, JobState.OVER)
-    assert over.ending in (None, Ending.STOPPED)
-    assert seen(launcher, waits, JobState.OVER)
-
-
-def job_of(desk: Desk, command: str) -> Job:
-    """A job whose Runner lies where the runs of one place are."""
-    job = desk.job("")
-    return replace(job, argv=("bash", "-c", command, str(desk.root / "runner"), job.directory))
 
 
 def test_a_job_carries_the_run_and_its_limits(desk: Desk, slurm: Any, seen: Any, eventually: Any) -> None:

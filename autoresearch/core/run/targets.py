@@ -222,10 +222,3 @@ def kind_of(word: str, others: Container[str] = ()) -> str:
         if word in others:
             return word
         raise ValueError(f"{word!r} is no launcher: {', '.join(Kind)}, or a name under `launchers:`") from None
-
-
-def in_one_allocation(targets: tuple[Target, ...]) -> tuple[Target, ...]:
-    """The targets with their runs sharing one Slurm allocation. ValueError if a target is not Slurm."""
-    if other := [place for place in targets if place.kind is not Kind.SLURM]:
-        raise ValueError(f"only Slurm has an allocation that runs can share, and {other[0].name} is {other[0].kind}")
-    return tuple(replace(place, options={**place.options, "interactive": True}) for place in targets)

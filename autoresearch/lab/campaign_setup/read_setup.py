@@ -140,7 +140,7 @@ def _targets(campaign_file: CampaignFile, settings: Settings, note: str) -> tupl
         value, source = note, "the blueprint"
     else:
         value, source = setting.text, setting.source
-    targets = settings.sharing(targets_of(value, settings.launchers, source))
+    targets = targets_of(value, settings.launchers, source)
     parallel = campaign_file["parallel"] if campaign_file.is_set("parallel") else None
     try:
         return with_slots(targets, parallel), source
