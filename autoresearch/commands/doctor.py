@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from autoresearch.commands import Option, Positional, output
+from autoresearch.commands import Option, Positional
 from autoresearch.commands.layout import table_lines
 from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.notice_checks import look_at_notices
@@ -33,9 +33,6 @@ def doctor(
         str,
         Option(metavar="TARGETS", help="Ask these targets: slurm, ssh:gpu1 ...", checked=target_named),
     ] = "",
-    canary: Annotated[
-        bool, Option("--canary", help="Send each a job: does it find our files, and the interpreter?")
-    ] = False,
     notify: Annotated[
         bool, Option("--notify", help="Send a test to everyone in `notify:`; 6 if one failed.")
     ] = False,
@@ -52,8 +49,7 @@ def doctor(
     here = blueprint.parent if blueprint else Path(path).absolute()
     settings = project.load(here, environ=os.environ, flags={"launcher": launcher})
     repo = repository.find(here)
-    home = (repo.root if repo else here) / "reports" / "auto_research"
-    inspections = _inspected(settings, blueprint, home if canary else None) if launcher or canary else []
+    inspections = _inspected(settings, blueprint) if launcher else []
     around = host.look([here, state_home()], git_directory=repo.git_dir if repo else None)
     found = host.findings(around, TmuxLauncher(settings.text("tmux_socket")))
     plugins = {one: one.fault() for one in installed()}
@@ -78,8 +74,6 @@ def doctor(
         *([["after a reboot", again]] if (again := _after_reboot()) else []),
         ["verdict", "a run could not start here" if errors else "fit"],
     ]
-    if canary and not inspections:
-        output.remark("no canary was sent: name a target other than this machine, such as --launcher gpu1 --canary")
     payload = {
         "fit": fit,
         "system": around.system,
@@ -117,23 +111,13 @@ def _after_reboot() -> str:
     return f"{edit}, with a line for each of: {unit}; then systemctl --user enable autoresearch; loginctl enable-linger"
 
 
-def _inspected(settings: Settings, blueprint: Path | None, canary: Path | None) -> list[Inspected]:
+def _inspected(settings: Settings, blueprint: Path | None) -> list[Inspected]:
     """Every target that was named but this machine, which the rest of the command is about."""
     from autoresearch.lab.remote.inspect import inspect
-    from autoresearch.lab.remote_files.remote_host import InterpreterSearch, search_for
-    from autoresearch.lab.resolve.resolve_blueprint import read_blueprint, resolve_blueprint
+    from autoresearch.lab.resolve.resolve_blueprint import read_blueprint
 
-    parts = real_parts()
-    read = resolve_blueprint(read_blueprint(blueprint), environ=parts.environ) if blueprint else None
-    found = []
-    for target in settings.targets(read.blueprint.notes.launcher if read else ""):
-        if read:
-            search = search_for(target, str(read.interpreter), read.codebase, read.blueprint.notes.prepare)
-        else:
-            search = InterpreterSearch(target, "", "")
-        if not target.is_local:
-            found.append(inspect(target, parts, canary=canary, search=search if any(search.paths) else None))
-    return found
+    note = read_blueprint(blueprint).blueprint.notes.launcher if blueprint else ""
+    return [inspect(target, real_parts()) for target in settings.targets(note) if not target.is_local]
 
 
 def _target_lines(inspected: Inspected) -> list[str | TableRows]:

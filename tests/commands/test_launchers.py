@@ -239,9 +239,3 @@ def test_a_variable_that_is_not_set_sends_a_run_nowhere(bench: Any) -> None:
         for said in ("", " "):
             told = refused(bench, *words, "--launcher", said, code=2)
             assert told["code"] == "bad_launcher" and "no target is named" in told["message"]
-
-
-def test_a_canary_that_nobody_gets_is_told_of(bench: Any) -> None:
-    code, _, err = bench.here("doctor", "--canary")
-    assert code == 0 and "no canary was sent" in err
-    assert "canary" not in bench.here("doctor")[2]
