@@ -58,8 +58,6 @@ def check(
     path: Annotated[str, Positional(metavar="BLUEPRINT", show_default=False)],
 ) -> CommandResult:
     """Parse and lint one blueprint; exits 3 where it could not be run."""
-    from autoresearch.commands.wiring import parts
-    from autoresearch.lab.remote_files.remote_code import files_of
     from autoresearch.lab.resolve.resolve_blueprint import read_blueprint, resolve_blueprint
     from autoresearch.lab.resolve.resolved_run import limits_of
     from autoresearch.lab.resolve.trainer_settings import ask_trainer
@@ -68,7 +66,7 @@ def check(
 
     settings = load(Path(path).absolute().parent, environ=os.environ)
     file = read_blueprint(Path(path))
-    resolved = resolve_blueprint(file, environ=os.environ, files=files_of(file.blueprint, settings, parts()))
+    resolved = resolve_blueprint(file, environ=os.environ)
     blueprint = resolved.blueprint
     named = settings.chosen("trainer", blueprint.notes.trainer)
     trainer = registry.for_blueprint(blueprint, named, shell_reading=resolved.shell_reading)

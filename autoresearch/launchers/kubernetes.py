@@ -324,8 +324,6 @@ def check_options(target: Target) -> None:
     if target.text("local", mount).rstrip("/") != mount and not target.text("root").startswith(f"{mount}/"):
         why = f"must be a directory below `mount`, which is {mount}: code and runs go there"
         raise _wrong(target, "root", why, f"root: {mount}/autoresearch")
-    if target.text("codebase", "sent") != "sent":
-        raise _wrong(target, "codebase", "pods are not there before their run, so that none can be asked: it is sent")
     if not target.text("gpus", "0").isdecimal():
         raise _wrong(target, "gpus", f"{target.text('gpus')!r} is no number")
 

@@ -27,7 +27,6 @@ COMMON = {
 }
 COPIED = {  # options of a target without shared files; lab/remote_files/{upload,remote_host,download}.py
     "root": "the directory there for code and runs; default /ephemeral/autoresearch, else ~/.cache/autoresearch",
-    "codebase": "remote: code and environment are the host's own, at the blueprint's paths; nothing is sent",
     "venv": "the trainer's environment there; default: the blueprint's path, else .venv or venv of the code there",
     "interpreter": "the trainer's interpreter there, instead of `venv`",
     "min_free_gb": "a run is declined where less is free; default 1",
@@ -157,7 +156,6 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "collect": _TEXTS,
     "paths": (_are_roots, "is no mapping of directories here to those there: {/data: /mnt/data}"),
     "shared": (lambda value: isinstance(value, bool), "is neither true nor false"),
-    "codebase": (lambda value: value == "remote", "is not `remote`; without it, the code is sent"),
 }
 
 

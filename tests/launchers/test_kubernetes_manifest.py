@@ -151,7 +151,6 @@ def test_a_template_that_makes_no_sense(tmp_path: Path, text: str, says: str) ->
         ({**VOLUME, "local": "/mnt/data"}, "root"),
         ({**VOLUME, "local": "/mnt/data", "root": "/elsewhere"}, "below `mount`"),
         ({**VOLUME, "gpus": "many"}, "no number"),
-        ({**VOLUME, "codebase": "remote"}, "not there before"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], says: str) -> None:

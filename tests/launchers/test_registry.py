@@ -34,7 +34,6 @@ READ = re.compile(r"(?:(?:place|target)\.text\(|\boptions(?:\.get\(|\[))\"([a-z_
         (Kind.SLURM, "pending_limit", [], "is no time"),
         (Kind.SSH, "port", 0, "0 is no port"),
         (Kind.SSH, "port", "ssh", "'ssh' is no port"),
-        (Kind.SSH, "codebase", "far", "is not `remote`"),
         (Kind.SSH, "shared", "yes", "neither true nor false"),
         (Kind.SSH, "min_free_gb", "much", "is no number"),
         (Kind.SSH, "collect_max_gb", float("inf"), "inf is no number"),

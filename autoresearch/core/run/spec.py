@@ -102,7 +102,6 @@ class RunSpec:
     claims: tuple[str, ...] = ()  # what a campaign's hypothesis claims to be: simpler, smoke
     timed_by: str = ""  # origin of `limits.max_s` if not exp_max_time: timeout, recipe, DEADLINE
     why: str = ""  # in a campaign: baseline, first, retest, retry, confirm
-    far_paths: dict[str, str] = field(default_factory=dict)  # host with its own code: local -> remote path
     plugins: dict[str, str] = field(default_factory=dict)  # `trainers.NAME` -> distribution and version, if it is one
     swarm: Swarm | None = None  # the server side, in AgentJet's swarm mode
     interpreter_source: str = ""  # blueprint, active environment, .venv, venv or PATH

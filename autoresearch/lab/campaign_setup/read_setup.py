@@ -19,7 +19,6 @@ from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout, NoCheckout
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.remote_files.remote_code import refuse_in_campaign
 from autoresearch.lab.resolve.resolve_blueprint import raise_on_errors, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer, raise_on
 from autoresearch.lab.settings import Settings, targets_of
@@ -74,7 +73,6 @@ def read_setup(campaign_file: CampaignFile, parts: Parts) -> CampaignSetup:
     settings = load_settings(campaign_file.blueprint.parent, environ=parts.environ)
     resolved = resolve_blueprint(read_blueprint(campaign_file.blueprint), environ=parts.environ)
     targets, source = _targets(campaign_file, settings, resolved.blueprint.notes.launcher)
-    refuse_in_campaign(targets)
     raise_on_errors(resolved)
     checkout = campaign_checkout(resolved.codebase)
     trainer = registry.for_blueprint(resolved.blueprint, shell_reading=resolved.shell_reading)

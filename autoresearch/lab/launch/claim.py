@@ -9,7 +9,6 @@ from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
-from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.project import current_project, project_of
 from autoresearch.lab.launch.runner_session import write_spec
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
@@ -77,11 +76,10 @@ def _projects(resolved_run: ResolvedRun) -> tuple[str, str]:
         directory = campaign_run.directory
         started_in = campaign_registry.started_in(CampaignDir(directory), campaign_run.campaign, options.parts)
         return _project_of(directory), started_in
-    home = resolved.codebase if resolved.files.here else resolved.path.parent
     started_in = ""
     with contextlib.suppress(NotFoundError):
         started_in = str(current_project())
-    return str(options.checkout.project if options.checkout else project_of(home)), started_in
+    return str(options.checkout.project if options.checkout else project_of(resolved.codebase)), started_in
 
 
 @functools.lru_cache(maxsize=8)
@@ -94,9 +92,7 @@ def hide_records(resolved_run: ResolvedRun) -> list[str]:
     """Exclude our files inside the repository from `git status`; returns the reasons where that fails."""
     from autoresearch.git_repo.snapshot import exclude, pattern_for
 
-    checkout, resolved = resolved_run.options.checkout, resolved_run.resolved
-    if not resolved.files.here:  # the code is remote, the records are beside the blueprint
-        checkout = repository.find(resolved.path.parent)
+    checkout = resolved_run.options.checkout
     visible: list[str] = []
     for path in (resolved_run.campaign_dir.parent, resolved_run.result_dir):
         if checkout and (pattern := pattern_for(checkout, path)):

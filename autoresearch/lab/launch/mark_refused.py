@@ -9,7 +9,6 @@ from pathlib import Path
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.errors import AutoresearchError, BlueprintError
 from autoresearch.git_repo import checkout as repository
-from autoresearch.lab.remote_files.remote_code import files_of
 from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.resolved_run import RunOptions
 from autoresearch.records import finish_flag, journal
@@ -40,16 +39,13 @@ def refusals_marked(path: Path, run_options: RunOptions) -> Iterator[None]:
 
 
 def _result_dir(path: Path, run_options: RunOptions) -> Path | None:
-    """The result directory of the refused run; None if nobody knows it or it is on another machine."""
+    """The result directory of the refused run; None if nobody knows it."""
     try:
         file = read_blueprint(path)
     except BlueprintInvalid as error:
         return base_of(path.absolute()) / Path(error.result_dir).expanduser() if error.result_dir else None
     if file.is_typed:
         return None
-    with contextlib.suppress(AutoresearchError):
-        if not files_of(file.blueprint, run_options.settings, run_options.parts).here:
-            return None
     resolved = resolve_blueprint(file, environ=run_options.parts.environ)
     bad = any(finding.code == "bad_result_dir" for finding in resolved.findings)
     return None if bad else resolved.result_dir

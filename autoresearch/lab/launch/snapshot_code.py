@@ -14,7 +14,6 @@ from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.records import journal
 from autoresearch.records.rundir import masked_file
-from autoresearch.runner.masking import mask_text
 
 if TYPE_CHECKING:
     from autoresearch.git_repo.snapshot import Snapshot
@@ -38,7 +37,7 @@ def keep_code(resolved_run: ResolvedRun) -> ResolvedRun:
 
 def check_snapshot(resolved_run: ResolvedRun) -> None:
     """Raise EnvironmentUnusable if a snapshot is required but impossible; leaves only unreferenced objects."""
-    if not resolved_run.options.require_snapshot or not resolved_run.resolved.files.here:
+    if not resolved_run.options.require_snapshot:
         return
     spec, checkout = resolved_run.spec, resolved_run.options.checkout
     if checkout is None:
@@ -60,13 +59,6 @@ def _refuse_if_required(resolved_run: ResolvedRun, message: str) -> None:
 def _keep(resolved_run: ResolvedRun) -> RunSpec:
     spec, checkout = resolved_run.spec, resolved_run.options.checkout
     result_dir = Path(spec.result_dir)
-    if not resolved_run.resolved.files.here:
-        from autoresearch.lab.remote_files.remote_code import HostFiles, keep_code_there
-
-        assert isinstance(resolved_run.resolved.files, HostFiles)
-        path = resolved_run.resolved.path
-        extra = {f".autoresearch/blueprint/{path.name}": masked_file(path.read_bytes())}
-        return keep_code_there(spec, resolved_run.resolved.files, extra, mask_text(_message(spec)))
     if checkout is None:
         return replace(spec, branch="", no_snapshot=resolved_run.options.no_git)
     parent = branches.branch_commit(checkout, spec.branch) if spec.fix_of else None

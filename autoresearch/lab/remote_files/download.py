@@ -141,7 +141,6 @@ class _Download:
             keep=STATES,
             most=int(float(self.order.place.text("collect_max_gb", str(MOST_GB))) * 1e9),
             answer=answer,
-            since=f"{self.order.directory}/began" if spec.far_paths else "",  # others write there, too
         )
         data = self.there.read(self.order.directory, answer, asked["size"])
         listed = {**json.loads(data), "tries": tries}

@@ -60,9 +60,7 @@ def search_for(target: Target, interpreter: str, codebase: Path, prepare: Collec
     """The search for a run's interpreter; `prepare`: its commands that run before the trainer."""
     from autoresearch.lab.remote_files.code_files import root_of
 
-    remote = target.text("codebase") == "remote"
-    code = "" if remote else code_name(root_of(codebase))
-    return InterpreterSearch(target, interpreter, code, prepared=bool(prepare) and not remote)
+    return InterpreterSearch(target, interpreter, code_name(root_of(codebase)), prepared=bool(prepare))
 
 
 def code_name(root: Path) -> str:

@@ -119,7 +119,6 @@ class _Upload:
         rundir, spec = recorded.rundir, recorded.spec
         self.rundir, self.spec, self.order, self.there = rundir, spec, order, remote_host
         self.target = order.place
-        self.remote = self.target.text("codebase") == "remote"  # its code is the host's own
         self.again = bool(order.directory)
         self.record = read_json(rundir.spec) or {}
         self.environment: dict[str, str] = {}  # {} if its Runner has it already
@@ -135,7 +134,7 @@ class _Upload:
         """Send everything, unless a Runner has claimed the run: files of a started run are not touched."""
         if self.again and self._is_claimed():
             return self.order, self._job(self.order, str(Path(self.order.directory).parents[2]))
-        unmapped = {} if self.remote else self._unmapped()
+        unmapped = self._unmapped()
         found = self._survey(list(unmapped))
         try:
             self._refuse_lacking({path: unmapped[path] for path in found["lacking"]})
@@ -159,10 +158,7 @@ class _Upload:
         runner, python = _runner_below(host["root"]), self._interpreter(host)
         far = self._far(host, runner, python)
         translation = Translation(far, self.home)
-        if self.remote:
-            self._move_aside(translation)
-        else:
-            self._send_code(host, translation)
+        self._send_code(host, translation)
         self.there.put(runner, runner_files())
         record = far_spec(self.record, translation)
         record |= keys_of(host["directory"]) | self._evaluation(host, far, runner)
@@ -176,8 +172,7 @@ class _Upload:
         self.there.put(host["directory"], files, private=("environment", "spec.json"))
         self._tell(far, host["caches"])
         watched = self.order.watched if self.again else self._watched(translation)
-        code = "" if self.remote else host["code"]
-        return replace(self.order, directory=host["directory"], paths=far, watched=watched, code=code)
+        return replace(self.order, directory=host["directory"], paths=far, watched=watched, code=host["code"])
 
     # -- what maps to what --------------------------------------------------------------------------------------
 
@@ -199,7 +194,7 @@ class _Upload:
     def _interpreter(self, host: Mapping[str, Any]) -> str:
         if python := str(host["interpreter"]):
             return python
-        if self.spec.prepare and not self.remote:  # it may be created there
+        if self.spec.prepare:  # it may be created there
             return f"{host['code']}/.venv/bin/python"
         raise self.search.missing()
 
@@ -208,20 +203,17 @@ class _Upload:
         spec = self.spec
         far = {sys.executable: self.there.python, str(RUNNER): runner, spec.run_dir: host["directory"]}
         far |= {spec.result_dir: host["results"]}
-        if self.remote:
-            far[spec.interpreter] = python  # also if it is the harness's own interpreter
-        else:
-            code, recipe = host["code"], Path(spec.recipe)
-            inside = os.path.relpath(os.path.realpath(spec.cwd), self.root)
-            far |= {str(self.root): code, spec.cwd: os.path.normpath(f"{code}/{inside}")}
-            if environment := _environment_of(spec.interpreter):
-                far[environment] = str(Path(python).parents[1])
-            far[spec.interpreter] = python
-            if self.apart and self.apart != str(self.root):
-                far[self.apart] = f"{code}-evaluation"
-            if spec.recipe and not self._inside(recipe):
-                far[spec.recipe] = f"{host['directory']}/{GIVEN}/{recipe.name}"
-        return {**far, **spec.far_paths, **_paths_option(self.target.options)}
+        code, recipe = host["code"], Path(spec.recipe)
+        inside = os.path.relpath(os.path.realpath(spec.cwd), self.root)
+        far |= {str(self.root): code, spec.cwd: os.path.normpath(f"{code}/{inside}")}
+        if environment := _environment_of(spec.interpreter):
+            far[environment] = str(Path(python).parents[1])
+        far[spec.interpreter] = python
+        if self.apart and self.apart != str(self.root):
+            far[self.apart] = f"{code}-evaluation"
+        if spec.recipe and not self._inside(recipe):
+            far[spec.recipe] = f"{host['directory']}/{GIVEN}/{recipe.name}"
+        return {**far, **_paths_option(self.target.options)}
 
     def _inside(self, path: Path) -> str:
         """A path relative to the root of the code; "" if it lies outside."""
@@ -262,14 +254,6 @@ class _Upload:
             self._send_tree(tree, code, links, host)
         for place, files in given.items():
             self.there.put(host[place], files)
-
-    def _move_aside(self, translation: Translation) -> None:
-        """Move metrics of earlier runs aside: a result directory of the host's own may hold them."""
-        inside = [one.path for one in self.spec.sources if one.path.startswith(f"{self.spec.result_dir}/")]
-        plain = [translation.path(path) for path in inside if not set(path) & set("*?[")]
-        if plain and not self.again:
-            for path in self.there.ask("aside", paths=plain, run=self.spec.run)["moved"]:
-                journal.append(Path(self.spec.result_dir), f"moved aside on {self.target.name}: {path}")
 
     def _recipes(self, translation: Translation) -> tuple[dict[str, bytes], dict[str, dict[str, bytes]]]:
         """Recipes with remote paths: those inside the code by their path in it, and those outside."""
@@ -312,7 +296,7 @@ class _Upload:
         """The command that creates the evaluation directory afresh, from an archive of the local worktree."""
         if not self.spec.evaluate_place:
             return {}
-        if self.remote or not is_slot(Path(self.apart)):
+        if not is_slot(Path(self.apart)):
             why = f"runs on {self.target.name} cannot be measured apart from their own code"
             raise Declined(why, code="no_evaluation_place", hint="take `evaluate:` out, or have it run here")
         tree = worktree(Path(self.apart))

@@ -1,4 +1,4 @@
-"""The files that a blueprint's paths refer to: local ones, or those of a remote host that has its own code."""
+"""The files that a blueprint's paths refer to."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ from pathlib import Path
 
 
 class Files:
-    """Read access to the files of one machine: of this one, unless a subclass has others."""
+    """Read access to the files of this machine."""
 
-    here = True  # whether it is the local machine
-
-    @property
-    def python(self) -> str:
-        """The interpreter of a remote host, if neither blueprint nor codebase has one; "" here."""
-        return ""
+    here = True
 
     def home(self, environ: Mapping[str, str]) -> str:
         """The home directory that `~` stands for; "" if unknown."""
@@ -41,9 +36,6 @@ class Files:
             raise OSError(errno.EPERM, "it is no plain file", os.fspath(path))
         with path.open("rb") as file:  # where it is a directory, its reader knows the system's words
             return file.read(most)
-
-    def close(self) -> None:
-        """End the connection, if there is one."""
 
 
 OURS = Files()

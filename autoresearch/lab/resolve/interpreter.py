@@ -25,8 +25,7 @@ def shell_interpreter(
     """The interpreter, and where it is from: the active environment, `.venv` or `venv` in the codebase, or PATH.
 
     For a command with `poetry run`, the environment that poetry keeps elsewhere for this directory comes before PATH.
-    `environ` counts only if the files are local. The interpreter that runs us is one among others; (None, "") if there
-    is none.
+    The interpreter that runs us is one among others; (None, "") if there is none.
     """
     path = environ.get("PATH", "").split(os.pathsep)
     if "UV" in environ:  # `uvx` puts the environment that it made for us first on PATH
@@ -34,15 +33,14 @@ def shell_interpreter(
     on_path = next(filter(None, (shutil.which(one, path=os.pathsep.join(path)) for one in _WORDS)), "")
     active = [Path(environ[name], "bin/python") for name in _PREFIXES if environ.get(name)]
     active.sort(key=lambda python: str(python) != on_path)  # an environment activated in another: the one on PATH
-    for python in filter(files.executable, active if files.here else ()):
+    for python in filter(files.executable, active):
         return python, ACTIVE
     for folder in (".venv", "venv"):
         if files.executable(python := codebase / folder / "bin" / "python"):
             return python, folder
-    if files.here and "poetry run" in command and (kept := _of_poetry(codebase, environ)):
+    if "poetry run" in command and (kept := _of_poetry(codebase, environ)):
         return kept, POETRY
-    found = on_path if files.here else files.python
-    return (Path(os.path.abspath(found)), "PATH") if found else (None, "")  # noqa: PTH100 - keeps symbolic links
+    return (Path(os.path.abspath(on_path)), "PATH") if on_path else (None, "")  # noqa: PTH100 - keeps symbolic links
 
 
 def _of_poetry(codebase: Path, environ: Mapping[str, str]) -> Path | None:

@@ -5,7 +5,6 @@ BlueprintFile -> ResolvedBlueprint -> TrainerSettings -> RunSpec and LaunchOptio
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +17,7 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo import tree_state
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.lab.remote_files import remote_code
 from autoresearch.lab.resolve import host_check
-from autoresearch.lab.resolve.files import OURS
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.resolved_run import LaunchOptions, ResolvedRun, RunOptions, limits_of
 from autoresearch.lab.resolve.run_names import free_name, names_of, names_of_repair, new_token
@@ -38,16 +35,14 @@ def resolve_run(path: Path, run_options: RunOptions) -> ResolvedRun:
     resolved, BlueprintInvalid lists them, and what came last.
     """
     file, parts = read_blueprint(path).with_objective(*run_options.objective), run_options.parts
-    files = OURS if run_options.campaign_run else remote_code.files_of(file.blueprint, run_options.settings, parts)
-    with contextlib.closing(files):
-        resolved = resolve_blueprint(file, environ=parts.environ, files=files)
-        try:
-            return _resolve(resolved, run_options)
-        except AutoresearchError as error:
-            if not errors(resolved.findings):
-                raise
-            last = Finding(Severity.ERROR, error.code, error.message, error.hint)
-            raise BlueprintInvalid([*resolved.findings, last]) from error
+    resolved = resolve_blueprint(file, environ=parts.environ)
+    try:
+        return _resolve(resolved, run_options)
+    except AutoresearchError as error:
+        if not errors(resolved.findings):
+            raise
+        last = Finding(Severity.ERROR, error.code, error.message, error.hint)
+        raise BlueprintInvalid([*resolved.findings, last]) from error
 
 
 def _resolve(resolved: ResolvedBlueprint, run_options: RunOptions) -> ResolvedRun:
@@ -65,8 +60,6 @@ def _resolve(resolved: ResolvedBlueprint, run_options: RunOptions) -> ResolvedRu
     spec = ask.server(trainer).with_server(spec, resolved.blueprint)
     if campaign_run:
         spec = campaign_run.its_own(spec)
-    if not resolved.files.here:
-        spec = remote_code.at_home(spec)
     limits = limits_of(trainer_settings, settings)
     found = trainer_settings.all_findings(limits.max_s, launch_options.environment)
     server = ask.server(trainer).check_server(resolved.blueprint, (launch_options.target,))
@@ -108,8 +101,7 @@ def _launch_options(trainer_settings: TrainerSettings, run_options: RunOptions) 
     environment |= resolved.blueprint.notes.env
     environment |= leased.variables if leased.uuids else {}
     environment |= trainer_settings.environment
-    lone_here = campaign_run is None and resolved.files.here  # otherwise its code is kept by somebody else
-    checkout = repository.find(resolved.codebase) if lone_here else None
+    checkout = repository.find(resolved.codebase) if campaign_run is None else None  # a campaign keeps its own code
     needed = trainer_settings.gpus_needed(environment)
     return LaunchOptions(
         parts=run_options.parts,
@@ -117,7 +109,7 @@ def _launch_options(trainer_settings: TrainerSettings, run_options: RunOptions) 
         target=target,
         leased=leased,
         checkout=checkout,
-        no_git=repository.why_not(resolved.codebase) if lone_here and checkout is None else "",
+        no_git=repository.why_not(resolved.codebase) if campaign_run is None and checkout is None else "",
         require_snapshot=settings.is_on("require_snapshot"),
         tmux_socket=settings.text("tmux_socket"),
         campaign_run=campaign_run,

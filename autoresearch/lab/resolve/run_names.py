@@ -36,17 +36,14 @@ class RunNames:
 def names_of(resolved: ResolvedBlueprint, checkout: Checkout | None, settings: Settings, created: float) -> RunNames:
     """The names of a new lone run, made at a wall time in seconds."""
     from autoresearch.git_repo import branches
-    from autoresearch.lab.remote_files import remote_code
 
     slug = resolved.blueprint.slug
     root = checkout.root / "reports" if checkout else resolved.result_dir
-    if not resolved.files.here:
-        root = remote_code.records_root(resolved.path)
     campaigns = root / "auto_research"
     campaign = own_name(campaigns, naming.campaign_name(time.strftime("%Y%m%d", time.localtime(created)), slug))
     branch = branch_in(settings, campaign, slug)
-    if checkout is None:  # of a remote repository, the host's git checks whether the branch is taken
-        return RunNames(slug, campaign, campaigns / campaign, "" if resolved.files.here else branch)
+    if checkout is None:
+        return RunNames(slug, campaign, campaigns / campaign, "")
     branch = naming.first_free(branch, lambda name: branches.branch_commit(checkout, name))
     return RunNames(slug, campaign, campaigns / campaign, branch, checkout.head, checkout.branch)
 
@@ -58,8 +55,7 @@ def names_of_repair(
     names = RunNames(fixed.slug, fixed.campaign, Path(fixed.ledger).parent, fixed.branch, fixed.commit, fixed.branch)
     if checkout:
         return names
-    branch = "" if resolved.files.here else branch_in(settings, fixed.campaign, fixed.slug)
-    return replace(names, branch=branch, parent_commit="", parent_branch="")
+    return replace(names, branch="", parent_commit="", parent_branch="")
 
 
 def branch_in(settings: Settings, campaign: str, slug: str) -> str:
