@@ -1,4 +1,4 @@
-"""Reads commits: a file, what differs between two, a fingerprint of the code, all files. The repository stays as it is.
+"""What differs between two commits, a fingerprint of the code, all files. The repository stays as it is.
 
 Paths that a caller ignores are files, or directories with all their contents.
 """
@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.agents.protection import Protection
-from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.fresh_files import CommitEntries, write_files
-from autoresearch.git_repo.git import LIST, Git, GitFailed, path_in_tree
+from autoresearch.git_repo.git import LIST, Git, path_in_tree
 from autoresearch.git_repo.trees import entries_of
 
 MAX_DIFF_BYTES = 200_000
@@ -109,17 +108,6 @@ def diff(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = (), 
         return data.decode("utf-8", "backslashreplace")
     shown = data[:max_bytes].rpartition(b"\n")[0]
     return shown.decode("utf-8", "backslashreplace") + f"\n... cut after {len(shown)} bytes\n"
-
-
-def read_file(checkout: Checkout, commit: str, path: str) -> bytes:
-    """A file's content in a commit. Raises NotFoundError if there is none, UsageError for an impossible path."""
-    name = os.fsdecode(path_in_tree(path))
-    try:
-        return checkout.git.run("cat-file", "blob", f"{commit}:{name}")
-    except GitFailed as failure:
-        if failure.returncode in (126, 127):
-            raise
-        raise NotFoundError(f"commit {commit[:12]} holds no file {path}", code="no_such_file") from failure
 
 
 def code_fingerprint(checkout: Checkout, commit: str, ignoring: Collection[str] = ()) -> str:

@@ -1,8 +1,4 @@
-"""The only module that starts git: a fixed environment, a time limit, and complete error messages.
-
-It runs the git program rather than GitPython, also for reading: docs/house.md has the measured reason. The tests
-use GitPython as an independent reader of what was written.
-"""
+"""Runs git: a fixed environment, a time limit, and complete error messages. What people look at, `history` reads."""
 
 from __future__ import annotations
 

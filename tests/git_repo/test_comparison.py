@@ -12,9 +12,9 @@ from autoresearch.git_repo.comparison import (
     code_fingerprint,
     diff,
     diffstat,
-    read_file,
 )
 from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.history import first_commits, opened, read_file, shown_diff
 
 from .conftest import Repo
 
@@ -29,15 +29,15 @@ def test_a_file_of_a_commit(repo: Repo) -> None:
     odd = "line\nbreak ü:\udcff"
     done = commit(repo, {"train.py": b"\0\r\n", odd: b"odd"})
     repo.write("train.py", "dirty")
-    assert read_file(repo.checkout, done, "train.py") == b"\0\r\n"
-    assert read_file(repo.checkout, done, odd) == b"odd"
-    assert read_file(repo.checkout, "HEAD", "train.py") == b"print('one')\n"
+    assert read_file(repo.root, done, "train.py") == b"\0\r\n"
+    assert read_file(repo.root, done, odd) == b"odd"
+    assert read_file(repo.root, "HEAD", "train.py") == b"print('one')\n"
     for missing in ("none.py", "lib"):
         with pytest.raises(NotFoundError, match=f"holds no file {missing}"):
-            read_file(repo.checkout, done, missing)
+            read_file(repo.root, done, missing)
     for impossible in ("../x", "/etc/passwd", ""):
         with pytest.raises(UsageError):
-            read_file(repo.checkout, done, impossible)
+            read_file(repo.root, done, impossible)
 
 
 def test_a_diff_applies_to_the_parent_whatever_the_person_configured(repo: Repo) -> None:
@@ -92,3 +92,33 @@ def test_modes_and_names_count(repo: Repo) -> None:
     (repo.root / "train.py").chmod(0o644)
     (repo.root / "train.py").rename(repo.root / "tram.py")
     assert code_fingerprint(repo.checkout, repo.commit()) != before
+
+
+def test_gitpython_reads_as_our_git_does(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = repo.root.parent / "started"
+    (repo.root.parent / "hook").write_text(f"#!/bin/sh\ntouch {started}\n")
+    (repo.root.parent / "hook").chmod(0o755)
+    for key in ("core.fsmonitor", "diff.external"):
+        repo.git("config", key, str(repo.root.parent / "hook"))
+    first = repo.git("rev-parse", "HEAD").strip()
+    done = commit(repo, {"train.py": b"print('two')\n", "blueprint.md": b"x\n"})
+    monkeypatch.setenv("GIT_DIR", str(repo.root.parent / "elsewhere"))  # as in a hook of another repository
+    stat, lines = shown_diff(repo.root / "lib", first, done, without="blueprint.md")
+    assert "1 file changed, 1 insertion(+), 1 deletion(-)" in stat and "+print('two')" in lines
+    assert first_commits(repo.root) == (first,)
+    assert not started.exists()
+    for unknown in ("no-such", "1" * 40, "--output=x"):
+        with pytest.raises(GitFailed):
+            shown_diff(repo.root, unknown, done, without="x")
+        with pytest.raises(GitFailed):
+            read_file(repo.root, unknown, "train.py")
+    with pytest.raises(GitFailed):
+        read_file(repo.root.parent, done, "train.py")
+
+
+def test_no_process_of_gitpython_outlives_the_look(repo: Repo) -> None:
+    with opened(repo.root) as one:
+        one.head.commit.tree["train.py"].data_stream.read()
+        process = one.git.cat_file_all.proc
+        assert process.poll() is None
+    assert process.poll() is not None

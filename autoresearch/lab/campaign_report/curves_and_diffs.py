@@ -16,7 +16,8 @@ from pathlib import Path
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
-from autoresearch.git_repo.git import Git, GitFailed
+from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.history import shown_diff
 from autoresearch.lab.campaign_report import formatting
 from autoresearch.lab.campaign_report.summary import KEPT, IdeaLine, IdeaStatus
 from autoresearch.lab.results.measure import Measurement, RunFiles
@@ -183,13 +184,10 @@ def diff_of(repository: Path, before: str, after: str) -> Diff:
     """
     if not (before and after and repository.is_dir()):
         return Diff("", (), "its commits are not recorded")
-    shown = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "-M", "--stat=100", "--patch")
-    where = (before, after, "--", ".", f":(exclude,top){BLUEPRINT}")
     try:
-        found = Git(repository, timeout_s=60.0).run(*shown, *where).decode("utf-8", "replace")
+        stat, text = shown_diff(repository, before, after, without=BLUEPRINT)
     except GitFailed as failure:
         return Diff("", (), formatting.plain(failure.message))
-    stat, _, text = found.partition("\n\n")
     lines = tuple((_kind(line), line) for line in formatting.block(text.rstrip("\n"), DIFF_LINES).split("\n") if text)
     return Diff(formatting.block(stat.rstrip("\n"), 40), lines, "" if text.strip() else "no file differs")
 

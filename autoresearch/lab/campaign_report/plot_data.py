@@ -13,7 +13,7 @@ from autoresearch.core.campaign.shown_value import Basis
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.errors import AutoresearchError
-from autoresearch.git_repo.git import Git, GitFailed
+from autoresearch.git_repo.history import read_file
 from autoresearch.lab.campaign_report import summary
 from autoresearch.lab.campaign_report.summary import KEPT, Band, IdeaLine, IdeaStatus
 from autoresearch.lab.yaml_files import parse_mapping
@@ -152,7 +152,7 @@ def _recipe(state: CampaignState) -> dict[str, object]:
     """The recipe's values at the base commit, as far as it can be read."""
     spec = state.spec
     try:
-        text = Git(Path(spec.repository), timeout_s=60.0).run("show", f"{spec.base_commit}:{spec.recipe}")
+        text = read_file(Path(spec.repository), spec.base_commit, spec.recipe)
         return {**flatten(parse_mapping(text, spec.recipe)), **spec.flags}
-    except (GitFailed, OSError, AutoresearchError):
+    except (OSError, AutoresearchError):
         return dict(spec.flags)

@@ -15,7 +15,8 @@ from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.errors import AutoresearchError
-from autoresearch.git_repo.git import Git, GitFailed
+from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.history import first_commits
 from autoresearch.lab.campaigns.campaign_history import history_of
 from autoresearch.records.campaign_records import CampaignDir
 
@@ -67,15 +68,14 @@ def measured_by(campaign_spec: CampaignSpec) -> tuple[object, ...]:
 
 
 def _same_repository(one: Path, other: Path) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other) or (_root(one) == _root(other) != "")
+    return os.path.realpath(one) == os.path.realpath(other) or (_roots(one) == _roots(other) != ())
 
 
-def _root(repository: Path) -> str:
-    """The first commits of a repository, which its clones share; "" where they cannot be read."""
+def _roots(repository: Path) -> tuple[str, ...]:
     try:
-        return Git(repository, timeout_s=10.0).run("rev-list", "--max-parents=0", "HEAD").decode()
-    except (GitFailed, OSError):
-        return ""
+        return first_commits(repository)
+    except GitFailed:
+        return ()
 
 
 def is_over(state: CampaignState, idea: Idea) -> bool:

@@ -19,8 +19,8 @@ from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.comparison import read_file
 from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.history import read_file
 from autoresearch.git_repo.trees import holds
 from autoresearch.lab.recipes.overrides import LaunchSettings, inherited, rewritten
 from autoresearch.lab.resolve.files import Files
@@ -231,10 +231,10 @@ def _notes_of(text: str, name: str) -> Notes:
     return parse_blueprint(text.encode(), name).notes
 
 
-# A commit never changes, and its recipe is read some twenty times per idea: each uncached read is a git process.
+# A commit never changes, and its recipe is read some twenty times per idea: each uncached read starts git.
 @lru_cache(maxsize=256)
 def _file(checkout: Checkout, commit: str, path: str) -> bytes:
-    return read_file(checkout, commit, path)
+    return read_file(checkout.root, commit, path)
 
 
 @lru_cache(maxsize=256)

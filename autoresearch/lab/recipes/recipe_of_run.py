@@ -75,11 +75,11 @@ class CommittedRun:
 
     def read(self, path: str) -> bytes:
         """A file of the commit. Raises NotFoundError."""
-        from autoresearch.git_repo.comparison import read_file
+        from autoresearch.git_repo.history import read_file
 
         if self.checkout is None or not self.row.commit:
             raise NotFoundError(f"{path}: the commit of {self.row.run_id} is gone")
-        return read_file(self.checkout, self.row.commit, path)
+        return read_file(self.checkout.root, self.row.commit, path)
 
     def recipe(self) -> Recipe:
         """The recipe from the commit, else from the disk as it is now; {} without a readable one."""

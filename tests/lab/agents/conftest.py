@@ -20,7 +20,7 @@ from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.git_repo.checkout import find
 from autoresearch.git_repo.commits import Change, commit_hypothesis
-from autoresearch.git_repo.comparison import read_file
+from autoresearch.git_repo.history import read_file
 from autoresearch.lab.agent_work.edit import make_edit
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.yaml_files import parse_mapping
@@ -113,7 +113,7 @@ def _settings(bench_root: Path) -> Callable[[str], Mapping[str, object]]:
     def read(commit: str) -> Mapping[str, object]:
         checkout = find(bench_root)
         assert checkout is not None
-        return parse_mapping(read_file(checkout, commit, "recipe.yaml"), "recipe.yaml")
+        return parse_mapping(read_file(checkout.root, commit, "recipe.yaml"), "recipe.yaml")
 
     return read
 
