@@ -13,13 +13,13 @@ from pathlib import Path
 
 from autoresearch.core.agents.protection import Protection
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.fresh_files import CommitEntries, write_files
 from autoresearch.git_repo.git import LIST, Git, path_in_tree
-from autoresearch.git_repo.trees import entries_of
+from autoresearch.git_repo.history import look
+from autoresearch.git_repo.trees import entries_of, write_files
 
 MAX_DIFF_BYTES = 200_000
 LINK, SUBMODULE, NOTHING = "120000", "160000", "000000"
-_DIFF = ("diff-tree", "-r", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+_DIFF = ("-r", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def diffstat(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = 
     """How much `b` differs from `a`, without the paths in `ignoring`. Raises GitFailed."""
     skipped = [path_in_tree(path.rstrip("/")) for path in ignoring]
     files = insertions = deletions = binary = 0
-    for record in filter(None, checkout.git.run(*_DIFF, "--numstat", "-z", a, b).split(b"\0")):
+    for record in filter(None, look(checkout.root, "diff_tree", *_DIFF, "--numstat", "-z", a, b).split(b"\0")):
         added, removed, path = record.split(b"\t", 2)  # `-\t-\tpath` is a binary file
         if below(path, skipped):
             continue
@@ -75,7 +75,7 @@ def changed_paths(checkout: Checkout, a: str, b: str) -> tuple[str, ...]:
 
 def differences(git: Git, before: str, after: str, *, objects: dict[str, str] | None = None) -> tuple[Difference, ...]:
     """Every path that differs between two commits or trees; `objects`: variables that tell git where objects are."""
-    command = (*_DIFF, "-z", "--raw", "--no-abbrev", "--ignore-submodules=none", before, after)
+    command = ("diff-tree", *_DIFF, "-z", "--raw", "--no-abbrev", "--ignore-submodules=none", before, after)
     fields = git.run(*command, extra=objects).split(b"\0")
     found = []
     for head, path in zip(fields[0:-1:2], fields[1::2], strict=False):
@@ -103,7 +103,7 @@ def diff(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = (), 
     """
     words = (*_DIFF, "-p", "--full-index", "--binary", "--src-prefix=a/", "--dst-prefix=b/", a, b, "--", ".")
     without = [f":(top,exclude,literal){path.rstrip('/')}" for path in ignoring]
-    data = checkout.git.run(*words, *without)
+    data = look(checkout.root, "diff_tree", *words, *without)
     if len(data) <= max_bytes:
         return data.decode("utf-8", "backslashreplace")
     shown = data[:max_bytes].rpartition(b"\n")[0]
@@ -129,7 +129,7 @@ def export(checkout: Checkout, commit: str, path: Path) -> None:
     path.mkdir(parents=True)
     index = path.with_name(path.name + ".index")
     try:
-        write_files(checkout, index, path, CommitEntries.of(checkout, commit), anew=True)
+        write_files(checkout.git_dir, index, path, commit)
     finally:
         index.unlink(missing_ok=True)
 

@@ -14,10 +14,10 @@ from autoresearch.core.run.extra_paths import ExtraPath, Way
 from autoresearch.core.text.regex import later
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import Checkout, find, private_index
-from autoresearch.git_repo.fresh_files import CommitEntries, write_files
 from autoresearch.git_repo.git import LFS_FILES, LIST
 from autoresearch.git_repo.remove_tree import empty, stays_inside, wipe
 from autoresearch.git_repo.tree_state import is_pointer
+from autoresearch.git_repo.trees import submodules_of, write_files
 
 _POINTER = later(rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*oid sha256:([0-9a-f]{64})\nsize (\d+)\n")
 _POINTER_BYTES = 1024  # at most
@@ -38,24 +38,23 @@ def extra_paths(checkout: Checkout, entries: Iterable[bytes]) -> tuple[str, ...]
     return tuple(os.fsdecode(path) for path in listed if path)
 
 
-def fill_submodules(checkout: Checkout, worktree: Path, commit: CommitEntries) -> None:
+def fill_submodules(checkout: Checkout, worktree: Path, commit: str) -> None:
     """Write the files of the submodules of a commit, and of theirs, from what the checkout's own have.
 
     Nothing is fetched: one that is not there, or lacks the commit, stays an empty directory. To git it is a submodule
     that was not checked out, which it never enters.
     """
-    for path, oid in commit.submodules.items():
+    for path, oid in submodules_of(checkout, commit).items():
         empty(worktree, path)
         if (own := _submodule(checkout, path, oid)) and stays_inside(worktree, worktree / path):
-            entries = CommitEntries.of(own, oid)
             with tempfile.TemporaryDirectory(prefix="autoresearch-submodule-") as directory:
-                write_files(own, Path(directory) / "index", worktree / path, entries, anew=True)
-            fill_submodules(own, worktree / path, entries)
+                write_files(own.git_dir, Path(directory) / "index", worktree / path, oid)
+            fill_submodules(own, worktree / path, oid)
 
 
-def empty_submodules(checkout: Checkout, commit: CommitEntries) -> tuple[str, ...]:
+def empty_submodules(checkout: Checkout, commit: str) -> tuple[str, ...]:
     """The submodules of a commit whose files the checkout does not have."""
-    return tuple(path for path, oid in commit.submodules.items() if not _submodule(checkout, path, oid))
+    return tuple(path for path, oid in submodules_of(checkout, commit).items() if not _submodule(checkout, path, oid))
 
 
 def _submodule(checkout: Checkout, path: str, oid: str) -> Checkout | None:

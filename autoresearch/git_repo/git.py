@@ -136,6 +136,7 @@ def clean_environment(inherited: Mapping[str, str]) -> dict[str, str]:
         "GIT_OPTIONAL_LOCKS": "0",  # otherwise even `git status` rewrites the user's index
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",  # a commit is what its name says
+        "GIT_LFS_SKIP_SMUDGE": "1",  # no download
         "GIT_NO_LAZY_FETCH": "1",  # a remote of a partial clone may name a program, which a missing object would start
         "LC_ALL": "C",  # messages are matched as text
     }

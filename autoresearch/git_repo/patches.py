@@ -2,8 +2,8 @@
 
 The files are those of a slot, but while it is open, its `.git` points to a separate temporary repository that only
 borrows the original's objects: commits, branches, stashes and settings made in it affect nothing else. Of the edits
-only the files on disk count, under the base commit's rule files (.gitignore, .gitattributes), with an index saved
-before and an explicit git directory. Whatever was staged, committed, configured or ignored there has no effect.
+only the files on disk count, with an index saved before and an explicit git directory. Whatever was staged,
+committed or configured there has no effect.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import posixpath
 import shutil
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,13 +21,16 @@ from autoresearch.core.run.extra_paths import ExtraPath
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.commits import STRICT, PatchError
 from autoresearch.git_repo.comparison import LINK, SUBMODULE, Difference, differences
-from autoresearch.git_repo.fresh_files import borrowing_repository, quoted, without_programs
 from autoresearch.git_repo.git import Git, GitFailed, text
-from autoresearch.git_repo.remove_tree import stays_inside, wipe, wipe_nested
-from autoresearch.git_repo.worktrees import EXACT, Slot, admin_of
+from autoresearch.git_repo.remove_tree import wipe, wipe_nested
+from autoresearch.git_repo.trees import EXACT
+from autoresearch.git_repo.worktrees import Slot, admin_of
 from autoresearch.runner.basics import failpoint
 
-RULES = (".gitignore", ".gitattributes")
+CONFIG = {  # by the length of a commit id (gitrepository-layout(5), git-config(1) "extensions.objectFormat")
+    40: "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+    64: "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectFormat = sha256\n",
+}
 MAX_FILES = 500
 MAX_FILE_BYTES = 5 * 2**20
 MAX_BYTES = 64 * 2**20  # of all changed files together
@@ -43,21 +46,12 @@ _PATCH = (
 
 
 @dataclass(frozen=True, slots=True)
-class GitRuleFile:
-    """A .gitignore or .gitattributes file as it is on disk."""
-
-    mode: str  # git's file mode
-    content: bytes  # for a link, its target
-
-
-@dataclass(frozen=True, slots=True)
 class Opened:
     """An isolated worktree in use, and its state at the beginning."""
 
     slot: Slot
     base: str  # the commit
     identity: tuple[int, int]
-    rules: Mapping[str, GitRuleFile]
 
     @property
     def path(self) -> Path:
@@ -79,12 +73,12 @@ class Opened:
         """Environment variables for git: new objects go to a temporary directory, existing ones are borrowed."""
         directory = _beside(self.slot, "objects")
         directory.mkdir(exist_ok=True)
-        borrowed = os.fsdecode(quoted(self.checkout.common_dir / "objects"))
+        borrowed = os.fsdecode(_quoted(self.checkout.common_dir / "objects"))
         return {"GIT_OBJECT_DIRECTORY": str(directory), "GIT_ALTERNATE_OBJECT_DIRECTORIES": borrowed}
 
     def apply(self, patch: bytes) -> None:
         """Apply a patch against the commit to the files, before the work begins. Raises GitFailed."""
-        _apply(self.path, self.checkout, patch)
+        _apply(self.path, patch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +100,15 @@ class IsolatedWorktree:
         shutil.copy2(admin / "index", index)  # with its mtime, so that git does not trust files that it never read
         failpoint("enclosure.switched")
         wipe(repository)
-        borrowing_repository(repository, slot.checkout, base)
+        _borrowing_repository(repository, slot.checkout, base)
         for name in ("shallow", "info/exclude"):
             with contextlib.suppress(OSError):
                 shutil.copy2(common / name, repository / name)
         shutil.copy2(index, repository / "index")
         (path / ".git").write_bytes(b"gitdir: " + os.fsencode(repository) + b"\n")
         failpoint("enclosure.opened")
-        listed = Git(path).run("ls-files", "-z", "--", *(f":(glob)**/{name}" for name in RULES))
-        names = (os.fsdecode(name) for name in listed.split(b"\0") if name)
-        rules = {name: rule for name in names if (rule := rule_at(path / name))}
         try:
-            yield Opened(slot, base, identity(path), rules)
+            yield Opened(slot, base, identity(path))
         finally:  # the slot's own `.git` again; a worktree that is missing is made anew by the next switch
             for leftover in (index, _beside(slot, "objects"), repository):
                 wipe(leftover)
@@ -125,6 +116,23 @@ class IsolatedWorktree:
                 wipe(path / ".git")
                 with contextlib.suppress(OSError):
                     (path / ".git").write_bytes(link)
+
+
+def _quoted(path: Path) -> bytes:
+    """A path as git reads it in lists of object directories: quoted if it contains special characters."""
+    raw = os.fsencode(path)
+    if not raw.startswith(b'"') and b":" not in raw and b"\n" not in raw:
+        return raw
+    return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
+
+
+def _borrowing_repository(directory: Path, checkout: Checkout, commit: str) -> None:
+    """Make a git directory at a commit that borrows the objects of a repository: no branch, remote, hook or setting."""
+    for name in ("", "objects", "objects/info", "refs", "info"):
+        (directory / name).mkdir(exist_ok=True)
+    (directory / "objects/info/alternates").write_bytes(_quoted(checkout.common_dir / "objects") + b"\n")
+    (directory / "HEAD").write_text(f"{commit}\n")
+    (directory / "config").write_text(CONFIG[len(commit)])
 
 
 def _beside(slot: Slot, kind: str) -> Path:
@@ -139,20 +147,6 @@ def identity(path: Path) -> tuple[int, int]:
     except OSError:
         return (0, 0)
     return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else (0, 0)
-
-
-def rule_at(path: Path) -> GitRuleFile | None:
-    """The rule file at a path; None if there is no file or link. Raises TooLarge."""
-    try:
-        status = path.lstat()
-        if stat.S_ISLNK(status.st_mode):
-            return GitRuleFile(LINK, os.fsencode(path.readlink()))
-        if stat.S_ISREG(status.st_mode):
-            _refuse_large(path.name, status.st_size)
-            return GitRuleFile("100755" if status.st_mode & stat.S_IXUSR else "100644", path.read_bytes())
-    except OSError:
-        pass
-    return None
 
 
 def _refuse_large(name: str, size: int) -> None:
@@ -186,14 +180,11 @@ def gathered(opened: Opened, leavings: Collection[str] = ()) -> ExtractedPatch:
     """
     if identity(opened.path) != opened.identity:
         raise Trespass("the worktree itself was removed or replaced")
-    new_rules = _walk(opened.path, opened.rules)
-    edited = _base_rules_again(opened, new_rules)
-    _keep_submodules(opened)
+    _walk(opened.path)
     changed, new = _changed(opened), _untracked(opened, leavings)
     _weigh(opened.path, [*changed, *new])
     feed = b"".join(os.fsencode(path) + b"\0" for path in [*changed, *new])
     _git(opened, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", feed=feed)
-    _put(opened, {path: rule for path, rule in edited.items() if path in opened.rules or path in new})
     tree = _git(opened, "write-tree").decode().strip()
     found = differences(Git(opened.checkout.common_dir), opened.base, tree, objects=opened.objects)
     _refuse_trespass(opened, found)
@@ -209,14 +200,13 @@ def _git(opened: Opened, *arguments: str, feed: bytes | None = None) -> bytes:
     are temporary."""
     where = (f"--git-dir={opened.checkout.common_dir}", f"--work-tree={opened.path}")
     git = Git(opened.path, _beside(opened.slot, "index"))
-    safe = without_programs(opened.checkout)
-    return git.run(*where, *EXACT, *safe, *arguments, feed=feed, extra=opened.objects)
+    return git.run(*where, *EXACT, *arguments, feed=feed, extra=opened.objects)
 
 
-def _walk(root: Path, rule_files: Mapping[str, GitRuleFile]) -> list[str]:
-    """Paths of new rule files. Raises Trespass for nested repositories; removes what is neither file, link nor
-    directory, because git would block on a named pipe."""
-    new, todo = [], [root]
+def _walk(root: Path) -> None:
+    """Raise Trespass for nested repositories; remove what is neither file, link nor directory, because git would block
+    on a named pipe."""
+    todo = [root]
     while todo:
         place = todo.pop()
         with contextlib.suppress(PermissionError), _entries(place) as entries:
@@ -227,11 +217,8 @@ def _walk(root: Path, rule_files: Mapping[str, GitRuleFile]) -> list[str]:
                         raise Trespass(f"it makes a repository inside the repository: {inside}")
                 elif entry.is_dir(follow_symlinks=False):
                     todo.append(Path(entry.path))
-                elif entry.name in RULES and (path := os.path.relpath(entry.path, root)) not in rule_files:
-                    new.append(path)
                 elif not entry.is_symlink() and not entry.is_file(follow_symlinks=False):
                     Path(entry.path).unlink()
-    return new
 
 
 @contextlib.contextmanager
@@ -244,36 +231,6 @@ def _entries(directory: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
         raise
     except OSError as error:
         raise Trespass(f"a directory in it cannot be looked at: {error.strerror}") from error
-
-
-def _base_rules_again(opened: Opened, new: Iterable[str]) -> dict[str, GitRuleFile | None]:
-    """Restore the commit's rule files on disk; returns the edited ones, as they were found (None: removed).
-
-    New ones are emptied, not removed, so that git can tell whether they are ignored, like pytest's in its cache.
-    """
-    edited: dict[str, GitRuleFile | None] = {}
-    for path in new:
-        edited[path] = rule_at(opened.path / path)
-        wipe(opened.path / path)
-        (opened.path / path).touch()
-    for path, before in opened.rules.items():
-        place = opened.path / path
-        if (now := rule_at(place)) == before:
-            continue
-        edited[path] = now
-        if stays_inside(opened.path, place.parent) and before.mode != LINK:
-            wipe(place)
-            place.write_bytes(before.content)
-    return edited
-
-
-def _keep_submodules(opened: Opened) -> None:
-    """Recreate missing submodule directories, which are always empty here, so that they do not count as a change."""
-    for entry in _git(opened, "ls-files", "-s", "-z").split(b"\0"):
-        if entry.startswith(SUBMODULE.encode()):
-            place = opened.path / os.fsdecode(entry.partition(b"\t")[2])
-            if not os.path.lexists(place) and stays_inside(opened.path, place.parent):
-                place.mkdir()
 
 
 def _changed(opened: Opened) -> list[str]:
@@ -299,19 +256,6 @@ def _weigh(root: Path, paths: Collection[str]) -> None:
             total += size
     if total > MAX_BYTES:
         raise TooLarge(f"the changed files have {total / 2**20:,.0f} MiB, and {MAX_BYTES >> 20} MiB is the most")
-
-
-def _put(opened: Opened, edited: Mapping[str, GitRuleFile | None]) -> None:
-    """Put the edited rule files into the index, byte for byte."""
-    lines = []
-    for path, rule in edited.items():
-        if rule is None:
-            lines.append(b"0 %s\t%s" % (b"0" * len(opened.base), os.fsencode(path)))
-            continue
-        blob = _git(opened, "hash-object", "-w", "--no-filters", "--stdin", feed=rule.content).strip()
-        lines.append(b"%s %s\t%s" % (rule.mode.encode(), blob, os.fsencode(path)))
-    if lines:
-        _git(opened, "update-index", "-z", "--index-info", feed=b"\0".join(lines) + b"\0")
 
 
 def _refuse_trespass(opened: Opened, differences: Iterable[Difference]) -> None:
@@ -341,14 +285,12 @@ def patched(slot: Slot, base: str, patch: bytes, extras: Iterable[ExtraPath] = (
     slot.switch(base)
     wipe_nested(slot.path)
     try:
-        _apply(slot.path, slot.checkout, patch)
+        _apply(slot.path, patch)
     except GitFailed as failure:
         raise PatchError(1, base, failure.stderr) from failure
     slot.show(extras)
-    return Git(slot.path).line(*EXACT, *without_programs(slot.checkout), "write-tree")
+    return Git(slot.path).line(*EXACT, "write-tree")
 
 
-def _apply(worktree: Path, checkout: Checkout, patch: bytes) -> None:
-    """Apply a patch exactly, by no filter that a run may have named in the repository's configuration."""
-    settings = (*EXACT, *STRICT, *without_programs(checkout))
-    Git(worktree).run(*settings, "apply", "--index", "--binary", "-p1", "-", feed=patch)
+def _apply(worktree: Path, patch: bytes) -> None:
+    Git(worktree).run(*EXACT, *STRICT, "apply", "--index", "--binary", "-p1", "-", feed=patch)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 from autoresearch.errors import EnvironmentUnusable
@@ -32,7 +34,10 @@ def discard(path: Path) -> None:
         with contextlib.suppress(OSError, RecursionError):
             shutil.rmtree(path)
         if path.exists():
-            _remove_any(path)
+            make_writable(path)
+            removed = subprocess.run(["rm", "-rf", "--", path], capture_output=True, text=True)  # of any depth
+            if removed.returncode:
+                raise OSError(errno.EPERM, removed.stderr.strip().partition("\n")[0], str(path))
     else:
         path.unlink()
 
@@ -43,36 +48,6 @@ def remove_pipes(directory: Path) -> None:
         for path in (Path(above, name) for name in names if name in (".gitignore", ".gitattributes")):
             if stat.S_ISFIFO(path.lstat().st_mode):
                 path.unlink()
-
-
-def _remove_any(top: Path) -> None:
-    """Remove a directory of any depth and any modes: each directory is moved to the top before it is emptied."""
-    import secrets  # takes milliseconds to import
-
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    top.chmod(stat.S_IRWXU)
-    above = os.open(top, flags)
-    try:
-        pending, names = ["."], (f".{secrets.token_hex(8)}" for _ in itertools.count())
-        while pending:
-            name = pending.pop()
-            os.chmod(name, stat.S_IRWXU, dir_fd=above)
-            here = os.open(name, flags, dir_fd=above)
-            try:
-                for entry in list(os.scandir(here)):
-                    if not entry.is_dir(follow_symlinks=False):
-                        os.unlink(entry.name, dir_fd=here)
-                        continue
-                    os.chmod(entry.name, stat.S_IRWXU, dir_fd=here)  # a directory that is moved must be writable
-                    os.rename(entry.name, moved := next(names), src_dir_fd=here, dst_dir_fd=above)
-                    pending.append(moved)
-            finally:
-                os.close(here)
-            if name != ".":
-                os.rmdir(name, dir_fd=above)
-    finally:
-        os.close(above)
-    top.rmdir()
 
 
 def make_writable(path: Path) -> None:

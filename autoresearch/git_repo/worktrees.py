@@ -21,9 +21,9 @@ from autoresearch.core.run.extra_paths import ExtraPath
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import WHOLE_ID, Checkout
 from autoresearch.git_repo.extras import fill_submodules, is_as_in, show
-from autoresearch.git_repo.fresh_files import CommitEntries, unruled, without_programs, write_files
 from autoresearch.git_repo.git import Git, GitFailed, directory_locked
 from autoresearch.git_repo.remove_tree import discard, remove_pipes, wipe
+from autoresearch.git_repo.trees import EXACT, write_files
 from autoresearch.records import hostile
 from autoresearch.records.hostile import open_readable
 from autoresearch.records.rundir import write_atomically
@@ -33,24 +33,6 @@ RETIRED = ".removing"  # the end of the name of a worktree's directory that is b
 REASON = "autoresearch"  # prefix of the reason of every lock made by autoresearch
 PATIENCE_S = 2.0  # an older lock in a slot is abandoned; git holds one for milliseconds
 ATTEMPTS = 3  # concurrent `worktree add` fails now and then (field note mechanics 2.4)
-
-# Overrides user settings that would make git trust a file without checking it, or leave files out.
-EXACT = tuple(
-    part
-    for setting in (
-        "core.trustctime=true",
-        "core.checkStat=default",
-        "core.ignoreStat=false",
-        "core.fileMode=true",
-        "core.untrackedCache=false",
-        "core.sparseCheckout=false",
-        "index.sparse=false",
-        "submodule.recurse=false",
-        "advice.detachedHead=false",
-    )
-    for part in ("-c", setting)
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -79,13 +61,13 @@ class Slot:
         ConflictError for a directory that is not autoresearch's, NotFoundError if a path that is included is gone,
         EnvironmentUnusable if leftovers can neither be removed nor set aside.
         """
-        entries, filled = CommitEntries.of(self.checkout, self.checkout.id_of(commit)), False
+        new, filled = self.checkout.commit(commit), False
         if place := self._registered():
             with contextlib.suppress(GitFailed, OSError):  # e.g. a broken index: the slot is then created again
-                self._fill(place, entries, anew=anew)
+                self._fill(place, new, anew=anew)
                 filled = True
         if not filled:
-            self._fill(self._make(entries.commit), entries, anew=True)
+            self._fill(self._make(new), new, anew=True)
         failpoint("repository.switched")
         self.show(extras)
 
@@ -137,9 +119,8 @@ class Slot:
         place = self._registered()
         if place is None:
             return () if _is_empty(self.path) else ("git does not know it any more",)
-        changed = [path for path in self.changed_files() if not is_as_in(self.checkout.root, self.path, path)]
-        if changed := list(dict.fromkeys((*changed, *self.changes()))):
-            return tuple(changed)
+        if changed := self.changes():
+            return changed
         log = self._git(place, "log", "-1", "--no-show-signature", "--format=%H %P%n%B", "HEAD")
         ids, _, message = log.decode("utf-8", "replace").strip().partition("\n")
         head, *parents = ids.split()
@@ -154,8 +135,7 @@ class Slot:
         if place is None:
             return ()
         remove_pipes(self.path)
-        safe = without_programs(self.checkout)
-        listed = self._git(place, *safe, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
+        listed = self._git(place, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
         paths = (os.fsdecode(record[3:]) for record in listed.split(b"\0") if record)
         return tuple(path for path in paths if not is_as_in(self.checkout.root, self.path, path))
 
@@ -196,13 +176,9 @@ class Slot:
         place = self._registered()
         if place is None:
             return {}
-        head = self._head(place)
-        with unruled(self.checkout, place / "index", self.path, head) as run:
-            listed = run(*EXACT, "diff", "--no-ext-diff", "--no-renames", "--name-only", "-z", head, "--").split(b"\0")
-            entries = run("ls-files", "-v", "-z").split(b"\0")
-        names = [os.fsdecode(path) for path in listed if path]
-        # of a file that git was told to skip, or to take for unchanged, `diff` says nothing
-        names += [os.fsdecode(entry[2:]) for entry in entries if entry[:1].islower() or entry[:1] == b"S"]
+        remove_pipes(self.path)
+        words = ("diff", "--no-ext-diff", "--no-renames", "--name-only", "-z", self._head(place), "--")
+        names = [os.fsdecode(path) for path in self._git(place, *words).split(b"\0") if path]
         return {name: _digest(self.path / name) for name in names}
 
     def _registered(self) -> Path | None:
@@ -261,20 +237,19 @@ class Slot:
         """Whether a marker exists and names no other owner; one truncated by a full disk names none."""
         return self.marker.exists() and owner_at(self.marker) in (None, self._owner)
 
-    def _fill(self, worktree: Path, commit: CommitEntries, *, anew: bool) -> None:
+    def _fill(self, worktree: Path, commit: str, *, anew: bool) -> None:
         """Set index, HEAD and files to the commit and remove the rest."""
         lock, reason = worktree / "locked", self.reason.encode()
         if not lock.is_file() or lock.read_bytes() != reason:  # `git worktree prune`, part of gc, leaves it alone
             write_atomically(lock, reason, durable=False)
         for name in ("index.lock", "HEAD.lock"):
             _break_lock(worktree / name)
-        write_files(self.checkout, worktree / "index", self.path, commit, anew=anew)
+        write_files(worktree, worktree / "index", self.path, commit, anew=anew)
         failpoint("repository.cleaned")
-        self._git(worktree, "update-ref", "--no-deref", "HEAD", commit.commit)
+        self._git(worktree, "update-ref", "--no-deref", "HEAD", commit)
         fill_submodules(self.checkout, self.path, commit)
 
     def _git(self, worktree: Path, *arguments: str) -> bytes:
-        """git here; what compares files, and so runs filters, is called `without_programs` of the repository's own."""
         # Always name the repository: if the slot's .git file is missing, git would find another one in a parent.
         return Git(self.path).run(f"--git-dir={worktree}", f"--work-tree={self.path}", *EXACT, *arguments)
 

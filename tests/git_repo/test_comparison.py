@@ -14,7 +14,7 @@ from autoresearch.git_repo.comparison import (
     diffstat,
 )
 from autoresearch.git_repo.git import GitFailed
-from autoresearch.git_repo.history import first_commits, opened, read_file, shown_diff
+from autoresearch.git_repo.history import first_commits, read_file, shown_diff
 
 from .conftest import Repo
 
@@ -110,15 +110,5 @@ def test_gitpython_reads_as_our_git_does(repo: Repo, monkeypatch: pytest.MonkeyP
     for unknown in ("no-such", "1" * 40, "--output=x"):
         with pytest.raises(GitFailed):
             shown_diff(repo.root, unknown, done, without="x")
-        with pytest.raises(GitFailed):
-            read_file(repo.root, unknown, "train.py")
     with pytest.raises(GitFailed):
-        read_file(repo.root.parent, done, "train.py")
-
-
-def test_no_process_of_gitpython_outlives_the_look(repo: Repo) -> None:
-    with opened(repo.root) as one:
-        one.head.commit.tree["train.py"].data_stream.read()
-        process = one.git.cat_file_all.proc
-        assert process.poll() is None
-    assert process.poll() is not None
+        shown_diff(repo.root.parent, first, done, without="x")

@@ -203,5 +203,6 @@ def test_the_environment_of_git_is_ours() -> None:
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_LFS_SKIP_SMUDGE": "1",
         "GIT_NO_LAZY_FETCH": "1",
     }

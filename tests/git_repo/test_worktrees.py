@@ -375,6 +375,30 @@ def test_changed_attributes_change_files_that_git_thinks_are_the_same(repo: Repo
         assert one.changes() == ()
 
 
+@pytest.mark.parametrize("anew", [False, True])
+def test_hooks_of_the_repository_do_not_run(repo: Repo, second: str, anew: bool) -> None:
+    started = repo.root.parent / "started"
+    repo.git("config", "core.fsmonitor", f"touch {started}; false")
+    for name in ("post-checkout", "post-index-change", "reference-transaction"):
+        hook = repo.root / ".git/hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\ntouch {started}\n")
+        hook.chmod(0o755)
+    one = slot_of(repo)
+    for commit in (second, first_of(repo)):
+        one.switch(commit, anew=anew)
+        assert one.changes() == () and one.changed_files() == {}
+    assert not started.exists()
+
+
+def test_rules_that_a_run_left_do_not_write_the_next_files(repo: Repo, second: str) -> None:
+    one = slot_of(repo)
+    one.switch(first_of(repo))
+    Repo(one.path).write(".gitattributes", "*.py text eol=crlf\n")
+    one.switch(second)
+    assert is_exactly(one, repo, second)
+
+
 def test_autocrlf_is_as_in_the_checkout(repo: Repo) -> None:
     repo.git("config", "core.autocrlf", "true")
     one = slot_of(repo)

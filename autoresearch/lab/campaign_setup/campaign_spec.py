@@ -22,8 +22,8 @@ from autoresearch.core.text.numbers import counted
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.git_repo.branches import branch_commit
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.fresh_files import CommitEntries
 from autoresearch.git_repo.snapshot import snapshot, survey
+from autoresearch.git_repo.trees import lines_of
 from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
@@ -193,7 +193,7 @@ class ProposedBase:
     def entries(self) -> tuple[bytes, ...]:
         """The lines of `git ls-tree` for what its commit will hold, beside what git has of the checkout."""
         if self.ref:
-            return CommitEntries.of(self.checkout, self.commit()).files
+            return tuple(lines_of(self.checkout, self.commit()))
         held = b"100644 blob " + b"1" * len(self.checkout.head or 40 * "1") + b"\t"  # names count, and not content
         return tuple(held + path for path in self.taken if not (self.checkout.root / os.fsdecode(path)).is_dir())
 

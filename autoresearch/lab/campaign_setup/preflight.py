@@ -13,7 +13,6 @@ from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.git_repo.branches import branch_commit, branch_fault
 from autoresearch.git_repo.extras import empty_submodules
-from autoresearch.git_repo.fresh_files import CommitEntries
 from autoresearch.lab.campaign_setup.campaign_spec import free_prefix, other_code, other_terms
 from autoresearch.lab.campaign_setup.queue_checks import check_queue
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
@@ -56,7 +55,7 @@ def _as_it_is(proposed: ProposedCampaign, commit: str) -> Iterator[Finding]:
 
     spec, checkout = proposed.spec, proposed.base.checkout
     yield from tree_findings(checkout)
-    if empty := empty_submodules(checkout, CommitEntries.of(checkout, commit)):
+    if empty := empty_submodules(checkout, commit):
         message = f"the submodule {empty[0]} is empty here, and so for every run"
         yield Finding(Severity.WARNING, "submodules", message, f"git submodule update --init {shlex.join(empty)}")
     edited = spec.research.agent or spec.proposer.name == QUEUE

@@ -17,8 +17,8 @@ from autoresearch.core.metrics.objective import steadier
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
 from autoresearch.core.text.durations import spoken
 from autoresearch.git_repo import checkout, worktrees
-from autoresearch.git_repo.fresh_files import CommitEntries
 from autoresearch.git_repo.snapshot import snapshot
+from autoresearch.git_repo.trees import lines_of
 from autoresearch.lab.launch.short_runs import run_to_end
 from autoresearch.lab.recipes.printed_names import PrintedName, candidates
 from autoresearch.lab.resolve.import_proof import import_environment
@@ -55,7 +55,7 @@ def tried_command(
             if slot and found:
                 commit = snapshot(found, message="autoresearch: a short run").commit
                 named = named_paths(found.root, directory.resolve(), [command])
-                shown = paths_to_show(found, CommitEntries.of(found, commit).files, ShowRules(named=named))
+                shown = paths_to_show(found, lines_of(found, commit), ShowRules(named=named))
                 slot.switch(commit, shown)
             below = os.path.relpath(directory.resolve(), found.root.resolve()) if found else "."
             spec = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,9 +18,8 @@ from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.history import read_file
-from autoresearch.git_repo.trees import holds
+from autoresearch.git_repo.trees import entries_of
 from autoresearch.lab.recipes.overrides import LaunchSettings, inherited, rewritten
 from autoresearch.lab.resolve.files import Files
 from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
@@ -103,13 +101,7 @@ class CommitBuilder:
 
     def arguments(self, commit: str) -> Mapping[str, object]:
         """The settings on the command line of the idea in this commit."""
-        with contextlib.suppress(GitFailed):  # reading them then reports the error
-            if not holds(self.checkout, commit, ARGUMENTS):
-                return {}
-        try:
-            return parse_mapping(_file(self.checkout, commit, ARGUMENTS), ARGUMENTS)
-        except NotFoundError:
-            return {}
+        return _arguments(self.checkout, commit)
 
     def command(self, arguments: Mapping[str, object]) -> str:
         """The launch command with these settings on it."""
@@ -231,6 +223,14 @@ def _notes_of(text: str, name: str) -> Notes:
     return parse_blueprint(text.encode(), name).notes
 
 
+@lru_cache(maxsize=256)
+def _arguments(checkout: Checkout, commit: str) -> Mapping[str, object]:
+    try:
+        return parse_mapping(read_file(checkout.root, commit, ARGUMENTS), ARGUMENTS)
+    except NotFoundError:
+        return {}
+
+
 # A commit never changes, and its recipe is read some twenty times per idea: each uncached read starts git.
 @lru_cache(maxsize=256)
 def _file(checkout: Checkout, commit: str, path: str) -> bytes:
@@ -257,7 +257,7 @@ class CommitFiles(Files):
     def kind(self, path: Path) -> str:
         """See `Files`; directories are not looked for."""
         name = self._name(path)
-        return "file" if name and holds(self.checkout, self.commit, name) else ""
+        return "file" if name and os.fsencode(name) in entries_of(self.checkout, self.commit) else ""
 
     def executable(self, path: Path) -> bool:
         """See `Files`."""

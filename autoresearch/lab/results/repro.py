@@ -18,7 +18,7 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import BlueprintError
 from autoresearch.git_repo.commits import Change, commit_hypothesis
-from autoresearch.git_repo.fresh_files import CommitEntries
+from autoresearch.git_repo.trees import lines_of
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes import recipe_of_run as recipes
 from autoresearch.lab.recipes.overrides import LaunchSettings
@@ -100,7 +100,7 @@ def _inputs(old: OriginalRun) -> list[ExtraPath]:
     rules = ShowRules(notes.include, notes.exclude, own=(*own, *notes.hide), named=named_paths(
         checkout.root, Path(old.spec.cwd), [old.spec.command]
     ))
-    entries = CommitEntries.of(checkout, old.match.row.commit).files
+    entries = lines_of(checkout, old.match.row.commit)
     return [one for one in paths_to_show(checkout, entries, rules) if one.way.is_shown]
 
 

@@ -368,7 +368,8 @@ def test_in_the_sandbox_none_wins(watched: Any, server: Server, bubblewrap: None
 @pytest.mark.real
 def test_without_a_sandbox_forged_records_are_found(watched: Any, server: Server) -> None:
     """What it prevents, others find; what an evaluation reads from a place that all can write to, nobody does."""
-    tricks = [slug for slug in TRICKS if slug != "the-interpreter"]  # it is ours
+    poisoned = {"filters-and-hooks", "a-loose-object"}  # the repository, for all that follow: the claim says it is open
+    tricks = [slug for slug in TRICKS if slug not in poisoned | {"the-interpreter"}]  # that one is ours
     state = tricked(watched, *tricks, sandbox="off")
     rows = {idea.slug: idea.rows[-1] for idea in state.ideas}
     flagged = {slug for slug, row in rows.items() if "tampered: " in row.flags}
@@ -379,8 +380,6 @@ def test_without_a_sandbox_forged_records_are_found(watched: Any, server: Server
     believed = {slug for slug, row in rows.items() if row.metric_value == FORGED}
     assert believed == {"a-cache-at-home", "memory"}, said(state)
     assert rows["innocent"].metric_value == 0.4 and "changed" not in rows["innocent"].flags, said(state)
-    assert "it changed tracked files: eval/score.py" in rows["an-index-that-looks-away"].flags, said(state)
-    assert not Path(watched.camp.bench.env["HOME"], "ran").exists(), "our git starts no program of a run's choice"
     assert server.heard
     public = {line.split("\t")[15]: line.split("\t")[6] for line in watched.camp.place.ledger.read_text().splitlines()}
     assert public == {"run_id": "metric_value"} | {
