@@ -1,8 +1,7 @@
-"""Kubernetes: one Job, or KubeRay RayJob, per run, by kubectl; its files lie on a volume that is mounted here, too.
+"""Kubernetes: one Job per run, by kubectl; its files lie on a volume that is mounted here, too, under the same path.
 
 Objects are created, never applied over existing ones: the name is the run's, so a second submit finds the first job.
-Names are RFC 1035 labels; a RayJob's may have 47 characters (MaxRayJobNameLength in
-ray-operator/controllers/ray/utils/constant.go of kuberay feeaf72f). Label values are 63 of [A-Za-z0-9._-].
+Names are RFC 1035 labels. Label values are 63 of [A-Za-z0-9._-].
 """
 
 from __future__ import annotations
@@ -12,9 +11,7 @@ import hashlib
 import json
 import math
 import re
-import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,24 +21,21 @@ from typing import Any
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.run.job_launcher import (
     Declined,
-    DirectoryState,
     Handle,
     Job,
     JobState,
     Observation,
     ProgramOutput,
     Unreachable,
-    Want,
 )
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError, UsageError
-from autoresearch.launchers.kubernetes_states import MAY_COME, STOPPED, disruption, observe
+from autoresearch.launchers.kubernetes_states import MAY_COME, disruption, observe
 from autoresearch.launchers.shared import SharedFiles
 
 OPTIONS = {
-    "workload": "job (batch/v1, the default) or rayjob (KubeRay, ray.io/v1)",
     "image": "the container image; it has the trainer's Python, and the code unless that lies on the volume",
     "namespace": "kubectl --namespace",
     "context": "kubectl --context",
@@ -52,22 +46,17 @@ OPTIONS = {
     "gpus": "GPUs of each pod that trains; default: gpus_per_run",
     "cpus": "CPUs of each pod, such as 8 or 500m",
     "memory": "memory of each pod, such as 64Gi",
-    "workers": "rayjob: pods beside the head, which has no GPU then; default 0",
-    "ray_version": "rayjob: rayVersion, that of the image",
     "node_selector": "a mapping of labels",
     "tolerations": "a list of tolerations, as a pod has them",
     "labels": "a mapping, for the job and its pods",
     "annotations": "a mapping, for the job and its pods",
     "claim": "the PersistentVolumeClaim that holds run directories and code",
-    "mount": "where the claim is mounted in the pods",
-    "local": "where the same volume is mounted on this machine; default: as `mount`, and then nothing is copied",
-    "root": "the pods' directory for code and runs, below `mount`; needed where `local` differs",
+    "mount": "where the claim is mounted, in the pods and on this machine",
     "template": "a manifest of your own (jinja2, as templates/kubernetes/job.yaml.j2)",
-    "pre_running_deadline": "how long images may be pulled and a cluster may start; default 30m",
     "ttl": "how long the job and its pods' logs stay when it is over; default 1h, unless the run is recorded before",
 }
 Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
-WORKLOADS = {"job": ("jobs.batch", "Job"), "rayjob": ("rayjobs.ray.io", "RayJob")}  # resource and kind of each
+JOBS = "jobs.batch"
 ANSWER_S = 30.0
 MOST_SAID = 256 << 20  # a namespace with a thousand jobs lists 20 MiB
 HOPELESS_S = 60.0  # a registry may reject a token, or lack an image, for a moment
@@ -76,7 +65,6 @@ MARGIN_S = 300.0  # the Runner's own limits apply first
 RUN, CAMPAIGN, PLACE = (f"autoresearch/{word}" for word in ("run", "campaign", "place"))
 MOST_NAME, MOST_LABEL = 47, 63
 _LABEL = later(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?\Z")
-_SUSPEND = {"metadata": {"annotations": {STOPPED: "yes"}}, "spec": {"suspend": True}}
 _PROBE = Job("preflight", "ajet_preflight", "preflight", "/nowhere", ("true",), "/", 60.0, 1.0)
 
 
@@ -92,9 +80,8 @@ class KubernetesLauncher:
         self.target = target
         self.clock = clock
         self.render = render
-        self.resource, self.object_kind = WORKLOADS[target.text("workload", "job")]
         self.kubectl = Kubectl.of(target, environ)
-        self.reach = VolumeFiles(environ, target)
+        self.reach = VolumeFiles(environ)
         self._disrupted: dict[str, Observation] = {}  # a preempted pod is gone before its job reports it
         self._hopeless: dict[str, float] = {}  # run -> since when
 
@@ -110,9 +97,10 @@ class KubernetesLauncher:
 
     def preflight(self) -> list[Finding]:
         """See `JobLauncher`: the server validates a sample manifest (--dry-run=server)."""
-        if not Path(self.reach.local).is_dir():
-            text = f"launchers.{self.target.name}: {self.reach.local} is no directory here, and should be the volume"
-            hint = "mount the volume of its claim here, or correct `local`"
+        mount = self.target.text("mount")
+        if not Path(mount).is_dir():
+            text = f"launchers.{self.target.name}: {mount} is no directory here, and should be the volume of its claim"
+            hint = "mount that volume here under the same path as in the pods"
             return [Finding(Severity.ERROR, "no_volume", text, hint)]
         try:
             self._create(self.manifest(_PROBE), "--dry-run=server")
@@ -146,7 +134,7 @@ class KubernetesLauncher:
     def _find(self, job: Job) -> dict[str, Any] | None:
         """The job of this run; None without one. Raises Declined if another one has its name."""
         name = object_name(job.run, job.attempt)
-        said = self.kubectl.ask("get", f"{self.resource}/{name}", "--ignore-not-found", "-o", "json")
+        said = self.kubectl.ask("get", f"{JOBS}/{name}", "--ignore-not-found", "-o", "json")
         found = parsed(said) if said.strip() else None
         if found and _label(found, RUN) != label_value(job.run):
             raise Declined(f"{name} is there already, and is no job of this run", code="name_taken")
@@ -157,10 +145,9 @@ class KubernetesLauncher:
 
     def manifest(self, job: Job) -> dict[str, Any]:
         """The template's object; name, labels and annotations are set here, so that no template can omit them."""
-        workload = self.target.text("workload", "job")
-        template = self.target.text("template") or f"kubernetes/{workload}.yaml.j2"
+        template = self.target.text("template") or "kubernetes/job.yaml.j2"
         made = self.render(template, values(self.target, job))
-        if made.get("kind") != self.object_kind:
+        if made.get("kind") != "Job":
             raise UsageError(f"launchers.{self.target.name}.template: {template} makes a {made.get('kind')!r}")
         ours = {RUN: job.run, CAMPAIGN: job.campaign, PLACE: self.target.key}
         marks = {key: label_value(value) for key, value in ours.items() if value}
@@ -168,15 +155,17 @@ class KubernetesLauncher:
         annotations = mapping(self.target, "annotations")
         _stamp(made, labels, annotations | {"autoresearch/directory": job.directory})
         made["metadata"]["name"] = object_name(job.run, job.attempt)
-        for pod in _pods_of(made):
-            _stamp(pod, labels, annotations)
+        pod = (made.get("spec") or {}).get("template")
+        if not isinstance(pod, dict):
+            raise UsageError("the template of a Kubernetes target makes no pod: spec.template is missing")
+        _stamp(pod, labels, annotations)
         return made
 
     # -- asking -------------------------------------------------------------------------------------------------
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
         """See `JobLauncher`: one kubectl call for all jobs of this target and their pods."""
-        words = ("get", f"{self.resource},pods", "-l", f"{PLACE}={label_value(self.target.key)}", "-o", "json")
+        words = ("get", f"{JOBS},pods", "-l", f"{PLACE}={label_value(self.target.key)}", "-o", "json")
         jobs: dict[str, dict[str, Any]] = {}
         pods: dict[str, list[dict[str, Any]]] = {}
         for item in parsed(self.kubectl.ask(*words)).get("items") or []:
@@ -212,17 +201,12 @@ class KubernetesLauncher:
     # -- ending -------------------------------------------------------------------------------------------------
 
     def stop(self, handle: Handle, *, hard: bool) -> None:
-        """See `JobLauncher`. A soft stop ends a Job's pod with its grace period, and keeps it and its log.
-
-        A RayJob is suspended: KubeRay then takes its cluster down with the pods' grace period.
-        """
-        job, mine = f"{self.resource}/{handle.native}", self._mine(handle)
+        """See `JobLauncher`. A soft stop ends a Job's pod with its grace period, and keeps it and its log."""
+        job, mine = f"{JOBS}/{handle.native}", self._mine(handle)
         with contextlib.suppress(Declined):  # it is over or gone already
             if hard:
                 self.kubectl.ask("delete", job, "--ignore-not-found", "--wait=false", "--cascade=background")
                 self.kubectl.ask("delete", "pods", "-l", mine, "--wait=false", "--grace-period=1")
-            elif self.object_kind == "RayJob":
-                self.kubectl.ask("patch", job, "--type=merge", "-p", json.dumps(_SUSPEND))
             else:
                 for pod in self.kubectl.ask("get", "pods", "-l", mine, "-o", "name").decode().split():
                     self.kubectl.ask("patch", pod, "--type=merge", "-p", '{"spec":{"activeDeadlineSeconds":1}}')
@@ -234,7 +218,7 @@ class KubernetesLauncher:
         if not self.target.text("ttl"):
             with contextlib.suppress(Declined, Unreachable):
                 words = ("-l", self._mine(handle), "--wait=false", "--cascade=background")
-                self.kubectl.ask("delete", self.resource, *words)
+                self.kubectl.ask("delete", JOBS, *words)
 
     def _mine(self, handle: Handle) -> str:
         """The label selector of one run's objects."""
@@ -242,68 +226,14 @@ class KubernetesLauncher:
 
 
 class VolumeFiles(SharedFiles):
-    """Files on a volume: `mount` in a pod is `local` here. If both are the same path, nothing is copied.
-
-    Programs for the volume run here, with the local Python instead of the image's; their input and output use the pod's
-    paths. Other files of the image cannot be checked from here, and are assumed to exist.
-    """
-
-    def __init__(self, environ: Mapping[str, str], target: Target) -> None:
-        super().__init__(environ)
-        self.mount = target.text("mount").rstrip("/")
-        self.local = target.text("local", self.mount).rstrip("/")
-        self.shared = self.mount == self.local
-        self.python = target.text("python", "python3")
-        venv = target.text("venv")
-        self.interpreter = target.text("interpreter") or (f"{venv}/bin/python" if venv else self.python)
-
-    def here(self, path: str) -> str:
-        """The local path of a pod's path."""
-        inside = path == self.mount or path.startswith(f"{self.mount}/")
-        return self.local + path[len(self.mount) :] if inside else path
-
-    def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
-        """See `Reach`."""
-        found = {}
-        for want in wants:
-            names = {self.here(name): name for name in want.offsets}
-            asked = Want(want.run, self.here(want.directory), {self.here(n): at for n, at in want.offsets.items()})
-            seen = super().look([asked])[want.run]
-            found[want.run] = replace(seen, grown={names.get(name, name): data for name, data in seen.grown.items()})
-        return found
+    """Files on a volume that this machine and the pods see under the same path."""
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
         """See `Reach`. The trainer inherits all variables of its container: secrets of `env_from_secret`, devices."""
         if "spec.json" in files:
             spec = {**json.loads(files["spec.json"]), "inherit": [""]}
             files = {**files, "spec.json": json.dumps(spec).encode()}
-        super().put(self.here(directory), files, private=private)
-
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
-        """See `Reach`: runs locally, on the volume."""
-        if self.shared:
-            return super().run(argv, stdin=stdin, timeout_s=timeout_s, cwd=cwd)
-        ours = [sys.executable if n == 0 and word == self.python else self.here(word) for n, word in enumerate(argv)]
-        text = _moved(stdin, self.mount, self.local)
-        said = super().run(ours, stdin=text, timeout_s=timeout_s, cwd=self.here(cwd))
-        out = _moved(said.out, self.local, self.mount)
-        if argv[0] == self.python:
-            out = self._as_the_image(out.replace(sys.executable.encode(), self.python.encode()))
-        return replace(said, out=out)
-
-    def _as_the_image(self, answer: bytes) -> bytes:
-        """The answer of a survey (`runner.remote_files`) without its claims about files outside of the volume."""
-        with contextlib.suppress(ValueError):
-            found = json.loads(answer)
-            if isinstance(found, dict) and "lacking" in found:
-                lacking = [path for path in found["lacking"] if str(path).startswith(f"{self.mount}/")]
-                return json.dumps({**found, "lacking": lacking, "interpreter": self.interpreter}).encode()
-        return answer
-
-
-def _moved(data: bytes, here: str, there: str) -> bytes:
-    """A text with one directory replaced by another."""
-    return re.sub(rb"(?<![\w./-])" + re.escape(here.encode()) + rb"(?![\w.-])", lambda _: there.encode(), data)
+        super().put(directory, files, private=private)
 
 
 # -- options and manifest -----------------------------------------------------------------------------------------
@@ -311,58 +241,41 @@ def _moved(data: bytes, here: str, there: str) -> bytes:
 
 def check_options(target: Target) -> None:
     """Raise UsageError, which names the option, for options that are missing or contradict each other."""
-    workload, image, mount = target.text("workload", "job"), target.text("image"), target.text("mount").rstrip("/")
-    if workload not in WORKLOADS:
-        raise _wrong(target, "workload", f"{workload!r} is none of {', '.join(WORKLOADS)}")
-    if not image and not target.text("template"):
+    if not target.text("image") and not target.text("template"):
         raise _wrong(target, "image", "is missing: pods are made of an image", "image: registry.example.org/trainer:1")
     if not target.text("claim"):
         why = "is missing: run directories and code lie on the volume of a PersistentVolumeClaim"
         raise _wrong(target, "claim", why, "claim: NAME, and mount: where the pods have it")
-    if not mount.startswith("/"):
-        raise _wrong(target, "mount", "must say where pods have the claim, as an absolute path")
-    if target.text("local", mount).rstrip("/") != mount and not target.text("root").startswith(f"{mount}/"):
-        why = f"must be a directory below `mount`, which is {mount}: code and runs go there"
-        raise _wrong(target, "root", why, f"root: {mount}/autoresearch")
+    if not target.text("mount").startswith("/"):
+        raise _wrong(target, "mount", "must say where the claim is mounted, as an absolute path, here and in the pods")
     if not target.text("gpus", "0").isdecimal():
         raise _wrong(target, "gpus", f"{target.text('gpus')!r} is no number")
 
 
 def values(target: Target, job: Job) -> dict[str, Any]:
     """The values for the templates; named as the target's options where they mean the same."""
-    names = ("image", "service_account", "pull_secret", "env_from_secret", "claim", "mount", "ray_version")
-    grace_s = math.ceil(job.grace_s + AFTER_GRACE_S)
-    # only the Runner gets the run id: other processes of a RayJob with it would be swept as leftovers
-    own = [f"{key}={value}" for key, value in job.environment.items()]
-    given = {"cpu": target.text("cpus"), "memory": target.text("memory")}
-    limits = {key: value for key, value in given.items() if value}
+    names = ("image", "service_account", "pull_secret", "env_from_secret", "claim", "mount")
+    given: dict[str, Any] = {"cpu": target.text("cpus"), "memory": target.text("memory")}
+    if count := int(target.text("gpus") or job.gpus):
+        given["nvidia.com/gpu"] = count
     return {
         **{option: target.text(option) for option in names},
         "name": object_name(job.run, job.attempt),
         "argv": list(job.argv),
         "cwd": job.cwd,
         "environment": [{"name": key, "value": value} for key, value in job.environment.items()],
-        "entrypoint": "exec " + shlex.join(["env", *own, *job.argv]),
-        "runtime_env": {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(grace_s)}},
-        "grace_s": grace_s,
+        "grace_s": math.ceil(job.grace_s + AFTER_GRACE_S),
         "deadline_s": math.ceil(job.max_s + MARGIN_S),
-        "pre_running_s": _seconds(target, "pre_running_deadline", "30m"),
-        "ttl_s": _seconds(target, "ttl", "1h"),
-        "gpus": int(target.text("gpus") or job.gpus),
-        "workers": int(target.text("workers", "0")),
+        "ttl_s": max(1, math.ceil(parse_duration(target.text("ttl", "1h")))),
         "node_selector": mapping(target, "node_selector"),
         "tolerations": target.options.get("tolerations") or [],
-        "limits": lambda gpus: {**limits, **({"nvidia.com/gpu": gpus} if gpus else {})},
+        "limits": {key: value for key, value in given.items() if value},
     }
 
 
 def mapping(target: Target, option: str) -> dict[str, str]:
     """An option that maps names to texts; {} if not given."""
     return {str(key): str(item) for key, item in (target.options.get(option) or {}).items()}
-
-
-def _seconds(target: Target, option: str, default: str) -> int:
-    return max(1, math.ceil(parse_duration(target.text(option, default))))
 
 
 def _wrong(target: Target, option: str, why: str, hint: str = "") -> UsageError:
@@ -375,17 +288,6 @@ def _stamp(item: dict[str, Any], labels: Mapping[str, str], annotations: Mapping
     about["labels"] = {**(about.get("labels") or {}), **labels}
     if annotations:
         about["annotations"] = {**(about.get("annotations") or {}), **annotations}
-
-
-def _pods_of(made: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The pod templates of a Job or RayJob. Raises UsageError without one."""
-    spec = made.get("spec") or {}
-    cluster = spec.get("rayClusterSpec") or {}
-    groups = [cluster.get("headGroupSpec"), *(cluster.get("workerGroupSpecs") or [])] if cluster else [spec]
-    found = [group["template"] for group in groups if isinstance((group or {}).get("template"), dict)]
-    if not found:
-        raise UsageError("the template of a Kubernetes target makes no pod: spec.template is missing")
-    return found
 
 
 def object_name(run: str, attempt: int = 1) -> str:
@@ -461,7 +363,7 @@ def parsed(printed: bytes) -> dict[str, Any]:
 
 # The first that fits decides. Only a clear refusal by the server is Declined; all else says nothing about a run.
 _FAILURES: tuple[tuple[str, type[Unreachable | Declined], str, str], ...] = (
-    ("no matches for kind", Declined, "kubernetes_refused", "install KubeRay in the cluster, or use `workload: job`"),
+    ("no matches for kind", Declined, "kubernetes_refused", "correct the target's template"),
     (
         "strict decoding error|unknown field|exceeded quota|denied the request|violates PodSecurity",
         *(Declined, "kubernetes_refused", ""),

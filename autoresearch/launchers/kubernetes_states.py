@@ -1,7 +1,7 @@
-"""The states of Jobs, RayJobs and their pods as one observation of a run. Pure: objects in, observation out.
+"""The states of a Job and its pods as one observation of a run. Pure: objects in, observation out.
 
 Sources: batch/v1 JobStatus and core/v1 PodStatus (kubernetes.io/docs, Job "Job termination and cleanup", Pod
-"Disruption conditions"); RayJobStatus in ray-operator/apis/ray/v1/rayjob_types.go of kuberay feeaf72f.
+"Disruption conditions").
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from autoresearch.core.run.job_launcher import JobState, Observation
 from autoresearch.core.text.regex import later
 
 Object = Mapping[str, Any]
-STOPPED = "autoresearch/stopped"  # annotation of a RayJob that autoresearch suspended
 
 _NEVER = {"InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff", "CreateContainerConfigError", "StartError"}
 _PULL = ("ImagePullBackOff", "ErrImagePull")
@@ -39,8 +38,8 @@ _DEADLINE = "the job was longer there than its activeDeadlineSeconds"
 
 
 def observe(job: Object, pods: Sequence[Object]) -> Observation:
-    """The observation of a Job or RayJob together with its pods."""
-    found = _ray_job(job, pods) if job.get("kind") == "RayJob" else _plain_job(job, pods)
+    """The observation of a Job together with its pods."""
+    found = _of_job(job, pods)
     node = next((str(n) for pod in pods if (n := (pod.get("spec") or {}).get("nodeName"))), "")
     return replace(found, node=found.node or node)
 
@@ -55,10 +54,7 @@ def disruption(pod: Object) -> Observation | None:
     return Observation(JobState.OVER, word, str(found.get("message") or word), Ending.LOST, cause, outranks=True)
 
 
-# -- batch/v1 Job -------------------------------------------------------------------------------------------------
-
-
-def _plain_job(job: Object, pods: Sequence[Object]) -> Observation:
+def _of_job(job: Object, pods: Sequence[Object]) -> Observation:
     conditions = _conditions(job)
     pod = max(pods, key=lambda one: str(one["metadata"].get("creationTimestamp", "")), default=None)
     failed = conditions.get("Failed") or conditions.get("FailureTarget")
@@ -78,9 +74,6 @@ def _plain_job(job: Object, pods: Sequence[Object]) -> Observation:
     if pod is None:
         return Observation(JobState.PENDING, "NoPod", _NO_POD)
     return _ended_pod(pod) or _living_pod(pod)
-
-
-# -- pods ---------------------------------------------------------------------------------------------------------
 
 
 def _ended_pod(pod: Object) -> Observation | None:
@@ -148,66 +141,3 @@ def _conditions(item: Object, *, held: bool = True) -> dict[str, Object]:
     """By type; only those that hold, unless `held` is False."""
     found = (item.get("status") or {}).get("conditions") or []
     return {str(one.get("type")): one for one in found if not held or one.get("status") == "True"}
-
-
-# -- ray.io/v1 RayJob ---------------------------------------------------------------------------------------------
-
-
-def _ray_job(job: Object, pods: Sequence[Object]) -> Observation:
-    status = job.get("status") or {}
-    said, word = str(status.get("jobStatus") or ""), str(status.get("jobDeploymentStatus") or "")
-    message = str(status.get("message") or "")[:300]
-    if word == "ValidationFailed":
-        return Observation(JobState.OVER, word, message, Ending.LAUNCH_FAILED, "kubernetes_refused")
-    if word == "Failed":
-        return _failed_ray_job(status, message, pods)
-    if word == "Complete" or said in ("SUCCEEDED", "FAILED", "STOPPED"):
-        return _ended_ray_job(said, message)
-    if word in ("Suspending", "Suspended") and STOPPED in (job["metadata"].get("annotations") or {}):
-        alive = word == "Suspending" or any(not _ended_pod(pod) for pod in pods)
-        return Observation(JobState.RUNNING if alive else JobState.OVER, word, "", Ending.STOPPED, "cancelled")
-    if word in ("Suspending", "Suspended"):
-        return Observation(JobState.PENDING, word, _SUSPENDED)
-    head = next((pod for pod in pods if _is_head(pod)), None)
-    if lost := _ended_pod(head) if head else None:
-        return replace(lost, ending=lost.ending or Ending.LOST, cause=lost.cause or "head_lost")
-    if word == "Running" and said == "RUNNING":
-        return Observation(JobState.RUNNING, said, message)
-    return _waiting_ray_job(said or word or "New", message, pods)
-
-
-def _waiting_ray_job(word: str, message: str, pods: Sequence[Object]) -> Observation:
-    """It waits for its cluster: report the pod in the worst state."""
-    stuck = [found for pod in pods if (found := _living_pod(pod)).state is JobState.PENDING and found.reason]
-    if not stuck:
-        return Observation(JobState.PENDING, word, message)
-    return replace(max(stuck, key=lambda found: found.hopeless), state=JobState.PENDING)
-
-
-def _failed_ray_job(status: Object, message: str, pods: Sequence[Object]) -> Observation:
-    reason, said = str(status.get("reason") or "Failed"), str(status.get("jobStatus") or "")
-    if reason == "DeadlineExceeded":
-        return Observation(JobState.OVER, reason, _DEADLINE, Ending.MAX_TIME, "walltime", outranks=True)
-    if reason == "PreRunningDeadlineExceeded":
-        text = f"it did not run within its preRunningDeadlineSeconds: {message}".rstrip(": ")
-        return Observation(JobState.OVER, reason, text, Ending.LAUNCH_FAILED, "pending_limit")
-    if reason == "SubmissionFailed" and said == "RUNNING" and any(_is_head(p) and not _ended_pod(p) for p in pods):
-        # The submitter, which also shows the log, broke; the job goes on (ray-project/kuberay#4921).
-        return Observation(JobState.RUNNING, reason, message)
-    if reason == "SubmissionFailed":
-        return Observation(JobState.OVER, reason, message, None if said else Ending.LAUNCH_FAILED, "submission_failed")
-    if reason == "JobStatusCheckTimeoutExceeded":
-        text = message or "the Ray head did not answer for so long that KubeRay gave it up"
-        return Observation(JobState.OVER, reason, text, Ending.LOST, "head_lost")
-    return replace(_ended_ray_job(said, message), word=reason)
-
-
-def _ended_ray_job(status: str, message: str) -> Observation:
-    if status == "STOPPED":
-        return Observation(JobState.OVER, status, message or "the Ray job was stopped", Ending.STOPPED, "cancelled")
-    return Observation(JobState.OVER, status or "Complete", message, returncode=0 if status == "SUCCEEDED" else None)
-
-
-def _is_head(pod: Object) -> bool:
-    labels = pod["metadata"].get("labels") or {}
-    return str(labels.get("ray.io/node-type", "head")) == "head"

@@ -129,7 +129,7 @@ def _are_roots(value: Any) -> bool:
 
 
 # What options may hold, of whichever target: a check, and what is said of a value that fails it.
-_DURATIONS = ("pending_limit", "poll", "time", "margin", "pre_running_deadline", "ttl")
+_DURATIONS = ("pending_limit", "poll", "time", "margin", "ttl")
 _WHOLE = (lambda value: type(value) is int and value >= 0, "is no whole number of at least 0")
 _NUMBER = (_is_number, "is no number of at least 0")
 _SECONDS = (lambda value: _is_number(value) and 0 < float(value) < 3600, "is no number of seconds")
@@ -146,7 +146,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("address", "partition"), (_is_text, "is no text")),
     **dict.fromkeys(("min_free_gb", "collect_max_gb", "driver_gpus", "driver_cpus"), _NUMBER),
     **dict.fromkeys(("connect_timeout", "keepalive"), _SECONDS),
-    **dict.fromkeys(("signal", "workers"), _COUNT),
+    "signal": _COUNT,
     **dict.fromkeys(("extra", "tolerations"), _LIST),
     **dict.fromkeys(("labels", "annotations", "node_selector", "driver_resources"), _BLOCK),
     "environment": (lambda value: _BLOCK[0](value) and all(map(_is_variable, value)), _BLOCK[1]),

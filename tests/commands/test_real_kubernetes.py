@@ -73,7 +73,7 @@ class Lab:
 
     def tidied(self) -> None:
         """Nothing of a run is left in the cluster once it is recorded."""
-        self.bench.until(lambda: not any(self.kubernetes.jobs(kind) for kind in ("jobs", "rayjobs", "secrets", "pods")))
+        self.bench.until(lambda: not any(self.kubernetes.jobs(kind) for kind in ("jobs", "secrets", "pods")))
 
 
 @pytest.fixture
@@ -85,9 +85,8 @@ def lab(bench: Any, kubernetes: Any) -> Iterator[Lab]:
         bench.tmux("kill-session", "-t", f"={name}")
 
 
-@pytest.mark.parametrize("workload", ["job", "rayjob"])
-def test_a_run_there_and_back(lab: Lab, workload: str) -> None:
-    lab.volume(workload=workload, labels={"team": "rl"}, gpus=0, cpus=2, memory="1Gi")
+def test_a_run_there_and_back(lab: Lab) -> None:
+    lab.volume(labels={"team": "rl"}, gpus=0, cpus=2, memory="1Gi")
     told = lab.run()
     row = lab.row(told)
     assert (row["ending"], row["metric_value"], row["job_id"]) == ("finished", "0.5", lab.cluster.started[0])
@@ -109,18 +108,6 @@ def test_variables_of_a_run_reach_its_trainer_and_no_manifest(lab: Lab) -> None:
     log = (Path(told["run_dir"]) / "run.log").read_bytes().decode()
     assert log.count("step:2 - actor") == 1 and "token: 9" in log and "\n10%\r20%\r" in log
     lab.tidied()
-
-
-def test_a_volume_that_has_another_name_here(lab: Lab) -> None:
-    """What pods call /mount lies here under another path: code is sent there, results come back."""
-    volume, local = lab.bench.root / "volume", lab.bench.root / "local"
-    volume.mkdir()
-    local.symlink_to(volume)
-    lab.place(claim="work", mount=str(volume), local=str(local), root=f"{volume}/ajet")
-    told = lab.run("ok")
-    row = lab.row(told)
-    assert (row["ending"], row["metric_value"]) == ("finished", "0.5"), lab.record(told)
-    assert list((volume / "ajet" / "runs").rglob("exit.json"))
 
 
 def test_what_a_cluster_does_to_runs(lab: Lab) -> None:
@@ -164,9 +151,7 @@ def test_what_keeps_a_run_from_starting(lab: Lab) -> None:
     assert len(lab.cluster.started) == 1
 
 
-@pytest.mark.parametrize("workload", ["job", "rayjob"])
-def test_a_stop_is_passed_on(lab: Lab, workload: str) -> None:
-    lab.volume(workload=workload)
+def test_a_stop_is_passed_on(lab: Lab) -> None:
     run = lab.run("long")
     lab.stepped(run)
     lab.bench.ask("stop", run["run"], "--reason", "enough")

@@ -43,8 +43,6 @@ MUCH = {
     "env_from_secret": "keys",
     "cpus": 8,
     "memory": "64Gi",
-    "ray_version": "2.52.0",
-    "workers": 2,
     "node_selector": {"gpu": "h100"},
     "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
     "labels": {"team": "rl", "autoresearch/run": "no"},
@@ -60,26 +58,18 @@ def made(job: Job = JOB, **options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("more", [{}, MUCH], ids=["little", "much"])
-@pytest.mark.parametrize("workload", ["job", "rayjob"])
-def test_the_schema_knows_every_field(workload: str, more: Any) -> None:
-    assert not complaint(f"{workload}s", made(workload=workload, **VOLUME, **more))
+def test_the_schema_knows_every_field(more: Any) -> None:
+    assert not complaint("jobs", made(**VOLUME, **more))
 
 
 def test_the_schema_forbids_what_it_does_not_know() -> None:
-    """Near misses of the same manifest: a typo, a wrong type, a field of another place."""
-    good = made(workload="rayjob", **VOLUME, **MUCH)
-    group = good["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]
-    assert not complaint("rayjobs", good)
-    assert 'unknown field "spec.rayClusterSpecX"' in complaint(
-        "rayjobs", {**good, "spec": {**good["spec"], "rayClusterSpecX": {}}}
-    )
-    group["replicas"] = "2"
-    assert "replicas: must be of type integer" in complaint("rayjobs", good)
-    group["replicas"], group["template"]["spec"]["containers"][0]["imagePullPolice"] = 2, "Always"
-    assert "imagePullPolice" in complaint("rayjobs", good)
+    """A field that belongs to another place of the same manifest, and a typo."""
     plain = made(**VOLUME)
     plain["spec"]["restartPolicy"] = "Never"
     assert 'unknown field "spec.restartPolicy"' in complaint("jobs", plain)
+    wrong = made(**VOLUME)
+    wrong["spec"]["template"]["spec"]["containers"][0]["imagePullPolice"] = "Always"
+    assert "imagePullPolice" in complaint("jobs", wrong)
 
 
 def test_a_job_is_started_once_and_bounded() -> None:
@@ -91,20 +81,6 @@ def test_a_job_is_started_once_and_bounded() -> None:
     assert container["command"] == list(JOB.argv) and container["workingDir"] == "/data/code"
     assert container["resources"]["limits"] == {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": 2}
     assert {"name": "work", "mountPath": "/data"} in container["volumeMounts"]
-
-
-def test_a_ray_job_is_started_once_and_bounded() -> None:
-    spec = made(workload="rayjob", pre_running_deadline="10m", ttl="2h", **VOLUME, **MUCH)["spec"]
-    assert (spec["backoffLimit"], spec["submissionMode"], spec["shutdownAfterJobFinishes"]) == (0, "HTTPMode", True)
-    assert (spec["preRunningDeadlineSeconds"], spec["ttlSecondsAfterFinished"]) == (600, 7200)
-    assert spec["activeDeadlineSeconds"] > JOB.max_s + 600  # KubeRay counts from before its pods are scheduled
-    head = spec["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
-    (group,) = spec["rayClusterSpec"]["workerGroupSpecs"]
-    assert "nvidia.com/gpu" not in head["resources"]["limits"] and group["replicas"] == 2
-    assert group["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 2
-    alone = made(workload="rayjob", **VOLUME)["spec"]["rayClusterSpec"]
-    assert "workerGroupSpecs" not in alone
-    assert alone["headGroupSpec"]["template"]["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": 2}
 
 
 def test_names_and_labels_are_ours_whatever_the_template_says(tmp_path: Path) -> None:
@@ -144,12 +120,9 @@ def test_a_template_that_makes_no_sense(tmp_path: Path, text: str, says: str) ->
     ("options", "says"),
     [
         ({"image": ""}, "image"),
-        ({"workload": "deployment"}, "deployment"),
         ({"claim": "work"}, "mount"),
         ({"mount": "/data"}, "claim"),
         ({"root": "/data"}, "claim"),
-        ({**VOLUME, "local": "/mnt/data"}, "root"),
-        ({**VOLUME, "local": "/mnt/data", "root": "/elsewhere"}, "below `mount`"),
         ({**VOLUME, "gpus": "many"}, "no number"),
     ],
 )
@@ -168,7 +141,7 @@ def test_names_fit_everywhere() -> None:
 
 
 SERVER = "Error from server "
-NO_KIND = 'error: unable to recognize "STDIN": no matches for kind "RayJob" in version "ray.io/v1"'
+NO_KIND = 'error: unable to recognize "STDIN": no matches for kind "Job" in version "batch/v9"'
 FAILED = {  # code -> what kubectl said
     "": [SERVER + '(AlreadyExists): error when creating "STDIN": jobs.batch "a" already exists'],
     "kubernetes_refused": [
@@ -187,7 +160,7 @@ FAILED = {  # code -> what kubectl said
         "Unable to connect to the server: dial tcp: lookup k: no such host",
         SERVER + "(InternalError): an error on the server",
         SERVER + "(TooManyRequests): slow down",
-        'error: the server doesn\'t have a resource type "rayjobs"',
+        'error: the server doesn\'t have a resource type "jobs"',
     ],
     "untrusted": ["Unable to connect to the server: x509: certificate signed by unknown authority"],
     "bad_kubeconfig": [

@@ -1,4 +1,4 @@
-"""What statuses of Jobs, RayJobs and pods come to: a table, with the near miss beside each."""
+"""What statuses of Jobs and pods come to: a table, with the near miss beside each."""
 
 from __future__ import annotations
 
@@ -43,11 +43,6 @@ def marked(reason: str, phase: str = "Running") -> Any:
     return pod(phase, conditions=[about])
 
 
-def ray(status: str = "", job_status: str = "", reason: str = "", message: str = "", **more: Any) -> dict[str, Any]:
-    told = {"jobDeploymentStatus": status, "jobStatus": job_status, "reason": reason, "message": message}
-    return {"kind": "RayJob", "metadata": {"name": "r", **more}, "spec": {}, "status": told}
-
-
 def short(found: Observation) -> tuple[Any, ...]:
     return found.state, found.ending, found.cause
 
@@ -90,46 +85,6 @@ def test_plain_jobs(found: Any, pods: list[Any], says: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "says"),
-    [
-        (ray(), (PENDING, None, "")),
-        (ray("Initializing"), (PENDING, None, "")),
-        (ray("Suspended"), (PENDING, None, "")),
-        (ray("Suspended", annotations={"autoresearch/stopped": "yes"}), (OVER, Ending.STOPPED, "cancelled")),
-        (ray("Suspending", annotations={"autoresearch/stopped": "yes"}), (RUNNING, Ending.STOPPED, "cancelled")),
-        (ray("Running"), (PENDING, None, "")),
-        (ray("Running", "PENDING"), (PENDING, None, "")),
-        (ray("Running", "RUNNING"), (RUNNING, None, "")),
-        (ray("Running", "SUCCEEDED"), (OVER, None, "")),
-        (ray("Complete", "SUCCEEDED"), (OVER, None, "")),
-        (ray("Complete", "STOPPED"), (OVER, Ending.STOPPED, "cancelled")),
-        (ray("Failed", "FAILED", "AppFailed"), (OVER, None, "")),
-        (ray("Failed", "RUNNING", "DeadlineExceeded"), (OVER, Ending.MAX_TIME, "walltime")),
-        (ray("Failed", "", "PreRunningDeadlineExceeded"), (OVER, Ending.LAUNCH_FAILED, "pending_limit")),
-        (ray("Failed", "", "SubmissionFailed"), (OVER, Ending.LAUNCH_FAILED, "submission_failed")),
-        (ray("Failed", "RUNNING", "SubmissionFailed"), (OVER, None, "submission_failed")),
-        (ray("Failed", "RUNNING", "JobStatusCheckTimeoutExceeded"), (OVER, Ending.LOST, "head_lost")),
-        (ray("ValidationFailed", message="name too long"), (OVER, Ending.LAUNCH_FAILED, "kubernetes_refused")),
-    ],
-)
-def test_ray_jobs(found: Any, says: tuple[Any, ...]) -> None:
-    assert short(observe(found, [])) == says
-
-
-def test_trouble_of_the_submitter_ends_nothing() -> None:
-    """kuberay#4921: the one who submitted was evicted, the job went on."""
-    found = ray("Failed", "RUNNING", "SubmissionFailed")
-    assert short(observe(found, [pod("Running", node="n1")])) == (RUNNING, None, "")
-
-
-def test_a_head_that_is_gone_is_not_running() -> None:
-    """kuberay#3903: the status says RUNNING for ever."""
-    found = observe(ray("Running", "RUNNING"), [ended("Error", 137, reason="Evicted")])
-    assert short(found) == (OVER, Ending.LOST, "preempted")
-    assert short(observe(ray("Running", "RUNNING"), [ended("Error", 1)])) == (OVER, Ending.LOST, "head_lost")
-
-
-@pytest.mark.parametrize(
     ("one", "hopeless"),
     [
         (waits("ImagePullBackOff", NO_IMAGE), True),
@@ -142,9 +97,8 @@ def test_a_head_that_is_gone_is_not_running() -> None:
         (pod(conditions=[UNSCHEDULABLE]), False),
     ],
 )
-@pytest.mark.parametrize("workload", [job(), ray("Initializing")])
-def test_what_would_wait_for_ever(workload: Any, one: Any, hopeless: bool) -> None:
-    found = observe(workload, [one])
+def test_what_would_wait_for_ever(one: Any, hopeless: bool) -> None:
+    found = observe(job(), [one])
     assert found.state is PENDING and found.hopeless is hopeless
 
 

@@ -53,7 +53,6 @@ READ = re.compile(r"(?:(?:place|target)\.text\(|\boptions(?:\.get\(|\[))\"([a-z_
         (Kind.SLURM, "environment", {"A B": "x"}, "is no block of NAME: value"),
         (Kind.KUBERNETES, "tolerations", {"key": "a"}, "is no list"),
         (Kind.KUBERNETES, "labels", "a=b", "is no block of NAME: value"),
-        (Kind.KUBERNETES, "workers", "many", "is no whole number"),
         (Kind.KUBERNETES, "ttl", "soon", "durations look like"),
     ],
 )

@@ -1,6 +1,6 @@
 """A Kubernetes API server that the real kubectl talks to: discovery, create, get, list, patch, delete.
 
-It knows batch/v1 Jobs, KubeRay's v1 RayJobs, pods, secrets and namespaces, keeps them in memory, and refuses unknown
+It knows batch/v1 Jobs, pods, secrets and namespaces, keeps them in memory, and refuses unknown
 fields as a server does that is asked for strict validation. What makes pods of jobs is `controller`. Answers have the
 shapes that kube-apiserver 1.20 gave, see `meta/v1` Status and APIResourceList in kubernetes/apimachinery.
 """
@@ -26,7 +26,6 @@ KINDS = {  # resource: (group, version, kind, short names)
     "namespaces": ("", "v1", "Namespace", ["ns"]),
     "persistentvolumeclaims": ("", "v1", "PersistentVolumeClaim", ["pvc"]),
     "jobs": ("batch", "v1", "Job", []),
-    "rayjobs": ("ray.io", "v1", "RayJob", []),
 }
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 _PATH = re.compile(
@@ -175,7 +174,7 @@ class ApiServer:
         item = self.store.get(resource, namespace, name)
         if item is None:
             raise Refused(404, "NotFound", f'{_plural(resource)} "{name}" not found')
-        if resource in ("pods", "jobs", "rayjobs"):
+        if resource in ("pods", "jobs"):
             about = {"deletionTimestamp": item["metadata"].get("deletionTimestamp") or now()}
             about |= {} if grace_s is None else {"deletionGracePeriodSeconds": grace_s}
             if any(item["metadata"].get(key) != value for key, value in about.items()):

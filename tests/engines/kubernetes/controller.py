@@ -1,6 +1,6 @@
 """What a cluster does of itself: pods for jobs, their containers as processes of this machine, statuses of both.
 
-No kubelet and no KubeRay: this shows what they write into statuses, so that the launcher can be shown reading it.
+No kubelet: this shows what they write into statuses, so that the launcher can be shown reading it.
 Volumes are directories: a claim's mount path must be a path here.
 """
 
@@ -30,7 +30,7 @@ class Pod:
     """The processes of one pod."""
 
     name: str
-    job: tuple[str, str]  # resource, name
+    job: str
     containers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     started: float = 0.0
     ending: float = 0.0  # since when its processes have been asked to end
@@ -67,7 +67,7 @@ class Cluster:
 
     def pod_of(self, job: str) -> Pod:
         """The pod in which a job's Runner is."""
-        return next(pod for pod in self.pods.values() if pod.job[1] == job)
+        return next(pod for pod in self.pods.values() if pod.job == job)
 
     def disrupt(self, job: str, reason: str, message: str) -> None:
         """Preempt or evict: the pod is marked, then deleted with its grace."""
@@ -111,54 +111,37 @@ class Cluster:
                 raise
 
     def _turn(self) -> None:
-        for resource in ("jobs", "rayjobs"):
-            for job in self.store.find(resource, self.namespace):
-                self._job(resource, job)
+        for job in self.store.find("jobs", self.namespace):
+            self._job(job)
         for item in self.store.find("pods", self.namespace):
             self._pod(item)
 
-    def _job(self, resource: str, job: Object) -> None:
+    def _job(self, job: Object) -> None:
         name, meta = job["metadata"]["name"], job["metadata"]
         pods = self.store.find("pods", self.namespace, f"ajet-owner={name}")
         if "deletionTimestamp" in meta:
             for pod in pods:
                 self.api.delete("pods", self.namespace, pod["metadata"]["name"])
             if not pods:
-                self.store.remove(resource, self.namespace, name)
+                self.store.remove("jobs", self.namespace, name)
             return
-        over = any(one["status"] == "True" for one in job.get("status", {}).get("conditions", []))
-        if over or job.get("status", {}).get("jobDeploymentStatus") in ("Complete", "Failed", "Suspended"):
+        if any(one["status"] == "True" for one in job.get("status", {}).get("conditions", [])):
             return
         if job["spec"].get("suspend"):
-            self._suspend(resource, name, pods)
+            for pod in pods:
+                self.api.delete("pods", self.namespace, pod["metadata"]["name"])
         elif not pods and not job.get("status", {}).get("started"):
-            self._make_pods(resource, job)
+            self._make_pod(name, job["spec"]["template"])
         else:
-            self._tell(resource, name, pods)
+            self._tell(name, pods[0] if pods else None)
 
-    def _suspend(self, resource: str, name: str, pods: list[Object]) -> None:
-        for pod in pods:
-            self.api.delete("pods", self.namespace, pod["metadata"]["name"])
-        if resource == "rayjobs":
-            word = "Suspending" if pods else "Suspended"
-            self.store.change(resource, self.namespace, name, {"status": {"jobDeploymentStatus": word}})
-
-    def _make_pods(self, resource: str, job: Object) -> None:
-        name, spec = job["metadata"]["name"], job["spec"]
-        cluster = spec.get("rayClusterSpec", {})
-        templates = [cluster["headGroupSpec"]["template"]] if cluster else [spec["template"]]
-        for group in cluster.get("workerGroupSpecs", []):
-            templates += [group["template"]] * group["replicas"]
-        for number, template in enumerate(templates):
-            labels = {**template.get("metadata", {}).get("labels", {}), "ajet-owner": name}
-            if cluster:
-                labels |= {"ray.io/node-type": "worker" if number else "head"}
-            meta = {"name": f"{name}-{number}", "namespace": self.namespace, "labels": labels}
-            meta |= {"creationTimestamp": now(), "uid": f"{name}-{number}"}
-            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": dict(template["spec"])}
-            self.store.put("pods", {**pod, "status": {"phase": "Pending"}})
-        first = {"started": True, **({"jobDeploymentStatus": "Initializing"} if cluster else {"active": 1})}
-        self.store.change(resource, self.namespace, name, {"status": first})
+    def _make_pod(self, name: str, template: Object) -> None:
+        labels = {**template.get("metadata", {}).get("labels", {}), "ajet-owner": name}
+        meta = {"name": f"{name}-0", "namespace": self.namespace, "labels": labels}
+        meta |= {"creationTimestamp": now(), "uid": f"{name}-0"}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": dict(template["spec"])}
+        self.store.put("pods", {**pod, "status": {"phase": "Pending"}})
+        self.store.change("jobs", self.namespace, name, {"status": {"started": True, "active": 1}})
 
     def _pod(self, item: Object) -> None:
         name, status = item["metadata"]["name"], item["status"]
@@ -184,8 +167,8 @@ class Cluster:
         if runner.poll() is not None and status["phase"] == "Running":
             self._ended(item, pod, runner)
         if "deletionTimestamp" in item["metadata"] and not running:
-            if pod.job[0] == "jobs" and _is_disrupted(item):  # a finalizer keeps the pod until its job has said so
-                self._say("jobs", pod.job[1], _condition("Failed", "PodFailurePolicy", RULE.format(name)))
+            if _is_disrupted(item):  # a finalizer keeps the pod until its job has said so
+                self._say(pod.job, _condition("Failed", "PodFailurePolicy", RULE.format(name)))
             self.pods.pop(name)
             self.store.remove("pods", self.namespace, name)
         return None
@@ -207,21 +190,15 @@ class Cluster:
             waiting = [{"name": container["name"], "state": why} for container in containers]
             return self._status(name, {"containerStatuses": waiting, "conditions": []})
         owner = item["metadata"]["labels"]["ajet-owner"]
-        kind = "rayjobs" if "ray.io/node-type" in item["metadata"]["labels"] else "jobs"
-        pod = Pod(name, (kind, owner), started=time.monotonic())
+        pod = Pod(name, owner, started=time.monotonic())
         self.store.change("pods", self.namespace, name, {"spec": {"nodeName": "n1"}})
         states = []
         for container in containers:
             command = container.get("command") or ["sleep", "100000"]
-            if kind == "rayjobs" and container["name"] == "ray-head":
-                job = self.store.get(kind, self.namespace, owner)
-                assert job is not None
-                command = ["bash", "-c", job["spec"]["entrypoint"]]  # Ray's driver, for all that a log can tell
             pod.containers[container["name"]] = self._process(name, container, command)
             states.append({"name": container["name"], "state": {"running": {"startedAt": now()}}})
         self.pods[name] = pod
-        if item["metadata"]["labels"].get("ray.io/node-type") != "worker":
-            self.started.append(owner)
+        self.started.append(owner)
         self._status(name, {"phase": "Running", "containerStatuses": states, "conditions": []})
         return None
 
@@ -261,40 +238,22 @@ class Cluster:
 
     # -- what jobs say of their pods -----------------------------------------------------------------------------
 
-    def _tell(self, resource: str, name: str, pods: list[Object]) -> None:
-        first = next((pod for pod in pods if pod["metadata"]["name"].endswith("-0")), None)
-        if resource == "jobs":
-            return self._tell_job(name, first)
-        if first is None:
-            return None
-        phase = first["status"]["phase"]
-        if phase == "Running":
-            state = {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING", "rayClusterName": f"{name}-abcde"}
-        elif phase == "Succeeded":
-            state = {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}
-        elif phase == "Failed" and "reason" not in first["status"]:
-            message = "Job entrypoint command failed with exit code 1"
-            state = {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED", "reason": "AppFailed", "message": message}
-        else:
-            return None
-        return self._say(resource, name, state)
-
-    def _tell_job(self, name: str, pod: Object | None) -> None:
+    def _tell(self, name: str, pod: Object | None) -> None:
         """As the Job controller does with backoffLimit 0 and a rule for disruptions."""
         if pod is not None and _is_disrupted(pod) and pod["status"]["phase"] in ("Failed", "Succeeded"):
             rule = RULE.format(pod["metadata"]["name"])
-            return self._say("jobs", name, _condition("Failed", "PodFailurePolicy", rule))
+            return self._say(name, _condition("Failed", "PodFailurePolicy", rule))
         if pod is None or pod["status"]["phase"] == "Failed":
             message = "Job has reached the specified backoff limit"
-            return self._say("jobs", name, _condition("Failed", "BackoffLimitExceeded", message))
+            return self._say(name, _condition("Failed", "BackoffLimitExceeded", message))
         if pod["status"]["phase"] == "Succeeded":
-            return self._say("jobs", name, _condition("Complete", "CompletionsReached", ""))
+            return self._say(name, _condition("Complete", "CompletionsReached", ""))
         return None
 
-    def _say(self, resource: str, name: str, status: Object) -> None:
-        old = (self.store.get(resource, self.namespace, name) or {}).get("status", {})
+    def _say(self, name: str, status: Object) -> None:
+        old = (self.store.get("jobs", self.namespace, name) or {}).get("status", {})
         if any(old.get(key) != value for key, value in status.items()):
-            self.store.change(resource, self.namespace, name, {"status": status})
+            self.store.change("jobs", self.namespace, name, {"status": status})
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

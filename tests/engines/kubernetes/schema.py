@@ -43,14 +43,12 @@ def complaint(resource: str, item: dict[str, Any]) -> str:
 
 def faults_of(resource: str, item: dict[str, Any]) -> Iterator[str]:
     """Unknown fields, wrong types, what is required and missing."""
-    schema = _vendored()[0]
     if resource == "jobs":
+        schema = _vendored()[0]
         pod = schema["properties"]["spec"]["properties"]["submitterPodTemplate"]
         fields = {key: {"type": kind, "x-kubernetes-preserve-unknown-fields": True} for key, kind in JOB_SPEC.items()}
         spec = {"type": "object", "required": ["template"], "properties": {**fields, "template": pod}}
-        schema = {**schema, "properties": {**schema["properties"], "spec": spec}}
-    if resource in ("jobs", "rayjobs"):
-        yield from _check(item, schema, "")
+        yield from _check(item, {**schema, "properties": {**schema["properties"], "spec": spec}}, "")
 
 
 def _check(value: Any, schema: dict[str, Any], path: str) -> Iterator[str]:
