@@ -63,8 +63,6 @@ OWNERS = {
 SEVERAL = frozenset({"optuna"})  # several files of its folder: the search, and the plots of what it found
 # Files that parse data of the package, which is a constant as any other in the source.
 PACKAGED_DATA = frozenset({("autoresearch/core/diagnosis/families.py", "yaml")})
-# A parser: it computes, and touches nothing.
-PARSERS = ("autoresearch/core/shell", frozenset({"tree_sitter", "tree_sitter_bash"}))
 # They cost 50 to 400 ms to import.
 HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib", "plotly", "apprise"})
 
@@ -284,8 +282,7 @@ def core_is_pure(sources: Sequence[Source]) -> list[str]:
         if source.room != "core":
             continue
         for found in source.imports:
-            parses = source.path.startswith(PARSERS[0]) and found.top in PARSERS[1]
-            if (source.path, found.top) in PACKAGED_DATA or parses:
+            if (source.path, found.top) in PACKAGED_DATA:
                 continue
             a_path = found.top == "pathlib" and not (found.names and set(found.names) <= PURE_PATHS)
             if found.top in IMPURE or a_path:

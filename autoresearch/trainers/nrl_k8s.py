@@ -11,8 +11,7 @@ import re
 from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.shell.commands import SimpleCommand
-from autoresearch.core.shell.reading import simple_commands
+from autoresearch.core.shell.reading import SimpleCommand, simple_commands
 from autoresearch.core.text.regex import later
 
 _RUN = later(r"\bnrl-k8s(?:[ \t]|\\\n)+run\b")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.shell.commands import SimpleCommand
+from autoresearch.core.shell.reading import SimpleCommand
 from autoresearch.core.text.regex import later
 
 _SUBMIT = later(r"\bray(?:[ \t]|\\\n)+job(?:[ \t]|\\\n)+submit\b")

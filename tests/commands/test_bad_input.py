@@ -120,9 +120,9 @@ def test_check_tells_programs_everything(bench: Any) -> None:
     good = bench.ask("blueprint", "check", path)
     assert good["ok"] and good["valid"] and (good["exit_code"], good["slug"], good["max_time_s"]) == (0, "try-ok", 600)
     assert {f["code"] for f in good["findings"]} == {"no_explanation", "not_a_command"}
-    path.write_text(path.read_text().replace(COMMAND, f"{COMMAND} | tee log.txt"))
-    (tee,) = [f for f in bench.ask("blueprint", "check", path)["findings"] if f["code"] == "hidden_exit_code"]
-    assert path.read_text().splitlines()[tee["line"] - 1].endswith("tee log.txt") and tee["severity"] == "warning"
+    path.write_text(path.read_text().replace(COMMAND, f"{COMMAND}; pkill x"))
+    (kill,) = [f for f in bench.ask("blueprint", "check", path, check=3)["findings"] if f["code"] == "kills_by_name"]
+    assert path.read_text().splitlines()[kill["line"] - 1].endswith("pkill x") and kill["severity"] == "error"
 
 
 @pytest.mark.system

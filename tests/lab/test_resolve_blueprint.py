@@ -226,14 +226,12 @@ def launched(project: Path, command: str, note: str = "") -> list[Finding]:
     "command",
     [
         *("cd X && bash Y.sh", "cd X; bash Y.sh", "(cd X && ./Y.sh)", "pushd X && source Y.sh", "env -C X bash Y.sh"),
-        *("bash -c 'cd X && bash Y.sh'", "D=X; bash $D/Y.sh", "make -C X", "cd X && bash Y", "bash Z.sh"),
+        *("bash -c 'cd X && bash Y.sh'", "D=X; bash $D/Y.sh", "bash Z.sh"),
     ],
 )
 def test_no_script_hides_what_it_kills(project: Path, command: str) -> None:
     (project / "X").mkdir()
-    for name in ("X/Y.sh", "X/Y"):
-        (project / name).write_text("set -e\npkill python\n")
-    (project / "X/Makefile").write_text("train:\n\t@pkill python\n")
+    (project / "X/Y.sh").write_text("set -e\npkill python\n")
     (project / "Z.sh").write_text('cd "$(dirname "$0")"\nbash X/Y.sh\n')
     found = launched(project, command)
     (finding,) = [f for f in found if f.severity == "error"]
@@ -242,49 +240,22 @@ def test_no_script_hides_what_it_kills(project: Path, command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "note", "code"),
+    ("command", "missing"),
     [
-        ("cd X && bash Y.sh", "", "missing_script"),
-        ("bash gone.sh && python x", "", "missing_script"),
-        ("python make.py && bash gone.sh", "", "not_read"),
-        ("A=1 uv run python -u gone.py --x", "", "missing_script"),
-        ("A=1 uv run python -u gone --x", "", "missing_script"),
-        ("python make --lr 0.1", "", "missing_script"),
-        ("python -m torch.distributed.launch --nproc_per_node=2 gone.py", "", "missing_script"),
-        ("python package --lr 0.1; python -W ignore calls.sh gone.py; python - gone; python -c gone", "", ""),
-        ("python -uc 'print(1)' gone; python -um gone.it; python -mpip gone; python -s - gone", "", ""),
-        ("python -Xdev -bW error --check-hash-based-pycs always make.py gone", "", ""),
-        ("python -Xdev -bW error --check-hash-based-pycs always gone.py", "", "missing_script"),
-        ("sbatch -D X --wrap 'python gone.py'; tmux new -c X 'python gone.py'; docker run i 'python gone.py'", "", ""),
-        ("python empty", "", "missing_script"),
-        ("bash empty", "", "missing_script"),
-        ("bash pipe", "", "not_read"),
-        ("python pipe", "", "not_read"),
-        ("python -m gone.py gone.py; python $WHERE/gone.py; git clone gone && python gone/gone.py", "", ""),
-        ("ssh host python gone.py; bash calls.sh", "", "not_read"),
-        ("ssh host 'cd X && bash Y.sh'", "", "not_read"),
-        ("bash $WHERE/Y.sh", "", "not_read"),
-        ("make -C X", "", "not_read"),
-        ("bash y.sh", "- prepare: python make.py", "not_read"),
-        ("python make.py", "- prepare: bash y.sh", "missing_script"),
-        ("python make.py", "- evaluate: bash y.sh", "not_read"),
-        ("bash calls.sh", "", "not_read"),
+        *(("cd X && bash Y.sh", True), ("export A=b; bash gone.sh && python x", True), ("python pkg; true", False)),
+        *(("A=1 uv run python -u gone.py --x", True), ("cd X; python gone", True)),
+        *(("python make.py && bash gone.sh", False), ("git clone U X; python X/gone.py", False)),
+        *(("python -m gone x.py", False), ("python -c 'print(1)' gone", False), ("bash -c 'x' gone", False)),
+        *(("bash $WHERE/Y.sh", False), ("cd $X && bash Y.sh", False), ("ssh host python gone.py", False)),
+        *(("[ -f gone.sh ] && bash gone.sh", False), ("bash <(curl x)", False), ("docker run i python gone.py", False)),
     ],
 )
-def test_a_script_that_is_not_there_is_said(project: Path, command: str, note: str, code: str) -> None:
-    (project / "calls.sh").write_text("bash gone.sh\n")
+def test_a_program_that_is_not_there_is_refused(project: Path, command: str, missing: bool) -> None:
     (project / "make.py").touch()
-    (project / "package").mkdir()
-    (project / "package/__main__.py").touch()
-    (project / "empty").mkdir()
-    os.mkfifo(project / "pipe")
-    found = [f for f in launched(project, command, note) if f.code in ("missing_script", "not_read")]
-    assert [finding.code for finding in found] == ([code] if code else [])
-    for finding in found:
-        assert finding.severity == ("error" if code == "missing_script" else "warning")
-        assert finding.message.startswith("not read: " if code == "not_read" else "the script ")
-        assert ("(but make.py is)" in finding.message) is command.startswith("python make --")
-        assert ("is a directory" in finding.message) is command.endswith(" empty")
+    (project / "pkg").mkdir()
+    found = [one for one in launched(project, command) if one.code == "missing_script"]
+    assert [one.severity for one in found] == ["error"] * missing
+    assert not [one for one in launched(project, command, "- prepare: make all") if one.code == "missing_script"]
 
 
 def test_required_variables(project: Path) -> None:

@@ -1,43 +1,122 @@
 """One reading of a shell text: its commands with their words, directories and outputs, and the scripts they start.
 
-The text is parsed by tree-sitter and followed as bash would run it: directories, variables, functions, sourced and
-started scripts, nested texts (`bash -c`, `ssh`, `eval`, here-documents), Makefiles, and the commands that a Python
-launcher starts. Every branch is read, a loop once. Nothing is run; files come from a function that the caller gives.
+Words, assignments, and scripts by their literal names are read, nothing is run. What only bash would know (what a
+branch sets, what a program prints) stays as it is written, with its `$`.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
+import operator
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import Any
 
-from tree_sitter import Node
-
-from autoresearch.core.shell import programs, python_calls
-from autoresearch.core.shell.commands import ABSENT, OpenText, Script, ShellReading, SimpleCommand, no_file, printed
-from autoresearch.core.shell.programs import SHELLS
-from autoresearch.core.shell.shell import Input, Shell, number, shown, unknown
-from autoresearch.core.shell.words import DEEPEST, WORDS, WordExpander, between, decoded, offsets_of, parsed, text_of
+from autoresearch.core.shell import programs
+from autoresearch.core.shell.words import ASSIGNMENT, DECLARES, PIECE, SUBSTITUTION, RawWord, Statement, statements
+from autoresearch.core.text.python_text import expression
 from autoresearch.core.text.regex import later
 
-_MOST_SCRIPTS = 50  # that start each other
-_JOB, _SCRIPT = later(r"\S+\.(?:sh|bash|sub|slurm|sbatch|job)\Z"), later(r"\S+\.(?:sh|bash)\Z")
-_SHEBANG = later(r"#!.*\b(?:ba|da|z|k)?sh\b")
-_ASSIGNMENT = later(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
-_TERMINAL = later(r"\d+|-|/dev/(?:stdout|stderr|tty)")
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-_BRANCHES = frozenset(
-    ["if_statement", "case_statement", "for_statement", "select_statement", "while_statement", "c_style_for_statement"]
+_EXPANSION = later(
+    rf"\\[\"\\$`\n]|\$\(\((?P<sum>[^()]*(?:\([^()]*\)[^()]*)*)\)\)|{SUBSTITUTION}|`[^`]*`"
+    r"|\$(?:(?P<bare>[A-Za-z_]\w*|[\d@*#])|\{(?P<name>[A-Za-z_]\w*|[\d@*#])(?:\[[@*]\])?"
+    r"(?::?(?P<sign>[-=?+])(?P<other>(?:[^{}]|\{[^{}]*\})*))?\})"
 )
-_CLAUSES = frozenset({"elif_clause", "else_clause", "case_item"})
-_BODY = frozenset({"then", "else", ")", "do_group", "compound_statement"})  # from here on a clause may not be run
-_REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
-_WHOLE = frozenset({"command", "pipeline", "list", "redirected_statement"})
-_SYNTAX = frozenset({"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!"})
+_OWN_DIRECTORY = later(r".*dirname.*?(?:\$\{?0\b|BASH_SOURCE)[^)]*\)[\"']?((?:/\.\.)*).*", re.DOTALL)
+_SCRIPT, _SHEBANG = later(r"\S+\.(?:sh|bash|sub|slurm|sbatch|job)\Z"), later(r"#!.*\b(?:ba|da|z|k)?sh\b")
+_TERMINAL = later(r"\d+|-|/dev/(?:stdout|stderr|tty)|>\(.*")
+_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul},
+    **{ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod},
+}
+_TESTS = frozenset({"[", "[[", "((", "test"})
+_MOST_WORK, _LONGEST = 2_000_000, 10_000  # characters, and some for each statement; characters of a value
+_PLACES = (("", "/__main__.py"), ("", "/__init__.py"), ("src/", ".py"))  # of modules, beside the file itself
+_DEEPEST = 12  # scripts and texts in each other
+
+Value = str | list[str] | None  # a list for an array; None: unknown
+
+
+@dataclass(slots=True)
+class SimpleCommand:
+    """One simple command. What is unknown in its words stays as it is written, with its `$`."""
+
+    words: list[str]  # without quotes, expanded
+    argv: list[str]  # from the program on: without assignments, sudo, `env`, `uv run`
+    line: int
+    where: str = ""  # the script that holds it; "" for the text itself
+    start: int = 0  # offset of its first word in the text
+    stop: int = 0  # offset after its last word; 0 in scripts and nested texts
+    cwd: str | None = ""
+    environment: dict[str, str] = field(default_factory=dict)  # assignments before it
+    outputs: tuple[str, ...] = ()  # files that its output goes to
+    parent: SimpleCommand | None = None  # the program that passes it on: `ray job submit -- X`, `sbatch x.sub`, ssh
+
+    @property
+    def name(self) -> str:
+        """The program name without directories; "" if there is none."""
+        return programs.base(self.argv[0]) if self.argv else ""
+
+    @property
+    def text(self) -> str:
+        """The program and its arguments, behind its own variables, as a shell text with nothing left to expand."""
+        return " ".join([*(f"{k}={shlex.quote(v)}" for k, v in self.environment.items()), shlex.join(self.argv)])
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it may run on another machine than the text: submitted to Slurm or Kubernetes, or by ssh."""
+        return self.parent is not None and (self.parent.name in programs.ELSEWHERE or self.parent.elsewhere)
+
+    @property
+    def may_train(self) -> bool:
+        """Whether it could be the trainer."""
+        return programs.may_train(self.argv)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script that a text starts or sources, or a Python program."""
+
+    name: str  # as written
+    path: str  # absolute, or relative to the directory where the text runs
+    where: str  # the path for people: relative to where the text runs, if it is below
+    text: str
+    cwd: str | None = ""
+    python: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShellReading:
+    """The commands of a text and of its scripts, in the order in which they are written."""
+
+    text: str
+    commands: tuple[SimpleCommand, ...]
+    scripts: tuple[Script, ...]
+
+    @property
+    def own(self) -> tuple[SimpleCommand, ...]:
+        """The commands of the text itself, without those of nested texts and scripts."""
+        return tuple(one for one in self.commands if one.stop)
+
+    @property
+    def programs(self) -> tuple[Script, ...]:
+        """The Python programs that it starts, with their texts."""
+        return tuple(one for one in self.scripts if one.python)
+
+    def trainer(self, recognises: Callable[[str], bool]) -> SimpleCommand | None:
+        """The command that starts the trainer: the last one, as others prepare; a whole `ray job submit`."""
+        last = next((one for one in reversed(self.commands) if one.may_train and recognises(one.text)), None)
+        if last is None or last.parent is None or last.parent.name != "ray":
+            return last
+        return last.parent if last.parent.argv[-len(last.argv) :] == last.argv else last
+
+
+def no_file(path: str) -> str:
+    """For a text whose scripts are not read."""
+    raise FileNotFoundError(path)
 
 
 def read_shell(
@@ -45,31 +124,12 @@ def read_shell(
     variables: Mapping[str, str] | None = None,
     *,
     cwd: str = "",
-    open_text: OpenText = no_file,
-    earlier: Sequence[str] = (),
-    line: int = 1,
+    open_text: Callable[[str], str] = no_file,
 ) -> ShellReading:
-    """Read a text that runs in `cwd` with these environment variables.
-
-    earlier: texts that are run before it, and may make its scripts. line: number of its first line.
-    """
-    shell = Shell(dict(variables or {}), set(variables or {}), cwd, line=line)
-    reader = Reader(open_text, cwd, offsets_of(text))
-    for other in earlier:
-        before = Reader(no_file, cwd, offsets_of(other))
-        before.read(other, shell.copy())
-        reader.made += before.commands
-    shell.work.unread.clear()
-    reader.read(text, shell)
-    for name in [name for name in reader.functions if name not in reader.called]:
-        reader.call(name, [], shell.copy(live=False))  # dead code
-    if shell.work.left < 0:
-        shell.unread("it is too long, or calls itself too often")
-    unread = [
-        Script(where or "the command", "", line, nested=bool(where), why=why)
-        for (where, why), line in shell.work.unread.items()
-    ]
-    return ShellReading(text, tuple(reader.commands), (*reader.scripts.values(), *unread))
+    """Read a text that runs in `cwd` with these environment variables. open_text: raises OSError."""
+    reader = _Reader(open_text, cwd)
+    reader.read(text, _Shell({**(variables or {})}, set(variables or {}), cwd, own=True))
+    return ShellReading(text, tuple(reader.commands), tuple(reader.scripts.values()))
 
 
 @functools.lru_cache(maxsize=64)
@@ -79,522 +139,277 @@ def simple_commands(text: str) -> tuple[SimpleCommand, ...]:
 
 
 @dataclass(slots=True)
-class Reader:
-    """Follows the statements of a text, and what its commands do."""
+class _Shell:
+    """What a shell knows at one moment, and the text that it reads."""
 
-    open_text: OpenText
+    variables: dict[str, Value]  # also `1`, `@`, `#` and `0`
+    exported: set[str]
+    cwd: str | None  # None: unknown
+    where: str = ""
+    line: int = 1  # of the first line of the text
+    own: bool = False  # it reads the outermost text
+    outputs: tuple[str, ...] = ()
+    parent: SimpleCommand | None = None
+
+    def with_arguments(self, arguments: list[str]) -> dict[str, Value]:
+        """The variables with these arguments."""
+        numbered = {str(n): value for n, value in enumerate(arguments, 1)}
+        others = {name: value for name, value in self.variables.items() if name == "0" or not name.isdecimal()}
+        return {**others, **numbered, "@": arguments, "*": arguments, "#": str(len(arguments))}
+
+    def path(self, word: str) -> str | None:
+        """A path from here; None if unknown."""
+        if set("$`*?[") & set(word) or (self.cwd is None and word[:1] != "/"):
+            return None
+        return posixpath.normpath(posixpath.join(self.cwd or "", word)) if word else self.cwd
+
+    def set(self, name: str, value: Value, *, surely: bool) -> None:
+        """Set a variable. What a branch may set is unknown, but for the beginning of an array."""
+        before = self.variables.get(name)
+        if surely or value == before:
+            self.variables[name] = value
+        else:
+            longer = isinstance(before, list) and isinstance(value, list) and value[: len(before)] == before
+            self.variables[name] = [*(before or ()), f"${{{name}[@]}}"] if longer else None
+
+    def expanded(self, source: str, *, split: bool = True) -> list[str]:
+        """The words that one becomes: none for an empty array, several for `$@`."""
+        source = re.sub(r"\A~(?=/|\Z)", "${HOME}", source)
+
+        def piece(match: re.Match[str]) -> str:
+            if match[1] is not None or match[2] is not None:
+                return f"\1{(match[1] or '').replace(chr(10), '')}{match[2] or ''}"
+            text, quoted = match[0] if match[3] is None else match[3], match[3] is not None or not split
+            return _EXPANSION.sub(lambda one: self._value(one, quoted), text) if text else "\1"
+
+        words = PIECE.sub(piece, source).split("\0")
+        return [word.replace("\1", "") for word in words if word]
+
+    def one(self, source: str) -> str:
+        """The text that a word becomes in an assignment, where nothing is split."""
+        text = " ".join(self.expanded(source, split=False))
+        return text if len(text) < _LONGEST else source
+
+    def all_of(self, words: list[RawWord]) -> list[str]:
+        """The words that these become."""
+        found: list[str] = []
+        for word in words:
+            found += self.expanded(word.source) if len(found) < _LONGEST else [word.source]
+        return found
+
+    def _value(self, match: re.Match[str], quoted: bool) -> str:
+        """The value of an expansion: `\\0` between words, `\\1` before one that may be empty."""
+        name, sign, whole = match["bare"] or match["name"], match["sign"], match[0]
+        if name is None:
+            return whole[1:].strip("\n") if whole[0] == "\\" else self._printed(match)
+        unset, value = name not in self.variables, self.variables.get(name, "")
+        if name == "PWD":
+            unset, value = False, self.cwd
+        if value is None or len(value) > _LONGEST:
+            return whole
+        empty = unset or (not value and ":" in whole)
+        if sign == "+" or (sign in ("-", "=") and empty):
+            return "" if empty == (sign == "+") else "\0".join(self.expanded(match["other"], split=not quoted))
+        if unset:
+            return whole
+        if isinstance(value, list):
+            return "\0".join(f"\1{item}" for item in (value if name in "@*" or "[" in whole else value[:1]))
+        return f"\1{value}" if quoted else "\0".join(value.split())
+
+    def _printed(self, match: re.Match[str]) -> str:
+        """What a sum, `pwd`, or a search for the script's own directory prints; of anything else its source."""
+        script, own = self.variables.get("0"), _OWN_DIRECTORY.fullmatch(match[0])
+        if match["sum"] is not None:
+            return _sum(match["sum"], self.variables) or match[0]
+        if own and isinstance(script, str):
+            return posixpath.normpath((posixpath.dirname(script) or ".") + own[1])
+        return self.cwd or "." if match[0] in ("$(pwd)", "`pwd`") and self.cwd is not None else match[0]
+
+
+def _sum(source: str, variables: Mapping[str, Value]) -> str:
+    """The value of a sum or product of known whole numbers, as recipes of verl set lengths; "" for anything else."""
+    bare = re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", lambda match: str(variables.get(match[1])), source[:_LONGEST]).strip()
+    if not re.fullmatch(r"[\d\s()+*/%-]{1,200}", bare) or re.search(r"\*\s*\*|/\s*/|[\d)]\s*\(", bare):
+        return ""
+    try:
+        return str(_worked_out(expression(bare.replace("/", "//"))))
+    except (SyntaxError, ValueError, ArithmeticError, MemoryError):
+        return ""
+
+
+def _worked_out(node: ast.expr) -> int:
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_worked_out(operand)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_worked_out(left), _worked_out(right))
+    raise ValueError(ast.dump(node))
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Follows the statements of a text, and what its commands start."""
+
+    open_text: Callable[[str], str]
     base: str
-    offsets: Sequence[int]  # in the outermost text, of each byte of its syntax tree
     commands: list[SimpleCommand] = field(default_factory=list)
-    made: list[SimpleCommand] = field(default_factory=list)  # earlier ones that may have created a file
-    scripts: dict[tuple[str, str], Script] = field(default_factory=dict)
-    functions: dict[str, tuple[Node, dict[str, Any]]] = field(default_factory=dict)  # the body, and where it stands
-    called: set[str] = field(default_factory=set)
-    active: list[str] = field(default_factory=list)  # the scripts and functions that are being read
-    entry_points: dict[str, str] | None = None  # of the project's own package, once they were needed
-    words: WordExpander = field(init=False)
+    scripts: dict[str, Script] = field(default_factory=dict)
+    active: list[str] = field(default_factory=list)  # the scripts and texts that are being read
+    left: int = _MOST_WORK
 
-    def __post_init__(self) -> None:
-        self.words = WordExpander(self._substitution)
+    def read(self, text: str, shell: _Shell) -> None:
+        """Follow the statements of a text."""
+        outer, tests = list[_Shell](), False  # the shells around the subshells; whether the last statement only tests
+        for statement in statements(text):
+            self.left -= 100 + sum(word.stop - word.start for word in statement.words)
+            if self.left < 0:
+                return
+            maybe = statement.level > 0 or statement.before == "||" or (tests and statement.before == "&&")
+            self._statement(statement, shell, surely=not maybe)
+            tests = bool(statement.words) and statement.words[0].text in _TESTS
+            if statement.end == "(":
+                outer.append(replace(shell, variables=dict(shell.variables)))
+            elif statement.end == ")" and outer:
+                shell.variables, shell.cwd = outer[-1].variables, outer.pop().cwd
 
-    def read(self, text: str, shell: Shell) -> None:
-        """Parse and follow a text; one that is nested too deeply is read word by word."""
-        if shell.work.spend(len(text)):
+    def _statement(self, statement: Statement, shell: _Shell, *, surely: bool) -> None:
+        """Follow the assignments and the command of a statement."""
+        words = statement.words
+        own = next((n for n, word in enumerate(words) if not ASSIGNMENT.fullmatch(word.source)), len(words))
+        first, rest = words[own].text if words[own:] else "", words[own + 1 :]
+        if first == "for":
+            values = shell.all_of(rest[2:])
+            shell.set(rest[0].text if rest else "", values[0] if len(values) == 1 else None, surely=True)
             return
-        if (root := parsed(text)) is not None:
-            self._sequence(root.children, shell)
-        else:
-            self._too_deep(text, shell.line, shell)
+        if first in DECLARES or not first:
+            for word in rest if first else words:
+                _assign(word, shell, surely=surely)
+            shell.exported |= {word.source.partition("=")[0] for word in rest if first == "export"}
+        targets = [target for sign, target in statement.redirects if sign in (">", ">>", "1>", "&>", "&>>")]
+        outputs = tuple(file for file in (shell.one(one.source) for one in targets) if not _TERMINAL.fullmatch(file))
+        if first == "exec" and not rest:
+            shell.outputs = outputs or shell.outputs
+        elif first:
+            plain = words if first in DECLARES else words[:own]
+            expanded = [*(shell.one(word.source) for word in plain), *shell.all_of(words[len(plain) :])]
+            inner = replace(shell, outputs=outputs or shell.outputs, line=shell.line + statement.line - 1)
+            simple = self._add(expanded, inner)
+            simple.start, simple.stop = (words[0].start, words[-1].stop) if shell.own else (0, 0)
+            self._run(simple, shell, surely=surely)
+            if first == "read" and simple.argv[1:]:
+                document = statement.document.replace('"', '\\"')
+                shell.set(simple.argv[-1], shell.one(f'"{document}"').strip() if document else None, surely=surely)
 
-    # statements
-
-    def _sequence(self, nodes: Sequence[Node], shell: Shell) -> None:
-        before = len(self.commands)
-        for node in nodes:
-            if node.type == "&" and (last := self._last(before, shell)):
-                last.end = "&"
-            elif node.is_named and node.type != "comment":
-                before = len(self.commands)
-                self._walk(node, shell)
-
-    def _last(self, first: int, shell: Shell) -> SimpleCommand | None:
-        """The last command since `first` that stands in this text itself."""
-        own = (one for one in reversed(self.commands[first:]) if (one.depth, one.where) == (shell.depth, shell.where))
-        return next(own, None)
-
-    def _walk(self, node: Node, shell: Shell) -> None:
-        """Follow a statement."""
-        if shell.work.spend(100):
-            return
-        if shell.work.level > DEEPEST:
-            self._too_deep(text_of(node), self._line(node, shell), shell)
-            return
-        shell.work.level += 1
-        match node.type:
-            case "command":
-                self._command(node, shell)
-            case "variable_assignment":
-                self._assign(node, shell)
-            case "declaration_command" | "unset_command":
-                self._declare(node, shell)
-            case "list":
-                self._list(node, shell)
-            case "pipeline":
-                self._pipeline(node.children, shell)
-            case "redirected_statement":
-                self._redirected(node, shell)
-            case "subshell":
-                self._sequence(node.children, shell.copy())
-            case "function_definition":
-                if body := node.child_by_field_name("body"):
-                    names = ("where", "line", "fixed", "depth", "parent", "python")
-                    place = {name: getattr(shell, name) for name in names}
-                    self.functions[text_of(node.child_by_field_name("name"))] = (body, place)
-            case "ERROR":
-                self._broken(node, shell)
-            case kind if kind in _BRANCHES:
-                self._branches(node, shell)
-            case kind if kind in WORDS:
-                self.words.of(node, shell)
-            case _:
-                self._sequence(node.children, shell)
-        shell.work.level -= 1
-
-    def _list(self, node: Node, shell: Shell) -> None:
-        """`a && b || c`: what follows a test, or `||`, may be run."""
-        parts = [node]
-        while parts[0].type == "list":
-            parts[:1] = parts[0].children
-        before, left = len(self.commands), parts[0]
-        self._walk(left, shell)
-        for operator, right in zip(parts[1::2], parts[2::2], strict=False):
-            if last := self._last(before, shell):
-                last.end = operator.type
-            before = len(self.commands)
-            if operator.type == "&&" and not _is_test(left):
-                self._walk(right, shell)
-            else:
-                inner = shell.copy(sure=False)
-                self._walk(right, inner)
-                shell.merge([shell.copy(), inner])
-            left = right
-
-    def _branches(self, node: Node, shell: Shell) -> None:
-        """Every branch, and a loop once: which one is taken, and how often, is known only when it runs."""
-        clauses, outcomes = [node, *(child for child in node.children if child.type in _CLAUSES)], list[Shell]()
-        for clause in clauses:
-            own = [child for child in clause.children if child.type not in _CLAUSES]
-            body = next((n for n, child in enumerate(own) if child.type in _BODY), len(own))
-            variable = text_of(clause.child_by_field_name("variable"))
-            if variable:
-                values = self.words.all_of(clause.children_by_field_name("value"), shell)
-            elif clause.type != "c_style_for_statement":
-                self._sequence(own[:body], shell)
-            loops = "for" in clause.type or clause.type == "while_statement"
-            inner = shell.copy(sure=False, repeated=shell.repeated or (loops and not (variable and len(values) == 1)))
-            if variable:
-                inner.variables[variable] = values[0] if len(values) == 1 else unknown(f"${variable}")
-            self._sequence(own[body:], inner)
-            outcomes.append(inner)
-        shell.merge(outcomes if clauses[-1].type == "else_clause" else [shell.copy(), *outcomes])
-
-    def _pipeline(self, nodes: Sequence[Node], shell: Shell) -> None:
-        """The stages of a pipe, each in a shell of its own; what `echo` and `cat` print is the next one's input."""
-        last, stdin = None, shell.stdin
-        for node in nodes:
-            if not node.is_named:
-                if last is not None:
-                    last.end = node.type
-                continue
-            before = len(self.commands)
-            self._walk(node, shell.copy(stdin=stdin))
-            last = self._last(before, shell)
-            files = [word for word in last.argv[1:] if word[:1] != "-"] if last is not None else []
-            if last is None or last.name not in ("echo", "cat"):
-                stdin = None
-            elif last.name == "echo":
-                stdin = Input(" ".join(word for word in last.argv[1:] if word not in ("-e", "-n")))
-            elif files:
-                stdin = Input(file=files[-1])
-
-    def _redirected(self, node: Node, shell: Shell) -> None:
-        before, body = len(self.commands), node.child_by_field_name("body")
-        outputs, stdin = self._redirects(node.children, shell)
-        with shell.having(outputs=outputs or shell.outputs, stdin=stdin or shell.stdin):
-            if body is not None:
-                self._walk(body, shell)
-        last = self._last(before, shell)
-        if last is None:
-            return
-        heredoc = next((child for child in node.children if child.type == "heredoc_redirect"), None)
-        if last.words == ["exec"] and outputs:
-            shell.outputs = outputs
-        if heredoc is None:
-            return
-        if body is not None and body.type == "command":  # `python - <<EOF`: the parser leaves the `-` out
-            gap = decoded(between(node, body.end_byte, heredoc.start_byte))
-            if "<" not in gap and ">" not in gap:
-                last.words += gap.split()
-                last.argv += gap.split()
-                last.stop += len(gap.rstrip()) if last.stop else 0
-        for child in heredoc.children:  # `cat <<EOF | bash`: what follows the delimiter stands inside of it
-            if child.type in ("&&", "||", "pipeline"):
-                last.end = child.children[0].type if child.children else child.type
-            if child.type in ("pipeline", "list", "command"):
-                with shell.having(stdin=stdin if last.name == "cat" else None):
-                    self._walk(child, shell)
-
-    def _redirects(self, nodes: Sequence[Node], shell: Shell) -> tuple[tuple[str, ...], Input | None]:
-        """The files to which these redirections send standard output, and what they give as standard input."""
-        outputs, stdin = list[str](), None
-        for node in nodes:
-            if node.type == "herestring_redirect":
-                stdin = Input(" ".join(self.words.all_of(node.children[1:], shell)))
-            elif node.type == "heredoc_redirect":
-                outputs += self._redirects(node.children, shell)[0]
-                stdin = Input(self._heredoc(node, shell), line=self._line(node, shell) + (not shell.fixed))
-            elif node.type == "file_redirect":
-                to = node.child_by_field_name("destination")
-                word, sign = self.words.one(to, shell), next((c.type for c in node.children if not c.is_named), "")
-                descriptor = text_of(node.child_by_field_name("descriptor"))
-                if to is None or to.type == "process_substitution":
-                    continue
-                if sign == "<":
-                    stdin = Input(file=word)
-                elif sign.strip("&|").startswith(">") and descriptor in ("", "1") and not _TERMINAL.fullmatch(word):
-                    outputs.append(shown(word))
-        return tuple(outputs), stdin
-
-    def _heredoc(self, node: Node, shell: Shell) -> str:
-        body = text_of(next((child for child in node.children if child.type == "heredoc_body"), None))
-        start = text_of(next((child for child in node.children if child.type == "heredoc_start"), None))
-        if not body or start[:1] in ("'", '"', "\\"):
-            return body
-        quoted = re.sub(r'(?<!\\)"', '\\"', body)  # the parser sees variables in strings, not in all of these
-        root = parsed(f'x="{quoted}"')
-        return self.words.one(root.children[0].child_by_field_name("value"), shell) if root and root.children else body
-
-    def _broken(self, node: Node, shell: Shell) -> None:
-        """What the parser could not place: statements in it are read, the rest word by word."""
-        at = node.start_byte
-        for child in [*(child for child in node.children if child.type in _WHOLE), None]:
-            text = between(node, at, child.start_byte if child is not None else node.end_byte)
-            above = 0 if shell.fixed else between(node, node.start_byte, at).count(b"\n")
-            self._word_by_word(decoded(text), self._line(node, shell) + above, shell)
-            if child is not None:
-                self._walk(child, shell)
-                at = child.end_byte
-
-    def _too_deep(self, text: str, line: int, shell: Shell) -> None:
-        shell.unread("it is nested too deeply")
-        self._word_by_word(text, line, shell)
-
-    def _word_by_word(self, source: str, line: int, shell: Shell) -> None:
-        """Split a text at its separators, for what it may kill."""
-        with shell.having(depth=shell.depth + 1):
-            for n, text in enumerate(source.split("\n")):
-                for part in re.split(r"[;|&()]+", text):
-                    words = part.partition("#")[0].split()
-                    while words and words[0] in _SYNTAX:
-                        words.pop(0)
-                    if words and not shell.work.spend(100 + len(part)):
-                        self._add(words, line if shell.fixed else line + n, shell)
-
-    # words and variables
-
-    def _substitution(self, node: Node, shell: Shell) -> str:
-        """Follow a command substitution; what it prints, if it is about paths."""
-        before, inner = len(self.commands), shell.copy(sure=False, **shell.inner(self._line(node, shell)))
-        self._sequence(node.children, inner)
-        own = [one for one in self.commands[before:] if one.depth == inner.depth]
-        value = None if node.type == "process_substitution" else printed(own, inner.cwd, shell.cwd)
-        return unknown(text_of(node)) if value is None else value
-
-    def _assign(self, node: Node, shell: Shell) -> str:
-        """Carry out an assignment; `NAME=value` as one word."""
-        target, value_node = node.child_by_field_name("name"), node.child_by_field_name("value")
-        name, more = text_of(target), any(child.type == "+=" for child in node.children)
-        old = shell.variables.get(name, "") if more else ""
-        if value_node is not None and value_node.type == "array":
-            items = self.words.all_of([child for child in value_node.children if child.type in WORDS], shell)
-            shell.variables[name] = [*([old] if old and isinstance(old, str) else old), *items]
-            return f"{name}={' '.join(items)}"
-        value = self.words.one(value_node, shell)
-        if target is not None and target.type == "subscript":
-            shell.variables.pop(name.partition("[")[0], None)
-        elif isinstance(old, list):
-            shell.variables[name] = ["".join(old[:1]) + value, *old[1:]]
-        else:
-            shell.variables[name] = old + value
-        return f"{name}={value}"
-
-    def _declare(self, node: Node, shell: Shell) -> None:
-        words = [text_of(node.children[0])]
-        for child in node.children[1:]:
-            assigns = child.type == "variable_assignment"
-            words += [self._assign(child, shell)] if assigns else self.words.of(child, shell)
-        exports = words[0] == "export" or (words[0] in ("declare", "typeset") and "-x" in words[1:3])
-        for name in (word.partition("=")[0] for word in words[1:]):
-            if exports and re.fullmatch(r"\w+", name):
-                shell.exported.add(name)
-            if words[0] == "unset":
-                shell.variables.pop(name, None)
-        self._add(words, self._line(node, shell), shell, (node.start_byte, node.end_byte))
-
-    # commands
-
-    def _command(self, node: Node, shell: Shell) -> None:
-        words, own, stop = list[str](), shell.copy(), node.start_byte
-        for child in node.children:
-            if child.type not in _REDIRECTS:
-                assigns = child.type == "variable_assignment"
-                parts = child.children if child.type == "command_name" else [child]
-                words += [self._assign(child, own)] if assigns else self.words.all_of(parts, shell)
-                stop = child.end_byte
-        outputs, stdin = self._redirects(node.children, shell)
-        if not words:
-            return
-        with shell.having(outputs=outputs or shell.outputs, stdin=stdin or shell.stdin):
-            self._run(words, self._add(words, self._line(node, shell), shell, (node.start_byte, stop)), shell)
-
-    def _line(self, node: Node, shell: Shell) -> int:
-        return shell.line if shell.fixed else shell.line + node.start_point[0]
-
-    def _add(self, words: list[str], line: int, shell: Shell, span: tuple[int, int] = (0, 0)) -> SimpleCommand:
-        """Note a command. words: with their marks, behind its assignments. span: its bytes in the syntax tree."""
-        argv, assigned, folder = programs.unwrapped(words)
-        start, stop = (0, 0) if shell.depth or shell.where else (self.offsets[at] for at in span)
-        simple = SimpleCommand(
-            [shown(word) for word in words],
-            [shown(word) for word in argv],
-            line,
-            shell.where,
-            depth=shell.depth,
-            start=start,
-            stop=stop,
-            cwd=shell.below(folder),
-            environment=dict(shown(word).split("=", 1) for word in assigned),
-            outputs=shell.outputs,
-            pipefail=shell.pipefail,
-            live=shell.live,
-            parent=shell.parent,
-            python=shell.python,
-            repeated=shell.repeated,
-            sure=shell.sure,
+    def _add(self, words: list[str], shell: _Shell) -> SimpleCommand:
+        argv, own, folder = programs.unwrapped(words)
+        cwd = shell.path(folder)
+        self.commands.append(
+            SimpleCommand(
+                words,
+                argv,
+                shell.line,
+                shell.where,
+                cwd=cwd,
+                environment=own,
+                outputs=shell.outputs,
+                parent=shell.parent,
+            )
         )
-        self.commands.append(simple)
-        return simple
+        return self.commands[-1]
 
-    def _run(self, words: list[str], simple: SimpleCommand, shell: Shell) -> None:
-        """Follow what a command does: to the shell it runs in, and by the texts and scripts that it starts.
-
-        words: its own, with their marks.
-        """
-        argv, assigned, _ = programs.unwrapped(words)
-        name, inner = simple.name, shell.inner(simple.line)
-        child = shell.copy()
-        for key, _, value in (word.partition("=") for word in assigned):
-            child.variables[key] = value
-            child.exported.add(key)
-        child = child.child(cwd=simple.cwd, stdin=shell.stdin)
-        if name in self.functions and not assigned and argv[0] == name:
-            self.call(name, argv[1:], shell)
-        elif name in ("source", ".") and argv[1:]:
-            self._script(argv[1:], simple, shell, sourced=True)
-        elif name in SHELLS:
-            self._shell(argv, simple, child)
+    def _run(self, simple: SimpleCommand, shell: _Shell, *, surely: bool) -> None:
+        """Follow what a command does to its shell, and the texts and scripts that it starts."""
+        argv, name = simple.argv, simple.name
+        exported = shell.exported | {*simple.environment}
+        known = {**{key: value for key, value in shell.variables.items() if key in exported}, **simple.environment}
+        nested = {"line": simple.line, "outputs": simple.outputs, "cwd": simple.cwd, "own": False}
+        child = replace(shell, variables=known, exported=exported, **nested)  # type: ignore[arg-type]
+        operand = argv[programs.first_operand(argv) :] if argv else []
+        if name in programs.PASS_ON or name in programs.ELSEWHERE:
+            child.parent = simple
+        if name in ("source", ".") and operand:
+            self._script(operand, simple.line, shell, sourced=True)
+        elif name in programs.SHELLS and (at := programs.text_after_c(argv)):
+            child.variables = child.with_arguments(argv[at + 2 :])
+            self._nested(argv[at], child)
+        elif name in programs.SHELLS and operand:
+            self._script(operand, simple.line, child)
         elif name == "eval":
-            with shell.having(**inner):
-                self.read(" ".join(simple.argv[1:]), shell)
+            self._nested(" ".join(argv[1:]), inner := replace(shell, own=False, line=simple.line))
+            shell.cwd = inner.cwd
         elif name == "ssh":
-            away = child.copy(away=True, cwd=None, parent=simple)
-            self._nested(" ".join(simple.argv[programs.first_operand(simple.argv) + 1 :]), simple, away)
-        elif name == "trap" and argv[2:]:
-            self.read(simple.argv[1], shell.copy(sure=False, **inner))
-        elif name in ("make", "gmake"):
-            self._make(argv, simple, child)
-        elif name in programs.PASS_ON or name == "sbatch":
-            self._passed_on(argv, simple, child)
-        elif argv and (_SCRIPT.match(argv[0]) or ("/" in argv[0] and not argv[0].endswith(".py"))):
-            known = bool(_SCRIPT.match(argv[0]))
-            self._script(argv, simple, child, kind="shell" if known else "", must=known)
-        for text in programs.nested_texts(simple.words, simple.argv):
-            self.read(text, child.copy(**inner, sure=False, away=child.away or name in programs.FAR))
-        if not shell.python and (file := programs.python_file(argv) or self._installed(name)):
-            self._script([file], simple, child, kind="python", must=file in argv and name.startswith("python"))
-        _change(name, argv, shell)
-        self.made.append(simple)
+            self._nested(" ".join(operand[1:]), replace(child, cwd=None))
+        elif name == "sbatch":
+            self._nested(str(known.get("COMMAND") or ""), child)  # ray.sub of NeMo-RL runs it
+            self._script(argv[next((n for n, word in enumerate(argv) if _SCRIPT.match(word)), len(argv)) :], 1, child)
+        elif name in programs.PASS_ON and (started := programs.nested_argv(argv)):
+            child.cwd = child.path(argv[argv.index("--working-dir") + 1] if "--working-dir" in argv[:-1] else "")
+            self._run(self._add(started, child), child, surely=surely)
+        elif argv and "/" in argv[0] and not argv[0].endswith(".py"):
+            self._script(argv, simple.line, child)
+        if file := programs.python_file(argv):
+            self._program(file, child)
+        if name in ("cd", "pushd", "popd"):
+            target = next((word for word in argv[1:] if not re.match(r"-[LPe@-]*\Z", word)), "")
+            shell.cwd = None if name == "popd" or "-" in argv else shell.path(target or shell.one("~"))
+        elif name in ("shift", "set"):
+            before, count = shell.variables.get("@") or [], argv[1] if argv[1:] else "1"
+            after = argv[argv.index("--") + 1 :] if "--" in argv else before
+            if "--" in argv or (name == "shift" and count.isdecimal()):
+                shell.variables = shell.with_arguments([*after[int(count) if name == "shift" else 0 :]])
+        elif name == "unset":
+            for key in argv[1:]:
+                shell.variables.pop(key, None)
 
-    def _nested(self, text: str, simple: SimpleCommand, shell: Shell) -> None:
-        """Read a text that another shell is given, as an argument or as its input."""
-        stdin = shell.stdin or Input()
-        if text or not stdin.line:
-            self.read(text or shown(stdin.text), shell.copy(**shell.inner(simple.line, stdin=None)))
-        else:
-            self.read(shown(stdin.text), shell.copy(**shell.inner(stdin.line, stdin=None, fixed=shell.fixed)))
-
-    def _shell(self, argv: list[str], simple: SimpleCommand, shell: Shell) -> None:
-        """`bash -c TEXT`, `bash FILE`, or what it reads from standard input."""
-        shell.pipefail = "pipefail" in argv[1:4]
-        script = argv[programs.first_operand(argv) :]
-        if at := programs.text_after_c(argv):
-            shell.arguments = argv[at + 2 :]
-            self._nested(simple.argv[at], simple, shell)
-        elif script and script[0][:1] not in ("<", "&") and script[0] not in ("-", "/dev/stdin"):
-            self._script(script, simple, shell)
-        elif shell.stdin is not None and shell.stdin.file:
-            self._script([shell.stdin.file], simple, shell)
-        else:
-            self._nested("", simple, shell)
-
-    def call(self, name: str, arguments: list[str], shell: Shell) -> None:
-        """Follow a function; one that calls itself is read once."""
-        node, place = self.functions[name]
-        self.called.add(name)
-        if name not in self.active:
-            self.active.append(name)
-            with shell.having(arguments=arguments, sure=False, exited=shell.exited, **place):
-                self._walk(node, shell)
+    def _nested(self, text: str, shell: _Shell) -> None:
+        """Read a text that another shell is given."""
+        if len(self.active) < _DEEPEST:
+            self.active.append("")
+            self.read(text, shell)
             self.active.pop()
 
-    def _passed_on(self, argv: list[str], simple: SimpleCommand, shell: Shell) -> None:
-        """The command in the arguments of srun, `ray job submit`, sbatch and the like."""
-        name, parent = simple.name, simple
-        where = next((b for a, b in pairwise(argv) if a == "--working-dir"), "")
-        shell.cwd = shell.below(where)
-        if name == "sbatch":
-            shell.parent = simple
-            if isinstance(text := shell.variables.get("COMMAND"), str) and "COMMAND" in shell.exported:
-                self._nested(shown(text), simple, shell)
-        if name in ("sbatch", "torchrun", "accelerate", "deepspeed", "uv", "conda", "find"):
-            pattern = _JOB if name == "sbatch" else _SCRIPT
-            if at := next((n for n, word in enumerate(argv) if n and pattern.match(word)), 0):
-                self._script(argv[at:], simple, shell, must=False)
-            return
-        if count := len(programs.nested_argv(simple.argv)):
-            changes = shell.inner(simple.line, parent=parent, sure=False, away=shell.away or name in programs.FAR)
-            far, words = shell.copy(**changes), argv[-count:]
-            self._run(words, self._add(words, simple.line, far), far)
-
-    def _make(self, argv: list[str], simple: SimpleCommand, shell: Shell) -> None:
-        names, targets, words = list[str](), list[str](), iter(argv[1:])
-        for word in words:
-            option, joined, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
-            if option in ("-C", "--directory", "-f", "--file", "--makefile"):
-                value = value if joined else next(words, "")
-                if option in ("-C", "--directory"):
-                    shell.cwd = shell.below(value)
-                else:
-                    names.append(value)
-            elif match := _ASSIGNMENT.match(word):
-                shell.variables[match[1]] = match[2]
-                shell.exported.add(match[1])
-            elif not word.startswith("-"):
-                targets.append(word)
-        for name in names or ["Makefile"]:
-            self._script([name, *targets], simple, shell, kind="make", must=False)
-
-    def _script(
-        self,
-        argv: list[str],
-        simple: SimpleCommand,
-        shell: Shell,
-        *,
-        sourced: bool = False,
-        must: bool = True,
-        kind: str = "shell",
-    ) -> None:
-        """Read a script with its arguments: in this shell if it is sourced, else this one is its own."""
-        if len(self.scripts) > _MOST_SCRIPTS:
-            return
-        name, path = shown(argv[0]), shell.path(argv[0])
-        made = any(programs.may_make(one.name, [*one.words, *one.outputs], name) for one in self.made)
-        must = bool(must and shell.sure and path and not made)
-        script = Script(name, path, simple.line, shell.cwd, must, bool(shell.where), kind)
-        if path:
-            script = self._opened(script, argv[1:])
-            script = replace(script, where=script.path.removeprefix(f"{self.base}/" if self.base else ""))
-        else:
-            script = replace(script, why="where it lies is known only when it runs")
-        known = self.scripts.get((name, path))
-        if script.text is not None or kind in ("shell", "make") or (must and not shell.where):
-            self.scripts[name, path] = replace(known or script, must=must or (known is not None and known.must))
-        if script.text is None or path in self.active or (kind == "python" and known):
-            return
-        self.active.append(path)
-        own = {"where": script.where, "line": 1, "fixed": False, "depth": 0, "stdin": None}
-        own |= {"sources": (path, *(shell.sources if sourced else ())), "python": False}
-        if kind == "python":
-            for line, text in python_calls.commands(script.text):
-                self.read(text, shell.child(**own | shell.inner(line, python=True, sure=False, arguments=[])))
-        elif sourced:
-            arguments = argv[1:] or shell.arguments
-            with shell.having(**own, arguments=arguments, exited=shell.exited):
-                self.read(script.text, shell)
-        else:
-            arguments = [] if kind == "make" else argv[1:]
-            self.read(script.text, shell.copy(**own, arguments=arguments, script=path))
-        self.active.pop()
-
-    def _installed(self, name: str) -> str:
-        """The file behind a program that the project's own package installs; "" for any other."""
-        if not name or name in self.functions or name in SHELLS | programs.BESIDE | programs.PASS_ON:
+    def _opened(self, path: str | None) -> str:
+        try:
+            return self.open_text(path) if path else ""
+        except (OSError, ValueError):
             return ""
-        if self.entry_points is None:
-            self.entry_points = python_calls.entry_points(self.base, self.open_text)
-        return self.entry_points.get(name, "")
 
-    def _opened(self, script: Script, arguments: list[str]) -> Script:
-        python = script.kind == "python"
-        paths = programs.python_paths(script.name, script.path, script.cwd) if python else [script.path]
-        if script.kind == "make" and script.name == "Makefile":
-            paths = [posixpath.join(posixpath.dirname(script.path), name) for name in _MAKEFILES]
-        for path in paths:
-            try:
-                text = self.open_text(path)
-            except (OSError, ValueError) as failure:
-                if script.why in ("", ABSENT):  # what is there, and cannot be read, says more
-                    script = replace(script, why=getattr(failure, "strerror", "") or "it cannot be read")
-                continue
-            if path == f"{script.path}.py":
-                return replace(script, has_py=True)
-            if script.kind == "make":
-                text = programs.recipe_lines(text, [shown(word) for word in arguments])
-            if script.kind == "" and not _SHEBANG.match(text):
-                return script
-            return replace(script, path=path, text=text, why="")
-        return script
+    def _script(self, argv: list[str], line: int, shell: _Shell, *, sourced: bool = False) -> None:
+        """Read a script with its arguments, in this shell if it is sourced, else in its own."""
+        path = shell.path(argv[0]) if argv else None
+        text = self._opened(path) if path not in self.active and len(self.active) < _DEEPEST else ""
+        if path is None or not (text and (sourced or _SCRIPT.match(argv[0]) or _SHEBANG.match(text))):
+            return
+        where = path.removeprefix(f"{self.base}/" if self.base else "")
+        self.scripts.setdefault(path, Script(argv[0], path, where, text, shell.cwd))
+        variables = shell.with_arguments(argv[1:]) if argv[1:] or not sourced else shell.variables
+        inner = replace(shell, variables={**variables, "0": path}, where=where, line=1, own=False)
+        self.active.append(path)
+        self.read(text, inner)
+        self.active.pop()
+        if sourced:
+            shell.cwd, shell.outputs = inner.cwd, inner.outputs
+            shell.variables = {**inner.variables, "0": shell.variables.get("0")}
 
-
-def _is_test(node: Node) -> bool:
-    """Whether a statement only tests something."""
-    if node.type == "negated_command":
-        node = node.children[-1]
-    return node.type == "test_command" or text_of(node).split(None, 1)[:1] == ["test"]
+    def _program(self, name: str, shell: _Shell) -> None:
+        """Note a Python program, if its text can be read."""
+        path, stem = shell.path(name) or "", name.removesuffix(".py")
+        for one in (path, *(shell.path(f"{folder}{stem}{end}") for folder, end in _PLACES)) if path else ():
+            if text := self._opened(one):
+                where = str(one).removeprefix(f"{self.base}/" if self.base else "")
+                self.scripts.setdefault(str(one), Script(name, str(one), where, text, shell.cwd, python=True))
+                return
 
 
-def _change(name: str, argv: Sequence[str], shell: Shell) -> None:
-    """Apply the effect of a builtin on what comes after it."""
-    if name in ("cd", "pushd"):
-        where = next((word for word in argv[1:] if not re.match(r"-[LPe@-]*\Z", word) or word == "-"), "")
-        home = shell.value("HOME")
-        where = where or (home if isinstance(home, str) else unknown("$HOME"))
-        if name == "pushd":
-            shell.stack.append(shell.cwd)
-        shell.cwd = None if where == "-" else shell.below(where)
-    elif name == "popd":
-        shell.cwd = shell.stack.pop() if shell.stack else None
-    elif name in ("exit", "return"):
-        shell.exited = True
-    elif name == "shift":
-        count = number(argv[1]) if len(argv) > 1 else 1
-        shell.arguments = shell.arguments[1 if count is None else count :]
-    elif name == "set":
-        if "pipefail" in argv[1:]:
-            shell.pipefail = not argv[argv.index("pipefail") - 1].startswith("+")
-        if "--" in argv[1:]:
-            shell.arguments = list(argv[argv.index("--") + 1 :])
-    elif name == "read" and len(argv) > 1:
-        shell.variables.pop(argv[-1], None)
-        if shell.stdin is not None and shell.stdin.text:
-            shell.variables[argv[-1]] = shell.stdin.text.strip()
+def _assign(word: RawWord, shell: _Shell, *, surely: bool) -> None:
+    """Set the variable of an assignment."""
+    if match := ASSIGNMENT.fullmatch(word.source):
+        old = shell.variables.get(match[1], "") if match[3] else ""
+        if word.items is not None:
+            items = [*([old] if isinstance(old, str) and old else old or ()), *shell.all_of(word.items)]
+            shell.set(match[1], items, surely=surely and old is not None)
+        else:
+            known = not match[2] and isinstance(old, str)
+            shell.set(match[1], f"{old}{shell.one(match[4])}" if known else None, surely=surely)

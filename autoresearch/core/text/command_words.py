@@ -38,7 +38,7 @@ def with_words(command: str, words: Sequence[str], recognises: Callable[[str], b
     """
     if not words:
         return command
-    own = [simple for simple in simple_commands(command) if not simple.depth and simple.may_train]
+    own = [simple for simple in simple_commands(command) if simple.stop and simple.may_train]
     known = [simple for simple in own if recognises(command[simple.start : simple.stop]) or recognises(simple.text)]
     trainers = known[-1:] or ([] if surely else own[-1:])
     if not trainers or trainers[0].name in SHELLS or trainers[0].name in _ELSEWHERE:

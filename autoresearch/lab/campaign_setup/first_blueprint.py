@@ -30,7 +30,7 @@ def first_blueprint(
 
     Paths of a directory above it are absolute: relative ones would mean another one once that is a git repository.
     """
-    launch = LaunchTexts(shell_reader(directory, {})(command, ()), directory)
+    launch = LaunchTexts(shell_reader(directory, {})(command), directory)
     sources = next((one.sources for one in launch.objectives if one.name == metric), ())
     base = base_of(path)
     codebase = f"./{directory.relative_to(base)}" if directory.is_relative_to(base) else str(directory)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.campaign.space import on_one_line, usual_space
-from autoresearch.core.shell.commands import ShellReading
+from autoresearch.core.shell.reading import ShellReading
 from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.lab.campaign_setup.first_blueprint import IDEAS, settings_of

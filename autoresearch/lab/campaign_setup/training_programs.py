@@ -11,7 +11,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from autoresearch.core.shell.programs import python_file
-from autoresearch.core.shell.python_calls import entry_points
 from autoresearch.core.text.python_text import syntax_tree
 from autoresearch.core.text.regex import later
 from autoresearch.records.hostile import read_readable
@@ -40,6 +39,7 @@ _NOT_TRAINED = later(
     r"--?(?:eval|evaluate|test|eval[-_]only|test[-_]only|inference|help|download[-_]\w+)(?![\w-])(?! +[Ff]alse)"
 )
 _OPTION = later(r" --[\w-]+")
+_ENTRY = later(r"""(?<![\w.-])([A-Za-z][\w.-]*)["']?\s*=\s*["']?([\w.]+):\w+""")
 _MODULE = later(r" (?:-m|--module) ")
 MOST_NAMED = 4  # in a sentence
 _README_BYTES = 1 << 18
@@ -64,6 +64,12 @@ def training_command(directory: Path) -> str:
     typed = whole_commands(directory)
     alone = not typed or found[0] in SCRIPTS  # else the README trains with others
     return next(filter(same.fullmatch, typed), _started(directory, found[0]) if alone else "")
+
+
+def _installed(directory: Path) -> dict[str, str]:
+    """Name of a program -> the file behind it, by `[project.scripts]` of the project's package."""
+    texts = (_text(directory / file) for file in ("setup.py", "setup.cfg", "pyproject.toml"))
+    return {name: f"{module.replace('.', '/')}.py" for text in texts for name, module in _ENTRY.findall(text)}
 
 
 def whole_commands(directory: Path) -> list[str]:
@@ -169,7 +175,7 @@ def typed_commands(directory: Path) -> list[tuple[str, str]]:
 def _typed_commands(directory: Path) -> Iterator[tuple[str, str]]:
     for readme in sorted(directory.glob("[Rr][Ee][Aa][Dd][Mm][Ee]*"))[:1]:
         lines, below, typed_there = _text(readme)[:_README_BYTES].split("\n"), "", False
-        installed = entry_points(str(directory), lambda path: _text(Path(path)))
+        installed = _installed(directory)
         for n, line in enumerate(lines):
             words, last = _PROMPT.sub("", line), n
             below = "" if line.startswith("```") or typed_there else below

@@ -62,7 +62,7 @@ class CommitBuilder:
         blueprint = parse_blueprint(campaign_spec.blueprint_text.encode(), campaign_spec.blueprint)
         codebase = Path(campaign_spec.repository) / campaign_spec.codebase
         read = shell_reader(codebase, blueprint.notes.env, CommitFiles(checkout, campaign_spec.base_commit))
-        launch = read(blueprint.launch_command, blueprint.notes.prepare)
+        launch = read(blueprint.launch_command)
         return cls(campaign_spec, checkout, blueprint, registry.for_blueprint(blueprint, shell_reading=launch))
 
     @property
@@ -243,7 +243,7 @@ def _launch_files(
 ) -> tuple[Mapping[str, str], Mapping[str, object]]:
     """The scripts that a command starts, as a commit holds them, and the flags of its program."""
     files = CommitFiles(checkout, commit)
-    texts = LaunchTexts(shell_reader(codebase, dict(variables), files)(command, ()), codebase, files)
+    texts = LaunchTexts(shell_reader(codebase, dict(variables), files)(command), codebase, files)
     return texts.scripts(checkout.root), texts.flags()
 
 

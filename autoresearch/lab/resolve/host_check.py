@@ -17,8 +17,8 @@ from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.run.targets import Declined, Kind, Target, Unreachable, kind_of
 from autoresearch.core.run.trainer import Recipe, Trainer
-from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.shell.programs import ELSEWHERE
+from autoresearch.core.shell.reading import SimpleCommand
 from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.git_repo.checkout import Checkout
@@ -162,7 +162,7 @@ def started(commands: Iterable[SimpleCommand], read: Callable[[SimpleCommand, st
     """
     most, named, exported = 0, set[str](), ""
     for one in commands:
-        if not one.live or one.elsewhere:
+        if one.elsewhere:
             continue
         if one.name == "export":
             exported = next((word for word in one.words if word.startswith(f"{_VISIBLE}=")), exported)

@@ -19,12 +19,12 @@ from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.blueprint.lint import RECORDS, lint_blueprint, lint_recipe
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
-from autoresearch.core.shell.commands import ShellReading
+from autoresearch.core.shell.reading import ShellReading
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.recipes.overrides import inherited
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.lab.resolve.interpreter import shell_interpreter, unsynchronised
-from autoresearch.lab.resolve.scripts import LaunchTexts, recipe_of, shell_reader, unread_scripts
+from autoresearch.lab.resolve.scripts import LaunchTexts, missing_script, recipe_of, shell_reader
 from autoresearch.lab.yaml_files import SYNTAX, parse_mapping
 from autoresearch.records import finish_flag
 from autoresearch.runner.masking import MASK, mask_text
@@ -34,6 +34,7 @@ TYPED = f"{RECORDS}/typed"  # in the repository, beside the records: blueprints 
 NEW_BLUEPRINT = "`autoresearch blueprint new FILE.md --purpose WHY --command COMMAND` makes one"
 _STARTED_BY = {".py": "python", ".sh": "bash", ".bash": "bash"}  # suffixes of scripts
 _RECIPE_BYTES = 16 << 20
+_MAKE_IT = "correct its path, or let a `prepare:` make it"
 _UNREAD = frozenset({"missing_recipe", "bad_recipe"})
 _SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "usr"})
 _SYSTEM_VAR = frozenset({"backups", "cache", "db", "lock", "log", "run", "spool"})  # below /var
@@ -199,22 +200,16 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files:
     blueprint, notes = file.blueprint, file.blueprint.notes
     paths = _PathChecker(file, {**environ, "HOME": files.home(environ)}, files)
     codebase, result_dir = paths.under(file.base, blueprint.codebase_dir), paths.under(file.base, blueprint.result_dir)
-    reader = shell_reader(codebase, {**paths.environ, **notes.env}, files)
-
-    def read(command: str) -> ShellReading:
-        return reader(command, notes.prepare if command == blueprint.launch_command else ())
-
+    read = shell_reader(codebase, {**paths.environ, **notes.env}, files)
     shell_reading = read(blueprint.launch_command)
-    root = next((path for path in (codebase, *codebase.parents) if files.kind(path / ".git")), codebase)
-    records = (str(root / RECORDS), str(result_dir / "finish.flag"))
-    paths.findings += [*lint_blueprint(blueprint, read, records), *_required(blueprint, environ)]
+    paths.findings += [*lint_blueprint(blueprint, read), *_required(blueprint, environ), *_hidden(blueprint)]
     paths.findings += _secrets(file.data, file.path.name)
     there = paths.check("exp_codebase_dir", "the codebase", codebase, "directory", "missing_codebase")
+    if there and files.here and not notes.prepare and (lost := missing_script(shell_reading, codebase, files)):
+        paths.add(Severity.ERROR, "exp_launch_command", "missing_script", f"the script {lost} is not there", _MAKE_IT)
     interpreter, source = paths.interpreter(codebase)
     recipe, recipe_data = paths.recipe(codebase, recipe_of(shell_reading, codebase, files))
     whole = paths.with_parents(recipe, recipe_data)
-    # a missing codebase has no scripts to miss
-    paths.findings += [*unread_scripts(blueprint, reader, there=files.here and there), *_hidden(blueprint)]
     paths.check_results(result_dir)
     found = [*blueprint.findings, *paths.findings]
     if file.is_typed:

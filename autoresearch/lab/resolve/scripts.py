@@ -1,4 +1,4 @@
-"""Reads a blueprint's commands with the files of the machine: the scripts that they start, and what could not be read.
+"""Reads a blueprint's commands with the files of the machine, and the scripts that they start.
 
 And what a launch can vary, as those files show it: shell scripts, and the Python program's own flags.
 """
@@ -10,19 +10,16 @@ import os.path
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.campaign.overrides import flatten
-from autoresearch.core.shell.commands import ABSENT, DIRECTORY, Script, ShellReading, SimpleCommand
-from autoresearch.core.shell.programs import python_file
-from autoresearch.core.shell.reading import read_shell
+from autoresearch.core.shell.programs import SHELLS, first_operand, python_file, text_after_c
+from autoresearch.core.shell.reading import Script, ShellReading, SimpleCommand, read_shell
 from autoresearch.core.text.python_text import syntax_error, syntax_tree
 from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.program_flags import (
@@ -41,6 +38,9 @@ from autoresearch.lab.resolve.files import OURS, Files
 if TYPE_CHECKING:
     from autoresearch.lab.recipes.printed_names import PrintedName
 
+_MAKES_NOTHING = frozenset(
+    {"cd", "pushd", "export", "set", "source", ".", "mkdir", "echo", "ulimit", "module", "conda"}
+)
 _BYTES = 1 << 18  # a longer file is data; only its beginning is read
 MOST_LOST = 3  # paths of data that are told
 MOST_SOURCES = 40  # modules of one program that are read
@@ -55,12 +55,10 @@ _HYDRA = later(r"""(config_path|config_name)\s*=\s*["']([\w./-]{1,200})["']""")
 _YAML = later(r"""["']([\w./-]{1,200}\.ya?ml)["']""")
 
 
-def shell_reader(
-    codebase: Path, variables: Mapping[str, str], files: Files = OURS
-) -> Callable[[str, Sequence[str]], ShellReading]:
-    """A function that reads a command which runs in the codebase, after earlier ones; each file is read once."""
+def shell_reader(codebase: Path, variables: Mapping[str, str], files: Files = OURS) -> Callable[[str], ShellReading]:
+    """A function that reads a command which runs in the codebase; each file is read once."""
     texts: dict[str, str | OSError | ValueError] = {}
-    known: dict[tuple[str, tuple[str, ...]], ShellReading] = {}
+    known: dict[str, ShellReading] = {}
 
     def open_text(path: str) -> str:
         if path not in texts:
@@ -73,11 +71,10 @@ def shell_reader(
             return text
         raise text
 
-    def read(command: str, earlier: Sequence[str] = ()) -> ShellReading:
-        key = (command, tuple(earlier))
-        if key not in known:
-            known[key] = read_shell(command, variables, cwd=str(codebase), open_text=open_text, earlier=earlier)
-        return known[key]
+    def read(command: str) -> ShellReading:
+        if command not in known:
+            known[command] = read_shell(command, variables, cwd=str(codebase), open_text=open_text)
+        return known[command]
 
     return read
 
@@ -89,7 +86,7 @@ def recipe_of(shell_reading: ShellReading, codebase: Path, files: Files = OURS) 
     one that is an operand of a program (`axolotl train X.yml`), else the only one that its program's text names. None
     if there is no such file: the command may make it, or the option means something else.
     """
-    commands = [one for one in reversed(shell_reading.commands) if one.live and one.may_train]
+    commands = [one for one in reversed(shell_reading.commands) if one.may_train]
 
     def first(simple: SimpleCommand, paths: Iterable[str]) -> Path | None:
         places = (codebase / (simple.cwd or "") / path for path in paths if "$" not in path)
@@ -109,7 +106,7 @@ def _named(simple: SimpleCommand, shell_reading: ShellReading) -> Iterator[str]:
     own, program = _own_words(simple), python_file(simple.argv)
     yield from _options(own, _CONFIG)
     folder, text = Path(program).parent, next((one.text for one in shell_reading.programs if one.name == program), "")
-    in_text = [match[2] for match in _HYDRA.finditer(text or "") if match[1] == "config_path"]
+    in_text = [match[2] for match in _HYDRA.finditer(text) if match[1] == "config_path"]
     groups = [f"{match[1] or match[2]}/{match[3]}" for match in map(_GROUP.fullmatch, own) if match]
     for name in [*groups, *_options(own, _HYDRA_NAME)]:
         name = name if name.endswith((".yaml", ".yml")) else f"{name}.yaml"
@@ -119,7 +116,7 @@ def _named(simple: SimpleCommand, shell_reading: ShellReading) -> Iterator[str]:
 
 def _in_text(program: Script, codebase: Path) -> Iterator[Path]:
     """The YAML files that the text of a program names, hydra's among them."""
-    text, folder = program.text or "", (codebase / program.path).parent
+    text, folder = program.text, (codebase / program.path).parent
     hydra = {match[1]: match[2] for match in _HYDRA.finditer(text)}
     if "config_name" in hydra:
         name = f"{hydra['config_name'].removesuffix('.yaml')}.yaml"
@@ -153,40 +150,17 @@ def _options(words: Sequence[str], names: re.Pattern[str]) -> list[str]:
     return joined or [value for option, value in pairwise(words) if names.fullmatch(option)]
 
 
-def unread_scripts(
-    blueprint: Blueprint, read: Callable[[str, Sequence[str]], ShellReading], *, there: bool
-) -> Iterator[Finding]:
-    """Scripts of its commands that could not be read. `there`: the codebase exists, so one may be missing in it."""
-    notes, at = blueprint.notes, blueprint.lines.get("notes", 0)
-    for n, command in enumerate(notes.prepare):
-        yield from _unread(read(command, notes.prepare[:n]), blueprint.name, at, must=there)
-    launch = read(blueprint.launch_command, notes.prepare)
-    first = blueprint.lines.get("exp_launch_command", 1)
-    for finding in _unread(launch, blueprint.name, 0, must=there):
-        yield replace(finding, line=finding.line + first - 1)
-    for command in (*notes.evaluate, *notes.cleanup):  # training may create what they start
-        yield from _unread(read(command, ()), blueprint.name, at, must=False)
-
-
-def _unread(shell_reading: ShellReading, where: str, line: int, *, must: bool) -> Iterator[Finding]:
-    """`line`: of the whole command; 0: each script's own."""
-    for script in shell_reading.scripts:
-        if script.text is None and script.kind:
-            own = 1 if script.nested else script.line
-            yield _finding(script, where, line or own, must=must and not script.nested)
-
-
-def _finding(script: Script, where: str, line: int, *, must: bool) -> Finding:
-    if must and script.must and script.why in (ABSENT, DIRECTORY):
-        what = "is not there" if script.why == ABSENT else "is a directory"
-        what += " without __main__.py" if script.kind == "python" and script.why == DIRECTORY else ""
-        message = f"the script {script.name} {what}" + (f": {script.where}" if script.where != script.name else "")
-        message += f" (but {script.name}.py is)" if script.has_py else ""
-        hint = "correct its path, or let a `prepare:` make it"
-        return Finding(Severity.ERROR, "missing_script", message, hint, where, line)
-    name = script.where or script.name
-    message = f"not read: {name}: {script.why[:1].lower()}{script.why[1:]}"
-    return Finding(Severity.WARNING, "not_read", message, "it was not searched for what it kills or hides", where, line)
+def missing_script(shell_reading: ShellReading, codebase: Path, files: Files = OURS) -> str:
+    """The script or program that a command starts first and that is not there; "" for none, or if it may be made."""
+    for one in shell_reading.own:
+        file = python_file(one.argv) if one.name.startswith("python") else ""
+        if one.name in SHELLS and not text_after_c(one.argv):
+            file = "".join(one.argv[first_operand(one.argv) :][:1])
+        if file in one.argv and one.cwd is not None and not set(file) & set("$`*?[<"):
+            return "" if files.kind(codebase / one.cwd / file) else file
+        if one.name not in _MAKES_NOTHING:
+            break
+    return ""
 
 
 @dataclass(frozen=True)
@@ -199,8 +173,8 @@ class LaunchTexts:
 
     def scripts(self, root: Path) -> dict[str, str]:
         """The shell scripts below `root` that it starts: path from `root` -> text."""
-        read = [one for one in self.reading.scripts if one.text is not None and one.kind not in ("make", "python")]
-        paths = {os.path.relpath(os.path.normpath(self.codebase / one.path), root): one.text or "" for one in read}
+        read = [one for one in self.reading.scripts if not one.python]
+        paths = {os.path.relpath(os.path.normpath(self.codebase / one.path), root): one.text for one in read}
         return {path: text for path, text in paths.items() if not path.startswith("..")}
 
     def flags(self) -> dict[str, object]:
@@ -226,17 +200,17 @@ class LaunchTexts:
     @property
     def of_hydra(self) -> bool:
         """Whether hydra reads its program's words: the keys are those of a configuration that it composes."""
-        return any(parser_of(program.text or "") == "hydra" for program in self.reading.programs)
+        return any(parser_of(program.text) == "hydra" for program in self.reading.programs)
 
     def other_names(self) -> set[str]:
         """Second names of its program's flags, by which nothing is set that has not been set already."""
         words = [word for one in self.reading.commands for word in one.argv]
-        return {name for program in self.reading.programs for name in other_names(program.text or "", words)}
+        return {name for program in self.reading.programs for name in other_names(program.text, words)}
 
     def flags_of_help(self, interpreter: Path, environ: Mapping[str, str]) -> dict[str, object]:
         """The same, as the program's own `--help` names them; {} if it may not be asked. environ: the program's."""
         for program in self.reading.programs:
-            if parser := parser_of(program.text or ""):
+            if parser := parser_of(program.text):
                 named = any(program.name in one.words for one in self.reading.commands)
                 module = program.name.removesuffix(".py").replace("/", ".")
                 words = [program.name] if named else ["-m", module]
@@ -248,7 +222,7 @@ class LaunchTexts:
 
     def _overrides(self, program: str) -> list[str]:
         """What a program of hydra is started with, where only one command does: `experiment=example`, no options."""
-        starts = [one for one in self.reading.commands if one.live and python_file(one.argv) == program]
+        starts = [one for one in self.reading.commands if python_file(one.argv) == program]
         words = _own_words(starts[0]) if len(starts) == 1 else []
         return [word for word in words if "=" in word and word[0] != "-" and not set(word) & set("$`")]
 
@@ -257,10 +231,10 @@ class LaunchTexts:
         from autoresearch.lab.recipes.dead_branches import reached_names
 
         for program in self.reading.programs:
-            starts = [one for one in self.reading.commands if one.live and python_file(one.argv) == program.name]
+            starts = [one for one in self.reading.commands if python_file(one.argv) == program.name]
             if len(starts) == 1:
                 words, (own, *others) = _own_words(starts[0]), self.sources.values()
-                needed = missing_in(program.text or "", words)
+                needed = missing_in(program.text, words)
                 if not needed and own == program.text:  # a function of another module may read the words
                     used = reached_names(self.sources, {})
                     needed = [flag for text in others for flag in missing_in(text, words, used)]
@@ -290,7 +264,7 @@ class LaunchTexts:
         texts = {key: value for key, value in flatten(recipe).items() if isinstance(value, str)}
         named |= {path: f"{key} is" for key, path in texts.items() if is_data(key.replace(".", "_"), path)}
         for program in self.reading.programs:
-            lines = named_paths(program.text or "").items()
+            lines = named_paths(program.text).items()
             named = {**{path: f"{program.where}:{line} names" for path, line in lines}, **named}
         places = {path: cwd / Path(path).expanduser() for path in named}
         lost = [f"{what} {path}, where nothing is" for path, what in named.items() if self._is_void(places[path])]
@@ -387,7 +361,7 @@ class LaunchTexts:
     def sources(self) -> Mapping[str, str]:
         """The texts of the Python programs that it starts, and of the modules beside them that they import."""
         found: dict[str, str] = {}
-        left = [(self.codebase / program.path, program.text or "") for program in self.reading.programs]
+        left = [(self.codebase / program.path, program.text) for program in self.reading.programs]
         roots = [path.parent for path, _ in left]
         while left and len(found) < MOST_SOURCES:
             path, source = left.pop(0)  # those that are nearer to the program first

@@ -16,7 +16,7 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.core.run.trainer import COPIES, Circumstances, Recipe, Recording, Source, Trainer
-from autoresearch.core.shell.commands import SimpleCommand
+from autoresearch.core.shell.reading import SimpleCommand
 from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.core.text.regex import later
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _VARIABLE = later(r"\$(?:([A-Z][A-Z0-9_]*)\b|\{([A-Z][A-Z0-9_]*)\})")  # others are of the shell, or of loops
 END_NRL_RUN = Path(__file__).parents[2] / "runner" / "end_nrl_run.py"
 END_RAY_JOB = Path(__file__).parents[2] / "runner" / "end_ray_job.py"
-MOST_SHOWN = 400  # characters of a command in a hint
 RAY_S = 90.0  # the program itself waits a shorter time
 RECORDED = -50  # metrics recorded by us rank after the blueprint's declared sources, and before all others
 
@@ -214,11 +213,8 @@ class TrainerSettings:
         return (*ask.findings(self.trainer, recipe, self.understood, here=here), *self._redirected())
 
     def all_findings(self, max_s: float, environ: Mapping[str, str]) -> tuple[Finding, ...]:
-        """Those of the blueprint, and these; of two that say the same, the one that knows more."""
-        own = self.findings(max_s, environ)
-        known = {"ray_job_no_wait", "nrl_no_wait"} & {finding.code for finding in own}
-        blueprints = (f for f in self.resolved.findings if not (known and f.code == "detached"))
-        return (*blueprints, *own, *self._incomplete(environ), *self._unjudged())
+        """Those of the blueprint, and these."""
+        return (*self.resolved.findings, *self.findings(max_s, environ), *self._incomplete(environ), *self._unjudged())
 
     def _incomplete(self, environ: Mapping[str, str]) -> tuple[Finding, ...]:
         """Warnings of what the program's text demands, or takes as data, and the command does not give."""
@@ -278,7 +274,7 @@ class TrainerSettings:
     @property
     def _last(self) -> SimpleCommand | None:
         """The command whose output is the training's, so far as it can be known."""
-        trains = [one for one in self.resolved.shell_reading.commands if one.live and one.may_train]
+        trains = [one for one in self.resolved.shell_reading.commands if one.may_train]
         return self.started or (trains[-1] if trains else None)
 
     @property
@@ -288,36 +284,28 @@ class TrainerSettings:
         `?` where only its process will tell, as of `log_$(date +%F).txt`.
         """
         last = self._last
-        if last is None or not last.outputs or last.cwd is None or last.elsewhere or not self.resolved.files.here:
+        file = last.outputs[-1] if last is not None and last.outputs else ""
+        if last is None or not file or last.elsewhere or not self.resolved.files.here or file.startswith("/dev/"):
             return ""
         if self.resolved.blueprint.notes.swarm is not None:
             return ""
-        file = last.outputs[-1]
-        if file.startswith("/dev/"):
-            return ""
-        known = not set(file) & set("$`*?[~")
-        return str((self.resolved.codebase / last.cwd / file).absolute()) if known else "?"
+        known = last.cwd is not None and not set(file) & set("$`*?[~")
+        return str((self.resolved.codebase / last.cwd / file).absolute()) if known and last.cwd is not None else "?"
 
     def _redirected(self) -> tuple[Finding, ...]:
-        """Whether the trainer's output goes into a file that is not known, where no step of it is seen.
+        """Whether the trainer's output goes to /dev/null or another device, where no step of it is seen.
 
         An error for a known trainer, whose steps would never come; a warning where nobody knows what prints them.
         """
-        blueprint, started, last = self.resolved.blueprint, self.started, self._last
-        if last is None or not last.outputs or blueprint.notes.swarm is not None or blueprint.notes.source:
-            return ()
-        if self.output:  # copied into the log
+        blueprint, last = self.resolved.blueprint, self._last
+        file = last.outputs[-1] if last is not None and last.outputs else ""
+        if last is None or not file.startswith("/dev/") or blueprint.notes.swarm is not None or blueprint.notes.source:
             return ()
         where, line = last.where or blueprint.name, last.line
         line += 0 if last.where else blueprint.lines.get("exp_launch_command", 1) - 1
-        file = last.outputs[-1]
         message = f"the output of {last.name} goes into {file}, where this run would see no step of it"
-        written = self.command[last.start : last.stop]
-        shown = f"set -o pipefail; {written}" if last.stop and len(written) < MOST_SHOWN else "set -o pipefail; ..."
-        hint = f'write `{shown} 2>&1 | tee "{file}"`, or take the redirection out: the run keeps a log of its own'
-        if file.startswith("/dev/"):
-            hint = "take the redirection out: the run keeps a log of its own"
-        severity = Severity.ERROR if started else Severity.WARNING
+        hint = "take the redirection out: the run keeps a log of its own"
+        severity = Severity.ERROR if self.started else Severity.WARNING
         return (Finding(severity, "output_elsewhere", message, hint, where, line),)
 
     def gpus_needed(self, environ: Mapping[str, str]) -> int:
@@ -386,7 +374,7 @@ def _behind_script(resolved: ResolvedBlueprint, words: tuple[str, ...], trainer:
         return ""
     longer = f"{command[: own[-1].stop]} {shlex.join(words)}{command[own[-1].stop :]}"
     read = shell_reader(resolved.codebase, resolved.blueprint.notes.env, resolved.files)
-    started = read(longer, resolved.blueprint.notes.prepare).trainer(trainer.recognises)
+    started = read(longer).trainer(trainer.recognises)
     return longer if started is not None and set(words) <= set(started.argv) else ""
 
 

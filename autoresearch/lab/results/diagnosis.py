@@ -22,7 +22,7 @@ from autoresearch.core.metrics.signal import SignalPattern
 from autoresearch.core.run.ending import HUNG_AFTER_END, LEFT_TRAINING, NO_NUMBER, Ending
 from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.trainer import Trainer
-from autoresearch.core.shell.commands import ShellReading
+from autoresearch.core.shell.reading import ShellReading
 from autoresearch.core.text.regex import later
 from autoresearch.lab.results.measure import Measurement, RunFiles, numbers_in
 from autoresearch.readers.console import tail_lines
@@ -41,6 +41,7 @@ _NEAREST_LINE = 100  # characters of each
 STAYS = 2  # steps at the end of a run in which a loss is NaN: a single one may be a skipped update
 _NAN_COUNT = "nan_iterations"  # Megatron's
 _OF_THE_POLICY = later(rf"(?i)(?:^|[/_. ])loss\b|loss$|^(?:actor|policy)/|{_NAN_COUNT}$")
+_MINDS_EXIT = later(r"&&|\bset\s+-\w*e|\berrexit\b|\bpipefail\b|\bPIPESTATUS\b|\$\?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +112,17 @@ def _silent_failure(finished: FinishedRun, trainer: Trainer) -> Failure | None:
     found = end_of(finished.rundir.log, trainer.harmless())
     if found.exception is not None:
         return found.exception
-    findings = _linted(finished.spec, finished.spec.command)[1] if found.unfinished else ()
-    if any(one.code == "hidden_exit_code" for one in findings):
+    if found.unfinished and _exit_is_hidden(finished.spec):
         return Failure(FailureFamily.ENDED_EARLY, mask_text(found.unfinished)[:MAX_LINE])
     return None
+
+
+def _exit_is_hidden(spec: RunSpec) -> bool:
+    """Whether the last command of the run is another than its training, and does nothing about its exit code."""
+    reading = _linted(spec, spec.command)[0]
+    texts = [spec.command, *(script.text for script in reading.scripts if not script.python)]
+    last = reading.commands[-1:]
+    return bool(last) and not last[0].may_train and not any(map(_MINDS_EXIT.search, texts))
 
 
 def _linted(spec: RunSpec, command: str) -> tuple[ShellReading, Sequence[Finding]]:
@@ -122,7 +130,7 @@ def _linted(spec: RunSpec, command: str) -> tuple[ShellReading, Sequence[Finding
     from autoresearch.core.blueprint.lint import lint_shell
     from autoresearch.lab.resolve.scripts import shell_reader
 
-    reading = shell_reader(Path(spec.cwd), spec.environment)(command, ())
+    reading = shell_reader(Path(spec.cwd), spec.environment)(command)
     return reading, lint_shell(reading, where="the command")
 
 

@@ -57,7 +57,8 @@ NASTY = (
     ". a.sh; . b.sh; bash a.sh; bash b.sh; make", "export NODE_RANK=$NODE_RANK; M=$((NODE_RANK+1))",
     "A=B; B=A; run $((A+B))", "run $((" + "(" * 200 + "1" + ")" * 200 + "))",
     "all:" + " " * 100_000 + "x\n\tmake all\n", "all: all all\n\t$(MAKE) all; make -f a.sh\n",
-    "x = '+'.join([\n" + "'a' + " * 3000 + "'b'])", "import os\nos.system(" + "'a' + " * 3000 + "'b')",
+    "'\"" * 5000, "\"$(" * 5000, "${A" * 5000, "a=(" * 5000, "<<E\n" * 3000, "[[ " * 5000, "case a in " * 3000,
+    "A=(x)\n" + "run " + '"${A[@]}${A[@]}"' * 2000,
 )  # fmt: skip
 
 
@@ -69,8 +70,7 @@ def read(text: str) -> None:
             raise FileNotFoundError(2, "No such file or directory", path)
         return text
 
-    variables, earlier = {"B": "b", "HOME": "/h"}, [text[:999]]
-    lint_shell(read_shell(text, variables, cwd="/c", open_text=open_text, earlier=earlier), where="x")
+    lint_shell(read_shell(text, {"B": "b", "HOME": "/h"}, cwd="/c", open_text=open_text), where="x")
     list(raw_commands(text))
     list(raw_assignments(text))
 
