@@ -1,18 +1,19 @@
 """Reads one line of a log as metrics, whatever program printed it: `iter 100 | loss 0.5`, `{'loss': 0.5}`, a tqdm bar.
 
-A line is split into tokens once, and a name takes the number that follows it, with or without a colon or an equals
-sign between them. What a line may look like is listed, with real output, in tests/samples/formats. Which lines of a
-log carry the steps is decided by `step_finder`, which sees all of them.
+The text before a number names it, with or without a colon or an equals sign between them; programs print the same texts
+again and again, so each is understood once. What a line may look like is listed, with real output, in
+tests/samples/formats. Which lines of a log carry the steps is decided by `step_finder`, which sees all of them.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
 from .basics import LazyPattern
-from .dashed_pairs import dashed_pairs
 from .text import LABEL
 
 TYPE_CHECKING = False
@@ -28,7 +29,6 @@ _PROSE = frozenset(
     "a an and are at but by for from in is its of on or so than that the then this to was we with".split()
 )
 _QUALIFIERS = frozenset("train training val valid validation eval test dev mean avg average total best".split())
-_HELD_OUT = frozenset("val valid validation eval test dev".split())
 
 # Words that name a step, the finest first: a step of an earlier group is preferred, and within one the larger number.
 _STEPS = (
@@ -47,7 +47,6 @@ _STEP_ENDS = ("_step", "_steps", "_iter", "_iteration", "_timesteps", "_episode"
 _NO_STEPS = (
     *("warmup", "max_", "total_step", "total_train", "total_iter", "total_ep", "save_", "eval_", "log", "fps_"),
 )  # settings, and a rate
-_UNITS = frozenset("s sec secs seconds ms us mins minutes h hr hrs hours percent".split())  # `min` is a minimum, too
 
 _KNOWN = LazyPattern(
     r"loss|reward|return|acc(?:uracy)?(?![a-z])|score|kl(?![a-z])|^cost|entropy|grad|norm|perplexity|ppl|bpb|bpc|error|"
@@ -61,28 +60,29 @@ _SETTING = LazyPattern(
     r"(?:interval|iters?|steps?|every|size|freq|frequency|seed|episodes?|workers|split|only|first)$", re.I
 )
 _ARITHMETIC = LazyPattern(r"\d\s*[+*\u00d7\u00f7^]\s*[\d(]")
-_REPR = LazyPattern(r"[A-Za-z_]\w*\([A-Za-z_]\w*=")  # Namespace(step=10, ...): settings, or a result printed above
-_TRACE = LazyPattern(r"\s*\++ |wandb: ")  # set -x, diffs, and W&B's summary, which rounds what was logged before
+# settings, or a result printed above: Namespace(step=10, ...); set -x, diffs; W&B's summary, which rounds what was
+# logged before; dots that lead from an option to its value; pycocotools: `Average Recall (AR) @[ IoU=0.50:0.95 | ...`
+_NO_METRICS = LazyPattern(r"\s*\++ |wandb: |.*(?:[A-Za-z_]\w*\([A-Za-z_]\w*=|\.{5}|@\[)")
 
 _PREFIXES = LazyPattern(
     r"\s*(?:"
     rf"{LABEL}"
     r"|\[\d{4}-\d\d-\d\d (?![^\]]*(?:step|iter|epoch))[^\]]{1,120}\]"  # [2021-04-12 13:40:59 train.py line 9]
-    r"|\[?\d{4}[-/]\d\d[-/]\d\d(?:[T ,]+\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?\]?"
+    r"|\[?(?:\d{4}[-/])?\d\d[-/]\d\d(?:[T ,]+\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\]?"
+    r"|\[?\d{4}[-/]\d\d[-/]\d\d\]?"
     r"|\[?\d\d?:\d\d:\d\d(?:[.,]\d+)?(?:\s?[AP]M)?\]?"
     r"|[IWED]\d{4} \d\d:\d\d:\d\d(?:\.\d+)?\s+\d+(?: [\w./-]+:\d+\])?"  # glog
     r"|\[?(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|TRACE)\b\]?:?"
     r"|(?:[IWEF] |\()?[\w./<>-]+\.(?:py|cc|cpp|cu|h)[: ]\d+[\])]?:?"  # file.py:12
     r"|[A-Za-z_][\w.]*:[\w<>.]+:\d+"  # loguru's module:function:line
     r"|\([a-z]\w*:\d+\)(?=\s[A-Z]+:)"  # (trainer:243) INFO:
-    r"|\d\d-\d\d \d\d:\d\d:\d\d"
     r"|\[[A-Za-z_][\w.:-]{0,60}\](?=\s)|[a-z_][\w]*(?:\.\w+)+(?=\s-|:)"  # [logger], package.logger
-    r"|[-:|\u2022\u25cf*>=#\u2728]+(?=\s|$)|->|=>|\u2192"
+    r"|[-:|\u2022\u25cf*>=#\u2728\ufeff]+(?=\s|$)|\ufeff|->|=>|\u2192"
     r")\s*"
 )
 _MOST_PREFIXES = 10
 
-_LEADING = LazyPattern(r"\[(?P<n>\d{1,9})\]\s+|(?P<m>\d{1,9})(?::\s+|\s*(?:->|=>)\s*)")
+_LEADING = LazyPattern(r"\[(?P<n>\d{1,9})\]\s+|(?P<m>\d{1,9})(?::\s+|\s*(?:->|=>|\|)\s*)")
 _WINDOW = LazyPattern(  # of a mean: `reward over the last 9 episodes: 3`, `score (last 10): 3`, `loss of 7 batches: 3`
     r"\s*\(?\b(?:(?:(?:over|of|in|for) )?(?:the )?(?:last|past|previous) \d+(?: [a-z]+)?|(?:over|of) \d+ [a-z]+)"
     r"(?:\)|(?=\s*[:=]|\s+(?:is|was)\b))",
@@ -93,30 +93,51 @@ _BAR = LazyPattern(
     r"(?P<title>[^|\r\n]{0,200}?):?\s*(?:\d{1,3}%)?\|[^|\n]{0,640}\|\s*(?P<n>\d{1,15})/(?P<total>\d{1,15})\s*"
     r"\[(?P<rest>[^\n]*?)\]?\s*$"
 )
-_SHARE = LazyPattern(r"(\d{1,12})/(\d{1,12})\Z")  # ms-swift: 'global_step/max_steps': '5/60'
 _SPACED = LazyPattern(r"(, [a-z]+) (?=[a-z_]+=)")  # OpenRLHF: [00:10<00:00, eval gpt_loss=1.05]
 _BAR_TIME = LazyPattern(r"[\d:?]+<[^,\]]*,[^,\]]*,?\s*")
+
+_FLOAT = (
+    r"[-+]?(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d,])(?:\.\d+)?|\d+\.\d+f[-+]?\d+|\d+\.?\d*(?:[eE][-+]?\d+)?"
+    r"|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf|infinity)(?![\w/.-]))"
+)
+_PRINTED = LazyPattern(rf"(?:(?:np\.\w+|tensor)\()?({_FLOAT})(?![\w.:])")
 _TOKEN = LazyPattern(
-    r"""
-    (?P<text>"(?:[^"\\]|\\.)*"|(?<!\w)'(?:[^'\\]|\\.)*')
-  | (?P<junk>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d[\d.,:+Z-]*)?
-           | \d+:\d\d(?::\d\d)?(?:[.,]\d+)?(?!\d) | \d+(?:\.\d+){2,}[\w.+-]*
-           | 0[xX][0-9a-fA-F]+ | (?![1-9]\d{0,2}(?:,\d{3})+(?![\d,]))\d+(?:,\d+)+
-           | https?://\S+ | (?<!\w)\.{0,2}/[\w./-]+ )
-  | (?P<number>(?<![\w.])[-+]?(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d,])(?:\.\d+)?
-           | \d+\.\d+f[-+]?\d+ | \d+\.?\d*(?:[eE][-+]?\d+)? | \.\d+(?:[eE][-+]?\d+)?
-           | (?i:nan|inf|infinity)(?![\w/.-]) ))
-    (?P<unit>%|[A-Za-z\u00b5\u03bc][\w%]*(?:/[A-Za-z]\w*)?)?
-  | (?P<word>[^\W\d][\w.@%#*+$-]{0,200}(?:/[\w.@%#*+$-]{1,200}){0,20}(?<![.-]))
-  | (?P<sign>->|=>|\u2192|[:=,;|{}\[\]()\t/\u2502\u2503] | (?<!-)-{1,400}(?=\s|$) | \s{3,})
-  | (?P<other>\S)
+    rf"""
+    (?<![\w.@/-])(?P<name>[^\W\d][\w.@/-]*(?:\([^()\s]{{1,60}}\)|\[[^\[\]\s]{{1,40}}\]|(?<=\w)=\w+)+(?=\s*[:=]\s*[-+.\dn]))
+  | "[^"]*"(?!\s*,) | (?<!\w)'[^']*'(?!\s*,)
+  | \d{{4}}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d[\d.,:+Z-]*)? | \d+:\d\d(?::\d\d)?(?:[.,]\d+)?(?!\d)
+  | \d+(?:\.\d+){{2,}}[\w.+-]*
+  | 0[xX][0-9a-fA-F]+ | (?![1-9]\d{{0,2}}(?:,\d{{3}})+(?![\d,]))\d+(?:,\d+)+
+  | https?://\S+ | (?<!\w)\.{{0,2}}/[\w./-]+
+  | (?<![\w.@%*$+/-])(?P<number>{_FLOAT})(?P<unit>%|[A-Za-z\u00b5\u03bc][\w%]*(?:/[A-Za-z]\w*)?)?
+    (?:\s*/\s*(?P<total>\d+)(?![\d.:/])(?P<odd>[A-Za-z]*))?
 """,
     re.X,
 )
-_NUMBER = LazyPattern(r"(?<![\w.@/#%*$+-])([-+]?\d(?:[\d.,:eE+-]*\d)?)")  # that may differ between lines of one kind
-_QUOTED_NAME = LazyPattern(r"[^\W\d][\w.@%#*+/ ()-]{0,80}\Z")
-_LITERALS = frozenset(["true", "false", "none", "null"])
+_SEPARATOR = LazyPattern(r"\s*(?:[:=]+|->|=>|\u2192|(?<=\s)(?:is|was))\s*\Z")
+_BREAK = LazyPattern(
+    r"[,;|{}\t\u2502\u2503!?]|\s{3,}|(?<![\w-])-+(?=\s|$)|:+(?=\s|$)|->|=>|\u2192|(?<!\w)[(\[]|^\]|\](?=[\s\[])|^\)"
+)
+_ASIDE = LazyPattern(r"\s+\([^()]{0,40}\)\s*\Z")  # `elapsed time (ms)`
+_UNIT = LazyPattern(
+    r"\s?(?:%|(?:s|secs?|seconds|ms|us|mins|minutes|h|hrs?|hours|percent|\w{1,9}/\w+)\b\.?)(?=[\s,;:|)\]]|\Z)"
+)
+_PAIR = LazyPattern(r"\(\s*(['\"])([^'\"]{1,80})\1\s*,\s*\Z")  # of a list of pairs: [('loss', 0.5)]
+_SECTION = LazyPattern(r"(?<!\w)\[(train|val|valid|validation|eval|test|dev)\]", re.I)
+_BEST = LazyPattern(r"\bbest\b[^,:=]{0,40},", re.I)  # what follows are the best values so far: `best model, loss: 0.5`
+_WORD = LazyPattern(r"[^\W\d]\S*\Z")
+_PERCENT = LazyPattern(r"\s*\(\d[\d.]*%")
+_SHARE = LazyPattern(r"(\d{1,12})/(\d{1,12})\Z")  # ms-swift: 'global_step/max_steps': '5/60'
+_DIGITS = LazyPattern(r"\d+")
+_NUMBER = LazyPattern(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)")
+_MEANING = LazyPattern(
+    r"\d[-,:]\d|\d(?:\.\d+){2}"
+)  # 1,200; 2026-11-24; 12:30: how many digits there are tells what it is
+_plans: dict[str, _TextPlan] = {}  # by a text with a zero for each of its numbers
+_MOST_PLANS = 1 << 10
 _MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6}
+_PYTHON = {"'": '"', "None": "null", "True": "true", "False": "false", "nan": "NaN", "inf": "Infinity"}
+_PYTHON_WORD = LazyPattern(r"'|(?<=[\s:\[,-])(?:None|True|False|nan|inf)(?=[,}\]\s])")
 
 
 class ParsedLine:
@@ -128,7 +149,7 @@ class ParsedLine:
     `Test set: loss 0.5`, whose loss is not the one that is trained.
     """
 
-    __slots__ = ("bare", "dump", "empty", "heading", "metrics", "quoted", "steps")
+    __slots__ = ("bare", "dump", "empty", "heading", "metrics", "steps")
 
     def __init__(self) -> None:
         self.steps: dict[str, tuple[int, int]] = {}
@@ -136,8 +157,7 @@ class ParsedLine:
         self.bare = True
         self.dump = False
         self.heading = ""
-        self.quoted = False
-        self.empty: list[str] = []  # names in quotes whose value is None
+        self.empty: list[str] = []  # names in a dict whose value is None
 
     def add(self, name: str, value: float, total: int = 0) -> None:
         """Add a pair; the first of two with one name counts, as what follows is often a running mean."""
@@ -157,9 +177,7 @@ def step_rank(name: str) -> int | None:
     """How fine a step this name stands for, 0 the finest; None if it names none."""
     if name in RANK:
         return RANK[name]
-    if name.endswith("/max_steps"):
-        name = name[:-10]
-    word = re.split(r"[/.]", name.lower())[-1]
+    word = re.split(r"[/.]", name.removesuffix("/max_steps").lower())[-1]
     if word in RANK:
         return RANK[word]
     if word.endswith(_STEP_ENDS) and not word.startswith(_NO_STEPS) and "_per_" not in word:
@@ -187,6 +205,11 @@ def same_name(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
+def is_count(value: float) -> bool:
+    """Whether a number may count something: whole, not negative, and not so large that it is rounded."""
+    return 0 <= value < 1 << 53 and value == int(value)
+
+
 def body(text: str) -> str:
     """A line without what loggers and launchers put before it: time, level, rank, process, file."""
     for _ in range(_MOST_PREFIXES):
@@ -199,16 +222,10 @@ def body(text: str) -> str:
 
 def parse(text: str) -> ParsedLine | None:
     """The pairs of a line without its prefixes; None if it has none, and is no long prose either."""
-    if not text or len(text) > LONGEST or "....." in text:  # dots lead from an option to its value
-        return None
-    if "@[" in text:  # pycocotools: `Average Recall (AR) @[ IoU=0.50:0.95 | area= all | maxDets=100 ] = 0.5`
-        return None
-    if _TRACE.match(text):
+    if not text or len(text) > LONGEST or _NO_METRICS.match(text):
         return None
     if "(" in text and ("np." in text or "tensor(" in text or "array(" in text or "torch." in text):
         text = _WRAPPED.sub(r"\1", text)
-    if "(" in text and _REPR.search(text):
-        return None
     if " last " in text or "(last " in text or " over " in text or " of " in text:
         text = _WINDOW.sub("", text)
     line = ParsedLine()
@@ -216,20 +233,22 @@ def parse(text: str) -> ParsedLine | None:
     if bar is not None:
         rest = _SPACED.sub(r"\1_", bar["rest"])
         time = _BAR_TIME.match(rest)
-        _pairs(bar["title"], line)
-        line.metrics.clear()
-        line.bare = True
-        _pairs(rest[time.end() :] if time else "", line)
+        _read_pairs(bar["title"], line)
+        line.metrics = {name: value for name, value in line.metrics.items() if known_metric(name)}
+        _read_pairs(rest[time.end() :] if time else "", line)
         line.steps.setdefault(BAR, (int(bar["n"]), int(bar["total"])))
+        line.bare = True
         return line if line.metrics else None
     leading = _LEADING.match(text)
     if leading:
         text = body(text[leading.end() :])
-    line.dump = (text.endswith("}") and "{" in text) or (text.endswith(")]") and "[(" in text)
-    _pairs(text, line)
+    if "{" in text and not _read_object(text, line):
+        return None
+    if not line.dump:
+        line.bare = _read_pairs(text, line) and not _ARITHMETIC.search(text)
+        line.dump = text.endswith(")]") and "[(" in text
     if leading and not line.steps:
         line.steps[LEADING] = (int(leading["n"] or leading["m"]), 0)
-    line.bare = line.bare and not _ARITHMETIC.search(text)
     if "train_runtime" in line.metrics:  # Hugging Face's summary at the end, whose values are those of no step
         return None
     prose = not line.bare and len(text) > _PROSE_FROM  # in which a declared metric may stand
@@ -237,10 +256,9 @@ def parse(text: str) -> ParsedLine | None:
 
 
 def metrics_of(text: str) -> Mapping[str, float]:
-    """All pairs of a text that is known to hold some, with those that name a step; NaN where a quoted name has None.
-    """
-    if text.startswith(" - "):
-        return dashed_pairs(text)
+    """All pairs of a text that is known to hold some, with those that name a step; NaN where a dict has None."""
+    if text.startswith(" - ") and (pairs := _dashed(text)):
+        return pairs
     line = parse(text)
     if line is None:
         return {}
@@ -248,355 +266,214 @@ def metrics_of(text: str) -> Mapping[str, float]:
     return {**dict.fromkeys(line.empty, math.nan), **line.metrics, **steps}
 
 
-class _PairReader:
-    """Goes through the tokens of a text once, and notes where its pairs are."""
-
-    def __init__(self, tokens: Sequence[re.Match[str]]) -> None:
-        self.tokens = tokens
-        self.pairs: dict[str, tuple[int, int]] = {}  # name -> number of the token of its value, of its total or -1
-        self.percents: set[str] = set()  # names of shares that are also printed as such: `accuracy: 9/10 (90%)`
-        self.shares: list[tuple[int, int]] = []  # `3/10` without a name
-        self.heads: set[str] = set()  # names before a dict: `eval 3: {`
-        self.words: list[str] = []  # that may name the next number
-        self.subject: list[str] = []  # `loss` of `loss at step 3`
-        self.explicit = False  # whether a colon or an equals sign followed them
-        self.best = False  # whether what follows are the best values so far: `best model, loss: 0.5`
-        self.above: list[str] = []  # names of the dicts around
-        self.section: str | None = None  # `valid` of `[train] loss=0.5 [valid] loss=0.6`
-        self.depth = 0  # open brackets of all kinds
-        self.braces = 0
-        self.quoted = False
-        self.list_of = ""  # the name whose value is a list so far
-        self.counted = False  # whether a whole number stood between a name and its value
-        self.empty: list[str] = []  # names whose value is None
-        self.lost = 0  # words that name nothing
-        self.at = 0
-        self.unnamed = self.valued = -2  # the last number without a name, and the last with one
-        kinds = {"text": self._text, "word": self._word, "number": self._number, "sign": self._sign}
-        kinds["unit"] = self._number
-        while self.at < len(tokens):
-            token = tokens[self.at]
-            kinds.get(token.lastgroup or "", self._other)(token)
-            self.at += 1
-        self.lost += len(self.words) if self.depth == 0 else 0
-
-    @property
-    def bare(self) -> bool:
-        return self.lost <= max(2, len(self.pairs))
-
-    @property
-    def torn(self) -> bool:
-        """Whether the line ends within a dict."""
-        return bool(self.braces) and self.quoted
-
-    def read(self, pairs: ParsedLine) -> None:
-        """Add the pairs to a line."""
-        tokens = self.tokens
-        pairs.bare = self.bare
-        pairs.quoted = self.quoted
-        if self.torn:
-            return
-        pairs.empty = self.empty
-        for name, (at, of) in self.pairs.items():
-            value, total = _value(tokens[at])
-            if value is None:
-                continue
-            total = _count(tokens[of]) if of >= 0 else total
-            if name in self.percents:
-                pairs.add(name, 100 * value / total if total else math.nan)
-            elif name in self.heads and is_count(value):
-                pairs.steps.setdefault(name, (int(value), total))
-            else:
-                pairs.add(name, value, total)
-        for at, of in self.shares:
-            pairs.steps.setdefault(BAR, (_count(tokens[at]), _count(tokens[of])))
-
-    def _ahead(self, n: int) -> str:
-        return self.tokens[self.at + n][0] if 0 <= self.at + n < len(self.tokens) else ""
-
-    def _number_ahead(self, n: int) -> bool:
-        return self.at + n < len(self.tokens) and bool(self.tokens[self.at + n]["number"])
-
-    def _clear(self) -> None:
-        self.words = []
-        self.explicit = False
-
-    def _key(self) -> str:
-        words = ["best", *self.words] if self.best else self.words
-        return "/".join([*filter(None, (self.section, *self.above)), "_".join(words).strip("_:")])
-
-    def _named(self) -> bool:
-        """Whether the words name a number, rather than being a sentence in which one stands."""
-        if self.explicit:
-            most = _MOST_WORDS if len(self.words) <= _MOST_WORDS or self._prose() else _MOST_PLAIN_WORDS
-            return 0 < len(self.words) <= most
-        told = len(self.words) > _FEW_WORDS or (len(self.words) > 1 and self._prose())
-        if told and step_rank(self.words[-1]) is not None:
-            self.subject = self.words[:-2]  # `Validation at step 100:`, `reward: 0.5 at episode 3`
-            del self.words[:-1]
-        few = sum(word.lower() not in _QUALIFIERS for word in self.words)  # `mean training accuracy 0.5`
-        return 0 < len(self.words) <= _MOST_WORDS and few <= _FEW_WORDS and not self._prose()
-
-    def _of_the_best(self) -> bool:
-        """Whether this is the step at which the best value was seen: `best loss 0.5 at epoch 3`."""
-        told = not self.explicit and step_rank(self.words[-1]) is not None
-        return told and bool(self.pairs) and next(reversed(self.pairs))[:4].lower() == "best"
-
-    def _name_ends(self) -> None:
-        """A number follows that belongs to the words so far, or to those before the step: `loss at step 3: 0.5`."""
-        if not self.words and self.at == self.valued + 1 and self._number_ahead(1):
-            self.words = self.subject
-        self.explicit = bool(self.words)
-
-    def _prose(self) -> bool:
-        return any(word.lower() in _PROSE for word in self.words)
-
-    def _text(self, token: re.Match[str]) -> None:
-        """A quoted text: a key, a number, a share such as '5/60', or any other value."""
-        self.quoted = True
-        inner = token[0][1:-1]
-        if not self.explicit or self._ahead(-1) == "(":
-            self.explicit = False
-            self.words = [inner] if _QUOTED_NAME.match(inner) else self.words
-            return
-        if self.words and (_float(inner) is not None or _SHARE.match(inner)):
-            self.pairs.setdefault(self._key(), (self.at, -1))
-        self._clear()
-
-    def _word(self, token: re.Match[str]) -> None:
-        if self.depth == 0:
-            self.list_of = ""
-        if self.at == self.unnamed + 1 and (len(token[0]) < 5 or "/" in token[0]):  # `12345.6 ex/s`
-            return
-        if self.at == self.valued + 1 and token[0].lower() in _UNITS and self._ahead(1) not in ("=", ":"):
-            if not self._number_ahead(1):  # `33.9 s Mean Reward: 1.2`, but not `loss 0.5 min 0.1 max 0.9`
-                return
-        if token[0] in ("is", "was") and self._number_ahead(1):
-            self._name_ends()
-            return
-        if not self.explicit:
-            self.words.append(token[0])
-            return
-        if self.quoted and token[0] == "None" and self.words:
-            self.empty.append(self._key())
-        self.lost += not self.quoted and token[0].lower() not in _LITERALS  # `key: word`
-        self._clear()
-        named = step_rank(token[0]) is not None or known_metric(token[0])  # `trainer: epoch 3`, `done: loss 0.5`
-        if named or token[0].lower() in _QUALIFIERS or self._number_ahead(1):  # `Evaluating test: L1 0.03`
-            self.words.append(token[0])
-
-    def _number(self, token: re.Match[str]) -> None:
-        raw = token["number"]
-        if not self.explicit and raw[-1] in "nNfFyY" and self._ahead(1) and self.tokens[self.at + 1]["word"]:
-            self.words.append(raw)  # `number of nan iterations: 0`
-            return
-        total = self.at + 2 if self._ahead(1) == "/" and self._number_ahead(2) else -1
-        previous = next((token[0] for token in self.tokens[: self.at][:-3:-1] if token[0].strip()), "")
-        shown = previous == "(" and self.at == self.valued + 2  # `accuracy: 55% (55/100)`
-        ahead = 1 + (self._ahead(1) in (":", "="))
-        if not self.explicit and raw.isdecimal() and total < 0 and self._number_ahead(ahead):
-            if "." in self._ahead(ahead) and step_rank(self._key()) is None and known_metric(self._key()):
-                self.counted = True
-                return  # `Train loss 7 0.52`, `Validation loss 7: 0.52`: it is the second one's name
-        if previous == "#" and self.words and step_rank(self.words[-1]) is None:  # `output #0: accuracy = 0.5`
-            return
-        if total >= 0 and previous == "[" and self.words and step_rank(self._key()) is None:
-            self.shares.append((self.at, total))  # `Test: [30/100] loss 0.5`
-        elif self._named() and not self._of_the_best():
-            key = self._key()
-            if total >= 0 and self._ahead(3) == "(" and self._ahead(4).endswith("%") and step_rank(key) is None:
-                self.percents.add(key)
-            if self._ahead(1) == ":" and self._ahead(2) == "{":
-                self.heads.add(key)
-            self.pairs.setdefault(key, (self.at, total))
-            self.valued = self.at + (2 if total >= 0 else 0)
-            self.list_of = key if previous == "[" else ""
-        elif self.words:
-            self.lost += len(self.words)
-            self.unnamed = self.at
-        elif self.list_of and previous == ",":  # a list is no metric
-            self.pairs.pop(self.list_of, None)
-        elif total >= 0 and not token["unit"] and not self.tokens[total]["unit"] and not shown:
-            self.shares.append((self.at, total))
-        elif raw.isdecimal() and token["unit"] in RANK:
-            self.pairs.setdefault(token["unit"], (self.at, -1))  # `7epoch results: ...`
-        else:
-            self.unnamed = self.at
-        self.at += 2 if total >= 0 else 0
-        self._clear()
-
-    def _sign(self, token: re.Match[str]) -> None:
-        sign = token[0].strip()
-        if sign in (":", "=", "->", "=>", "\u2192"):
-            self._name_ends()
-            if sign == "=" and self.at and self.tokens[self.at - 1].end() == token.start():  # `level=info step=5`
-                del self.words[: -1 - (self.words[-2:-1] != [] and self.words[-2].lower() in _QUALIFIERS)]
-        elif sign in ("{", "[", "("):
-            self._open(sign, token)
-        elif sign in ("}", "]", ")"):
-            self._shut(sign)
-        elif sign == "," and self._ahead(-2) == "(" and self._number_ahead(1) and self.words and self.quoted:
-            self.explicit = True  # a list of pairs: [('loss', 0.5)]
-        elif sign not in ("", "/"):  # a comma, a bar, a dash: the next pair begins
-            self.best = self.best or (sign == "," and "best" in (self._ahead(-1).lower(), self._ahead(-2).lower()))
-            self.lost += len(self.words) if not self.explicit and self.depth == 0 else 0
-            self._clear()
-
-    def _open(self, sign: str, token: re.Match[str]) -> None:
-        inner = self._ahead(1).lower() if sign == "[" and self._ahead(2) == "]" else ""
-        if inner == "train" or (self.section is not None and inner in _HELD_OUT):
-            self.section = inner if inner in _HELD_OUT else ""
-            self.at += 2
-            self._clear()
-            return
-        if sign == "{":
-            self.above.append("_".join(self.words) if self.braces else "")
-            self.braces += 1
-            self.lost += len(self.words) if not self.explicit else 0
-            self._clear()
-        elif self.words and not self.explicit:
-            closing = next((n for n in range(1, 8) if self._ahead(n) == ")"), 0) if sign == "(" else 0
-            numbers = any(map(self._number_ahead, range(1, closing)))
-            if closing and (self._ahead(closing + 1) in (":", "=") or (closing < 4 and not numbers)):
-                self.at += closing  # `time (ms) 3`, `loss(data[1]) = 0.5`
-                return
-            indexed = sign == "[" and self.tokens[self.at - 1].end() == token.start()
-            if indexed and step_rank(self.words[-1]) is None:  # `test_loss[0]`
-                self._clear()
-                self.lost += 1
-        self.depth += 1
-
-    def _shut(self, sign: str) -> None:
-        self.depth = max(0, self.depth - 1)
-        self.list_of = ""
-        if sign == "}":
-            del self.above[-1:]
-            self.braces -= 1
-        if sign == "}" or not self.explicit:
-            self._clear()
-
-    def _other(self, token: re.Match[str]) -> None:
-        if token[0] in ("!", "?"):
-            self.lost += 2
-        elif token.lastgroup == "junk":
-            self._clear()
+def _dashed(text: str) -> dict[str, float]:
+    """verl's ` - key:value - key:value`: a hundred pairs on a line, whose names may hold colons and blanks."""
+    pairs = {}
+    for part in text.replace("np.float64(", "").split(" - ")[1:]:
+        name, _, printed = part.rpartition(":")
+        value = _float(printed.rstrip(")"))
+        if value is None and (found := _PRINTED.match(printed)):  # other output follows
+            value = _float(found[1])
+        if name and value is not None:
+            pairs[name] = value
+    return pairs
 
 
-class _Plan:
-    """Where the pairs are in lines that differ in their numbers alone."""
-
-    __slots__ = ("bare", "empty", "pairs", "percents", "quoted", "shares")
-
-    def __init__(self, pair_reader: _PairReader, number_of: Mapping[int, int]) -> None:
-        """number_of: which of the line's numbers a token is. Tokens that are none have the same text in each line."""
-        self.bare = pair_reader.bare
-        self.quoted = pair_reader.quoted
-        self.empty = [] if pair_reader.torn else pair_reader.empty
-
-        def source(at: int) -> tuple[int, float]:
-            """Which number, and its factor; or -1, and the value."""
-            if at < 0:
-                return -1, 0.0
-            token = pair_reader.tokens[at]
-            if at not in number_of:
-                value = _value(token)[0]
-                return -1, math.nan if value is None else value
-            return number_of[at], _MULTIPLES.get(token["unit"] or "", 1.0)
-
-        self.percents = pair_reader.percents
-        self.pairs = [
-            (name, *source(at), source(of), name in pair_reader.heads or step_rank(name) is not None)
-            for name, (at, of) in ({} if pair_reader.torn else pair_reader.pairs).items()
-        ]
-        self.shares = [(source(at), source(of)) for at, of in pair_reader.shares]
-
-    def read(self, numbers: Sequence[float], pairs: ParsedLine) -> None:
-        """Add the pairs of a line with these numbers."""
-        pairs.bare, pairs.quoted, pairs.empty = self.bare, self.quoted, self.empty
-        steps, metrics = pairs.steps, pairs.metrics
-        for name, at, factor, total, counts in self.pairs:
-            value = numbers[at] * factor if at >= 0 else factor
-            if name in self.percents:
-                of = _whole(total, numbers)
-                metrics.setdefault(name, 100 * value / of if of else math.nan)
-            elif counts and is_count(value):
-                steps.setdefault(name, (int(value), _whole(total, numbers)))
-            else:
-                metrics.setdefault(name, value)
-        for one, total in self.shares:
-            steps.setdefault(BAR, (_whole(one, numbers), _whole(total, numbers)))
+def _read_object(text: str, parsed: ParsedLine) -> bool:
+    """Read the dict or JSON object that ends a line, with the step before it: `eval 3: {...}`. False if it is torn."""
+    start = text.index("{")
+    if not text.endswith("}"):
+        return "'" not in text[start:] and '"' not in text[start:]
+    inner = text[start:]
+    if "'" in inner:
+        inner = _PYTHON_WORD.sub(lambda found: _PYTHON[found[0]], inner)
+    try:
+        fields = json.loads(inner)
+    except (ValueError, RecursionError):
+        return "'" not in inner and '"' not in inner
+    head = ParsedLine()
+    parsed.dump, parsed.bare = True, _read_pairs(text[:start], head)
+    parsed.steps.update(head.steps)
+    if head.metrics and text[start - 2 : start] in (": ", "={"):
+        name, value = head.metrics.popitem()
+        if is_count(value):
+            parsed.steps[name] = (int(value), 0)
+    _add_fields("", fields, parsed)
+    return True
 
 
-def _whole(source: tuple[int, float], numbers: Sequence[float]) -> int:
-    value = numbers[source[0]] * source[1] if source[0] >= 0 else source[1]
-    return int(value) if 0 <= value < 1 << 53 else 0
+def _add_fields(above: str, fields: dict[str, object], parsed: ParsedLine) -> None:
+    for key, value in fields.items():
+        name = f"{above}{key}"
+        if isinstance(value, dict):
+            _add_fields(f"{name}/", value, parsed)
+        elif value is None:
+            parsed.empty.append(name)
+        elif isinstance(value, str) and (share := _SHARE.match(value)):
+            parsed.add(name, float(share[1]), int(share[2]))
+        elif isinstance(value, str) and (number := _float(value)) is not None:
+            parsed.add(name, number)
+        elif isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool)):
+            parsed.add(name, float(value) if isinstance(value, float) or abs(value) < 1 << 1000 else math.inf)
 
 
-_plans: dict[tuple[str, ...], _Plan | None] = {}  # by a line's text between its numbers
-_MOST_PLANS = 512
+class _Gap(NamedTuple):
+    """The text before a number: what it names, and what it says of the numbers that follow."""
+
+    name: str
+    explicit: bool  # whether a colon, an equals sign or an arrow stands before the number
+    subject: str  # `loss` of `loss at step 3`
+    lost: int  # words that name nothing
+    section: str | None  # `valid` of `[train] loss=0.5 [valid] loss=0.6`; "" for training
+    best: bool
 
 
-def _pairs(text: str, pairs: ParsedLine) -> None:
-    """Add the pairs of a text to a line. The first line of its kind is read token by token, the others by a plan."""
-    pieces = _NUMBER.split(text)
-    if len(text) > _PROSE_FROM and len(text.split()) > _MOST_PLAIN_WORDS * (len(pieces) + 1):
-        if "{" not in text and '"' not in text:  # in quotes may stand anything
-            pairs.bare = False
-            return
-    between = tuple(pieces[::2])
-    plan = _plans.get(between)
-    if plan is not None:
-        try:
-            plan.read([float(number) for number in pieces[1::2]], pairs)
-            return
-        except ValueError:  # 1,200 or 12:30:01
-            pass
-    reader = _PairReader(list(_TOKEN.finditer(text)))
-    if plan is None and between not in _plans:
-        if len(_plans) >= _MOST_PLANS:
-            _plans.clear()
-        number_of = _numbers_of(pieces, reader.tokens)
-        _plans[between] = None if number_of is None or reader.counted else _Plan(reader, number_of)
-    reader.read(pairs)
+@lru_cache(maxsize=1 << 13)
+def _gap(text: str, behind: bool = False) -> _Gap:
+    """What a text says of the number that follows; `behind`: another number, and perhaps its unit, stands before it."""
+    unit = _UNIT.match(text) if behind else None
+    if unit and text[unit.end() :].strip(" ([{"):  # but `h 0.9` names a number
+        text = text[unit.end() :]
+    section = _SECTION.findall(text)
+    within = section[-1].lower() if section else None
+    best = _BEST.search(text) is not None
+    pair = _PAIR.search(text)
+    if pair:
+        return _Gap(pair[2].replace(" ", "_"), True, "", 0, within, best)
+    head = text.rstrip("[({'\" #")
+    separator = _SEPARATOR.search(head)
+    explicit = separator is not None
+    glued = explicit and separator[0][:1] == "="  # `level=info step=5`
+    head = _ASIDE.sub("", head[: separator.start()] if separator else head)
+    cut = max((found.end() for found in _BREAK.finditer(head)), default=0)
+    words = [word.strip("*\"'").rstrip(".") for word in head[cut:].split()]
+    words = [word for word in words if _WORD.match(word)]
+    lost = 0 if within is not None else _lost(head[:cut], behind)
+    if glued and words:
+        words = words[-2:] if words[-2:-1] and words[-2].lower() in _QUALIFIERS else words[-1:]
+    prose = any(word.lower() in _PROSE for word in words)
+    subject = ""
+    if explicit:
+        named = 0 < len(words) <= (_MOST_WORDS if prose else _MOST_PLAIN_WORDS)
+    else:
+        if (len(words) > _FEW_WORDS or (len(words) > 1 and prose)) and step_rank(words[-1]) is not None:
+            subject, words, prose = "_".join(words[:-2]), words[-1:], False  # `reward: 0.5 at episode 3`
+        few = sum(word.lower() not in _QUALIFIERS for word in words)  # `mean training accuracy 0.5`
+        named = 0 < len(words) <= _MOST_WORDS and few <= _FEW_WORDS and not prose
+        if named and text.endswith(("[", "#")) and step_rank(words[-1].partition("(")[0]) is None:
+            named = False  # `test_loss[0]`, `output #0: accuracy`
+    if not named:
+        return _Gap("", explicit, "", 0 if text.endswith(" #") else lost + len(words), within, best)
+    return _Gap("_".join(words).strip("_:."), explicit, subject, lost, within, best)
 
 
-def _numbers_of(pieces: Sequence[str], tokens: Sequence[re.Match[str]]) -> dict[int, int] | None:
-    """Which of a line's numbers each token is, by the token's index; None if any number is no token of its own."""
-    spans: dict[tuple[int, int], int] = {}
-    for n, token in enumerate(tokens):
-        if token["number"]:
-            spans[token.span("number")] = n
-        elif token.lastgroup == "text":
-            spans[token.start() + 1, token.end() - 1] = n
-    numbers: dict[int, int] = {}
-    start = 0
-    for n, piece in enumerate(pieces):
-        if n % 2:
-            token_at = spans.get((start, start + len(piece)))
-            if token_at is None:
-                return None
-            numbers[token_at] = n // 2
-        start += len(piece)
-    return numbers
+def _lost(text: str, behind: bool) -> int:
+    """How many words name nothing; right behind a number stands its unit."""
+    unit = _UNIT.match(text) if behind else None
+    words = text[unit.end() :].split() if unit else text.split()
+    return sum(_WORD.match(word) is not None and not {"=", "/"} & {*word} for word in words)
 
 
-def is_count(value: float) -> bool:
-    """Whether a number may count something: whole, not negative, and not so large that it is rounded."""
-    return 0 <= value < 1 << 53 and value == int(value)
+class _Pair(NamedTuple):
+    """A pair of a text, by which of its numbers it is. `of`: which is its total, -1 for none."""
+
+    name: str
+    at: int
+    of: int
+    factor: float
+    percent: bool  # `accuracy: 9/10 (90%)`
 
 
-def _count(token: re.Match[str]) -> int:
-    value = _value(token)[0] or 0.0
-    return int(value) if 0 <= value < 1 << 53 else 0
+class _TextPlan(NamedTuple):
+    """What a text holds, whatever its numbers are."""
+
+    pairs: Sequence[_Pair]
+    bare: bool
 
 
-def _value(token: re.Match[str]) -> tuple[float | None, int]:
-    """The number of a token, and the total of a share in quotes."""
-    if token.lastgroup == "text":
-        share = _SHARE.match(token[0][1:-1])
-        return (float(share[1]), int(share[2])) if share else (_float(token[0][1:-1]), 0)
-    value = _float(token["number"])
-    return (None if value is None else value * _MULTIPLES.get(token["unit"] or "", 1.0)), 0
+def _read_pairs(text: str, parsed: ParsedLine) -> bool:
+    """Add the pairs of a text to a line; whether it consists of them.
+
+    Texts that differ in their digits alone are read alike, so that only the first is read token by token.
+    """
+    if len(text) > _PROSE_FROM and text.count(" ") > _MOST_PLAIN_WORDS * (sum(map(str.isdigit, text)) + 1):
+        return False
+    shape = _DIGITS.sub("0", text)
+    plan, numbers = _plans.get(shape), _NUMBER.findall(text)
+    if plan is None:
+        tokens, plan = _plan_of(text)
+        places = {found.start(): n for n, found in enumerate(_NUMBER.finditer(text))}
+        places = {start: n for start, n in places.items() if tokens.get(start) == numbers[n]}
+        where, numbers = list(tokens), list(tokens.values())
+        if places.keys() == tokens.keys() and not _MEANING.search(text):
+            own = {-1: -1, **{n: places[start] for n, start in enumerate(where)}}
+            if len(_plans) >= _MOST_PLANS:
+                _plans.clear()
+            kept = [pair._replace(at=own[pair.at], of=own[pair.of]) for pair in plan.pairs]
+            _plans[shape] = _TextPlan(kept, plan.bare)
+    for name, at, of, factor, percent in plan.pairs:
+        value, total = (_float(numbers[at]) or 0.0) * factor, int(numbers[of]) if of >= 0 else 0
+        if percent and total:
+            parsed.metrics.setdefault(name, 100 * value / total)
+        elif name != BAR or is_count(value):
+            parsed.add(name, value, total)
+    return plan.bare
+
+
+def _plan_of(text: str) -> tuple[dict[int, str], _TextPlan]:
+    """The numbers of a text by where they begin, and what it says of them."""
+    numbers: dict[int, str] = {}
+    pairs: dict[str, _Pair] = {}
+    start = lost = 0
+    section: str | None = None
+    best, last, subject, list_of, counted = "", "", "", "", False
+    for token in _TOKEN.finditer(text):
+        number, share = token["number"], token["total"]
+        if token["name"]:
+            continue
+        gap = _gap(text[start : token.start()], bool(start))
+        if number is None:  # a date, a path, a quoted text
+            lost += gap.lost + (0 if gap.explicit or not gap.name else 1)
+            start, last, subject, list_of = token.end(), "", "", ""
+            continue
+        if number[-1] in "nNfFyY" and not gap.explicit and not known_metric(gap.name):
+            continue  # `number of nan iterations: 0`
+        between = text[start : token.start()].strip()
+        start, lost = token.end(), lost + gap.lost
+        if gap.section == "train":
+            section = ""
+        elif gap.section and section is not None:
+            section = f"{gap.section}/"
+        best = "best_" if gap.best else best
+        name, unit, at = gap.name, token["unit"] or "", len(numbers)
+        numbers[token.start("number")] = number
+        if share:
+            numbers[token.start("total")] = share
+        if not name and counted and last and not share:
+            if between in (":", "="):  # `Validation loss 7: 0.5`, `loss at step 3: 0.5`
+                name = subject or (last if step_rank(last) is None else "")
+            elif not between and "." in number and known_metric(last) and step_rank(last) is None:
+                name = last  # `Train loss 7 0.52`
+            if name == last:
+                pairs.pop(last, None)
+        rank = step_rank(name)
+        if share and (not name or (between[-1:] == "[" and rank is None)):  # `Test: [30/100] loss 0.5`
+            within = between[-1:] == "(" and last  # `accuracy: 55% (55/100)`
+            name, rank = "" if token["odd"] or within else BAR, RANK[BAR]
+        elif not name and number.isdecimal() and unit in RANK:  # `7epoch results: ...`
+            name, rank = unit, RANK[unit]
+        elif rank is not None and not gap.explicit and next(reversed(pairs), "")[:4].lower() == "best":
+            name = ""  # `best loss 0.5 at epoch 3`
+        elif not name and list_of and between in (",", ""):  # a list is no metric
+            pairs.pop(list_of, None)
+        key = name if rank is not None else f"{section or ''}{best}{name}"
+        if name and key not in pairs:
+            percent = rank is None and bool(share) and _PERCENT.match(text, token.end()) is not None
+            pairs[key] = _Pair(key, at, at + 1 if share else -1, _MULTIPLES.get(unit, 1.0), percent)
+        list_of = name if between[-1:] == "[" else list_of if not name and between in (",", "") else ""
+        last, subject, counted = name, gap.subject, number.isdecimal() and not gap.explicit and not share
+    lost += _lost(text[start:], bool(start))
+    return numbers, _TextPlan(list(pairs.values()), lost <= max(2, len(pairs)))
 
 
 def _float(text: str) -> float | None:
@@ -639,29 +516,11 @@ _ARROWS = LazyPattern(r"\s*(?:->|=>|\u2192)\s*")
 _SIGNS = tuple((sign, LazyPattern(re.escape(sign))) for sign in (",", "\t", ";", "|"))
 _COLUMN = LazyPattern(r"(?:#|[^\W\d][\w ./@%#-]{0,60})\Z")
 _WIDE_COLUMN = LazyPattern(r"(?:#|[^\W\d](?:[\w ./@%#()-]|:(?=\S)){0,60})?\Z")  # `Box(P`, `mAP@.5:.95`; or none
+_VALUES = LazyPattern(r"(?<![\w.@/#%*$+-])[-+]?\d")
 _ROW_BAR = LazyPattern(r":?\s+\d{1,3}%\|.*")
 _STEP_WORD = LazyPattern(r"step|iter|epoch|episode|update|gen|round|batch|frame|#", re.I)
-_RULE = LazyPattern(r"[-+=:\s|\u2500-\u257f]*\Z")
-_WHOLE = frozenset(("all", "overall", "total"))  # names of a row that holds what the table is about
-
-
-def header(text: str) -> Table | None:
-    """The table that a CSV header, or the head of an aligned table, begins; None for any other line."""
-    wide = "  " in text or "\t" in text or bars(text) > 3
-    if len(text) > 2000 or not (wide or _STEP_WORD.search(text)):
-        return None
-    text = _ROW_BAR.sub("", text) if "%|" in text else text
-    if "=" in text or "{" in text or _NUMBER.search(text):
-        return None
-    for separator, cells in _split(text, aligned=not _STEP_WORD.search(text)):
-        wide = separator in (None, _ALIGNED)
-        if len(cells) < 2 or not all(map((_WIDE_COLUMN if wide else _COLUMN).match, cells)):
-            continue
-        table = Table(cells)
-        if table.steps < len(cells) and (table.steps or (wide and len(cells) >= 3 and table.measures)):
-            if separator is not _BLANKS or len(cells) >= 3:
-                return table
-    return None
+RULE = LazyPattern(r"[-+=:\s|*_~\u2500-\u257f]*\Z")  # a line that only draws
+_WHOLE = frozenset(("all", "overall", "total", "value"))  # names of a row that holds what the table is about
 
 
 def _split(text: str, *, aligned: bool = False) -> Iterator[tuple[LazyPattern | None, list[str]]]:
@@ -678,7 +537,7 @@ def _split(text: str, *, aligned: bool = False) -> Iterator[tuple[LazyPattern | 
 
 
 class TableRow(ParsedLine):
-    """A row, or several, of a table that has no column for the step. `dump`: whether each is a metric and its value."""
+    """A row of a table that has no column for the step. `dump`: whether it is one metric and its value."""
 
     __slots__ = ()
 
@@ -695,24 +554,36 @@ class Table:
         self.columns = [(name if "(" in name else name.rstrip(")")).replace(" ", "_") for name in columns]
         self.steps = sum(step_rank(name) is not None for name in self.columns)
         lower = [name.lower() for name in self.columns]
-        self.value_at = lower.index("value") if "metric" in lower and "value" in lower else -1
+        self.value_at = lower.index("value") if "metric" in lower and "value" in lower else 0
         self.above: list[str] = []  # the cells of the row above
 
-    @property
-    def measures(self) -> bool:
-        """Whether it says, by the names of its columns, that it holds metrics."""
-        return self.value_at > 0 or any(map(known_metric, self.columns))
+    @classmethod
+    def below(cls, text: str) -> Table | None:
+        """The table that a CSV header, or the head of an aligned table, begins; None for any other line."""
+        wide = "  " in text or "\t" in text or bars(text) > 3
+        if len(text) > 2000 or not (wide or _STEP_WORD.search(text)):
+            return None
+        text = _ROW_BAR.sub("", text) if "%|" in text else text
+        if "=" in text or "{" in text or _VALUES.search(text):
+            return None
+        for separator, cells in _split(text, aligned=not _STEP_WORD.search(text)):
+            wide = separator in (None, _ALIGNED)
+            if len(cells) < 2 or not all(map((_WIDE_COLUMN if wide else _COLUMN).match, cells)):
+                continue
+            table = cls(cells)
+            measures = wide and len(cells) >= 3 and (table.value_at or any(map(known_metric, table.columns)))
+            if table.steps < len(cells) and (table.steps or measures) and (separator is not _BLANKS or len(cells) >= 3):
+                return table
+        return None
 
     def row(self, text: str) -> ParsedLine | None:
         """A row; None if the line has not one cell a column, most of them numbers."""
         text = _ROW_BAR.sub("", text) if "%|" in text else text
         cells = next((cells for _, cells in _split(text) if len(cells) == len(self.columns)), None)
-        if cells is None:
-            return None
-        if not self.steps and self.value_at > 0:
+        if cells is not None and self.value_at and not self.steps:
             return self._one_value(cells)
-        values = [_cell_value(cell) for cell in cells]
-        if sum(value is not None for value in values) * 2 <= sum(map(bool, cells)):
+        values = [_cell_value(cell) for cell in cells or ()]
+        if cells is None or sum(value is not None for value in values) * 2 <= sum(map(bool, cells)):
             return None
         line, prefix = ParsedLine(), ""
         if not self.steps:
@@ -729,7 +600,7 @@ class Table:
         cells[0] = cells[0] or (self.above[0] if self.above else "")
         self.above = cells
         value = _cell_value(cells[self.value_at])
-        names = [cell for cell in cells[: self.value_at] if _COLUMN.match(cell) and cell.lower() not in _LITERALS]
+        names = [cell for cell in cells[: self.value_at] if _COLUMN.match(cell) and cell.lower() != "none"]
         if value is None or not names:
             return None
         line = TableRow()
@@ -749,7 +620,7 @@ class Tables:
 
     def begins(self, cells: str) -> bool:
         """Whether a line is the header of a table."""
-        table = header(cells)
+        table = Table.below(cells)
         if table is not None:
             self.steps, self.rows = (table, None) if table.steps else (self.steps, table)
         return table is not None
@@ -766,7 +637,7 @@ class Tables:
 
     def goes_on(self, cells: str) -> bool:
         """Whether a line only draws a part of the frame of a table that has begun."""
-        return self.rows is not None and bool(cells) and bool(_RULE.match(cells))
+        return self.rows is not None and bool(cells) and bool(RULE.match(cells))
 
 
 def _cell_value(cell: str) -> float | None:

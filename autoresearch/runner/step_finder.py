@@ -1,8 +1,10 @@
 """Finds the steps and metrics of a log that nobody described, for the Runner and the readers alike.
 
 Any number with a step's name may count the steps. A name is taken once its number has grown twice on lines that also
-carry a metric; of several, the finest is taken. Lines without that name (a validation, a summary at the end) belong to
-the step before them, unless their own number fits between the steps. Where no line names a step, lines are counted.
+carry a metric; of several, the finest is taken. Lines with one pair each are one block as far as its frame goes: to a
+drawn rule, a blank line, a heading, a name that comes again. Lines without that name (a validation, a summary at the
+end) belong to the step before them, unless their own number fits between the steps. Where no line names a step, lines
+are counted.
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ from __future__ import annotations
 import re
 
 from .basics import LazyPattern
-from .libc import find
 from .metric_lines import (
     BAR,
     LEADING,
     LONGEST,
     NUMBER,
     RANK,
+    RULE,
     ParsedLine,
     TableRow,
     Tables,
@@ -40,11 +42,12 @@ if TYPE_CHECKING:
 
 GROWS = 2  # times that a step must have grown before it is taken
 GROWS_UNKNOWN = 10  # ... where no metric beside it has a usual name
-LOOKED_AT = 1 << 21  # bytes of a log of which every line is looked at; later only lines with a needle
+LOOKED_AT = 1 << 21  # bytes of a log of which every line is looked at; later only lines with one of _NEEDLES
 _UNNAMED = RANK[BAR] + 1  # the rank of a first number whose name is no usual one
 _COUNTED = _UNNAMED + 1  # ... and of lines that are counted
 _MOST_AXES = 256
 _MOST_PENDING = 20_000  # lines kept until a step is taken
+_MOST_BETWEEN = 20  # lines without a number within a block
 _USUAL_STEPS = ("step", "global_step", "global_steps", "_step", "train/step", "train/global_step", "iteration")
 _VERL = ("actor/", "critic/", "train/", "val-core/")
 
@@ -58,25 +61,23 @@ _TELLING = (
 )
 _NUMBER = LazyPattern(rb"\d|(?<![\w/.-])(?i:nan|inf)(?![\w/.-])")
 _SEPARATED = LazyPattern(r"  |[,;\t]")  # a header may name f1 or top5
-_NEEDLES = (
-    *(b"step", b"Step", b"iter", b"Iter", b"epoch", b"Epoch", b"episode", b"Episode", b"update", b"Update"),
-    *(b"loss", b"Loss", b"eward", b"val_", b"%|", b"\n|", b"\n\xe2\x94\x82"),
-)
+_NEEDLES = ("step", "iter", "epoch", "episode", "update", "loss", "reward", "val_", "\n|", "\n\u2502")
 _HEADING = LazyPattern(  # `Test set:`, `| Validation Epoch #3`, `Evaluating test:`, before what was measured there
     r"(?:\[[^\]]*\]\s*|(?:epoch|iter\w*|step)\W{1,3}\d+(?:/\d+)?\W+)?(?:\w+ |\[)?"
     r"(val|eval|test|dev)(?:id|idation|uation|ing)?(?: set| results?| metrics)?"
-    r"(?:\s*[:|\]]|\s{2,}|\s+-|(?=\s+\[?(?:epoch|iter|step)))(?!\s*[-+]?[\d.])",
+    r"(?:\s*[:|\]]|\s{2,}|\s+-|(?=\s+\[?(?:epoch|iter|step)))(?!\s*[-+]?[\d.])"
+    r"|epoch\((val|test)\)",
     re.I,
 )
 _BATCH = LazyPattern(r"(?:val|eval|test)\w*\W{1,6}(?:epoch\W*)?(?:\[\d+\]\s*)?\[\s*\d+\s*/\s*\d+\]", re.I)
 _MEAN_SO_FAR = LazyPattern(r"\s[-+.\de]+\s+\(\s*([-+.\de]+)\s*\)")  # `Test: [10/98] Acc@1 62.5 (71.2)`: 71.2
 _LABELLED = LazyPattern(r"\[(val|eval|test)(?:id|idation|uation|ing)?\]", re.I)
+_DRAWN = LazyPattern(r"[-=*#~+\u2500-\u257f]{2,}\s*\w")  # `=== Iteration 3 ===`
 _BARS = "|\u2502\u2503"
 _ROW = LazyPattern(
     rf"[{_BARS}]\s*(?P<name>[^{_BARS}]+?)(?:\s*[{_BARS}]|\s{{2,}})\s*(?P<value>[^{_BARS}\s]*)\s*[{_BARS}]\s*\Z"
 )
 _BRANCH = LazyPattern(r"(?P<indent>\s*)(?P<name>[^\W\d][\w./-]*):\Z")
-_KEY_AND_TEXT = LazyPattern(r"[^\W\d][\w./-]*:\s+\S")
 
 
 class FoundLine:
@@ -84,11 +85,11 @@ class FoundLine:
 
     __slots__ = ("at", "counted", "main", "metrics", "step", "text")
 
-    def __init__(self, step: int, metrics: dict[str, float], at: float, text: str, counted: bool, main: bool) -> None:
+    def __init__(self, step: int, metrics: dict[str, float], dated: _Seen, *, counted: bool, main: bool) -> None:
         self.step = step
         self.metrics = metrics
-        self.at = at  # the clock's time that was passed with the line
-        self.text = text
+        self.at = dated.at  # the clock's time that was passed with the line
+        self.text = dated.text
         self.counted = counted
         self.main = main  # whether it carries the step that was taken
 
@@ -101,11 +102,6 @@ class FoundLine:
 class StepName:
     """One name whose numbers may be the steps."""
 
-    __slots__ = (
-        *("above", "before", "certain", "count", "example", "falls", "first", "grows", "grows_known", "known"),
-        *("known_at", "last", "names", "rank", "resets", "restarts", "step_name", "values"),
-    )
-
     def __init__(self, step_name: str, rank: int) -> None:
         self.step_name = step_name
         self.rank = rank
@@ -117,29 +113,31 @@ class StepName:
         self.above = True  # no line with a metric has it itself, but one above such lines
         self.certain = False  # proven by one line, as Hugging Face's dicts are
         self.example = ""
-        self.names: dict[str, None] = {}
+        self.names: dict[str, float] = {}  # the first value of each metric beside it
+        self.changes = False  # whether any of them changes, as what is measured does
         self.values: set[float] = set()  # some values of the metrics beside it
 
     def see(self, value: int, pairs: ParsedLine, known: int, text: str) -> bool:
         """Note the number on one more line; whether it grew."""
-        grew = fell = False
+        redrawn = value == self.before and "%|" in text
+        grew = self.last is not None and value > self.last and not redrawn
         if self.last is None:
             self.first = value
-        elif value != self.last and value != self.before:
-            grew, fell = value > self.last, value < self.last
-            self.restarts += fell and value <= (self.first or 0)
+        elif value < self.last and not redrawn:
+            self.falls += 1
+            self.restarts += value <= (self.first or 0)
         self.grows += grew
         if known:
-            self.grows_known += self.known_at is not None and value > self.known_at and value != self.before
+            self.grows_known += self.known_at is not None and value > self.known_at and not redrawn
             self.known_at = value
-        self.falls += fell
         if value != self.last:
             self.before, self.last = self.last, value
         self.count += 1
         self.known = max(self.known, known)
         self.example = self.example or text
+        self.changes = self.changes or any(self.names.get(name, v) != v for name, v in pairs.metrics.items())
         if len(self.names) < 100 and not pairs.metrics.keys() <= self.names.keys():
-            self.names.update(dict.fromkeys(pairs.metrics))
+            self.names = {**pairs.metrics, **self.names}
         if len(self.values) < 3:
             beside = {name: value for name, value in pairs.metrics.items() if known_metric(name)} or pairs.metrics
             self.values.update(list(beside.values())[: None if known else 1])
@@ -163,28 +161,17 @@ class StepName:
         return self.grows >= GROWS_UNKNOWN and not self.falls and self.step_name != BAR and len(self.values) > 1
 
     @property
-    def grew_each_time(self) -> bool:
-        """Whether these are steps at the end of a log that has no others: one larger number on each of its lines."""
-        return GROWS <= self.grows == self.count - 1 and self.rank < RANK[BAR]
+    def likely(self) -> bool:
+        """Whether these are steps at the end of a log that has no others: they only grew, beside what changed."""
+        if self.falls or self.rank >= RANK[BAR] or not self.changes:
+            return False
+        return GROWS <= self.grows == self.count - 1 or bool(self.grows_known and self.count > GROWS)
 
     @property
     def order(self) -> tuple[bool, bool, int, bool, int, int, int]:
         """The axis with the smallest is preferred."""
         counted, rank = self.rank == _COUNTED, max(self.rank, RANK[BAR] * self.above)
         return counted, not self.known, rank, self.above, -self.count, -(self.last or 0), len(self.step_name)
-
-
-def _heading(text: str, words: str) -> str:
-    """The held-out data that a line is about, as the beginning of a name; "" for none. `words`: its body."""
-    found = _HEADING.match(words) or _LABELLED.search(text, 0, len(text) - len(words))
-    return f"{found[1].lower()}/" if found else ""
-
-
-def _spoken(name: str) -> str:
-    """The regex of a declared name and the number right behind it, whatever separates the words of the name."""
-    words = r"[\W_]{1,3}".join(re.escape(word) for word in re.findall(r"[^\W_]+", name) or [name])
-    number = r"([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?)(?![\w/:]|[.,]\d)"
-    return rf"(?<!\w)(?<!best ){words}(?:\s*[:=]\s*|\s+)(?:is\s+)?{number}"
 
 
 class _Seen:
@@ -199,19 +186,38 @@ class _Seen:
         self.text = text
 
 
+def _either(words: Iterable[str]) -> re.Pattern[bytes]:
+    """Finds one of these words, small or with a capital: a set, and what may follow it, is found faster than words."""
+    first = "".join({mark for word in words for mark in (word[0], word[0].upper())}).encode()
+    rest = b"|".join({re.escape(word.encode()[len(word[0].encode()) :]) for word in words})
+    return re.compile(b"[" + re.escape(first) + b"](?:" + rest + b")")
+
+
+def _heading(text: str, words: str) -> str:
+    """The held-out data that a line is about, as the beginning of a name; "" for none. `words`: its body."""
+    found = _HEADING.match(words) or _LABELLED.search(text, 0, len(text) - len(words))
+    return f"{(found[1] or found[2]).lower()}/" if found else ""
+
+
+def _spoken(name: str) -> str:
+    """The regex of a declared name and the number right behind it, whatever separates the words of the name."""
+    words = r"[\W_]{1,3}".join(re.escape(word) for word in re.findall(r"[^\W_]+", name) or [name])
+    number = r"([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?)(?![\w/:]|[.,]\d)"
+    return rf"(?<!\w)(?<!best ){words}(?:\s*[:=]\s*|\s+)(?:is\s+)?{number}"
+
+
 class StepFinder:
     """Reads one log from its beginning. `names`: declared metrics, which are read wherever they stand."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        names = tuple(names)
+        names = tuple(filter(None, names))
         self.names = by_same_name(names)
         self.axes: dict[str, StepName] = {}
         self.axis: StepName | None = None  # the one that was taken
         self.changed_from = ""  # the step that was taken before
         self._fractional: set[str] = set()
-        self._needles = (*_NEEDLES, *{name.encode() for name in names} - set(_NEEDLES))
-        own = b"".join(b"|" + re.escape(name.encode().lower()) for name in names)
-        self._telling = re.compile(_TELLING + own)
+        self._needles = _either((*_NEEDLES, *names)), _either((*_NEEDLES, *names, "%|"))
+        self._telling = re.compile(_TELLING + b"".join(b"|" + re.escape(name.encode().lower()) for name in names))
         self._declared = [(name, re.compile(_spoken(name), re.I)) for name in names]
         self._bytes = 0
         self._tables = Tables()
@@ -222,8 +228,8 @@ class StepFinder:
         self._group = ""
         self._tree: list[tuple[int, str]] = []  # branches above the present line: (indentation, name)
         self._block: ParsedLine | None = None
-        self._block_at = 0.0
-        self._block_text = ""
+        self._block_at = (0.0, "", 0)  # its first line: time, text, indentation
+        self._between = 0  # lines in it that hold no number
         self._pending: list[_Seen] = []
         self._tail: list[_Seen] = []  # what was left out since the last step
         self._once: dict[str, float] = {}  # what was printed once, after the last step
@@ -266,29 +272,23 @@ class StepFinder:
     def end(self) -> list[FoundLine]:
         """What was found since the last `take`, at the end of a log.
 
-        Where no step was proven, one that grew on each of its lines is taken. A log with a declared metric, or a table
+        Where no step was proven, one that only grew is taken. A log with a declared metric, or a table
         of results, needs none: its lines are read as they are.
         """
         self._close()
         self.axis = self.axis or self._best()
         if self.axis is None:
-            grown = [one for one in self.axes.values() if one.grew_each_time and self._measures(one)]
+            grown = [one for one in self.axes.values() if one.likely and one.step_name not in self._fractional]
             named = [seen for seen in self._pending if self.names and plausible(seen.line.metrics, self.names) == 2]
             beside = [self.axes[name] for seen in named for name in seen.steps if name in self.axes]
-            usable = [one for one in beside if one.rank < RANK[BAR] + bool(one.grows) and not one.falls]
             results = [seen for seen in self._pending if isinstance(seen.line, TableRow) and seen.line.dump]
+            usable = [one for one in beside if one.rank < RANK[BAR] + bool(one.grows) and not one.falls]
             if usable and not any(one in grown for one in usable):
                 grown, self._pending = usable, named
             elif not grown and (named or results):
                 grown, self._pending = [StepName("", _COUNTED)], named or results
             self.axis = min(grown, key=lambda one: one.order, default=None)
         return [*self._resolved(), *self._last_words(self.axis)] if self.axis is not None else []
-
-    def _measures(self, axis: StepName) -> bool:
-        """Whether the number is always whole, and anything beside it changes, as what is measured does."""
-        beside = [seen.line.metrics for seen in self._pending if axis.step_name in seen.steps]
-        changes = any(len({metrics[name] for metrics in beside if name in metrics}) > 1 for name in axis.names)
-        return changes and axis.step_name not in self._fractional
 
     def summary(self) -> str:
         """What was taken: "read `iter` as the step, and loss, reward, from 412 lines like `iter 100 | ...`"; or ""."""
@@ -308,25 +308,14 @@ class StepFinder:
     def _lines(self, flat: bytes) -> Iterator[bytes]:
         """The lines to look at: all at first and within a table or block, else those with a needle."""
         at, size = 0, len(flat)
-        hits = dict.fromkeys(self._needles, -1)
-        axis = self.axis or self._best()
-        if axis is not None and axis.step_name != BAR and b"%|" in hits and "%|" not in axis.example:
-            del hits[b"%|"]  # bars of something else are most of the output of many programs
+        axis = self.axis or self._best()  # bars of something else are most of the output of many programs
+        needles = self._needles[axis is None or axis.step_name == BAR or "%|" in axis.example]
         while at < size:
             if self._bytes + at > LOOKED_AT and not (self._tables.steps or self._tables.rows or self._block):
-                for needle, hit in list(hits.items()):
-                    if hit < at:
-                        start = max(0, at - 1) if needle[:1] == b"\n" else at
-                        there = hit != -1 or find(flat[start:] if start else flat, size - start, needle, len(needle))
-                        hit = flat.find(needle, start) if there else -1
-                        if hit < 0:
-                            del hits[needle]
-                        else:
-                            hits[needle] = hit + (needle[:1] == b"\n")
-                if not hits:
+                found = needles.search(flat, max(0, at - 1))
+                if found is None:
                     return
-                nearest = min(hits.values())
-                at = max(at, flat.rfind(b"\n", 0, nearest) + 1)
+                at = max(at, flat.rfind(b"\n", 0, found.start() + 1) + 1)
             high = flat.find(b"\n", at)
             high = size if high < 0 else high
             yield flat[at:high]
@@ -334,8 +323,7 @@ class StepFinder:
 
     def _look(self, raw: bytes, at: float) -> None:
         tabled = self._tables.steps or self._tables.rows
-        known = tabled or self._block or self._tree
-        if len(raw) > 4 * LONGEST or not (known or self._telling.search(raw.lower())):
+        if len(raw) > 4 * LONGEST or not (tabled or self._block or self._tree or self._telling.search(raw.lower())):
             return
         text = clean(raw).decode("utf-8", "replace").rstrip()
         frame = bars(text)
@@ -347,11 +335,11 @@ class StepFinder:
             self._look_at_words(text, cells)
             return
         row = self._tables.row(cells) if tabled else None
-        if isinstance(row, TableRow):
-            self._add(row, at, cells, 0)
-            return
         if row is not None:
-            self._see(row, at, cells, tabled=row.steps.keys() != {NUMBER})
+            if isinstance(row, TableRow):
+                self._add(row, at, cells, 0)
+            else:
+                self._see(row, at, cells, tabled=row.steps.keys() != {NUMBER})
             return
         batch = "/" in words and _BATCH.match(words)
         line = parse(_MEAN_SO_FAR.sub(r" \1", words) if batch else words)
@@ -364,20 +352,17 @@ class StepFinder:
         no_metrics = line is None or not line.metrics or "%|" in words
         if no_metrics and _SEPARATED.search(cells) and self._tables.begins(cells):
             self._close()
-            return
-        if line is None or (line.quoted and not line.dump and not line.steps):
-            if not _KEY_AND_TEXT.match(words):  # `date: 2026-11-24` within a tree
-                self._close()
-            return
-        pairs = len(line.steps) + len(line.metrics)
-        if pairs == 1 and not line.dump and line.bare:
-            self._add(line, at, words, len(text) - len(text.lstrip()))
-            return
-        self._close()
-        if line.metrics:
-            self._see(line, at, words)
-        if line.bare and len(line.metrics) < 2 and not plausible(line.metrics, self.names):  # `Epoch 3 | time 12s`
-            self._head(line)
+        elif line is None or (not line.bare and not line.dump and not plausible(line.metrics, self.names)):
+            self._pass_over()
+        elif len(line.steps) + len(line.metrics) == 1 and not line.dump and line.bare:
+            drawn = bool(line.steps) and _DRAWN.match(text.lstrip()) is not None
+            self._add(line, at, words, len(text) - len(text.lstrip()), drawn=drawn)
+        else:
+            self._close()
+            if line.metrics:
+                self._see(line, at, words)
+            if line.bare and len(line.metrics) < 2 and not plausible(line.metrics, self.names):  # `Epoch 3 | time 12s`
+                self._head(line)
 
     def _add_declared(self, parsed: ParsedLine, words: str) -> None:
         """Read a declared metric in the middle of a sentence: `sweep 3: energy of it 0.5 after cooling`."""
@@ -394,12 +379,18 @@ class StepFinder:
             indent = len(branch["indent"])
             self._tree = [(at, name) for at, name in self._tree if at < indent]
             self._tree.append((indent, branch["name"]))
-            return
-        if self._tables.goes_on(cells):
-            return
-        begins = self._tables.begins(cells)
-        if begins or not _KEY_AND_TEXT.match(cells):
+        elif not self._tables.goes_on(cells):
+            begins = self._tables.begins(cells)
             self._tables.rows = self._tables.rows if begins else None
+            if begins or RULE.match(text):
+                self._close()
+            else:
+                self._pass_over()
+
+    def _pass_over(self) -> None:
+        """Go on with the block after a line that holds nothing, if it has few of them."""
+        self._between += 1
+        if self._between > _MOST_BETWEEN:
             self._close()
 
     def _cell(self, text: str, at: float) -> bool:
@@ -419,8 +410,11 @@ class StepFinder:
         self._add(line, at, text, 0)
         return True
 
-    def _add(self, pairs: ParsedLine, at: float, text: str, indent: int) -> None:
-        """Add a row, or a line with a single pair, to the block, which ends where a name comes again."""
+    def _add(self, pairs: ParsedLine, at: float, text: str, indent: int, *, drawn: bool = False) -> None:
+        """Add a row, or a line with a single pair, to the block, which ends where a name comes again.
+
+        A step that is `drawn`, as headings are, or stands further to the left begins another.
+        """
         self._tree = [(above, branch) for above, branch in self._tree if above < indent]
         if self._tree:
             pairs.rename("/".join([*(branch for _, branch in self._tree), *pairs.steps, *pairs.metrics]))
@@ -432,6 +426,8 @@ class StepFinder:
             or len(block.metrics) > 200
             or (block.metrics and not self._tree and _coarser(pairs.steps, block.steps))
             or (not block.steps and self._leading & pairs.steps.keys())
+            or drawn
+            or (pairs.steps and not self._tree and indent < self._block_at[2])
         ):
             group, tree = self._group, self._tree
             self._close()
@@ -440,9 +436,8 @@ class StepFinder:
         if block is None:
             self._leading.update(pairs.steps)
             block = self._block = type(pairs)()
-            block.dump = pairs.dump and isinstance(pairs, TableRow)
-            block.heading = pairs.heading
-            self._block_at, self._block_text = at, text
+            block.heading, block.dump = pairs.heading, pairs.dump
+            self._block_at = at, text, 0 if self._tree else indent
         block.steps.update(pairs.steps)
         block.metrics.update(pairs.metrics)
         if pairs.steps:
@@ -454,9 +449,9 @@ class StepFinder:
 
     def _close(self) -> None:
         block, self._block, self._group = self._block, None, ""
-        self._tree = []
+        self._tree, self._between = [], 0
         if block is not None and block.metrics:
-            self._see(block, self._block_at, self._block_text, block=True)
+            self._see(block, self._block_at[0], self._block_at[1], block=True)
 
     # -- steps --------------------------------------------------------------------------------------------------
 
@@ -468,15 +463,13 @@ class StepFinder:
         steps = {name: value for name, (value, _) in pairs.steps.items()}
         if pairs.heading:
             steps.pop(BAR, None)  # which of its batches
-        if isinstance(pairs, TableRow):
-            self._pending.append(_Seen(pairs, {}, at, text))
-            return
-        for name in pairs.metrics:
-            if step_rank(name) is not None:
-                self._fractional.add(name)
+        self._fractional.update(name for name in pairs.metrics if step_rank(name) is not None)
         if self._headings:
             self._headings = {name: n for name, n in self._headings.items() if steps.get(name, n) == n}
             steps = _with_coarser(steps, self._headings)
+        self._pending.append(_Seen(pairs, steps, at, text))
+        if isinstance(pairs, TableRow):
+            return
         if not steps or steps.keys() == {BAR}:
             first, value = next(iter(pairs.metrics.items()))
             if is_count(value) and not known_metric(first) and len(pairs.metrics) > 1:
@@ -500,7 +493,6 @@ class StepFinder:
                 other.resets += 1
         if known == 2 or not block:  # else a block that is printed again and again may be a configuration
             self._count_line(pairs, known, text)
-        self._pending.append(_Seen(pairs, steps, at, text))
         if len(self._pending) > _MOST_PENDING:
             self._choose()
             if self.axis is None:
@@ -512,7 +504,7 @@ class StepFinder:
         """Lines that are counted have the same names each time; those of Hugging Face have an epoch between steps."""
         hugging = pairs.dump and "loss" in pairs.metrics and "epoch" in [*pairs.metrics, *pairs.steps]
         name = "{}" if hugging else " ".join(pairs.metrics)
-        if pairs.steps and not hugging:
+        if (pairs.steps or self._headings) and not hugging:
             return
         if (known and len(self.axes) < _MOST_AXES) or name in self.axes:
             axis = self.axes.setdefault(name, StepName(name, _COUNTED))
@@ -558,7 +550,7 @@ class StepFinder:
             metrics = {k: value for k, value in seen.line.metrics.items() if known_metric(k) and k not in axis.names}
             if metrics and seen.line.bare and not seen.line.steps:
                 self._once.update(metrics)
-                yield FoundLine(self._step or 0, metrics, seen.at, seen.text, axis.rank == _COUNTED, main=False)
+                yield FoundLine(self._step or 0, metrics, seen, counted=axis.rank == _COUNTED, main=False)
 
     def _placed(self, dated: _Seen, axis: StepName) -> FoundLine | None:
         counted = axis.rank == _COUNTED
@@ -571,12 +563,13 @@ class StepFinder:
             if axis.rank == _UNNAMED:
                 metrics = {name: value for name, value in metrics.items() if name != axis.step_name}
             metrics = as_declared(metrics, self.names, dated.line.heading)
-            return FoundLine(own, metrics, dated.at, dated.text, counted, main=True) if metrics else None
+            return FoundLine(own, metrics, dated, counted=counted, main=True) if metrics else None
         if dated.steps.keys() == {NUMBER}:
             return None
         named = plausible(metrics, self.names) == 2
-        early = self._step is None and not dated.line.dump  # settings, which are printed before the first step
-        proven = any(self.axes[name].qualifies for name in dated.steps if name in self.axes)
+        first = self._step is None and axis.first in dated.steps.values() and dated.line.bare
+        early = self._step is None and not dated.line.dump and not first  # settings, printed before the first step
+        proven = first or any(self.axes[name].qualifies for name in dated.steps if name in self.axes)
         if not proven:
             metrics = {
                 name: value
@@ -597,7 +590,7 @@ class StepFinder:
             return None
         fits = [value for value in sorted(finest) if self._step is None or here <= value <= here + 2 * self._gap]
         metrics = as_declared(metrics, self.names, dated.line.heading)
-        return FoundLine(fits[0] if fits and not counted else here, metrics, dated.at, dated.text, counted, main=False)
+        return FoundLine(fits[0] if fits and not counted else here, metrics, dated, counted=counted, main=False)
 
     def _own(self, dated: _Seen, axis: StepName) -> int | None:
         """The line's step on the axis; None if it is not on it."""

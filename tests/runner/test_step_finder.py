@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.runner import metric_lines
 from autoresearch.runner.metric_lines import body, parse
 from autoresearch.runner.step_finder import FoundLine, StepFinder
 
@@ -140,6 +139,33 @@ def test_a_heading_holds_until_the_next_step() -> None:
     assert found(text)[-2:] == [(4, {"mean_loss": 4.4}), (4, {"Eval_epoch": 4.0, "eval/Top1": 54.0})]
 
 
+def values(text: str, name: str) -> dict[int, float]:
+    return {step: metrics[name] for step, metrics in found(text) if name in metrics}
+
+
+def test_a_block_belongs_to_the_step_within_its_own_frame() -> None:
+    heading = "".join(f"-- Generation {n} --\n  Evaluated 18{n} individuals\n  Max 6{n}.0\n" for n in range(1, 7))
+    assert values("Evaluated 300 individuals\n" + heading, "Max") == {n: 60.0 + n for n in range(1, 7)}
+    rule = "-----------  --------\n"
+    rows = [f"Return  -2{n}.5\nNumber of rollouts total  1{n}\nEpoch  {n}\n" for n in range(4)]
+    assert values(rule + rule.join(rows) + rule, "Return") == {n: -20.5 - n for n in range(4)}
+
+
+def test_a_date_is_no_bar_and_an_epoch_with_its_batch_is_a_pair() -> None:
+    dated = "".join(f"04/16 10:00:0{n} INFO [{50 * n}/144] loss: 2.{n}\n" for n in (1, 2, 3))
+    assert values(dated, "loss") == {50: 2.1, 100: 2.2, 150: 2.3}
+    pairs = [(1, 50), (1, 100), (2, 50), (2, 100)]
+    text = "".join(f"x - INFO - Epoch [{e}][{b}/144]\tlr: 2e-04, loss: {e}.{b}\n" for e, b in pairs)
+    assert values(text, "loss") == {1: 1.1, 2: 2.1}
+
+
+def test_the_description_of_a_bar_and_the_number_before_one_are_read() -> None:
+    drawn = "".join(f"loss 2.{n} acc 9{n}:  10%|##| {n}/7 [00:01<00:02, 20.1it/s]\r" for n in range(1, 5))
+    assert values(drawn, "loss") == {n: 2 + n / 10 for n in range(1, 5)}
+    leads = "step 0: train loss 11.6, val loss 11.7\n" + "".join(f"{n} | loss 9.{n} | 10.5ms\n" for n in (0, 10, 20))
+    assert values(leads, "loss") == {0: 9.0, 10: 9.1, 20: 9.2} and values(leads, "val_loss") == {0: 11.7}
+
+
 def test_lines_without_any_step_are_counted() -> None:
     finder = StepFinder()
     finder.feed("".join(f"loss={1 / n} reward={n}\n" for n in range(1, 5)).encode())
@@ -191,7 +217,12 @@ def test_a_line_far_into_a_log_is_found_by_its_needle(monkeypatch: pytest.Monkey
         ("Running generation 7 best score: 3", {"Running_generation": 7}, {"best_score": 3}),
         ("Episode 9/50: mean reward over the last 100 episodes was 3.5", {"Episode": 9}, {"mean_reward": 3.5}),
         ("Average Score (last 100 episodes): 3.5", {}, {"Average_Score": 3.5}),
-        ("loss(train_data[1]) = 0.5f-2", {}, {"loss": 0.005}),
+        ("loss(train_data[1]) = 0.5f-2", {}, {"loss(train_data[1])": 0.005}),
+        (
+            "step 5 | recall@10[k=5]: 0.5 | eval/acc[split=test]=1",
+            {"step": 5},
+            {"recall@10[k=5]": 0.5, "eval/acc[split=test]": 1},
+        ),
         ("Step 500: Evaluation over 10 episodes: 3.5", {"Step": 500}, {"Evaluation": 3.5}),
         ("running reward: 3.5 at episode 10", {"episode": 10}, {"running_reward": 3.5}),
         ("Mean loss: 3, mean training accuracy 0.5", {}, {"Mean_loss": 3, "mean_training_accuracy": 0.5}),
@@ -255,16 +286,3 @@ def test_late_in_a_log_bars_are_read_only_where_the_steps_stand_in_bars(monkeypa
             finder.feed((line.format(n=n) + other).encode())
         steps = {one.step: one.metrics["train_loss"] for one in finder.end() if "train_loss" in one.metrics}
         assert steps == {n: n + 0.5 for n in range(100)}
-
-
-def test_a_line_is_read_alike_whether_or_not_one_of_its_kind_came_before() -> None:
-    def pairs(line: str) -> object:
-        parsed = parse(body(line))
-        return parsed and (parsed.steps, repr(parsed.metrics), parsed.bare, parsed.dump, parsed.quoted)
-
-    logs = [path.read_text("utf-8", "replace") for path in sorted(FORMATS.glob("**/*.log"))]
-    lines = [line for log in logs for line in log.replace("\r", "\n").split("\n")]
-    warm = [pairs(line) for line in lines]
-    for line, seen in zip(lines, warm, strict=True):
-        metric_lines._plans.clear()
-        assert pairs(line) == seen, line
