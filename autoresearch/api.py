@@ -154,13 +154,13 @@ class Run:
         def ended() -> bool:
             return not self._rundir.state().lives and self.result is not None
 
-        with Watcher([self._rundir]) as watcher:
+        watcher = Watcher([self._rundir])
 
-            def pause(seconds: float) -> None:
-                attend(self._rundir, parts)
-                watcher.wait(seconds)
+        def pause(seconds: float) -> None:
+            attend(self._rundir, parts)
+            watcher.wait(seconds)
 
-            return _until(ended, timeout, pause)
+        return _until(ended, timeout, pause)
 
     def stop(self, reason: str) -> None:
         """Ask it to end: TERM, grace, KILL to its whole process tree; `wait` for it. reason: for the records.

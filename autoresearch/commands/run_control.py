@@ -48,14 +48,14 @@ def stop(
     if not reason and not sys.stdin.isatty():
         raise UsageError("stop without a terminal needs --reason", fix=f"autoresearch stop {run} --reason 'why'")
     sessions.ask_to_stop(rundir, reason or "asked for at the terminal", drain=drain)
-    with Watcher([rundir]) as watcher:
-        alone = 0  # so often it was found that nobody follows a run elsewhere, although one was started
-        while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD, RunState.UNREACHABLE):
-            watcher.wait(1.0)
-            alone = alone + 1 if run_status.unfollowed(rundir) else 0
-            if alone >= ALONE:
-                break
-            attend(rundir, parts)
+    watcher = Watcher([rundir])
+    alone = 0  # so often it was found that nobody follows a run elsewhere, although one was started
+    while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD, RunState.UNREACHABLE):
+        watcher.wait(1.0)
+        alone = alone + 1 if run_status.unfollowed(rundir) else 0
+        if alone >= ALONE:
+            break
+        attend(rundir, parts)
     state, outcome = adopt(rundir, parts)
     if outcome is not None:
         return outcome_result(outcome)

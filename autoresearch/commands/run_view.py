@@ -160,7 +160,8 @@ def follow(recorded: RecordedRun, parts: Parts) -> Outcome:
     rundir, view = recorded.rundir, LiveView(recorded)
     began = time.monotonic()
     report_at = began + nap(0)
-    with live_line() as display, Watcher([rundir]) as watcher:
+    watcher = Watcher([rundir])
+    with live_line() as display:
         while True:
             attend(rundir, parts)  # of a run elsewhere: whoever tells of it may have been killed
             for event in view.news():

@@ -245,7 +245,7 @@ def _news_until(recorded: RecordedRun, parts: Parts, since: int, until: float) -
             if display.display:
                 display.show(view.line())
                 slice_s = min(slice_s, REFRESH_S)
-            news, since = wait_for_news(rundir, since=since, seconds=slice_s, spec=recorded.spec)
+            news, since = wait_for_news(rundir, since=since, seconds=slice_s)
             if news or slice_s == left or not rundir.state().lives:
                 return news, since
 

@@ -79,11 +79,6 @@ def manifest(template: str, values: Mapping[str, object]) -> dict[str, Any]:
     return made
 
 
-def compile_ahead(template_name: str) -> None:
-    """Compile a template before it is needed, to save the time later."""
-    _environment(data_dir("templates"), html=".html." in template_name).get_template(template_name)
-
-
 def render_blueprint(fields: BlueprintFields) -> str:
     """A blueprint that parses back to the same values.
 

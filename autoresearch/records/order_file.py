@@ -7,6 +7,8 @@ a kill it is known that a job may exist.
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -97,11 +99,14 @@ def ring(folder: Path) -> None:
 
 
 def request_stop(rundir: RunDir, reason: str, *, how: str = "now", cause: str = "", durable: bool = True) -> None:
-    """Request a run to stop, local or remote; wakes the Follower of a remote one. OSError if it cannot be written."""
+    """Request a run to stop, local or remote, and wake who reads that. OSError if it cannot be written."""
     asked = {"how": how, "reason": reason, "t": time.time(), **({"cause": cause} if cause else {})}
     write_json(rundir.stop, asked, durable=durable)
     if (order := read(rundir)) is not None:
         ring(Path(order.follower))
+    elif isinstance(pid := (read_json(rundir.runner) or {}).get("pid"), int):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGCHLD)  # the Runner's, which else may look a second later; harmless to any other
 
 
 def duration_option(target: Target, name: str, default_s: float) -> float:

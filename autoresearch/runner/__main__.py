@@ -12,12 +12,7 @@ if not __package__:  # started by path: import as the package named after the di
     __package__ = os.path.basename(here)
     __spec__ = type(sys.__spec__)(f"{__package__}.__main__", None)  # Python 3.15 asks only this for the package
 
-from .line_patterns import compile_early
-
-# Compiling first lets later imports reuse the memory that it frees: saves 0.15 MB per Runner.
-compile_early(sys.argv[1:])
-
-from .runner import main  # noqa: E402
+from .runner import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from .basics import NEVER, LazyPattern, clock, parse_object, read_file, whole
+from .basics import NEVER, LazyPattern, clock, whole
 from .libc import find
 from .text import clean, number
 
@@ -161,20 +161,6 @@ def _compiled(text: str) -> re.Pattern[bytes]:
         return re.compile(raw, re.MULTILINE)
     except re.error:  # Python before 3.11 has no possessive quantifiers; they only save time
         return re.compile(re.sub(rb"(?<!\\)([*+?}])\+", rb"\1", raw), re.MULTILINE)
-
-
-def compile_early(run_dirs: Iterable[str]) -> None:
-    """Compile the patterns of these runs into `re`'s cache; errors in them are reported later, by the Listener."""
-    import gc
-
-    for run_dir in run_dirs:
-        signals = parse_object(read_file(f"{run_dir}/spec.json")).get("signals")
-        for signal in signals if isinstance(signals, list) else ():
-            try:
-                _compiled(signal["pattern"])
-            except (re.error, LookupError, TypeError, AttributeError, ValueError, OverflowError, RecursionError):
-                continue
-    gc.collect()
 
 
 def _bytes(text: str) -> bytes:

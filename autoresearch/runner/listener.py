@@ -239,8 +239,9 @@ class Listener:
         unfinished = self.follower.behind()
         if unfinished > self._unfinished:
             self.pace.printed(clock())
+        if unfinished != self._unfinished:
+            self.peek_at = clock() + PEEK_S if unfinished else NEVER
         self._unfinished = unfinished
-        self.peek_at = clock() + PEEK_S if unfinished else NEVER
         return copied
 
     def peek(self) -> None:

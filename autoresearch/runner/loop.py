@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import signal
@@ -22,22 +21,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .log_stream import LogStream
 
-# The Runner's sleep, interrupted by signals and by changes in the run directory.
-
-CHANGED = signal.SIGIO
-_TOLD = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1, CHANGED)
+_TOLD = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1)
 _IGNORED = (signal.SIGPIPE, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGUSR2)
-_CHANGES = fcntl.DN_MODIFY | fcntl.DN_CREATE | fcntl.DN_RENAME | fcntl.DN_DELETE
 
 
 class Wakeups:
-    """Sleeps until a signal arrives; one of them (CHANGED) reports that a file in the run directory changed.
+    """Sleeps until a signal arrives."""
 
-    It is requested with F_NOTIFY of fcntl(2). inotify would work as well, but a user has 128 instances by default,
-    and two hundred Runners would leave none for the CLI's watchers or for editors.
-    """
-
-    def __init__(self, run_dir: str) -> None:
+    def __init__(self) -> None:
         self._signals, writer = os.pipe()
         os.set_blocking(self._signals, False)
         os.set_blocking(writer, False)
@@ -46,22 +37,6 @@ class Wakeups:
             signal.signal(number, lambda *_: None)
         for number in _IGNORED:
             signal.signal(number, signal.SIG_IGN)
-        self._directory = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self.trusted = self.watch()  # False: poll every second
-
-    def turn_to(self, run_dir: str) -> None:
-        """Watch the directory that is at this path now."""
-        os.close(self._directory)
-        self._directory = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self.watch()
-
-    def watch(self) -> bool:
-        """Request one signal for the next change (a flood of lines is one signal). Call it before reading the files."""
-        try:
-            fcntl.fcntl(self._directory, fcntl.F_NOTIFY, _CHANGES)
-        except OSError:  # a kernel without it
-            return False
-        return True
 
     def wait(self, timeout: float) -> bytes:
         """Sleep at most `timeout` seconds (3600 at most); returns the numbers of the received signals, in order."""
@@ -70,15 +45,15 @@ class Wakeups:
 
 
 def no_more_wakeups() -> None:
-    """Ignore SIGHUP and CHANGED before exec or exit: a late signal must not kill the process."""
-    for number in (signal.SIGHUP, CHANGED):
-        signal.signal(number, signal.SIG_IGN)
+    """Ignore SIGHUP before exec or exit: a late one must not kill the process."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.set_wakeup_fd(-1)
 
 
-PULSE_S = 15.0  # interval of heartbeats and of unconditional looks at all files
-SEEK_S = 0.1  # between two looks for the file that the trainer's output goes into
-PACE_S = 0.1  # minimum interval between log scans
+PULSE_S = 15.0  # interval of heartbeats
+PACE_S = 0.1  # between two looks at the run's files while the log grows
+SILENT_PACE_S = 1.0  # ... and of a run that has long been silent
+SLOWER = 1.05  # factor from one look that finds nothing to the next
 SCAN_BUDGET_S = 0.03  # ... a scan that takes longer continues at the next one: bounds the CPU time in a flood of lines
 HANGUP_S = 0.5  # a tmux server that is being killed takes a moment to die
 
@@ -92,7 +67,7 @@ class Loop:
         self.restore = restore  # writes a removed run directory again; whether it is to be called again
         self.listener = listener
         self.stopping = stopping
-        self.wakeups = Wakeups(run_dir)
+        self.wakeups = Wakeups()
         self.mirror = _teller(runner_spec, run_dir)
         self.tree = ProcessTree(runner_spec.run)
         self.statuses: dict[int, int | None] = {}  # wait status of each started command, by pid; None: running
@@ -106,9 +81,9 @@ class Loop:
         self._pulse_at = now + PULSE_S
         self._sample_at = NEVER
         self._sample_gap = 0.2
-        self._scan_after = now
+        self._looked_at = self._look_at = now
+        self._look_gap = PACE_S
         self._hangup_at = NEVER
-        self._dirty = True
 
     def start(self, command: Command, log: int, keep: Iterable[int] = ()) -> int:
         """Start a command; returns its pid. Raises LaunchError. See `spawn`."""
@@ -130,24 +105,20 @@ class Loop:
 
     def tick(self, until: float) -> None:
         """Sleep until something happens, at the latest until `until`, and handle it."""
-        now = clock()
-        look_at = max(now, self._scan_after) if self._dirty else NEVER
-        seeks, copies = self.listener.seeks_output is not None, self.listener.output is not None
-        trusted = self.wakeups.trusted and not (seeks or copies)  # the directory of that file is not watched
-        poll_at = NEVER if trusted else now + (SEEK_S if seeks else 1.0)
         timers = (self._pulse_at, self._sample_at, self._hangup_at, self.mirror.next_at, self.listener.peek_at)
-        came = self.wakeups.wait(min(until, look_at, poll_at, *timers) - now)
-        self._dirty = self._dirty or CHANGED in came or not trusted
+        came = self.wakeups.wait(min(until, self._look_at, *timers) - clock())
         for number in came:
             self._take_signal(number)
-        if self._dirty and clock() >= self._scan_after:
+        if clock() >= self._look_at:
             self._look()
         self._reap()
         self._do_what_is_due(clock())
 
     def _take_signal(self, number: int) -> None:
-        """Handle a signal to the Runner; SIGCHLD and CHANGED only interrupt the sleep."""
-        if number == signal.SIGHUP:
+        """Handle a signal to the Runner."""
+        if number == signal.SIGCHLD:  # a process ended, or whoever wrote a stop request wakes us
+            self._look_at, self._look_gap = min(self._look_at, self._looked_at + PACE_S), PACE_S
+        elif number == signal.SIGHUP:
             self._hangup_at = clock() + HANGUP_S
         elif number == signal.SIGUSR1:
             self.stopping.walltime_is_near()
@@ -159,14 +130,17 @@ class Loop:
 
     def _look(self) -> None:
         """Read what is new in stop request, inbox and log."""
-        self.wakeups.watch()
-        removed = self.restore()
+        self.restore()
         self.stopping.check_file()
         self.listener.read_inbox()
-        self._dirty = not self.listener.scan(SCAN_BUDGET_S) or removed
-        now = clock()
-        self._scan_after = now + PACE_S
-        self.mirror.wake(now)
+        pace = self.listener.pace
+        printed = pace.output_at
+        complete = self.listener.scan(SCAN_BUDGET_S)
+        active = not complete or pace.output_at > printed or self.listener.seeks_output is not None
+        self._look_gap = PACE_S if active else min(SLOWER * self._look_gap, SILENT_PACE_S)
+        self._looked_at = now = clock()
+        self._look_at = now + self._look_gap
+        self.mirror.wake(now - PACE_S)  # it may write at once: looks are no closer than that
 
     def _do_what_is_due(self, now: float) -> None:
         """Run the due timers, except those of limits."""
@@ -183,7 +157,6 @@ class Loop:
             self.peak_memory = max(self.peak_memory, self.tree.resident_bytes())
         if now >= self._pulse_at:
             self._pulse_at = now + PULSE_S
-            self._dirty = True
             self.tree.wake_sandboxes()
             try:
                 os.utime(self.lock)

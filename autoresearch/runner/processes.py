@@ -93,7 +93,7 @@ class ProcessTree:
     def __init__(self, run: str) -> None:
         self.run = run
         self.me = os.getpid()
-        process_control(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+        process_control(36, 1)  # PR_SET_CHILD_SUBREAPER
         self.kept: set[int] = set()  # left alive on purpose
         self.left: list[int] = []  # still alive after SIGKILL
         self.unsure: set[int] = set()  # processes whose children the last `glance` may have missed

@@ -162,7 +162,6 @@ class Runner:
             self.event_log.reopen()
             self.event_log.reserve()
             self.write_identity()
-            self.loop.wakeups.turn_to(self.dir)
             text = "all records of this repository were removed (`git clean`?); those of this run were written again"
             self.event_log.emit("warning", text)
         except OSError as error:

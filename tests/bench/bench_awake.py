@@ -3,9 +3,7 @@
 Every trainer takes the time and exits with 3. `autoresearch wait`, as it is typed, counts until that process has
 exited: with ending, exit code, metric and verdict. Beside it `tmux wait-for`, which a line behind the trainer's
 command wakes and which knows nothing else; the published script, which polls every 2 s (its phase is spread evenly);
-and a bare start of Python, because a process that must first be started is what an answer could cost anew. Below
-`wait` is the Watcher: until a process that was blocked in it has returned; beside it a program that waits at the
-trainer's pidfd, whose exit code only a parent learns.
+and a bare start of Python, because a process that must first be started is what an answer could cost anew.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from pathlib import Path
 
 from tests.bench import published
 from tests.bench.result import Result
-from tests.bench.yard import COMMAND, Tmux, World, end_run, line_of, private_tmux, python, until
+from tests.bench.yard import COMMAND, Tmux, World, end_run, private_tmux, until
 
 TRAINER = """
 import os, sys, time
@@ -31,43 +29,17 @@ with open(sys.argv[2] + ".tmp", "w") as file:
 os.rename(sys.argv[2] + ".tmp", sys.argv[2])
 os._exit(3)
 """
-WATCH = """
-import sys, time
-from pathlib import Path
-from autoresearch.lab.runs.watch import Watcher
-from autoresearch.records.events import read
-from autoresearch.records.rundir import RunDir
-rundir = RunDir(Path(sys.argv[1]))
-with Watcher([rundir]) as watcher:
-    print("blocked", flush=True)
-    ended = []
-    while not ended:
-        watcher.wait(60)
-        awake = time.monotonic()
-        ended = [event for event in read(rundir.events)[0] if event.event == "ended"]
-print(repr(awake), ended[0]["returncode"])
-"""
-
-PIDFD = """
-import os, select, sys, time
-pidfd = os.pidfd_open(int(sys.argv[1]))
-print("blocked", flush=True)
-select.select([pidfd], [], [])
-print(repr(time.monotonic()), 3)
-"""
 
 
 def run(repeats: int = 5) -> list[Result]:
     """Milliseconds from the trainer's exit."""
-    found: dict[str, list[float]] = {way: [] for way in ("wait", "watcher", "pidfd", "wait-for", "poll", "python")}
+    found: dict[str, list[float]] = {way: [] for way in ("wait", "wait-for", "poll", "python")}
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
         world = World.make(place)
         with private_tmux(place) as tmux:
             for turn in range(repeats):
                 found["wait"].append(1000 * _typed(world, turn))
-                found["watcher"].append(1000 * _watched(world, turn))
-                found["pidfd"].append(1000 * _pidfd(place, turn))
                 found["wait-for"].append(1000 * _wait_for(place, tmux, turn))
                 found["poll"].append(1000 * _polled(place, tmux, turn, (turn + 0.5) / repeats * published.POLL_S))
                 began = time.monotonic()
@@ -75,13 +47,10 @@ def run(repeats: int = 5) -> list[Result]:
                 found["python"].append(1000 * (time.monotonic() - began))
     poll = "published script polling every 2 s"
     typed = "trainer exits: `wait RUN --json` has answered, with ending, metric and verdict"
-    awake = "trainer exits: a process in a Watcher is awake, and finds the exit code"
     return [
-        Result(typed, "a bare start of Python", found["wait"], found["python"], 2, reached=3.7),
-        Result(typed, "`tmux wait-for`", found["wait"], found["wait-for"], 5, reached=11),
+        Result(typed, "a bare start of Python", found["wait"], found["python"], 12),
+        Result(typed, "`tmux wait-for`", found["wait"], found["wait-for"], None),
         Result(typed, poll, found["wait"], found["poll"], 0.25),
-        Result(awake, "a program that waits at its pidfd", found["watcher"], found["pidfd"], 10),
-        Result(awake, poll, found["watcher"], found["poll"], 0.01, reached=0.0072),
     ]
 
 
@@ -114,31 +83,6 @@ def _typed(world: World, turn: int) -> float:
     assert answer["returncode"] == 3, answer
     end_run(rundir)
     return awake - float(stamp.read_text())
-
-
-def _watched(world: World, turn: int) -> float:
-    command, gate, stamp = _trainer(world.place, f"ours{turn}")
-    rundir = world.run(f"awake{turn}", command)
-    seconds = _awake(python(WATCH, str(rundir.path)), gate, stamp)
-    end_run(rundir)
-    return seconds
-
-
-def _pidfd(place: Path, turn: int) -> float:
-    command, gate, stamp = _trainer(place, f"pidfd{turn}")
-    with subprocess.Popen(command.split()) as trainer:
-        return _awake(python(PIDFD, str(trainer.pid)), gate, stamp)
-
-
-def _awake(blocked: subprocess.Popen[str], gate: Path, stamp: Path) -> float:
-    """Let the trainer end beside a program that says when it was blocked, when it woke up, and the exit code."""
-    with blocked:
-        assert line_of(blocked) == "blocked"
-        time.sleep(0.3)
-        _open(gate)
-        awake, code = line_of(blocked).split()
-    assert code == "3", code
-    return float(awake) - float(stamp.read_text())
 
 
 def _wait_for(place: Path, tmux: Tmux, turn: int) -> float:

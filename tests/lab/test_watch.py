@@ -1,16 +1,16 @@
-"""The watcher wakes on what matters and sleeps through the rest, with and without inotify."""
+"""The watcher wakes on what matters and sleeps through the rest."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from autoresearch.lab.runs import watch
 from autoresearch.lab.runs.watch import Watcher, wait_for_news
 from autoresearch.records.rundir import RunDir, locked, write_json
 
@@ -33,74 +33,63 @@ def record_exit(rundir: RunDir) -> None:
     emit(rundir, "recorded")  # as the Runner does, and `lab.runs.adopt` for a dead one
 
 
-@pytest.fixture(params=["inotify", "poll"])
-def sight(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "poll":
-
-        def refuse() -> None:
-            raise OSError(24, "Too many open files")
-
-        monkeypatch.setattr(watch, "Inotify", refuse)
-        monkeypatch.setattr(watch, "BLIND_POLL_S", 0.01)
-    return str(request.param)
-
-
-def test_an_event_of_any_run_wakes(tmp_path: Path, sight: str) -> None:
+def test_an_event_of_any_run_wakes(tmp_path: Path) -> None:
     runs = [run_dir(tmp_path / str(n)) for n in range(3)]
-    with Watcher(runs) as watcher:
-        assert watcher.wait(0) == []
-        threading.Timer(0.05, emit, (runs[1], "ended")).start()
-        assert watcher.wait(120) == [runs[1]]
-        assert watcher.wait(0) == []
+    watcher = Watcher(runs)
+    assert watcher.wait(0) == []
+    threading.Timer(0.05, emit, (runs[1], "ended")).start()
+    assert watcher.wait(120) == [runs[1]]
+    assert watcher.wait(0) == []
 
 
-def test_what_happened_between_construction_and_waiting_is_not_lost(tmp_path: Path, sight: str) -> None:
+def test_what_happened_between_construction_and_waiting_is_not_lost(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "a")
-    with Watcher([run]) as watcher:
-        emit(run, "first_step")
-        assert watcher.wait(0) == [run]
+    watcher = Watcher([run])
+    emit(run, "first_step")
+    assert watcher.wait(0) == [run]
 
 
-def test_the_exit_record_wakes(tmp_path: Path, sight: str) -> None:
+def test_the_exit_record_wakes(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "a")
-    with Watcher([run]) as watcher:
-        threading.Timer(0.05, record_exit, (run,)).start()
-        assert watcher.wait(120) == [run]
+    watcher = Watcher([run])
+    threading.Timer(0.05, record_exit, (run,)).start()
+    assert watcher.wait(120) == [run]
 
 
 @pytest.mark.system
 def test_a_runner_that_dies_without_a_word_wakes(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "a")
-    with contextlib.ExitStack() as stack:
-        process = stack.enter_context(subprocess.Popen(["sleep", "6000"]))
+    hold = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print(flush=True); time.sleep(6000)"
+    argv = [sys.executable, "-c", hold, str(run.lock)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process, contextlib.ExitStack() as stack:
         stack.callback(process.kill)  # whatever fails below
-        write_json(run.runner, {"pid": process.pid})
-        with Watcher([run]) as watcher:
-            assert watcher.wait(0) == []
-            threading.Timer(0.05, process.kill).start()
-            assert watcher.wait(120) == [run]
-            assert watcher.wait(0) == []
+        assert process.stdout is not None and process.stdout.readline()
+        watcher = Watcher([run])
+        assert watcher.wait(0) == []
+        threading.Timer(0.05, process.kill).start()
+        assert watcher.wait(120) == [run]
+        assert watcher.wait(0) == []
 
 
 def test_a_run_is_watched_before_its_files_are_there(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     run = RunDir(tmp_path / "a")
-    with Watcher([run]) as watcher:
-        threading.Timer(0.05, emit, (run, "started")).start()
-        assert watcher.wait(120) == [run]
-        threading.Timer(0.05, emit, (run, "ended")).start()
-        assert watcher.wait(120) == [run]
+    watcher = Watcher([run])
+    threading.Timer(0.05, emit, (run, "started")).start()
+    assert watcher.wait(120) == [run]
+    threading.Timer(0.05, emit, (run, "ended")).start()
+    assert watcher.wait(120) == [run]
 
 
-def test_the_log_and_the_heartbeat_do_not_wake(tmp_path: Path, sight: str) -> None:
+def test_the_log_and_the_heartbeat_do_not_wake(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "a")
-    with Watcher([run]) as watcher:
-        run.log.write_bytes(b"step:1 - a:1\n" * 1000)
-        run.lock.write_bytes(b"")
-        assert watcher.wait(0.2) == []
+    watcher = Watcher([run])
+    run.log.write_bytes(b"step:1 - a:1\n" * 1000)
+    run.lock.write_bytes(b"")
+    assert watcher.wait(0.2) == []
 
 
-def test_waiting_for_news_skips_what_nobody_is_woken_for(tmp_path: Path, sight: str) -> None:
+def test_waiting_for_news_skips_what_nobody_is_woken_for(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "a")
     emit(run, "started")
     with locked(run.lock):  # it lives
@@ -112,7 +101,7 @@ def test_waiting_for_news_skips_what_nobody_is_woken_for(tmp_path: Path, sight: 
     assert [e.event for e in news] == ["first_step"] and upto == 3
 
 
-def test_a_run_that_is_over_is_not_waited_for(tmp_path: Path, sight: str) -> None:
+def test_a_run_that_is_over_is_not_waited_for(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "a")
     write_json(run.exit_record, {"ending": "finished"})
     assert wait_for_news(run, since=0, seconds=3600) == ([], 0)

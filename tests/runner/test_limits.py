@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import pytest
@@ -150,14 +149,6 @@ def test_a_kl_of_nan_is_a_nan(yard: Any) -> None:
     assert "nan" in live.names()
 
 
-def test_where_the_kernel_does_not_tell_the_log_is_polled(yard: Any) -> None:
-    patch = "loop.Wakeups.watch = lambda self: False"
-    live = yard.start("sleep 0.3; " + STEP + "; sleep 1000", patch=patch)
-    live.event("first_step")
-    live.ask_to_stop(how="now", reason="seen")
-    assert live.record()["reason"] == "seen"
-
-
 def test_the_wall_clock_is_not_trusted(yard: Any) -> None:
     """An hour forth and back, every other time it is asked."""
     jump = "import itertools, time; jumps, true = itertools.cycle((3600, -3600)), time.time; "
@@ -165,13 +156,3 @@ def test_the_wall_clock_is_not_trusted(yard: Any) -> None:
     _, record = yard.ended(STEP + "; sleep 0.5; exit 7", patch=jump, limits={"max_s": 600.0})
     assert (record["ending"], record["returncode"]) == ("crashed", 7)
     assert 0.4 < record["duration_s"] < 600
-
-
-def test_a_runner_takes_no_inotify_instance(yard: Any) -> None:
-    """An account has 128 of them by default: two hundred Runners would take them from everybody else."""
-    live = yard.start("echo; sleep 20")
-    live.event("started")
-    fds = f"/proc/{live.process.pid}/fd"
-    assert not [link for fd in os.listdir(fds) if "anon_inode:inotify" in (link := os.readlink(f"{fds}/{fd}"))]
-    live.ask_to_stop(how="now", reason="seen")
-    assert live.record()["reason"] == "seen"

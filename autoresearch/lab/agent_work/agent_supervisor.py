@@ -42,7 +42,7 @@ def main() -> None:
     """Be one: sys.argv holds the descriptor of the socket, the grace, and the command line."""
     line = socket.socket(fileno=int(sys.argv[1]))
     line.set_inheritable(False)
-    process_control(SUBREAPER, 1, 0, 0, 0)
+    process_control(SUBREAPER, 1)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)  # not ignored: that would be inherited
     woken, wake = os.pipe()

@@ -246,16 +246,16 @@ class Controller:
     def _sleep(self) -> None:
         """Wait until something happens to a run, or somebody may have requested something."""
         runs, agent = self._runs, self._agent
-        with runs.watcher() as watcher:
-            # What came before the watcher was set wakes nobody: look once more.
-            self._pruner.look(self._context.history, runs.live)
-            awake = runs.any_over() or agent.status.done
-            until = time.monotonic() + self._documents.due_in(PATIENCE_S)
-            while not awake and self._requested() == self._requests_read and time.monotonic() < until:
-                working = bool(agent.status.jobs)
-                woken = watcher.wait(BUSY_LOOK_S if working else LOOK_S) or agent.status.done
-                if woken or not (runs.live or working) or runs.may_look_again:
-                    return
+        watcher = runs.watcher()
+        # What came before the watcher was set wakes nobody: look once more.
+        self._pruner.look(self._context.history, runs.live)
+        awake = runs.any_over() or agent.status.done
+        until = time.monotonic() + self._documents.due_in(PATIENCE_S)
+        while not awake and self._requested() == self._requests_read and time.monotonic() < until:
+            working = bool(agent.status.jobs)
+            woken = watcher.wait(BUSY_LOOK_S if working else LOOK_S) or agent.status.done
+            if woken or not (runs.live or working) or runs.may_look_again:
+                return
 
     def _requested(self) -> int:
         try:

@@ -10,7 +10,7 @@ from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaigns import outputs, recovery
 from autoresearch.lab.campaigns.context import CampaignContext, is_trouble, stop_run
-from autoresearch.lab.campaigns.prepare_next import be_quick, note_prepared, record_unmade
+from autoresearch.lab.campaigns.prepare_next import note_prepared, record_unmade, spare_garbage_collection
 from autoresearch.lab.campaigns.slots import SlotPool
 from autoresearch.lab.ideas.idea_run import Ready, SharedOutputError, get_ready
 from autoresearch.lab.runs.sessions import close_session
@@ -98,7 +98,7 @@ class LiveRuns:
             for text in context.state.research.fix_story.get(run_request.idea.index, ()):
                 journal.append(Path(ready.prepared.spec.result_dir), text)
         failpoint("campaign.waits")
-        be_quick()
+        spare_garbage_collection()
 
     def record_unmade(self, run_request: RunRequest) -> None:
         """Record an idea that the coding agent could not make: it counts as attempted, but never runs."""

@@ -58,12 +58,8 @@ def record_unmade(context: CampaignContext, run_request: RunRequest, reason: str
 
 
 @functools.cache
-def be_quick() -> None:
-    """Import modules and compile templates once, while a run trains, to handle its end quickly."""
-    import autoresearch.lab.results.collect  # noqa: F401 - the import is what it is for
-    from autoresearch.lab.render import compile_ahead
-
-    compile_ahead("results.md.j2")
+def spare_garbage_collection() -> None:
+    """Keep thousands of ideas out of garbage collection."""
     gc.collect()
-    gc.freeze()  # keep thousands of ideas out of garbage collection
+    gc.freeze()
     gc.set_threshold(700)  # a command that is soon over collects later (`cli.main`): here that is memory

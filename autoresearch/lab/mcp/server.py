@@ -41,7 +41,7 @@ TICK_S = 5.0
 _TETHERED = """
 import os, sys
 from autoresearch.runner.libc import process_control
-process_control(1, 15, 0, 0, 0)
+process_control(1, 15)
 if os.getppid() != int(sys.argv.pop(1)): os._exit(1)
 from autoresearch.cli import main
 main()

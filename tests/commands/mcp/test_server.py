@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -33,21 +32,10 @@ def gone(process: psutil.Process) -> bool:
 
 
 def begun(bench: Any, client: Any) -> psutil.Process:
-    """The one child of the server, once it waits for news (it has made its inotify descriptor)."""
-
-    def waiting() -> psutil.Process | None:
-        for child in children(client):
-            try:
-                links = [os.readlink(path) for path in Path(f"/proc/{child.pid}/fd").iterdir()]
-            except OSError:
-                continue
-            if any("inotify" in link for link in links):
-                return child
-        return None
-
-    found = bench.until(waiting)
-    assert isinstance(found, psutil.Process)
-    return found
+    """The one child of the server."""
+    (child,) = bench.until(lambda: children(client))
+    assert isinstance(child, psutil.Process)
+    return child
 
 
 @pytest.mark.smoke
