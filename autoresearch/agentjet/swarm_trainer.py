@@ -12,19 +12,18 @@ that `--with-ray` started. Graceful stop: POST /stop_engine, which `autoresearch
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.agentjet.server_hooks import ServerHooks
-from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.diagnosis import log_lines
 from autoresearch.core.metrics.known_lines import read_step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.metrics.swarm_evaluations import COLLECTED_REWARD, PREFIX, Evaluations, share
-from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
+from autoresearch.core.run.recipe_keys import around, look_up, product, text_of
 from autoresearch.core.run.scaffold import Endpoint, ScaffoldOptions, ScaffoldResult, Templates
 from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source, SourceFormat, Trainer
 from autoresearch.core.text.regex import later
@@ -98,10 +97,6 @@ class AgentJetSwarm(ServerHooks, Trainer):
         """Read one line on its own: a step, or an evaluation as if there were only one data set."""
         return _Lines().line(line)
 
-    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """Settings that crash or are ignored in this mode, lengths that do not fit, and LoRA settings."""
-        return (*_lint_validation(recipe), *_lint_lengths(recipe), *_lint_lora(recipe))
-
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
         """The table of steps, and the experiment's name, which checkpoints and tracker runs share."""
         path = f"{_COMMON}.train_print_to_markdown_file_path"
@@ -164,33 +159,3 @@ class _Lines:
     def _evaluation(self, step: int, name: str, pairs: str) -> Reading | None:
         values = {key: value for key, text in _PAIR.findall(pairs) if (value := share(text)) is not None}
         return Reading(SignalKind.VALIDATION, step, self._evaluations.add(step, name, values)) if values else None
-
-
-def _lint_validation(recipe: Recipe) -> Iterator[Finding]:
-    for key in ("val_before_train", "val_only"):
-        if true_at(recipe, f"{_COMMON}.{key}"):
-            message = f"{_COMMON}.{key} is true: in swarm mode the engine stops with an AssertionError"
-            yield Finding(Severity.ERROR, f"swarm_{key}", message, "set it to False; the client evaluates")
-    if (whole_number(recipe, f"{_COMMON}.test_freq") or 0) > 0:
-        message = f"{_COMMON}.test_freq is not read in swarm mode: only the client evaluates"
-        yield Finding(Severity.WARNING, "swarm_test_freq", message, "have the client evaluate every so many steps")
-    if text_of(recipe, f"{_COMMON}.val_print_to_markdown_file_path"):
-        message = f"{_COMMON}.val_print_to_markdown_file_path is never written in swarm mode"
-        yield Finding(Severity.WARNING, "swarm_val_file", message, "have the client write val_results.md")
-
-
-def _lint_lengths(recipe: Recipe) -> Iterator[Finding]:
-    prompt, response = (whole_number(recipe, f"ajet.data.max_{what}_length") for what in ("prompt", "response"))
-    whole = whole_number(recipe, "ajet.rollout.max_model_len")
-    if prompt and response and whole and prompt + response > whole:
-        message = f"max_prompt_length {prompt} + max_response_length {response} is more than max_model_len {whole}"
-        hint = f"set ajet.rollout.max_model_len to {prompt + response}"
-        yield Finding(Severity.ERROR, "lengths_do_not_fit", message, hint)
-
-
-def _lint_lora(recipe: Recipe) -> Iterator[Finding]:
-    if not (whole_number(recipe, "ajet.lora.lora_rank") or 0) > 0:
-        return
-    if text_of(recipe, "ajet.lora.load_format") != "safetensors" or not true_at(recipe, "ajet.lora.layered_summon"):
-        message = "ajet.lora needs load_format safetensors and layered_summon true, or the first weight sync fails"
-        yield Finding(Severity.WARNING, "lora_sync", message, "set both keys")

@@ -88,7 +88,6 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
     ]
     dirty = proposed.base.dirty
     space = "; ".join(f"{key} {_values(value)}" for key, value in spec.proposer.space.items())
-    recording = trainer.recording.source if trainer.recording else None
     differ = f", {'1 file differs' if len(dirty) == 1 else f'{len(dirty)} files differ'} from HEAD" if dirty else ""
     queue = output.near(spec.proposer.queue) if spec.proposer.queue else ""
     looks = "a number of the optimiser or a tip" if spec.search == "tip" else "an idea"
@@ -109,7 +108,6 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
         ("earlier", ", ".join(Path(one).name for one in spec.earlier), False),
         ("baseline", f"{counted(spec.replicates, 'run')}, on {spec.branch('baseline')}{source_of('baseline')}", False),
         ("seeds", _seed_words(proposed), spec.seeding in _KNOWN_SEEDS),
-        ("metrics", (recording and f"{recording.format} in the directory of each run, switched on") or "", False),
         ("ideas from", f"{spec.proposer.name}{source_of('proposer')} {queue}".rstrip(), not spec.prove),
         ("space", space and f"{space}{source_of('space')}", True),
         ("measured by", _evaluation_words(proposed), True),

@@ -17,18 +17,29 @@ failure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import posixpath
+from collections.abc import Iterator, Mapping
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Circumstances, Continuation, Output, Recipe, Recording, Source, SourceFormat
-from autoresearch.trainers import agentjet_lint
-from autoresearch.trainers.agentjet_lint import COMMON, FLAGS, GPUS, NAME, TRAINING, VALIDATION
+from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
+from autoresearch.core.shell.reading import simple_commands
+from autoresearch.core.text.numbers import counted
+from autoresearch.core.text.regex import later
 from autoresearch.trainers.command_settings import with_flags
-from autoresearch.trainers.framework import FATAL_WITH_RAY, HOLD_S, LOADING, CommandFramework, words_of
+from autoresearch.trainers.framework import FATAL_WITH_RAY, HOLD_S, LOADING, CommandFramework, warning, words_of
+
+COMMON = "ajet.trainer_common"
+VALIDATION = f"{COMMON}.val_print_to_markdown_file_path"
+TRAINING = f"{COMMON}.train_print_to_markdown_file_path"
+NAME = "ajet.experiment_name"
+GPUS = ((f"{COMMON}.n_gpus_per_node", 8), (f"{COMMON}.nnodes", 1))
+FLAGS = "ajet_command"  # the settings group for the launcher's own flags
+_LAUNCHER = later(r"\bajet[./]launcher\b")
+_SWARM = ("--swarm-server", "--swarm-overwatch")
 
 PASS_RATE = "task_pass_rate@1"
 COMPANIONS = "saved_experiments/companion_logs/companion/*.pgid"
@@ -71,7 +82,9 @@ class AgentJet(CommandFramework):
 
     def recognises(self, command: str) -> bool:
         """`python -m ajet.launcher ...`, or `ajet ...`; not a swarm's server or clients (see `agentjet_swarm`)."""
-        return agentjet_lint.launches(command)
+        if any(flag in command for flag in _SWARM):
+            return False
+        return _LAUNCHER.search(command) is not None or any(s.name == "ajet" for s in simple_commands(command))
 
     def harmless(self) -> tuple[str, ...]:
         """A tool call that cannot be parsed, and an episode that is gone or was claimed by another client."""
@@ -79,14 +92,14 @@ class AgentJet(CommandFramework):
 
     def objective(self, recipe: Recipe) -> Objective | None:
         """The share of solved validation tasks, or the training reward if the recipe never validates."""
-        validated = agentjet_lint.validates_every(recipe) > 0
+        validated = validates_every(recipe) > 0
         return Objective(PASS_RATE if validated else "critic/real_reward", Direction.MAXIMIZE)
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
         """The validation file, in which lines of older versions name no step, and the training file."""
         found = []
         if path := text_of(recipe, VALIDATION):
-            every = agentjet_lint.validates_every(recipe) or 1
+            every = validates_every(recipe) or 1
             first = 0 if look_up(recipe, f"{COMMON}.val_before_train") else every
             last = whole_number(recipe, f"{COMMON}.total_training_steps") or 0
             found.append(Source(SourceFormat.DICT_LINES, path, 0, first, every, last))
@@ -94,16 +107,10 @@ class AgentJet(CommandFramework):
             found.append(Source(SourceFormat.DICT_LINES, path, 1))
         return tuple(found)
 
-    def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """Set the metrics files that the recipe does not name; AgentJet creates the directory."""
-        if look_up(recipe, "ajet") is None:
-            return None
-        wanted = {VALIDATION: f"{directory}/validation.md", TRAINING: f"{directory}/training.md"}
-        missing: dict[str, object] = {key: path for key, path in wanted.items() if not text_of(recipe, key)}
-        if not missing:
-            return None
-        first = next(s for s in self.sources({**recipe, **missing}) if s.path in missing.values())
-        return Recording(first, overrides=missing)
+    def recording(self, recipe: Recipe, directory: str) -> Recipe:
+        """The metrics files that the recipe does not name; AgentJet creates the directory."""
+        files = {VALIDATION: f"{directory}/validation.md", TRAINING: f"{directory}/training.md"}
+        return {key: path for key, path in files.items() if "ajet" in recipe and not text_of(recipe, key)}
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """Add the launcher's flags as a separate group; `ajet.backbone` is the only recipe key that they set."""
@@ -114,14 +121,11 @@ class AgentJet(CommandFramework):
         """(): the launcher has no flags that set recipe keys."""
         return ()
 
-    def lint_command(self, command: str) -> tuple[Finding, ...]:
-        return tuple(agentjet_lint.lint_command(command))
-
-    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        return agentjet_lint.lint(recipe)
-
-    def lint_here(self, recipe: Recipe, here: Circumstances) -> tuple[Finding, ...]:
-        return agentjet_lint.lint_here(recipe, here)
+    def lint(self, recipe: Recipe, cwd: str, result_dir: str) -> tuple[Finding, ...]:
+        """The keys that AgentJet's skills ask for; `execute_test` is looked at in every recipe."""
+        if look_up(recipe, "ajet") is None:
+            return ()
+        return (*_validation(recipe), *_files(recipe, cwd, result_dir), *_usual(recipe))
 
     def companions(self) -> tuple[str, ...]:
         """The files `<tag>.<hash>.<host>.pgid` of ajet/utils/smart_daemon.py, relative to the launcher's directory."""
@@ -130,7 +134,7 @@ class AgentJet(CommandFramework):
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
         """The marker file of a checkpoint under this experiment's name, unless resume_mode excludes it."""
         name = text_of(recipe, NAME).replace("|", "-")
-        if name in ("", "read_yaml_name") or not agentjet_lint.resumes_by_itself(recipe):
+        if name in ("", "read_yaml_name") or text_of(recipe, "trainer.resume_mode") not in ("", "auto"):
             return ()
         base = text_of(recipe, f"{COMMON}.checkpoint_base_dir") or "./saved_checkpoints"
         project = text_of(recipe, "ajet.project_name") or "ajet_default_project"
@@ -160,3 +164,52 @@ class AgentJet(CommandFramework):
         if look_up(recipe, f"{COMMON}.use_kl_loss") is None or true_at(recipe, f"{COMMON}.use_kl_loss"):
             keys.append(f"{COMMON}.kl_loss_coef")
         return around(recipe, *keys)
+
+
+def validates_every(recipe: Recipe) -> int:
+    """Steps between two validations, 20 if unset; 0: never."""
+    value = look_up(recipe, f"{COMMON}.test_freq")
+    number = 20 if value is None else whole_number(recipe, f"{COMMON}.test_freq")
+    return max(number or 0, 0)
+
+
+def _validation(recipe: Recipe) -> Iterator[Finding]:
+    if look_up(recipe, f"{COMMON}.val_before_train") is not True:
+        message = "val_before_train is not True: nothing says where training began"
+        yield warning("val_before_train", message, f"set {COMMON}.val_before_train: True")
+    every, steps = validates_every(recipe), whole_number(recipe, f"{COMMON}.total_training_steps")
+    if look_up(recipe, f"{COMMON}.test_freq") is None:
+        yield warning("test_freq", "test_freq is not set: every 20 steps is validated", f"set {COMMON}.test_freq: 10")
+    elif every == 0:
+        message = "test_freq is not above 0: no step is validated, not even the last"
+        yield warning("never_validates", message, f"set {COMMON}.test_freq: 10")
+    elif steps and every > steps:
+        message = f"test_freq is {every}, but training ends after {counted(steps, 'step')}: only its end is validated"
+        yield warning("never_validates", message, f"set {COMMON}.test_freq to at most {steps}")
+
+
+def _files(recipe: Recipe, cwd: str, result_dir: str) -> Iterator[Finding]:
+    """A file elsewhere is appended to by every run that names it."""
+    for key in (VALIDATION, TRAINING):
+        path, name = text_of(recipe, key), key.rpartition(".")[2]
+        if not path:
+            message = f"{name} is not set: what belongs into it is read from the console alone"
+            yield warning("no_metrics_file", message, f"set {key} to a file inside exp_result_dir")
+        elif not posixpath.join(cwd, path.removeprefix("./")).startswith(f"{result_dir.rstrip('/')}/"):
+            message = f"{name} lies outside of exp_result_dir: {path}"
+            hint = "its lines are appended to those of every other run that names it; write it below exp_result_dir"
+            yield warning("outside_result_dir", message, hint)
+
+
+def _usual(recipe: Recipe) -> Iterator[Finding]:
+    """Keys whose usual value surprises: all GPUs, checkpoints, a name made of the time."""
+    if look_up(recipe, GPUS[0][0]) is None:
+        message = "n_gpus_per_node is not set: the trainer takes 8 GPUs"
+        yield warning("n_gpus_per_node", message, f"set {GPUS[0][0]} to as few as will do")
+    every = look_up(recipe, f"{COMMON}.save_freq")
+    if every is None or (whole_number(recipe, f"{COMMON}.save_freq") or 0) > 0:
+        message = f"checkpoints of model and optimizer are saved every {every or 20} steps, and at the last one"
+        yield warning("saves_checkpoints", message, f"set {COMMON}.save_freq: -1 where nobody wants them")
+    if text_of(recipe, NAME) in ("", "read_yaml_name"):
+        message = "experiment_name is not set: every start makes a name of its own, of the file's name and the time"
+        yield warning("no_experiment_name", message, f"set {NAME}, another for each experiment")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.server import HasServer, NoServer
-from autoresearch.core.run.trainer import Circumstances, Recipe, Trainer
+from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.text.durations import spoken
 
 SAVE_S = 3600.0
@@ -27,16 +27,11 @@ tracebacks. The Runner adds PYTHONUNBUFFERED."""
 
 
 def findings(
-    trainer: Trainer, recipe: Recipe, command: str, max_s: float | None = None, here: Circumstances | None = None
+    trainer: Trainer, whole: Recipe, command: str, max_s: float | None = None, cwd: str = "", result_dir: str = ""
 ) -> tuple[Finding, ...]:
-    """Findings for recipe and command together, including a time limit that ends a run before it can save.
-
-    `here`: the run's environment, if known; its limit then takes precedence over `max_s`.
-    """
-    whole = trainer.settings(recipe, command)
-    own = trainer.lint_command(command)
-    local = trainer.lint_here(whole, here) if here else ()
-    return (*trainer.lint(whole), *own, *local, *_cut_short(trainer.time_limit(whole), here.max_s if here else max_s))
+    """Findings for recipe and command together, including a time limit that ends a run before it can save."""
+    own = (*trainer.lint(whole, cwd, result_dir), *trainer.lint_command(command))
+    return (*own, *_cut_short(trainer.time_limit(whole), max_s))
 
 
 def steps_known(trainer: Trainer) -> bool:

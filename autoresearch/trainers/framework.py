@@ -39,11 +39,6 @@ def warning(code: str, message: str, hint: str) -> Finding:
     return Finding(Severity.WARNING, code, message, hint)
 
 
-def error(code: str, message: str, hint: str) -> Finding:
-    """A finding that refuses the run."""
-    return Finding(Severity.ERROR, code, message, hint)
-
-
 def own_directory(recipe: Recipe, key: str) -> str:
     """The absolute directory that a recipe names; "" for any that is relative, or known only to the shell."""
     directory = text_of(recipe, key)
@@ -101,14 +96,12 @@ class CommandFramework(Framework):
 
     dash: ClassVar[str] = "_"
     hydra: ClassVar[bool] = False
+    in_full = ""
     by_ray: ClassVar[bool] = False  # whether `ray job submit` may start it
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The recipe with the command's settings over it, and where its Ray job runs."""
-        from autoresearch.trainers import ray_job
-
-        whole = with_hydra(recipe, command) if self.hydra else with_flags(recipe, command)
-        return {**whole, **ray_job.beside(command)} if self.by_ray else whole
+        """The recipe with the command's settings over it."""
+        return with_hydra(recipe, command) if self.hydra else with_flags(recipe, command)
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
         return hydra_words(overrides) if self.hydra else flag_words(overrides, dash=self.dash)

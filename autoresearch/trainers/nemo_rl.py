@@ -19,7 +19,7 @@ log directory stops the job.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics.metric_keys import NO_STEP
@@ -27,26 +27,22 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import number, numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import nrl_k8s
-from autoresearch.trainers.command_settings import hydra_words
 from autoresearch.trainers.framework import (
     FATAL_WITH_RAY,
     HOLD_S,
     LOADING,
     SILENT_S,
     CommandFramework,
-    error,
     own_directory,
-    warning,
     words_of,
 )
 
-# Checks of a NeMo-RL recipe, and the time limit that it may set itself.
+# The time limit that a recipe may set itself.
 
 _LIMIT = later(r"(\d{1,4}):(\d{1,4}):(\d{1,6}):(\d{1,9})")
-_LOGGERS = ("wandb", "tensorboard", "swanlab", "mlflow")
 
 
 def seconds(value: object) -> float | None:
@@ -62,75 +58,6 @@ def seconds(value: object) -> float | None:
         return None
     days, hours, minutes, rest = digits
     return float(days * 86400 + hours * 3600 + minutes * 60 + rest)
-
-
-def lint(recipe: Recipe, algorithm: str) -> tuple[Finding, ...]:
-    """Unmeasured, silently resumed or self-contradicting runs; `algorithm` is the recipe's section or ""."""
-    return (*_metrics(recipe, algorithm), *_limit(recipe), *_stop(recipe, algorithm), *_resume(recipe))
-
-
-def _metrics(recipe: Recipe, algorithm: str) -> Iterator[Finding]:
-    if look_up(recipe, "logger") is not None and not any(true_at(recipe, f"logger.{k}_enabled") for k in _LOGGERS):
-        message = "all loggers are off: the console rounds to four digits and never prints the reference KL"
-        yield warning("no_structured_logger", message, "set logger.tensorboard_enabled: true")
-    name = text_of(recipe, "checkpointing.metric_name")
-    if name and not name.startswith(("val:", "train:")):
-        message = f"checkpointing.metric_name {name!r} begins with neither val: nor train:, which NeMo-RL asserts"
-        hint = "write val:accuracy, val:val_loss, val:validation-default_loss or train:reward"
-        yield warning("metric_name_prefix", message, hint)
-    if look_up(recipe, "async_rl") is not None:
-        yield from _controller(recipe, algorithm, name)
-        return
-    period = whole_number(recipe, f"{algorithm}.val_period") if algorithm else None
-    late = any(true_at(recipe, f"{algorithm}.{key}") for key in ("val_at_start", "val_at_end"))
-    if name.startswith("val:") and period is not None and period <= 0 and not late:
-        message = f"{algorithm}.val_period is {period}: {name} is never measured"
-        yield warning("no_validation", message, "set a val_period that divides max_num_steps, or val_at_end: true")
-
-
-def _controller(recipe: Recipe, algorithm: str, name: str) -> Iterator[Finding]:
-    """The single controller refuses to start if validation is requested (single_controller_utils/config.py)."""
-    if name.startswith("val:") and look_up(recipe, "checkpointing.enabled") is not False:
-        message = f"checkpointing.metric_name is {name}, but the single controller has no validation and refuses it"
-        yield error("controller_validates", message, "write train:reward")
-    asked = [key for key in ("val_at_start", "val_at_end") if true_at(recipe, f"{algorithm}.{key}")]
-    if asked or (whole_number(recipe, f"{algorithm}.val_period") or 0) > 0:
-        message = "the single controller has no validation and refuses to start with one"
-        hint = f"set {algorithm}.val_period: 0 and val_at_start, val_at_end: false"
-        yield error("controller_validates", message, hint)
-
-
-def _limit(recipe: Recipe) -> Iterator[Finding]:
-    value = look_up(recipe, "checkpointing.checkpoint_must_save_by")
-    if value is None:
-        return
-    if seconds(value) is None:
-        message = f"checkpointing.checkpoint_must_save_by {value!r} is not of the form DD:HH:MM:SS"
-        yield error("save_by_format", message, 'write "00:03:45:00" for 3 hours and 45 minutes')
-    elif isinstance(value, int):
-        message = "checkpointing.checkpoint_must_save_by is read as one number, for want of quotes"
-        yield warning("save_by_unquoted", message, 'write it in quotes: "10:03:45:00"')
-    if look_up(recipe, "checkpointing.enabled") is False:
-        message = "checkpoint_must_save_by ends the run, but checkpointing.enabled is false: nothing is saved"
-        yield warning("save_by_without_checkpoints", message, "set checkpointing.enabled: true, or take the limit out")
-
-
-def _stop(recipe: Recipe, algorithm: str) -> Iterator[Finding]:
-    metric = text_of(recipe, f"{algorithm}.stop_at_validation_metric") if algorithm else ""
-    if metric and look_up(recipe, f"{algorithm}.stop_at_validation_threshold") is None:
-        key = f"{algorithm}.stop_at_validation"
-        message = f"{key}_metric is {metric}, but no threshold is given: NeMo-RL refuses to start"
-        yield error("no_stop_threshold", message, f"set {key}_threshold")
-
-
-def _resume(recipe: Recipe) -> Iterator[Finding]:
-    directory = text_of(recipe, "checkpointing.checkpoint_dir")
-    shared = directory and not directory.startswith("/")  # by all runs in this checkout
-    if shared and look_up(recipe, "checkpointing.enabled") is not False:
-        key = "checkpointing.checkpoint_dir"
-        message = f"{key} {directory} is shared by all runs here: a step_N in it is resumed silently"
-        hint = "name an absolute directory of this run alone; a campaign does so by itself"
-        yield warning("silent_resume", message, hint)
 
 
 # NeMo-RL's console: blocks of bullets under a heading; the step is on a separate line before them.
@@ -327,6 +254,7 @@ class NemoRl(CommandFramework):
     imports = later(r"(?m)^\s*(?:from|import)\s+nemo_rl\.algorithms\b")
     lines = _LINES
     hydra = True
+    in_full = "logger: {tensorboard_enabled: true, tensorboard: {}}"
     seed_key = "grpo.seed"  # of GRPO; see `seed_key_in`
     space_keys = ("policy.optimizer.kwargs.lr", "loss_fn.reference_policy_kl_penalty")
 
@@ -351,23 +279,6 @@ class NemoRl(CommandFramework):
             return ()
         return (Source(SourceFormat.TENSORBOARD, f"{text_of(recipe, 'logger.log_dir') or 'logs'}/exp_*/tensorboard"),)
 
-    def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """Write TensorBoard files into the run's directory; all four loggers are off by default.
-
-        NeMo-RL raises a KeyError without a `logger.tensorboard` section, so an empty one is added if it is missing.
-        """
-        if true_at(recipe, "logger.tensorboard_enabled"):
-            return None
-        keys: dict[str, object] = {"logger.tensorboard_enabled": True, "logger.log_dir": f"{directory}/logs"}
-        section = look_up(recipe, "logger")
-        if isinstance(section, Mapping) and "tensorboard" not in section:
-            keys["logger.tensorboard"] = {}
-        return Recording(
-            Source(SourceFormat.TENSORBOARD, f"{directory}/logs/exp_*/tensorboard"),
-            overrides=keys,
-            arguments=hydra_words(keys),
-        )
-
     def confessions(self) -> tuple[str, ...]:
         """Up to release 0.7.0 async_grpo_train printed the loop's error and returned; 7ea279ab raises it again."""
         return (r"\u274c Error in async (?:PPO )?loop: .*",)
@@ -382,9 +293,6 @@ class NemoRl(CommandFramework):
     def lint_command(self, command: str) -> tuple[Finding, ...]:
         """Mistakes in an `nrl-k8s run` command."""
         return nrl_k8s.lint(command)
-
-    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        return lint(recipe, algorithm(recipe))
 
     def time_limit(self, recipe: Recipe) -> float | None:
         """`checkpointing.checkpoint_must_save_by` in seconds after set-up; the run ends one step before that."""

@@ -19,26 +19,18 @@ time limit, and a signal saves nothing. The NCCL timeout may be two hours, durin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import ray_job
 from autoresearch.trainers.framework import (
     FATAL_WITH_RAY,
     LOADING,
     CommandFramework,
-    error,
     own_directory,
-    warning,
     words_of,
 )
-
-_GROUPED = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")  # estimators that compare a prompt's samples
 
 _PPO = "ppo_ray"
 _COMMAND_KEY = "openrlhf_command"  # stored beside the recipe's keys
@@ -114,24 +106,10 @@ class OpenRlhf(CommandFramework):
         """The console's name of a tag: without `train/` or `eval/`."""
         return tag.removeprefix("train/").removeprefix("eval/")
 
-    def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """Write TensorBoard files into the run's directory; for PPO only, and not for a job on other hosts."""
-        if look_up(recipe, "logger.tensorboard_dir") is not None or _kind(recipe) != _PPO:
-            return None
-        if ray_job.elsewhere(recipe):
-            return None
-        keys = {"logger.tensorboard_dir": f"{directory}/tensorboard"}
-        where = Source(SourceFormat.TENSORBOARD, f"{directory}/tensorboard/*")
-        return Recording(where, overrides=keys, arguments=self.arguments(keys))
-
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The recipe with the command's flags over it, plus the kind of training and where its Ray job runs."""
+        """The recipe with the command's flags over it, plus the kind of training."""
         found = self.command.search(command)
         return {**super().settings(recipe, command), **({_COMMAND_KEY: found["kind"]} if found else {})}
-
-    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """Silent resumption, missing evaluation, and a group estimator with one sample per prompt."""
-        return tuple(_lint(recipe))
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
         """The checkpoint of the actor, or of the only model, if --ckpt.load_enable is given."""
@@ -148,27 +126,12 @@ class OpenRlhf(CommandFramework):
         return _gpus(recipe)
 
 
-
 def _evaluates(recipe: Recipe) -> bool:
     return bool(text_of(recipe, "eval.dataset")) and (whole_number(recipe, "eval.steps") or -1) > 0
 
 
 def _checkpoints(recipe: Recipe) -> str:
     return text_of(recipe, "ckpt.path") or f"./ckpt/checkpoints_{_kind(recipe)}"
-
-
-def _lint(recipe: Recipe) -> Iterator[Finding]:
-    if true_at(recipe, "ckpt.load_enable"):
-        message = f"--ckpt.load_enable resumes whatever an earlier run left in {_checkpoints(recipe)}"
-        hint = "take it out, or name a --ckpt.path of this run alone"
-        yield warning("silent_resume", message, hint)
-    if text_of(recipe, "eval.dataset") and not _evaluates(recipe):
-        message = "--eval.dataset is given, but --eval.steps is not: it is never evaluated"
-        yield warning("no_evaluation", message, "add --eval.steps 20")
-    estimator = text_of(recipe, "algo.advantage.estimator")
-    if estimator in _GROUPED and (whole_number(recipe, "rollout.n_samples_per_prompt") or 2) < 2:
-        message = f"--algo.advantage.estimator {estimator} compares the samples of a prompt, but there is only one"
-        yield error("one_sample", message, "set --rollout.n_samples_per_prompt to 2 or more")
 
 
 def _kind(recipe: Recipe) -> str:
@@ -202,4 +165,3 @@ def _judges(recipe: Recipe) -> list[str]:
     if critic and reward and true_at(recipe, "train.colocate_critic_reward"):
         return ["critic"]
     return [*(["critic"] if critic else []), *(["reward"] if reward else [])]
-

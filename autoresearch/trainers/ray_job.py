@@ -7,7 +7,6 @@ failure it prints the log's tail again. (ray/dashboard/modules/job/cli.py, Ray 2
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -18,8 +17,6 @@ from autoresearch.core.text.regex import later
 _SUBMIT = later(r"\bray(?:[ \t]|\\\n)+job(?:[ \t]|\\\n)+submit\b")
 _ID = ("--submission-id", "--job-id")  # the second is the older name
 _NAMED_BY = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
-_HERE = later(r"(?:https?://)?(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?/?")
-_PLACE = "ray_job"  # stored beside a recipe's keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +59,6 @@ def named(command: str, submission_id: str) -> str:
     if job is None or job.submission_id:
         return command
     return _SUBMIT.sub(lambda found: f"{found[0]} --submission-id {submission_id}", command, count=1)
-
-
-def beside(command: str) -> dict[str, object]:
-    """Where the job runs, as a setting: "here" for this host, else "elsewhere"; {} if there is no job."""
-    job = find(command)
-    return {} if job is None else {_PLACE: "here" if _HERE.fullmatch(job.address) else "elsewhere"}
-
-
-def is_job(settings: Mapping[str, object]) -> bool:
-    """Whether these settings belong to a Ray job, whose processes get Ray's environment instead of the run's."""
-    return _PLACE in settings
-
-
-def elsewhere(settings: Mapping[str, object]) -> bool:
-    """Whether the job may run on hosts without the run's directories."""
-    return settings.get(_PLACE) == "elsewhere"
 
 
 def lint(command: str) -> tuple[Finding, ...]:

@@ -21,23 +21,19 @@ and a signal saves nothing; `--num-rollout` ends a run cleanly.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
-from autoresearch.core.run.recipe_keys import around, look_up, product, real_at, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
+from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import ray_job
 from autoresearch.trainers.framework import (
     FATAL_WITH_RAY,
     HOLD_S,
     LOADING,
     CommandFramework,
-    error,
     own_directory,
-    warning,
     words_of,
 )
 
@@ -99,30 +95,6 @@ class Slime(CommandFramework):
         experiment = text_of(recipe, "tb_experiment_name") or "*"  # slime names it after the start time
         return (Source(SourceFormat.TENSORBOARD, f"tensorboard_log/{project}/{experiment}"),)
 
-    def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """Write TensorBoard files into the run's directory; None for a Ray job, which does not get the run's
-        environment.
-
-        slime refuses to start with neither TENSORBOARD_DIR nor a project name. Both are set, because a Ray cluster that
-        was already running does not get the run's environment either. The console's dicts are not rounded.
-        """
-        if true_at(recipe, "use_tensorboard") or ray_job.is_job(recipe):
-            return None
-        where = f"{directory}/tensorboard"
-        keys: dict[str, object] = {"use_tensorboard": True}
-        if not text_of(recipe, "tb_project_name"):
-            keys["tb_project_name"] = "autoresearch"
-        return Recording(
-            Source(SourceFormat.TENSORBOARD, where),
-            environment={"TENSORBOARD_DIR": where},
-            overrides=keys,
-            arguments=self.arguments(keys),
-        )
-
-    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """Settings without effect, settings that slime refuses, and silent resumption."""
-        return tuple(_lint(recipe))
-
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
         """The marker file of a checkpoint, if --load and --save name the same directory."""
         save = text_of(recipe, "save")
@@ -155,24 +127,3 @@ class Slime(CommandFramework):
     def space(self, recipe: Recipe) -> Mapping[str, object]:
         """Learning rate and, if used, the KL coefficient, around the values of the flags."""
         return around(recipe, "lr", *(["kl_loss_coef"] if true_at(recipe, "use_kl_loss") else []))
-
-
-def _lint(recipe: Recipe) -> Iterator[Finding]:
-    if (real_at(recipe, "kl_loss_coef") or 0.0) > 0 and not true_at(recipe, "use_kl_loss"):
-        message = "--kl-loss-coef has no effect without --use-kl-loss: the KL is neither computed nor printed"
-        yield warning("kl_without_effect", message, "add --use-kl-loss, or take the coefficient out")
-    if (real_at(recipe, "kl_loss_coef") or 0.0) != 0 and (real_at(recipe, "kl_coef") or 0.0) != 0:
-        message = "--kl-coef and --kl-loss-coef are both set, which slime refuses"
-        yield error("two_kl_coefficients", message, "keep one of them")
-    if true_at(recipe, "use_tensorboard") and not text_of(recipe, "tb_project_name"):
-        message = "--use-tensorboard is refused without --tb-project-name, unless TENSORBOARD_DIR is set"
-        hint = "add --tb-project-name and --tb-experiment-name"
-        yield warning("tensorboard_nowhere", message, hint)
-    save = text_of(recipe, "save")
-    if save and save == text_of(recipe, "load"):
-        message = f"--load and --save are both {save}: a run resumes whatever an earlier one saved there"
-        yield warning("silent_resume", message, "name another directory for each run")
-    evaluates = whole_number(recipe, "eval_interval")
-    if evaluates and not any(text_of(recipe, key) for key in ("eval_prompt_data", "eval_config")):
-        message = "--eval-interval is given, but neither --eval-prompt-data nor --eval-config"
-        yield warning("eval_without_data", message, "name the data, or take --eval-interval out")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import text_of
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers.framework import FATAL, HOLD_S, Framework, warning
+from autoresearch.trainers.framework import FATAL, HOLD_S, Framework
 
 _FILES = {  # the trainer overwrites all three at the start; the first holds everything
     "metrics_jsonl_path": (SourceFormat.JSONL, "metrics.jsonl"),
@@ -46,14 +45,6 @@ class TinyGrpo(Framework):
         """The metrics files that the recipe names."""
         files = [(text_of(recipe, key), form) for key, (form, _) in _FILES.items()]
         return tuple(Source(form, path, authority) for authority, (path, form) in enumerate(files) if path)
-
-    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """Warn about a built-in fault, which is meant for tests."""
-        fault = text_of(recipe, "fault")
-        if fault in ("", "none"):
-            return ()
-        message = f"the recipe asks for the built-in fault '{fault}': this run is meant to fail"
-        return (warning("fault_on_demand", message, "remove the key 'fault' for a real experiment"),)
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
         """The metrics files that the recipe names, and the experiment's name, which the last line prints."""

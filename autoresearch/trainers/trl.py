@@ -13,18 +13,15 @@ a signal; `max_steps` ends a run cleanly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.diagnosis import log_lines
 from autoresearch.core.metrics import metric_keys
 from autoresearch.core.metrics.known_lines import KnownLines
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.run.recipe_keys import look_up, real_at, text_of, true_at, whole_number
+from autoresearch.core.run.recipe_keys import look_up, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers.framework import FATAL, LOADING, CommandFramework, own_directory, warning, words_of
+from autoresearch.trainers.framework import FATAL, LOADING, CommandFramework, own_directory, words_of
 
 _BAR = later(r"\s*\d{1,3}%\|[^|]{0,640}\| *(?P<n>\d{1,9})/(?P<of>\d{1,9}) \[")  # Trainer's own bar has no description
 _KINDS = "grpo|rloo|sft|dpo|kto|reward"
@@ -41,7 +38,6 @@ _IMPORTS = later(
 )
 _KIND = later(rf"\b(?:trl[ \t]+|scripts[./])(?:async_)?({_KINDS}|gspo)")
 _REWARDED = ("num_generations", "reward_funcs", "max_completion_length")  # keys that only GRPO and RLOO have
-_SHARED = "trainer_output"  # default output directory, shared by all runs without an output_dir
 
 _CLOSED = r"(?=[^\r\n]{0,8000}'epoch': [^{}\r\n]{1,200}\}$)"  # a table of completions that quotes one ends otherwise
 _LINES = (
@@ -103,10 +99,6 @@ class Trl(CommandFramework):
         kind = _KIND.search(command)
         return {**super().settings(recipe, command), **({"trl_command": kind[1]} if kind else {})}
 
-    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """Settings that hide steps or progress, share an output directory, or resume another run."""
-        return tuple(_lint(recipe))
-
     def gpus(self, recipe: Recipe) -> int | None:
         """One per process that accelerate starts (`num_processes`, in flags or recipe); 0 on CPU."""
         if true_at(recipe, "use_cpu") or true_at(recipe, "cpu"):
@@ -132,25 +124,6 @@ def _tracks(recipe: Recipe, tracker: str) -> bool:
     asked = look_up(recipe, "report_to")
     names = asked if isinstance(asked, list | tuple) else str(asked or "").split()
     return tracker in names or "all" in names
-
-
-def _lint(recipe: Recipe) -> Iterator[Finding]:
-    every, last = real_at(recipe, "logging_steps"), real_at(recipe, "max_steps")
-    every = 10.0 if every is None else every
-    if last is not None and 0 < last < every and not true_at(recipe, "logging_first_step"):
-        message = f"logging_steps is {every:g}, but the run ends after {last:g} steps: no step is ever printed"
-        yield warning("no_step_logged", message, "set logging_steps: 1")
-    if true_at(recipe, "disable_tqdm"):
-        message = "disable_tqdm is true: the console then names no step, and nothing shows progress between two dicts"
-        yield warning("no_progress_bar", message, "take disable_tqdm out")
-    directory = text_of(recipe, "output_dir")
-    if recipe and (not directory or directory == _SHARED):
-        message = "no output_dir is named: all such runs here share ./trainer_output"
-        yield warning("shared_output_dir", message, "set output_dir to a directory of this run alone")
-    resumes = look_up(recipe, "resume_from_checkpoint")
-    if resumes not in (None, False, "false", ""):
-        message = f"resume_from_checkpoint is {resumes}: this run begins with the weights of another"
-        yield warning("resumes", message, "take it out, unless the run goes on with its own work")
 
 
 class TrlLog(KnownLines):

@@ -17,15 +17,13 @@ its file at every start.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat
-from autoresearch.core.text.numbers import counted
+from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.trainers.framework import (
     FATAL_WITH_RAY,
@@ -33,9 +31,7 @@ from autoresearch.trainers.framework import (
     LOADING,
     SILENT_S,
     CommandFramework,
-    error,
     own_directory,
-    warning,
     words_of,
 )
 
@@ -46,15 +42,6 @@ _BESIDE = (  # separate resource pools: the key that enables one, and the group 
     ("reward.reward_model.enable_resource_pool", "reward.reward_model"),
     ("distillation.enabled", "distillation"),
 )
-_PATH = "VERL_FILE_LOGGER_PATH"
-_RUNTIME_ENV = "ray_kwargs.ray_init.runtime_env.env_vars"
-_LOGGERS = ("console", "wandb")  # the loggers if the recipe names none
-_SUPPORTED = (
-    *("console", "file", "tensorboard", "wandb", "swanlab", "mlflow", "vemlp_wandb", "clearml", "trackio"),
-    *("rl_insight", "tracking"),
-)
-_RESUME_MODES = ("auto", "disable", "resume_path")
-
 _COMMAND = later(
     r"\bverl(?:\.(?:trainer|experimental|recipe)\b|/(?:trainer|experimental|recipe)/)(?![./]?main_(?:eval|generation))"
     r"|\bmain_ppo\b|\brecipe[./]\w{1,60}[./]main_"
@@ -88,6 +75,7 @@ class Verl(CommandFramework):
     imports = later(r"(?m)^\s*(?:from|import)\s+verl\.trainer\b")
     lines = _LINES
     hydra = by_ray = True
+    in_full = "trainer.logger: [console, file]"
     seed_key = "data.seed"  # orders the prompts; sampling has its own actor_rollout_ref.rollout.seed, which is 42
     outputs_named = (
         Output("trainer.default_local_dir", "checkpoints"),
@@ -120,27 +108,8 @@ class Verl(CommandFramework):
             found.append(Source(SourceFormat.TENSORBOARD, f"tensorboard_log/{project}/{experiment}", 1))
         return tuple(found)
 
-    def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """Add the file logger to the recipe's (or verl's default) loggers, writing into the run's directory.
-
-        Its path is set in the environment, which a Ray started by verl passes on to its workers, and in the runtime
-        environment for a Ray that is already running. None for a job on another host, which may lack the directory.
-        """
-        from autoresearch.trainers import ray_job
-
-        if ray_job.elsewhere(recipe):
-            return None
-        loggers = _loggers(recipe) or _LOGGERS
-        if "file" in loggers or "$" in str(look_up(recipe, "trainer.logger")):
-            return None
-        path = f"{directory}/metrics.jsonl"
-        keys: dict[str, object] = {"trainer.logger": [*loggers, "file"]}
-        if not is_sft(recipe):
-            keys[f"{_RUNTIME_ENV}.{_PATH}"] = path
-        return Recording(Source(SourceFormat.JSONL, path), {_PATH: path}, keys, self.arguments(keys))
-
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The recipe with the command's overrides over it, plus its loop and where its Ray job runs."""
+        """The recipe with the command's overrides over it, plus its loop."""
         return {**super().settings(recipe, command), **of_command(command)}
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
@@ -159,10 +128,6 @@ class Verl(CommandFramework):
     def gpus(self, recipe: Recipe) -> int | None:
         """GPUs of the trainer and of every separate resource pool."""
         return gpus(recipe) if _configured(recipe) or is_sft(recipe) else None
-
-    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """Settings that hide metrics, skip validation, or silently resume an older run."""
-        return (*_lint_logger(recipe), *_lint_resume(recipe), *_lint_validation(recipe))
 
     def seed(self, recipe: Recipe) -> int | None:
         return None if is_sft(recipe) else super().seed(recipe)
@@ -188,43 +153,9 @@ def _loggers(recipe: Recipe) -> tuple[str, ...]:
     return tuple(str(item) for item in value) if isinstance(value, list | tuple) else ()
 
 
-def _lint_logger(recipe: Recipe) -> Iterator[Finding]:
-    loggers = _loggers(recipe)
-    if loggers and "console" not in loggers:
-        message = "trainer.logger does not hold 'console', so no step will ever be seen in the log"
-        hint = "add console: trainer.logger: [console, file]"
-        yield warning("no_console_logger", message, hint)
-    # verl itself reports this only after loading the models
-    for name in (name for name in loggers if name not in _SUPPORTED and "$" not in name):
-        message = f"trainer.logger names {name}, which verl does not know"
-        yield error("unknown_logger", message, f"it knows {', '.join(_SUPPORTED)}")
-
-
 def _configured(recipe: Recipe) -> bool:
     """Whether the recipe has verl's `trainer` keys, nested or dotted."""
     return look_up(recipe, "trainer") is not None or any(str(key).startswith("trainer.") for key in recipe)
-
-
-def _lint_resume(recipe: Recipe) -> Iterator[Finding]:
-    mode = text_of(recipe, "trainer.resume_mode") or "auto"
-    if mode not in _RESUME_MODES:
-        message = f"trainer.resume_mode is {mode}, which verl does not know"
-        yield error("unknown_resume_mode", message, f"write {', '.join(_RESUME_MODES)}")
-    elif mode == "auto" and _configured(recipe):
-        message = "trainer.resume_mode is auto: a checkpoint under the same experiment name is resumed silently"
-        hint = "set trainer.resume_mode: disable, or give each hypothesis its own trainer.experiment_name"
-        yield warning("silent_resume", message, hint)
-
-
-def _lint_validation(recipe: Recipe) -> Iterator[Finding]:
-    if true_at(recipe, "trainer.val_only"):
-        message = "trainer.val_only is true: the run validates and ends without a training step"
-        yield warning("only_validates", message, "take trainer.val_only out")
-    steps, every = whole_number(recipe, "trainer.total_training_steps"), whole_number(recipe, "trainer.test_freq")
-    if steps and every and every > steps:
-        end = counted(steps, "step")
-        message = f"trainer.test_freq is {every}, but training ends after {end}: only its end is validated"
-        yield warning("never_validates", message, f"set trainer.test_freq to at most {steps}")
 
 
 def of_command(command: str) -> dict[str, object]:

@@ -23,7 +23,7 @@ from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.targets import LOCAL, parse_pool
-from autoresearch.core.run.trainer import Recipe, SourceFormat
+from autoresearch.core.run.trainer import SourceFormat
 from autoresearch.core.text.session_and_branch_names import SESSION
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.records import recorded_run
@@ -108,27 +108,6 @@ def test_steps_of_the_server_and_of_our_watch() -> None:
 )
 def test_recognition(command: str, name: str) -> None:
     assert registry.choose("", command).name == name
-
-
-def lengths(prompt: int, response: int, whole: int) -> Recipe:
-    data = {"max_prompt_length": prompt, "max_response_length": response}
-    return {"ajet": {"data": data, "rollout": {"max_model_len": whole}}}
-
-
-@pytest.mark.parametrize(
-    ("recipe", "codes"),
-    [
-        ({}, []),
-        ({"ajet": {"trainer_common": {"val_before_train": True}}}, ["swarm_val_before_train"]),
-        ({"ajet": {"trainer_common": {"val_only": "true", "test_freq": 10}}}, ["swarm_val_only", "swarm_test_freq"]),
-        ({"ajet": {"trainer_common": {"val_print_to_markdown_file_path": "/r/v.md"}}}, ["swarm_val_file"]),
-        (lengths(3000, 16000, 18000), ["lengths_do_not_fit"]),
-        (lengths(3000, 15000, 18000), []),
-        ({"ajet": {"lora": {"lora_rank": 32, "load_format": "auto"}}}, ["lora_sync"]),
-    ],
-)
-def test_lint(recipe: Recipe, codes: list[str]) -> None:
-    assert [finding.code for finding in TRAINER.lint(recipe)] == codes
 
 
 def test_the_rest_of_what_a_trainer_says() -> None:

@@ -65,7 +65,7 @@ def test_a_run_that_is_stopped_ends_its_job(bench: Any, fake_ray: Any) -> None:
     begun = bench.ask("run", blueprint(bench, fake_ray.address, "hold"), "--detach")
     bench.event(begun["run_dir"], "first_step")
     assert fake_ray.jobs[begun["session"]].status == "RUNNING"
-    bench.ask("stop", begun["run"], check=None)
+    bench.ask("stop", begun["run"], "--reason", "enough", check=None)
     bench.until(lambda: fake_ray.jobs[begun["session"]].status == "STOPPED")
     bench.until(lambda: not bench.carriers())
 

@@ -222,14 +222,6 @@ def test_gpus_of_another_machine_are_not_looked_for_here(by: str, tmp_path: Path
     assert (settings.trainer.name, settings.gpus_needed({})) == ("nemo_rl", 0)
 
 
-def test_metrics_are_recorded_where_a_script_passes_its_words_on(tmp_path: Path) -> None:
-    settings, _ = asked("verl", "cd examples && bash grpo_trainer/run_qwen2-7b.sh && echo done", tmp_path)
-    assert settings.recording is not None and settings.command.endswith(" && echo done")
-    assert "run_qwen2-7b.sh '++trainer.logger=[console,wandb,file]' ++ray_kwargs." in settings.command
-    settings, _ = asked("verl", "bash examples/gmpo_trainer/test_dapo_7b_math.sh", tmp_path)
-    assert settings.recording is None and settings.command == "bash examples/gmpo_trainer/test_dapo_7b_math.sh"
-
-
 @pytest.mark.parametrize(
     ("text", "gpus"),
     [

@@ -148,7 +148,6 @@ def spec() -> RunSpec:
         claims=("simpler",),
         timed_by="timeout",
         why="retest",
-        added=("trainer.logger=[console,file]",),
         lines=("step Step {step}",),
         swarm=Swarm(server="ajet-swarm start", debug="python one.py", on_busy="stop", retries=(5, 60.0)),
     )

@@ -105,7 +105,7 @@ def test_the_example_of_a_framework(name: str) -> None:
     if trainer.takes_arguments:
         recipe = trainer.settings(recipe, blueprint.launch_command)
         assert trainer.lint_command(blueprint.launch_command) == ()
-    assert trainer.lint(recipe) == ()
+    assert trainer.lint(recipe, "/code", blueprint.result_dir) == ()
     assert trainer.seed(recipe) is not None
     usual = trainer.objective(recipe)
     assert usual is not None

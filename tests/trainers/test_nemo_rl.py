@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.blueprint.finding import Severity
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
@@ -144,13 +143,11 @@ GRPO: Recipe = {
 def test_a_recipe() -> None:
     assert NEMO.objective(GRPO) == Objective("validation/accuracy", Direction.MAXIMIZE)
     assert NEMO.sources(GRPO) == (Source(SourceFormat.TENSORBOARD, "logs/exp_*/tensorboard"),)
-    assert NEMO.recording(GRPO, "/r") is None
     assert (NEMO.seed(GRPO), NEMO.seed_key_in(GRPO), NEMO.seed_key) == (42, "grpo.seed", "grpo.seed")
     assert NEMO.time_limit(GRPO) == 3 * 3600 + 45 * 60
     outputs = NEMO.outputs(GRPO)
     assert outputs == (Output("logger.log_dir", "logs"), Output("checkpointing.checkpoint_dir", "checkpoints"))
     assert set(NEMO.space(GRPO)) == {"policy.optimizer.kwargs.lr", "loss_fn.reference_policy_kl_penalty"}
-    assert [f.code for f in NEMO.lint(GRPO)] == ["silent_resume"]
 
 
 def test_other_algorithms() -> None:
@@ -173,19 +170,6 @@ def test_the_command_wins_over_the_recipe() -> None:
     assert NEMO.objective(settings) == Objective("validation/pass_k", Direction.MAXIMIZE)
     alone = NEMO.settings({}, "uv run examples/run_sft.py sft.seed=5 'logger.log_dir=/a b' sft.val_period=$P")
     assert (NEMO.seed(alone), alone["logger.log_dir"], "sft.val_period" in alone) == (5, "/a b", False)
-
-
-def test_its_own_recording() -> None:
-    found = NEMO.recording({}, "/r")
-    assert found is not None
-    assert found.source == Source(SourceFormat.TENSORBOARD, "/r/logs/exp_*/tensorboard")
-    assert NEMO.settings({}, "x " + " ".join(found.arguments)) == found.overrides
-    bare: Recipe = {"distillation": {}, "logger": {"tensorboard_enabled": False, "wandb": {"name": "a"}}}
-    found = NEMO.recording(bare, "/r")  # NeMo-RL looks the section up, and it is not there
-    assert found is not None
-    assert found.overrides["logger.tensorboard"] == {}
-    assert "++logger.tensorboard={}" in found.arguments
-    assert NEMO.settings({}, "x " + " ".join(found.arguments)) == found.overrides
 
 
 @pytest.mark.parametrize(
@@ -219,30 +203,3 @@ def test_metric_names(name: str, wanted: str) -> None:
 )
 def test_the_form_of_the_limit(value: object, wanted: float | None) -> None:
     assert seconds(value) == wanted
-
-
-@pytest.mark.parametrize(
-    ("recipe", "wanted"),
-    [
-        ({}, {}),
-        ({"logger": {"wandb_enabled": False}}, {"no_structured_logger": "warning"}),
-        ({"checkpointing": {"metric_name": "accuracy"}}, {"metric_name_prefix": "warning"}),
-        ({"checkpointing": {"checkpoint_must_save_by": "3h"}}, {"save_by_format": "error"}),
-        ({"checkpointing": {"checkpoint_must_save_by": 2173500}}, {"save_by_unquoted": "warning"}),
-        (
-            {"checkpointing": {"checkpoint_must_save_by": "00:01:00:00", "enabled": False, "checkpoint_dir": "r"}},
-            {"save_by_without_checkpoints": "warning"},
-        ),
-        ({"grpo": {"val_period": 0}, "checkpointing.metric_name": "val:accuracy"}, {"no_validation": "warning"}),
-        ({"grpo": {"val_period": 0, "val_at_end": True}, "checkpointing.metric_name": "val:accuracy"}, {}),
-        ({"grpo": {"stop_at_validation_metric": "accuracy"}}, {"no_stop_threshold": "error"}),
-        ({"async_rl": {}, "checkpointing": {"metric_name": "val:accuracy"}}, {"controller_validates": "error"}),
-        ({"async_rl": {}, "grpo": {"val_period": 10}}, {"controller_validates": "error"}),
-        ({"async_rl": {}, "grpo": {"val_period": 0}, "checkpointing": {"metric_name": "train:reward"}}, {}),
-        ({"grpo": {"stop_at_validation_metric": "accuracy", "stop_at_validation_threshold": 0.9}}, {}),
-    ],
-)
-def test_lint(recipe: Recipe, wanted: dict[str, str]) -> None:
-    found = NEMO.lint(recipe)
-    assert {f.code: f.severity.value for f in found} == wanted
-    assert all(f.hint and f.severity in Severity for f in found)

@@ -67,13 +67,8 @@ def test_flags() -> None:
     assert (OPEN.seed(found), OPEN.seed({}), OPEN.seed_key) == (7, 42, "train.seed")
     assert set(OPEN.space(found)) == {"actor.adam.lr", "algo.kl.init_coef"}
     assert OPEN.outputs(found) == (Output("ckpt.output_dir", "model"), Output("ckpt.path", "checkpoints"))
-    assert [f.code for f in OPEN.lint(found)] == ["silent_resume"]
     assert [f.code for f in OPEN.lint_command(COMMAND)] == ["ray_job_unnamed"]
     assert OPEN.arguments({"algo.kl.init_coef": 0.1}) == ("--algo.kl.init_coef", "0.1")
-    recording = OPEN.recording(found, "/r")
-    assert recording is not None
-    assert recording.arguments == ("--logger.tensorboard_dir", "/r/tensorboard")
-    assert recording.source == Source(SourceFormat.TENSORBOARD, "/r/tensorboard/*")
 
 
 @pytest.mark.parametrize(
@@ -86,21 +81,6 @@ def test_flags() -> None:
 )
 def test_objective(recipe: Recipe, metric: str) -> None:
     assert OPEN.objective(recipe) == Objective(metric)
-
-
-@pytest.mark.parametrize(
-    ("recipe", "codes"),
-    [
-        ({}, []),
-        ({"eval.dataset": "/a"}, ["no_evaluation"]),
-        ({"eval.dataset": "/a", "eval.steps": 20}, []),
-        ({"ckpt.load_enable": True}, ["silent_resume"]),
-        ({"algo.advantage.estimator": "rloo", "rollout.n_samples_per_prompt": 1}, ["one_sample"]),
-        ({"algo.advantage.estimator": "rloo", "rollout.n_samples_per_prompt": 8}, []),
-    ],
-)
-def test_lint(recipe: Recipe, codes: list[str]) -> None:
-    assert [f.code for f in OPEN.lint(recipe)] == codes
 
 
 @pytest.mark.parametrize(
@@ -130,7 +110,7 @@ def test_the_other_trainers_and_their_flags() -> None:
         {}, "deepspeed --num_gpus 4 --module openrlhf.cli.train_sft --adam.lr 5e-6 --eval.dataset /e --eval.steps 40"
     )
     assert OPEN.objective(sft) == Objective("eval_gpt_loss", Direction.MINIMIZE)
-    assert (OPEN.gpus(sft), set(OPEN.space(sft)), OPEN.recording(sft, "/r")) == (None, {"adam.lr"}, None)
+    assert (OPEN.gpus(sft), set(OPEN.space(sft))) == (None, {"adam.lr"})
     rm = OPEN.settings({}, "deepspeed --module openrlhf.cli.train_rm --ckpt.load_enable")
     assert (OPEN.objective(rm), OPEN.gpus(rm)) == (Objective("loss", Direction.MINIMIZE), None)
     assert OPEN.resumes(rm) == ("./ckpt/checkpoints_rm/latest",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.trainers import ray_job, registry
+from autoresearch.trainers import ray_job
 
 PLAIN = "ray job submit --address=http://h:1 --runtime-env-json='{}' -- python3 t.py --submission-id x --no-wait"
 
@@ -43,29 +43,3 @@ def test_lint() -> None:
         ("ray_job_unnamed", "warning"),
     ]
     assert ray_job.lint("ray job submit --submission-id a -- python t.py --no-wait") == ()
-
-
-@pytest.mark.parametrize(
-    ("address", "recorded"),
-    [
-        ("--address=http://127.0.0.1:8265", {"verl", "openrlhf"}),
-        ("--address http://localhost:8265/", {"verl", "openrlhf"}),
-        ("", set()),  # the environment may name another host
-        ("--address=http://head.cluster:8265", set()),
-        ("--address=$RAY_ADDRESS", set()),
-    ],
-)
-def test_a_job_elsewhere_has_neither_our_directories_nor_our_variables(address: str, recorded: set[str]) -> None:
-    """A writer that we switch on must not end the run: slime's wants a variable, the others a directory."""
-    commands = {
-        "verl": "python3 -m verl.trainer.main_ppo trainer.nnodes=1",
-        "openrlhf": "python3 -m openrlhf.cli.train_ppo_ray --train.seed 1",
-        "slime": "python3 train.py --rollout-batch-size 32",
-    }
-    found = set()
-    for name, command in commands.items():
-        trainer = registry.by_name(name)
-        assert trainer.recording(trainer.settings({}, command), "/r") is not None
-        whole = trainer.settings({}, f"ray job submit {address} --submission-id a -- {command}")
-        found |= {name} if trainer.recording(whole, "/r") is not None else set()
-    assert found == recorded

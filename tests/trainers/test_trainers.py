@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.blueprint.finding import Severity
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.scaffold import HasScaffold
@@ -121,21 +120,6 @@ def test_verl_without_a_file_logger(recipe: Recipe) -> None:
     assert VERL.seed(recipe) is None
 
 
-@pytest.mark.parametrize(
-    ("recipe", "codes"),
-    [
-        ({}, []),
-        ({"trainer": {"resume_mode": "disable", "logger": ["console"]}}, []),
-        ({"trainer": {"logger": ["wandb"]}}, ["no_console_logger", "silent_resume"]),
-        ({"trainer": {"resume_mode": "auto"}}, ["silent_resume"]),
-    ],
-)
-def test_verl_lint(recipe: Recipe, codes: list[str]) -> None:
-    findings = VERL.lint(recipe)
-    assert [f.code for f in findings] == codes
-    assert all(f.severity is Severity.WARNING and f.hint for f in findings)
-
-
 def test_tinygrpo_recipe() -> None:
     recipe = {
         "seed": 3,
@@ -151,14 +135,11 @@ def test_tinygrpo_recipe() -> None:
     assert TINY.seed({}) == 0
     assert TINY.seed({"seed": "three"}) is None
     assert TINY.objective(recipe) == Objective("task_pass_rate@1", Direction.MAXIMIZE)
-    assert TINY.lint(recipe) == ()
-    assert [f.code for f in TINY.lint({"fault": "oom"})] == ["fault_on_demand"]
 
 
 def test_generic_knows_nothing() -> None:
     assert GENERIC.objective({}) is None
     assert GENERIC.sources({"metrics_jsonl_path": "x"}) == ()
-    assert GENERIC.lint({}) == ()
     assert (GENERIC.seed({"seed": 5}), GENERIC.seed({"seed": True}), GENERIC.seed({})) == (5, None, None)
 
 

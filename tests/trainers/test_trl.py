@@ -148,21 +148,3 @@ def test_examples_of_experimental_trainers() -> None:
     found = TRL.settings({"output_dir": "/o"}, "accelerate launch examples/scripts/async_grpo.py")
     assert TRL.objective(found) == Objective("reward")
     assert TRL.objective(TRL.settings({}, "python examples/scripts/gspo.py")) == Objective("reward")
-
-
-@pytest.mark.parametrize(
-    ("recipe", "codes"),
-    [
-        ({}, []),
-        (RECIPE, []),
-        ({"output_dir": "/o", "max_steps": 6}, ["no_step_logged"]),
-        ({"output_dir": "/o", "max_steps": 6, "logging_steps": 1}, []),
-        ({"output_dir": "/o", "max_steps": -1}, []),
-        ({"output_dir": "/o", "disable_tqdm": True}, ["no_progress_bar"]),
-        ({"seed": 1}, ["shared_output_dir"]),
-        ({"output_dir": "/o", "resume_from_checkpoint": True}, ["resumes"]),
-        ({"output_dir": "/o", "resume_from_checkpoint": False}, []),
-    ],
-)
-def test_lint(recipe: Recipe, codes: list[str]) -> None:
-    assert [f.code for f in TRL.lint(recipe)] == codes

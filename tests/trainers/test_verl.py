@@ -1,11 +1,11 @@
-"""verl: settings on the command line, its file logger switched on from outside, checkpoints that contaminate."""
+"""verl: settings on the command line, its loggers, checkpoints that contaminate."""
 
 from __future__ import annotations
 
 import pytest
 
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.run.trainer import Recipe, Source, SourceFormat, Trainer
+from autoresearch.core.run.trainer import Recipe, Source, SourceFormat
 from autoresearch.trainers import registry
 from autoresearch.trainers.verl import Verl
 
@@ -15,7 +15,6 @@ COMMAND = (
     'trainer.logger=\'["console","file"]\' actor_rollout_ref.actor.optim.lr=1e-6 trainer.n_gpus_per_node=4 '
     "+trainer.nnodes=2 data.train_files=$HOME/x"
 )
-PATH = "ray_kwargs.ray_init.runtime_env.env_vars.VERL_FILE_LOGGER_PATH"
 
 
 def test_the_command_is_a_recipe() -> None:
@@ -27,28 +26,6 @@ def test_the_command_is_a_recipe() -> None:
     assert "data.train_files" not in found
     assert VERL.settings({"data": {"seed": 1}}, "x")["data"] == {"seed": 1}
     assert VERL.seed(VERL.settings({"data": {"seed": 1}}, COMMAND)) == 7
-    assert [f.code for f in VERL.lint(found)] == ["silent_resume"]
-
-
-def test_the_file_logger_is_switched_on() -> None:
-    recording = VERL.recording({"trainer": {"logger": ["console", "wandb"]}}, "/r")
-    assert recording is not None
-    assert recording.source == Source(SourceFormat.JSONL, "/r/metrics.jsonl")
-    assert recording.environment == {"VERL_FILE_LOGGER_PATH": "/r/metrics.jsonl"}
-    assert recording.overrides == {"trainer.logger": ["console", "wandb", "file"], PATH: "/r/metrics.jsonl"}
-    assert recording.arguments == ("++trainer.logger=[console,wandb,file]", f"++{PATH}=/r/metrics.jsonl")
-    assert VERL.recording({}, "/r") is not None
-    assert VERL.recording(VERL.settings({}, COMMAND), "/r") is None
-    after = VERL.settings({}, "x " + " ".join(recording.arguments))
-    assert VERL.recording(after, "/r") is None
-
-
-def test_a_recipe_that_names_no_logger_keeps_those_of_verl() -> None:
-    recording = VERL.recording({"trainer": {"nnodes": 1}}, "/r")
-    assert recording is not None
-    assert recording.overrides["trainer.logger"] == ["console", "wandb", "file"]
-    assert VERL.recording({"trainer": {"logger": "file"}}, "/r") is None
-    assert VERL.recording({"trainer": {"logger": "${oc.env:LOGGER}"}}, "/r") is None  # what it holds nobody knows
 
 
 def test_sources() -> None:
@@ -68,9 +45,6 @@ def test_the_supervised_trainer() -> None:
     assert VERL.objective(found) == Objective("val/loss", Direction.MINIMIZE)
     assert (VERL.gpus(found), VERL.seed(found), VERL.seed_key_in(found)) == (None, None, "")
     assert set(VERL.space(found)) == {"optim.lr"}
-    recording = VERL.recording(found, "/r")
-    assert recording is not None
-    assert set(recording.overrides) == {"trainer.logger"}
     assert VERL.resumes(found) == ("checkpoints/gsm8k-sft/test/latest_checkpointed_iteration.txt",)
     alone = VERL.settings({}, "python -m verl.trainer.sft_trainer_ray trainer.n_gpus_per_node=4")
     assert (VERL.objective(alone), VERL.gpus(alone)) == (Objective("train/loss", Direction.MINIMIZE), 4)
@@ -136,25 +110,6 @@ def test_what_would_be_resumed(recipe: Recipe, wanted: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "codes"),
-    [
-        ({"trainer": {"resume_mode": "disable", "val_only": True}}, ["only_validates"]),
-        (
-            {"trainer": {"resume_mode": "disable", "total_training_steps": 10, "test_freq": 20}},
-            ["never_validates"],
-        ),
-        ({"trainer": {"resume_mode": "disable", "total_training_steps": 10, "test_freq": 10}}, []),
-        ({"trainer.total_epochs": 1}, ["silent_resume"]),
-        ({"trainer": {"resume_mode": "never"}}, ["unknown_resume_mode"]),
-        ({"trainer": {"resume_mode": "disable", "logger": ["console", "tensorbord"]}}, ["unknown_logger"]),
-        ({"trainer": {"resume_mode": "disable", "logger": "${oc.env:LOGGER}"}}, []),
-    ],
-)
-def test_lint(recipe: Recipe, codes: list[str]) -> None:
-    assert [f.code for f in VERL.lint(recipe)] == codes
-
-
-@pytest.mark.parametrize(
     ("name", "recipe", "resumes", "gpus"),
     [
         ("nemo_rl", {"checkpointing": {"checkpoint_dir": "/c"}}, ("/c/step_*",), None),
@@ -174,8 +129,3 @@ def test_contamination_and_gpus(name: str, recipe: Recipe, resumes: tuple[str, .
     trainer = registry.by_name(name)
     assert trainer.resumes(recipe) == resumes
     assert trainer.gpus(recipe) == gpus
-
-
-def test_who_can_be_recorded() -> None:
-    able = {trainer.name for trainer in registry.every() if type(trainer).recording is not Trainer.recording}
-    assert able == {"agentjet", "verl", "nemo_rl", "slime", "openrlhf"}

@@ -90,7 +90,6 @@ class Notes:
     first_step: str = ""  # "kl": only a printed KL counts as the first step, as published
     keep_children: bool = False
     resume: bool = False  # the run may continue from what an earlier run left
-    record_metrics: bool = True  # the trainer's own metric writer may be switched on
     source: tuple[Source, ...] = ()  # files of metrics, preferred over all others
     swarm: Swarm | None = None  # the server side of a run in AgentJet's swarm mode
     step_line: tuple[str, ...] = ()  # format of the training-step lines of an unknown trainer

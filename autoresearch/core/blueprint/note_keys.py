@@ -35,8 +35,8 @@ def _texts(name: str, meaning: str, field: str = "") -> Key:
     return Key(name, ValueType.TEXTS, (), meaning, spec_field=field)
 
 
-def _switch(name: str, meaning: str, *, default: bool = False) -> Key:
-    return Key(name, ValueType.SWITCH, default, meaning)
+def _switch(name: str, meaning: str) -> Key:
+    return Key(name, ValueType.SWITCH, False, meaning)
 
 
 def _choice(name: str, meaning: str, choices: tuple[str, ...], **more: Any) -> Key:
@@ -62,7 +62,6 @@ NOTE_KEYS = (
     ),
     _switch("keep_children", "true: processes that the command leaves behind are kept"),
     _switch("resume", "true: the run may continue from what an earlier one left; otherwise such a run is refused"),
-    _switch("record_metrics", "false: do not switch on a metric writer that the recipe leaves off", default=True),
     _texts("env", "NAME=value for the trainer; may be repeated"),
     _texts("prepare", "a shell command that runs before the trainer; may be repeated"),
     _texts("evaluate", "a shell command that measures the run after the trainer; only its output gives the metric"),

@@ -43,7 +43,7 @@ _RETRIES = later(r"([1-9]\d{0,5})\s*(?:times\s*)?(?:in|within|/)\s*(.+)\Z")
 _DIRECTED = later(r"(?P<metric>.*[^\s,]),?\s+(?P<direction>min(?:imi[sz]e)?|max(?:imi[sz]e)?)")
 _YAML_KEY = later(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<rest>.*)|)$")
 _BULLET = later(r"\s*[-*+]\s+(.*\S.*)$")
-_PROSE = ("resume", "record_metrics", "seed")  # these keys are words of prose, too
+_PROSE = ("resume", "seed")  # these keys are words of prose, too
 _ONE_A_LINE = ("include", "exclude", "hide", "writable")
 _HINTS = {
     ValueType.DURATION: "durations look like 90s, 20m or 1h30m",

@@ -92,7 +92,6 @@ class RunSpec:
     worktree: str = ""  # autoresearch's worktree in which it trains; "" for the user's checkout
     sandbox: str = ""  # the sandbox that it trains in: bwrap, or "" for none
     environment: dict[str, str] = field(default_factory=dict)
-    added: tuple[str, ...] = ()  # arguments added to the command so that it writes metrics to our file
     gpus: tuple[str, ...] = ()  # UUIDs
     keep_children: bool = False
     left_out: tuple[str, ...] = ()  # what the snapshot omitted, and why

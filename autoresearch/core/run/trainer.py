@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
@@ -95,8 +95,8 @@ class Trainer(Protocol):
     def read_line(self, line: str) -> Reading | None:
         """Parse one line of output, without ANSI codes and prefixes, completely; None if it has no metrics."""
 
-    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """Findings in a recipe; no file is accessed."""
+    def lint(self, recipe: Recipe, cwd: str, result_dir: str) -> tuple[Finding, ...]:
+        """Findings in a recipe, for a run in these absolute directories; no file is accessed."""
         return ()
 
     def seed(self, recipe: Recipe) -> int | None:
@@ -164,13 +164,14 @@ class Trainer(Protocol):
         """Total GPUs on all nodes; None if the recipe does not set it."""
         return None
 
-    def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """How to make it write metrics below this absolute directory; None if unnecessary or impossible."""
-        return None
+    def recording(self, recipe: Recipe, directory: str) -> Recipe:
+        """The keys of a recipe that make it write metrics below this absolute directory; {} if unnecessary."""
+        return {}
 
-    def lint_here(self, recipe: Recipe, here: Circumstances) -> tuple[Finding, ...]:
-        """Findings in a recipe that may be valid under some circumstances and not under these."""
-        return ()
+    @property
+    def in_full(self) -> str:
+        """The line of a recipe that makes it write its numbers into a file, where the console rounds them."""
+        return ""
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """The recipe with the settings of this launch command applied; pass it to the other methods."""
@@ -228,24 +229,3 @@ class Continuation:
     settings: Mapping[str, object]
     checkpoints: str  # absolute path or pattern; the last match in natural order is the last checkpoint
     checkpoint_key: str = ""  # the key that takes the path of the last checkpoint, if it must be named
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """The settings that make a trainer write its metrics to a file chosen by autoresearch."""
-
-    source: Source
-    environment: Mapping[str, str] = field(default_factory=dict)
-    overrides: Mapping[str, object] = field(default_factory=dict)  # dotted recipe keys, if there is a recipe
-    arguments: tuple[str, ...] = ()  # appended to the trainer's own command, if there is no recipe
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """The circumstances of a run that its recipe does not contain."""
-
-    cwd: str  # absolute; relative paths of a recipe start here
-    result_dir: str  # absolute
-    max_s: float  # the run's total time limit
-    environment: Mapping[str, str]  # of the trainer, unmasked: never quote it in a finding
-    exists: Callable[[str], bool]  # whether an absolute path exists on the run's host

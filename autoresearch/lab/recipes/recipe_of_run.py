@@ -91,12 +91,11 @@ class CommittedRun:
         return {}
 
     def asked_for(self) -> str:
-        """The command without autoresearch's additions: recording options or recipe copy, and Ray job name."""
+        """The command without autoresearch's additions: the recipe's copy, and the Ray job's name."""
         spec = self.spec
         if spec is None:
             return self.row.command
-        words = f" {shlex.join(spec.added)}"
-        command = spec.command.replace(words, "", 1) if spec.added else spec.command
+        command = spec.command
         if spec.recipe:
             command = command.replace(shlex.quote(spec.recipe_copy), shlex.quote(spec.recipe))
         return command.replace(f" --submission-id {spec.session}", "", 1)

@@ -100,7 +100,6 @@ def _launch_options(trainer_settings: TrainerSettings, run_options: RunOptions) 
     environment = {k: v for k, v in given.items() if not k.startswith("AUTORESEARCH_RUN_")}
     environment |= resolved.blueprint.notes.env
     environment |= leased.variables if leased.uuids else {}
-    environment |= trainer_settings.environment
     checkout = repository.find(resolved.codebase) if campaign_run is None else None  # a campaign keeps its own code
     needed = trainer_settings.gpus_needed(environment)
     return LaunchOptions(
@@ -146,7 +145,6 @@ def _spec(
         recipe=str(resolved.recipe or ""),
         trainer=trainer.name,
         command=trainer_settings.command,
-        added=trainer_settings.recording.arguments if trainer_settings.recording else (),
         cwd=str(resolved.codebase),
         interpreter=str(resolved.interpreter),
         interpreter_source=resolved.interpreter_source,
@@ -185,5 +183,5 @@ def _spec(
 def _recorded(env: Mapping[str, str], trainer_settings: TrainerSettings) -> dict[str, str]:
     """The environment for the record: declared and required variables, the trainer's, and GPUs; secrets masked."""
     notes = trainer_settings.resolved.blueprint.notes
-    names = [*notes.env, *notes.requires_env, *trainer_settings.environment, "CUDA_VISIBLE_DEVICES"]
+    names = [*notes.env, *notes.requires_env, "CUDA_VISIBLE_DEVICES"]
     return mask_environment({n: env[n] for n in names if n in env})

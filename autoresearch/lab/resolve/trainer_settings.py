@@ -15,10 +15,9 @@ from autoresearch.core.blueprint.document import MAX_BYTES
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
-from autoresearch.core.run.trainer import COPIES, Circumstances, Recipe, Recording, Source, Trainer
+from autoresearch.core.run.trainer import COPIES, Recipe, Source, Trainer
 from autoresearch.core.shell.reading import SimpleCommand
 from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, Randomness, SeedWay
-from autoresearch.core.text.command_words import with_words
 from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
 from autoresearch.lab.recipes import seeds
@@ -26,7 +25,7 @@ from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.seeds import randomness_of
 from autoresearch.lab.resolve import host_check
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
-from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
+from autoresearch.lab.resolve.scripts import LaunchTexts
 from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers import ask, nrl_k8s, ray_job
 
@@ -37,7 +36,6 @@ _VARIABLE = later(r"\$(?:([A-Z][A-Z0-9_]*)\b|\{([A-Z][A-Z0-9_]*)\})")  # others 
 END_NRL_RUN = Path(__file__).parents[2] / "runner" / "end_nrl_run.py"
 END_RAY_JOB = Path(__file__).parents[2] / "runner" / "end_ray_job.py"
 RAY_S = 90.0  # the program itself waits a shorter time
-RECORDED = -50  # metrics recorded by us rank after the blueprint's declared sources, and before all others
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +44,9 @@ class TrainerSettings:
 
     trainer: Trainer
     resolved: ResolvedBlueprint
-    whole: Recipe  # merged with its parents and the command's settings
-    command: str  # the command to run: the blueprint's, with its Ray job named and our metrics recording switched on
+    whole: Recipe  # merged with its parents, the command's settings, and the metrics files that we add
+    command: str  # the command to run: the blueprint's, with its Ray job named
     understood: str  # the trainer's own command, from a script if need be, with its variables filled in
-    recording: Recording | None = None
     copy: tuple[Path, str] | None = None  # path of the recipe's copy that is read instead, and its text
 
     @property
@@ -69,17 +66,11 @@ class TrainerSettings:
         return self.resolved.codebase / (started.cwd or "") if started else self.resolved.codebase
 
     @property
-    def environment(self) -> Mapping[str, str]:
-        """Additional variables for the trainer."""
-        return self.recording.environment if self.recording else {}
-
-    @property
     def sources(self) -> tuple[Source, ...]:
-        """Files of metrics, as absolute paths: declared ones, ours, then those that the trainer writes anyway."""
-        ours = (replace(self.recording.source, authority=RECORDED),) if self.recording else ()
+        """Files of metrics, as absolute paths: declared ones, then those that the trainer writes."""
         told = self.found_metric.sources if self.found_metric else self._named_file
         found: dict[str, Source] = {}
-        for source in (*self.resolved.blueprint.notes.source, *ours, *told, *self.trainer.sources(self.whole)):
+        for source in (*self.resolved.blueprint.notes.source, *told, *self.trainer.sources(self.whole)):
             path = str((self.cwd / source.path).absolute())
             found.setdefault(path, replace(source, path=path))
         return tuple(found.values())
@@ -201,16 +192,17 @@ class TrainerSettings:
 
     def findings(self, max_s: float, environ: Mapping[str, str]) -> tuple[Finding, ...]:
         """Problems of recipe and command together, under a total time limit and these variables."""
-        resolved = self.resolved
-        here = Circumstances(
-            cwd=str(self.cwd),
-            result_dir=str(resolved.result_dir),
-            max_s=max_s,
-            environment={**environ, **resolved.blueprint.notes.env},
-            exists=lambda path: bool(resolved.files.kind(Path(path))),
+        own = ask.findings(
+            self.trainer, self.whole, self.understood, max_s, str(self.cwd), str(self.resolved.result_dir)
         )
-        recipe = {**resolved.inherited, **(self.recording.overrides if self.recording and self.copy else {})}
-        return (*ask.findings(self.trainer, recipe, self.understood, here=here), *self._redirected())
+        return (*own, *self._rounded(), *self._redirected())
+
+    def _rounded(self) -> tuple[Finding, ...]:
+        """A remark where only the console tells the metrics, and a line of the recipe would have them written."""
+        if not self.trainer.in_full or self.sources:
+            return ()
+        message = "metrics are read from the console, which rounds them and leaves some out"
+        return (Finding(Severity.WARNING, "console_alone", message, f"`{self.trainer.in_full}` writes all of them"),)
 
     def all_findings(self, max_s: float, environ: Mapping[str, str]) -> tuple[Finding, ...]:
         """Those of the blueprint, and these."""
@@ -344,7 +336,7 @@ class TrainerSettings:
 
 def ask_trainer(trainer: Trainer, resolved: ResolvedBlueprint, *, job: str = "") -> TrainerSettings:
     """Query the trainer. `job`: the name for a Ray job that the command submits without one; "" leaves it unnamed."""
-    notes, reading = resolved.blueprint.notes, resolved.shell_reading
+    reading = resolved.shell_reading
     command = _named(resolved.blueprint.launch_command, job)
     started = reading.trainer(trainer.recognises)
     understood = started.text if started else command
@@ -352,30 +344,7 @@ def ask_trainer(trainer: Trainer, resolved: ResolvedBlueprint, *, job: str = "")
         understood = _named(understood, job)
     whole = trainer.settings(resolved.inherited, understood)
     plain = TrainerSettings(trainer, resolved, whole, command, understood)
-    recording = trainer.recording(whole, str(resolved.result_dir)) if notes.record_metrics else None
-    if recording is None or not _reaches(recording, understood):
-        return plain
-    if recording.overrides and not recording.arguments:
-        return _copied(plain, recording)
-    longer = with_words(command, recording.arguments, trainer.recognises, surely=True)
-    if not longer and started not in reading.own:
-        longer = _named(_behind_script(resolved, recording.arguments, trainer), job)
-    # without a place for its options, metrics come from the console
-    return replace(plain, command=longer, recording=recording) if longer else plain
-
-
-def _behind_script(resolved: ResolvedBlueprint, words: tuple[str, ...], trainer: Trainer) -> str:
-    """The command with these words behind its script, if a reading shows that the trainer gets them; else "".
-
-    Most scripts end in `"$@"`.
-    """
-    command, own = resolved.blueprint.launch_command, [one for one in resolved.shell_reading.own if one.may_train]
-    if not own or not resolved.files.here:
-        return ""
-    longer = f"{command[: own[-1].stop]} {shlex.join(words)}{command[own[-1].stop :]}"
-    read = shell_reader(resolved.codebase, resolved.blueprint.notes.env, resolved.files)
-    started = read(longer).trainer(trainer.recognises)
-    return longer if started is not None and set(words) <= set(started.argv) else ""
+    return _copied(plain, trainer.recording(whole, str(resolved.result_dir)))
 
 
 def _named(command: str, job: str) -> str:
@@ -383,19 +352,13 @@ def _named(command: str, job: str) -> str:
     return nrl_k8s.named(ray_job.named(command, job), job) if job else command
 
 
-def _reaches(recording: Recording, command: str) -> bool:
-    """Whether its variables reach the trainer: a Ray job has an environment of its own."""
-    in_words = all(any(value in word for word in recording.arguments) for value in recording.environment.values())
-    return in_words or ray_job.find(command) is None
-
-
-def _copied(plain: TrainerSettings, recording: Recording) -> TrainerSettings:
-    """Switch metrics recording on in a copy of the recipe, if no flag can.
+def _copied(plain: TrainerSettings, recording: Recipe) -> TrainerSettings:
+    """Set these keys in a copy of the recipe, which the command names in its place.
 
     Returns `plain` if the command does not contain a path of the recipe (a script may name it).
     """
     resolved = plain.resolved
-    if resolved.recipe is None or not resolved.files.here:
+    if not recording or resolved.recipe is None or not resolved.files.here:
         return plain
     place = resolved.result_dir / COPIES / resolved.recipe.name  # as `RunSpec.recipe_copy` has it
     own = {str(resolved.recipe), os.path.relpath(resolved.recipe, resolved.codebase), resolved.blueprint.yaml_path}
@@ -403,9 +366,8 @@ def _copied(plain: TrainerSettings, recording: Recording) -> TrainerSettings:
     command, times = re.subn(rf"(?<![\w./~$}}-])(?:\./)?(?:{ways})(?![\w./-])", shlex.quote(str(place)), plain.command)
     if not times:
         return plain
-    text = edit(resolved.recipe.read_text(encoding="utf-8"), recording.overrides, new_keys=True)
-    whole = {**plain.whole, **recording.overrides}
-    return replace(plain, whole=whole, command=command, recording=recording, copy=(place, text))
+    text = edit(resolved.recipe.read_text(encoding="utf-8"), recording, new_keys=True)
+    return replace(plain, whole={**plain.whole, **recording}, command=command, copy=(place, text))
 
 
 def there(pattern: Path) -> list[Path]:
