@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from autoresearch.errors import EnvironmentUnusable
 
 T = TypeVar("T")
-GROUPS = ("trainers", "launchers", "proposers", "agents", "readers", "notifiers")
+GROUPS = ("trainers", "launchers", "proposers", "agents", "readers")
 
 
 class PluginWarning(UserWarning):

@@ -58,13 +58,12 @@ OWNERS = {
     "numpy": "autoresearch/",
     "matplotlib": "autoresearch/",
     "plotly": "autoresearch/",
-    "apprise": "autoresearch/notifiers/",
 }
 SEVERAL = frozenset({"optuna"})  # several files of its folder: the search, and the plots of what it found
 # Files that parse data of the package, which is a constant as any other in the source.
 PACKAGED_DATA = frozenset({("autoresearch/core/diagnosis/families.py", "yaml")})
 # They cost 50 to 400 ms to import.
-HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib", "plotly", "apprise"})
+HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib", "plotly"})
 
 _FILES = {"fcntl", "glob", "io", "logging", "mmap", "os", "shutil", "sys", "tempfile"}
 _PROCESSES = {"asyncio", "multiprocessing", "signal", "subprocess", "threading"}

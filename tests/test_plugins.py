@@ -72,6 +72,6 @@ def test_the_page_about_plugins_shows_the_example_as_it_is() -> None:
     root = Path(__file__).parents[1]
     page = (root / "docs" / "plugins.md").read_text()
     files = [root / "tests/example_plugin/pyproject.toml", *(root / "tests/example_plugin").rglob("[a-z]*.py")]
-    assert len(files) == 7
+    assert len(files) == 6
     for file in files:
         assert f"\n{file.read_text()}```\n" in page, file

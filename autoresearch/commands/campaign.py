@@ -111,7 +111,7 @@ def begun(proposed: ProposedCampaign, parts: Parts) -> tuple[CampaignDir, str]:
     except KeyboardInterrupt:
         message = f"interrupted at its start; whether it runs: autoresearch campaign status {proposed.spec.name}"
         raise KeyboardInterrupt(message) from None
-    warn_of_recipients(Path(proposed.spec.blueprint).parent, parts.environ)
+    warn_of_recipients(Path(proposed.spec.blueprint).parent)
     output.remark(f"{proposed.spec.name} in {output.near(campaign_dir.path)} runs in a session of its own; {attach}")
     return campaign_dir, attach
 

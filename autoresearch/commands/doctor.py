@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from autoresearch.commands import Option, Positional
 from autoresearch.commands.layout import table_lines
 from autoresearch.commands.name_lookup import target_named
-from autoresearch.commands.notice_checks import look_at_notices
+from autoresearch.commands.notice_checks import recipients_shown
 from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.blueprint.finding import Severity
@@ -56,7 +56,7 @@ def doctor(
     big = host.find(settings.text("big_volume"), os.environ)
     errors = [f for f in found if f.severity is Severity.ERROR]
     gpus = ", ".join(f"{g.index}: {g.name} {g.uuid}" for g in around.gpus) or "none"
-    notices = look_at_notices(settings, os.environ, send=notify)
+    notice_rows, notices, told = recipients_shown(here, send=notify)
     fit = not errors and all(one.fit for one in inspections)
     rows = [
         ["system", around.system],
@@ -70,7 +70,7 @@ def doctor(
         ["big volume", big.sentence],
         *(["plug-in", f"{one.name} ({one.group}), {one.origin}: {fault or 'ok'}"] for one, fault in plugins.items()),
         *([f.severity.value, str(f)] for f in found),
-        *notices.rows,
+        *notice_rows,
         *([["after a reboot", again]] if (again := _after_reboot()) else []),
         ["verdict", "a run could not start here" if errors else "fit"],
     ]
@@ -87,11 +87,10 @@ def doctor(
         "findings": [asdict(f) for f in found],
         "places": [_payload(one) for one in inspections],
         "after_reboot": again or None,
-        "notify": notices.payload,
-        "notify_problems": list(notices.problems),
+        **notices,
         "next": ["autoresearch run BLUEPRINT"] if fit else [],
     }
-    code = 0 if fit and not (notify and notices.failed) else EnvironmentUnusable.exit_code
+    code = 0 if fit and (told or not notify) else EnvironmentUnusable.exit_code
     lines = [TableRows(rows), *(line for one in inspections for line in _target_lines(one))]
     return CommandResult(payload, lines, exit_code=code, next_shown=0)
 

@@ -275,24 +275,21 @@ def _campaign_file(root: Path, wrote: dict[str, str], own: Set[Path] = frozenset
 
 def show() -> CommandResult:
     """Every setting, its value, and where the value comes from."""
-    from autoresearch.commands.notice_checks import checked_recipients, events_of
+    from autoresearch.commands.notice_checks import recipients_shown
 
     found = project.load(Path.cwd(), environ=os.environ)
     declared = [_declared(name, found) for name in found.launchers]
-    recipients, problems = checked_recipients(found, os.environ)
+    notice_rows, notices, _ = recipients_shown(Path.cwd())
     rows = [[v.key.name, v.text or "-", v.source, v.key.meaning] for v in found.values.values()]
     rows += [[f"launchers.{one['name']}", _target_words(one), str(found.file), ""] for one in declared]
-    rows += [["notify", one.shown, found.notify_source, events_of(one)] for one in recipients.each]
+    rows += [[name, shown, str(found.file), ""] for name, shown in notice_rows]
     payload = {
         "settings": {v.key.name: {"value": v.text, "source": v.source} for v in found.values.values()},
         "launchers": declared,
-        "notify": [{"to": one.shown, "events": list(one.kinds)} for one in recipients.each],
-        "notify_problems": list(problems),
+        **notices,
         "file": str(found.file) if found.file else None,
         "next": [f"autoresearch doctor --launcher {one['name']}" for one in declared if not one["error"]],
     }
-    for problem in () if output.typed.as_json else problems:
-        output.remark(f"warning: {problem}")
     return CommandResult(payload, [TableRows(rows)], next_shown=0)
 
 

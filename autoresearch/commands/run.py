@@ -96,7 +96,7 @@ def run(
         started = begin(experiment)
     for line in started.remarks:
         output.remark(line)
-    warn_of_recipients(path.absolute().parent, os.environ)
+    warn_of_recipients(path.absolute().parent)
     more: dict[str, Any] = {"remarks": list(started.remarks)}
     if typed:
         more["blueprint"] = str(path)

@@ -17,7 +17,6 @@ from autoresearch.core.keys import DURATION, Key, Schema, ValueType
 from autoresearch.core.run.targets import MOST_SLOTS, Kind
 from autoresearch.lab import settings
 from autoresearch.lab.campaign_setup.campaign_file import CAMPAIGN_KEYS
-from autoresearch.notifiers.notice import RECIPIENT
 from autoresearch.plugins import PluginGroup
 from autoresearch.proposers.queue_entry import ENTRY
 
@@ -27,6 +26,9 @@ FILE = ".autoresearch.schema.json"
 """Beside autoresearch.yaml and campaign.yaml, and committed with them: a path into an installed package differs from
 one person to the next, and an address needs a network."""
 
+_NOTIFY: Schema = {
+    **{"description": settings.NOTIFY_MEANING, "type": ["string", "array", "null"], "items": {"type": "string"}}
+}
 _IDEA: Schema = {"type": "object", "properties": ENTRY, "additionalProperties": False}
 
 
@@ -85,7 +87,7 @@ def _campaign_key(key: Key) -> Schema:
 
 def _project() -> Schema:
     properties = {key.name: _setting(key) for key in settings.KEYS}
-    blocks = {settings.LAUNCHERS: _launchers(), settings.NOTIFY: _recipients()}
+    blocks = {settings.LAUNCHERS: _launchers(), settings.NOTIFY: _NOTIFY}
     return _closed("the defaults of a project of autoresearch", {**properties, **blocks})
 
 
@@ -95,21 +97,6 @@ def _setting(key: Key) -> Schema:
         del made["exclusiveMinimum"]
         made |= {"pattern": f"^$|{DURATION}", "minimum": 0}
     return made
-
-
-def _recipients() -> Schema:
-    entry: Schema = {
-        "type": ["string", "object"],
-        "properties": RECIPIENT,
-        "additionalProperties": False,
-        "if": {"type": "object"},
-        "then": {"oneOf": [{"required": ["url"]}, {"required": ["command"]}]},
-    }
-    return {
-        "description": settings.NOTIFY_MEANING,
-        **{**entry, "type": ["string", "object", "array", "null"]},
-        "items": entry,
-    }
 
 
 def _launchers() -> Schema:

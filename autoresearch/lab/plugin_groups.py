@@ -12,12 +12,11 @@ from autoresearch.plugins import PluginGroup
 def _every_group() -> tuple[PluginGroup, ...]:
     from autoresearch.agents.registry import PLUGINS as AGENTS
     from autoresearch.launchers.registry import PLUGINS as LAUNCHERS
-    from autoresearch.notifiers.deliver import PLUGINS as NOTIFIERS
     from autoresearch.proposers.registry import PLUGINS as PROPOSERS
     from autoresearch.readers.registry import PLUGINS as READERS
     from autoresearch.trainers.registry import PLUGINS as TRAINERS
 
-    return (TRAINERS, LAUNCHERS, PROPOSERS, AGENTS, READERS, NOTIFIERS)
+    return (TRAINERS, LAUNCHERS, PROPOSERS, AGENTS, READERS)
 
 
 def used_by(campaign_spec: CampaignSpec, trainer: str) -> dict[str, str]:

@@ -18,8 +18,8 @@ from autoresearch.plugins import PluginGroup
 FILE = "autoresearch.yaml"
 PLUGINS = PluginGroup("launchers")
 LAUNCHERS = "launchers"  # this key and the next are not single values
-NOTIFY, NOTIFY_VARIABLE = "notify", "AUTORESEARCH_NOTIFY"
-NOTIFY_MEANING = "who gets a notice of ends, pauses ...: a URL as Apprise takes it, {command: ...}, or a list of them"
+NOTIFY = "notify"
+NOTIFY_MEANING = "who gets a notice of ends, pauses ...: an Apprise URL, the path of an Apprise configuration, a list"
 _LAUNCHERS_HINT = "such as: launchers: {gpu1: {kind: ssh, host: gpu1.example.org, slots: 4}}"
 
 
@@ -76,7 +76,6 @@ class Settings:
     file: Path | None
     launchers: Declared = field(default_factory=dict)  # the `launchers:` block
     notify: object = None  # the value of `notify:`, not checked: what is wrong with it refuses no run
-    notify_source: str = "built-in"
 
     def text(self, name: str) -> str:
         """The value as typed."""
@@ -139,10 +138,7 @@ def load(start: Path, *, environ: Mapping[str, str], flags: Mapping[str, str] | 
         if key.type is ValueType.DURATION and text:
             _check_duration(key.name, text, source)
         values[key.name] = SettingValue(key, text, source)
-    source = str(file) if notify else "built-in"
-    if environ.get(NOTIFY_VARIABLE):
-        notify, source = environ[NOTIFY_VARIABLE], f"environment {NOTIFY_VARIABLE}"
-    return Settings(values, file, launchers, notify, source)
+    return Settings(values, file, launchers, notify)
 
 
 def _read(file: Path) -> tuple[dict[str, str], Declared, object]:
@@ -194,7 +190,7 @@ def template() -> str:
 
 _EXAMPLE = (
     f"# {NOTIFY}: [ntfy://my-topic]  # {NOTIFY_MEANING}",
-    "# (docs/notifications.md; `autoresearch doctor --notify` sends a test). Tokens: slack://${SLACK_TOKEN}.",
+    "# (docs/notifications.md; `autoresearch doctor --notify` sends a test). Tokens stand in such a configuration.",
     "# Targets for --launcher, by name: each a kind, its options (`autoresearch doctor --launcher NAME` tries them),",
     "# and how many runs a campaign may have there at a time. No tokens here: those come from the environment.",
     "# launchers:",

@@ -1,15 +1,9 @@
-"""Notices are sent by a process of their own, which tries again where a recipient cannot be reached.
+"""Notices of what happened while nobody watched, handed to Apprise (https://appriseit.com) in a process of its own.
 
-`hand_over` starts it detached, so nothing waits for it, and each attempt is a further process (`notifiers.deliver`),
-as a service's library may hang or crash. What came of each attempt is a line of notices.jsonl in the directory of the
-run or the campaign:
+    notify: [ntfy://my-topic, ~/apprise.yaml]
 
-    {"t": ..., "do": "sent" | "failed" | "gave_up", "notice": KEY, "kind": ..., "number": 1, "to": "slack://***",
-     "try": 1, "reason": ""}
-
-A recipient that has a `sent` or `gave_up` for a key is not tried again, whoever asks: so a controller that was killed
-may hand a notice over once more. Each attempt and its line are made under one lock. A notice comes twice only if this
-process is killed between an attempt and its line, or where nothing can be written.
+A URL gets every notice; of an Apprise configuration file, the entries that are tagged with the notice's kind. URLs go
+to Apprise on its stdin: everybody on the machine can read a command line.
 """
 
 from __future__ import annotations
@@ -19,171 +13,129 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
-from autoresearch.errors import EnvironmentUnusable
-from autoresearch.notifiers.notice import Notice, NoticeKind, Recipient, Recipients
-from autoresearch.records import lines
-from autoresearch.records.appending import append_line, json_line
-from autoresearch.records.rundir import locked
-from autoresearch.runner.basics import failpoint
+from autoresearch.runner.masking import MASK, clean_text
 
-NAME = "notices.jsonl"
-WAITS_S = (1.0, 5.0, 15.0, 60.0, 240.0, 900.0, 2400.0)  # between the attempts: in all, an hour
-ATTEMPT_S = 60.0  # seconds that one attempt may take
-CHECK_S = 20.0  # seconds; Apprise takes half a second to import, more on a network file system
-REASON_MAX = 300  # characters
-USELESS = 3  # exit code of an attempt after which no other one is of use
-PROGRAM = (sys.executable, "-P", "-m", "autoresearch.notifiers.deliver")
+PROGRAM = (sys.executable, "-P", "-c", "from apprise.cli import main; main(prog_name='apprise')")
+WAIT_S, RETRIES, LIMIT_S = 20.0, 10, 300  # between the attempts, as Apprise allows at most; and for all of them
+LINE_MAX = 400  # characters: a line of a traceback must not fill a telephone
 _started: list[subprocess.Popen[bytes]] = []  # a process that nobody waits for would stay a zombie as long as we live
 
 
+class NoticeKind(StrEnum):
+    """What a notice is about: the tags of an Apprise configuration."""
+
+    RUN_END = "run_end"  # a lone run is over, whatever its ending
+    CAMPAIGN_END = "campaign_end"
+    PAUSE = "pause"  # of a campaign, whoever paused it; also a controller that ended on an error
+    CONFIRMED = "confirmed"  # an idea was put to the proof and passed
+    CRASH_STORM = "crash_storm"  # a pause because the last ideas died alike
+    DISK_FULL = "disk_full"
+    WAITING = "waiting"  # for a person: code ideas to approve, or any idea at all
+
+
 @dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A notice and those who shall get it, as the processes hand it on (pickled). `folder`: of its run or campaign."""
+class Notice:
+    """One notice. `key` names the occasion within its run or campaign: a notice is sent once for each."""
 
-    folder: Path
-    notice: Notice
-    to: tuple[Recipient, ...]
+    kind: NoticeKind
+    key: str
+    title: str
+    lines: tuple[str, ...]
+
+    @property
+    def body(self) -> str:
+        """The lines as text, each cut to LINE_MAX; secrets are masked."""
+        shown = (" ".join(line.split()) for line in self.lines)
+        return clean_text("\n".join(line if len(line) <= LINE_MAX else line[: LINE_MAX - 1] + "…" for line in shown))
 
 
-def hand_over(
-    folder: Path, notice: Notice, recipients: Recipients, environ: Mapping[str, str]
-) -> subprocess.Popen[bytes] | None:
-    """Start sending a notice to those who want its kind; returns the process, None if there is nothing to send.
+@dataclass(frozen=True, slots=True)
+class Recipients:
+    """Whom `notify:` of a project names, and what is wrong with the entries that name nobody."""
 
-    `folder`: of its run or campaign, where it is recorded what was sent. Returns within milliseconds and raises
-    nothing: a notice is never a reason for a run to fail. An entry that gives no recipient is recorded as given up.
+    each: tuple[str, ...] = ()  # an Apprise URL, or the path of an Apprise configuration
+    problems: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Each of them without secrets: `slack://***`."""
+        return tuple(f"{one.partition('://')[0]}://{MASK}" if "://" in one else one for one in self.each)
+
+
+def recipients_of(value: object, settings_file: Path | None) -> Recipients:
+    """The recipients in the value of `notify:`: an entry or a list of them, paths relative to the settings file."""
+    each, problems = list[str](), list[str]()
+    for number, entry in enumerate(value if isinstance(value, list) else [value] if value else [], 1):
+        text = entry.strip() if isinstance(entry, str) else ""
+        path = (settings_file or Path()).parent / Path(text).expanduser() if text and "://" not in text else None
+        if "${" in text:
+            problems.append(f"entry {number} has a variable: name an Apprise configuration that holds the token")
+        elif "://" in text or (path and path.is_file()):
+            each.append(str(path or text))
+        else:
+            problems.append(f"entry {number} is neither an Apprise URL nor the path of an Apprise configuration")
+    return Recipients(tuple(each), tuple(f"{settings_file}: notify: {one}" for one in problems))
+
+
+def hand_over(folder: Path, notice: Notice, recipients: Recipients) -> None:
+    """Start sending a notice, unless that was done before: what Apprise says of it is in a file of `folder`.
+
+    Returns within milliseconds and raises nothing: a notice is never a reason for a run to fail.
     """
-    for number, problem in enumerate(recipients.problems, 1):
-        _note(folder, "gave_up", notice, number=-number, reason=problem)
-    to = recipients.of(notice.kind)
-    if not to:
-        return None
-    import pickle  # a process that has nothing to send needs none
-
-    _started[:] = [process for process in _started if process.poll() is None]
+    if not recipients.each:
+        return
+    log = subprocess.DEVNULL
     try:
+        log = os.open(folder / f"notice-{notice.key}.log", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return
+    except OSError:  # a full disk, a removed directory: it is sent all the same
+        pass
+    _started[:] = [process for process in _started if process.poll() is None]
+    command, config = _apprise(notice, recipients.each, f"{notice.kind}:{RETRIES}")
+    with contextlib.suppress(OSError):  # no memory, no more processes
         process = subprocess.Popen(
-            [*PROGRAM, "send"],
+            command,
             # of no run: what ends its run's processes by that mark would end this one, too
-            env={name: value for name, value in environ.items() if name != "AUTORESEARCH_RUN_ID"},
-            cwd=folder if folder.is_dir() else "/",
+            env={name: value for name, value in os.environ.items() if name != "AUTORESEARCH_RUN_ID"},
+            cwd="/",
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
             start_new_session=True,
         )
         _started.append(process)
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
-            pipe.write(pickle.dumps(Outgoing(folder, notice, to)))
-    except OSError as error:  # no memory, no more processes
-        _note(folder, "failed", notice, reason=f"no process could be started: {error.strerror}")
-        return None
-    return process
+        with process.stdin as pipe:
+            pipe.write(config)
+    if log != subprocess.DEVNULL:
+        os.close(log)
 
 
-def send(outgoing: Outgoing, *, sleep: Callable[[float], None] = time.sleep, waits: Sequence[float] = WAITS_S) -> None:
-    """Send a notice to all its recipients; returns when each has it, or was given up after the last wait."""
-    left = list(outgoing.to)
-    for count, wait in enumerate((*waits, None), 1):
-        left = [one for one in left if not _settle(outgoing, one, count, final=wait is None)]
-        if wait is None or not left:
-            return
-        sleep(wait)
-
-
-def attempt(recipient: Recipient, notice: Notice) -> tuple[str, bool]:
-    """One attempt in a process of its own: why it failed, without secrets, and whether another one is of no use.
-
-    ("", False) if the notice was delivered.
-    """
-    import pickle
-
-    data = pickle.dumps(Outgoing(Path(), notice, (recipient,)))
-    try:
-        done = subprocess.run([*PROGRAM, "attempt"], input=data, capture_output=True, timeout=ATTEMPT_S)
-    except subprocess.TimeoutExpired:
-        return f"no answer within {ATTEMPT_S:.0f} s", False
-    except OSError as error:
-        return f"no process could be started: {error.strerror}", False
-    if done.returncode == 0:
-        return "", False
-    last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-    reason = recipient.without_secrets(last[0] if last else f"it ended with {done.returncode}")
-    return reason[:REASON_MAX], done.returncode == USELESS
-
-
-def settled(folder: Path) -> set[tuple[str, int]]:
-    """(key, number of the recipient) of each notice that was sent or given up."""
-    done = set()
-    with lines.reading(folder / NAME) as fd:
-        for _, record in lines.objects(enumerate(lines.forwards(fd) if fd is not None else ())):
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                if record["do"] in ("sent", "gave_up"):
-                    done.add((str(record["notice"]), int(record["number"])))
-    return done
-
-
-def try_each(recipients: Recipients) -> list[str]:
-    """Send a test to every recipient, side by side; for each why it failed, or "" where it worked."""
-    from concurrent.futures import ThreadPoolExecutor
-
+def try_each(recipients: Recipients) -> Iterator[str]:
+    """Send a test to one recipient after the other; for each why it failed, or "" where it worked."""
     host = os.uname().nodename
     body = (f"Notices of autoresearch on {host} arrive here.", "This was sent by: autoresearch doctor --notify")
     notice = Notice(NoticeKind.RUN_END, "test", f"autoresearch: a test from {host}", body)
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        return list(pool.map(lambda one: attempt(one, notice)[0], recipients.each))
+    for one in recipients.each:
+        command, config = _apprise(notice, (one,), "all")
+        done = subprocess.run(command, input=config, capture_output=True)
+        said = [line.rpartition(" - ")[2] for line in done.stdout.decode("utf-8", "replace").splitlines()]
+        first = next((line for line in said if line and "://" not in line), "nobody is in it")
+        yield clean_text(first) if done.returncode else ""
 
 
-def problems_of(recipients: Recipients) -> tuple[str, ...]:
-    """All that is wrong with the recipients, one sentence each; nothing is sent. With a URL, Apprise is imported."""
-    urls = tuple(one for one in recipients.each if one.url)
-    if not urls:
-        return recipients.problems
-    import pickle
-
-    data = pickle.dumps(Outgoing(Path(), Notice(NoticeKind.RUN_END, "check", "", ()), urls))
-    try:
-        done = subprocess.run([*PROGRAM, "check"], input=data, capture_output=True, timeout=CHECK_S)
-        reasons = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return (*recipients.problems, "the URLs of notify: could not be checked: Apprise cannot be imported here")
-    wrong = [f"notify: {one.shown}: {reason}" for one, reason in zip(urls, reasons, strict=True) if reason]
-    return (*recipients.problems, *wrong)
-
-
-def _settle(outgoing: Outgoing, recipient: Recipient, count: int, *, final: bool) -> bool:
-    """Try one recipient, unless that was done; whether nothing is left to do for it."""
-    folder, notice = outgoing.folder, outgoing.notice
-    with _alone(folder):
-        if (notice.key, recipient.number) in settled(folder):
-            return True
-        reason, useless = attempt(recipient, notice)
-        failpoint("notify.attempted")
-        do = "gave_up" if reason and (final or useless) else "failed" if reason else "sent"
-        _note(folder, do, notice, number=recipient.number, shown=recipient.shown, tries=count, reason=reason)
-    return do != "failed"
-
-
-def _note(
-    folder: Path, do: str, notice: Notice, *, reason: str, number: int = 0, shown: str = "", tries: int = 0
-) -> None:
-    """Append a line to the notices of a run or campaign; a full disk is no reason not to go on."""
-    about = {"t": round(time.time(), 3), "do": do, "notice": notice.key, "kind": notice.kind.value}
-    with contextlib.suppress(EnvironmentUnusable):
-        append_line(folder / NAME, json_line({**about, "number": number, "to": shown, "try": tries, "reason": reason}))
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder's notices; where none can be made (a full disk, a removed directory), go on without."""
-    with contextlib.ExitStack() as held:
-        if folder.is_dir():
-            with contextlib.suppress(OSError):
-                held.enter_context(locked(folder / f"{NAME}.lock"))
-        yield
+def _apprise(notice: Notice, to: Sequence[str], tag: str) -> tuple[list[str], bytes]:
+    """The command that sends a notice, and what it shall read on its stdin: a configuration with the URLs."""
+    options = {"tag": ",".join(NoticeKind), "wait": WAIT_S}
+    urls = [{one: [options]} for one in to if "://" in one]
+    sources = [*(["file:///dev/stdin?format=yaml"] if urls else []), *(one for one in to if "://" not in one)]
+    words = [f"--title={clean_text(notice.title)}", f"--body={notice.body or notice.title}", f"--tag={tag}", "-v"]
+    limits = [f"--service-limit={LIMIT_S}", "--storage-mode=memory"]
+    command = [*PROGRAM, *(f"--config={source}" for source in sources), *words, *limits]
+    return command, json.dumps({"urls": urls}).encode()

@@ -13,7 +13,6 @@ from autoresearch.lab.launch.launch import launch
 from autoresearch.lab.launch.mark_refused import refusals_marked
 from autoresearch.lab.launch.prepared_run import Launched
 from autoresearch.lab.launch.snapshot_code import check_snapshot
-from autoresearch.lab.notices.run_notices import keep_variables
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_sandbox
 from autoresearch.lab.resolve.resolve_blueprint import read_bytes
@@ -50,8 +49,6 @@ def begin(experiment: Experiment) -> Begun:
             run.refuse()
             run = with_target_findings(run)
         check_snapshot(run)
-        with contextlib.suppress(OSError):  # then only the message about its end is lost
-            keep_variables(run.spec.run, experiment.settings, parts.environ)
         launched = launch(run)
     if experiment.note:
         journal.append(run.result_dir, f"note: {experiment.note}")

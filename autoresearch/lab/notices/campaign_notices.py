@@ -6,7 +6,6 @@ The key of a notice names its occasion (this pause, this idea), and a notice is 
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,14 +20,12 @@ from autoresearch.core.text.numbers import counted
 from autoresearch.lab.campaigns.campaign_status import next_commands, numbers_now
 from autoresearch.lab.notices.run_notices import project_recipients
 from autoresearch.lab.parts import Parts
-from autoresearch.notifiers.notice import Notice, NoticeKind
-from autoresearch.notifiers.sending import hand_over, settled
+from autoresearch.notifiers.sending import Notice, NoticeKind, hand_over
 from autoresearch.records.campaign_records import CampaignDir
 
 STORM = "circuit breaker: "  # as `core.controller.rules.reason_to_pause` begins
 RECENT_S = 3600.0  # a full disk of yesterday is no news
 MOST_NAMED = 3  # ideas that wait for a person
-MOST_STARTS = 3  # of the process that sends one notice, if something kills it
 
 
 def due_notices(state: CampaignState, now: float, host: str) -> Iterator[Notice]:
@@ -83,12 +80,12 @@ def best_line(state: CampaignState) -> str:
 class CampaignNotifier:
     """The notices of one campaign. It raises nothing, waits for nothing, and remembers what it handed over.
 
-    After a crash of the controller, another one knows from notices.jsonl what was sent, and hands over the rest.
+    After a crash of the controller, another one hands over the rest.
     """
 
     def __init__(self, campaign_dir: CampaignDir, parts: Parts) -> None:
         self._campaign_dir, self._parts, self._host = campaign_dir, parts, os.uname().nodename
-        self._senders: dict[str, list[subprocess.Popen[bytes] | None]] = {}  # by key of the notice
+        self._handed_over: set[str] = set()  # keys: on a full disk nothing else tells it
         self._full_since = ""  # the key of the full disk that is being waited for
 
     def look(self, state: CampaignState) -> None:
@@ -112,18 +109,10 @@ class CampaignNotifier:
             self._hand_over(campaign_spec, Notice(NoticeKind.DISK_FULL, self._full_since, title, lines))
 
     def _hand_over(self, campaign_spec: CampaignSpec, notice: Notice) -> None:
-        """Start the process that sends it, again if something killed that; not where everybody has it already."""
-        senders = self._senders.setdefault(notice.key, [])
-        killed = bool(senders) and senders[-1] is not None and (senders[-1].poll() or 0) < 0
-        if senders and not (killed and len(senders) < MOST_STARTS):
-            return
-        folder = self._campaign_dir.path
-        recipients = project_recipients(Path(campaign_spec.blueprint).parent, self._parts.environ)
-        wanting, done = recipients.of(notice.kind), settled(folder)
-        if wanting and all((notice.key, one.number) in done for one in wanting):
-            senders.append(None)
-        else:
-            senders.append(hand_over(folder, notice, recipients, self._parts.environ))
+        if notice.key not in self._handed_over:
+            self._handed_over.add(notice.key)
+            recipients = project_recipients(Path(campaign_spec.blueprint).parent)
+            hand_over(self._campaign_dir.path, notice, recipients)
 
 
 def announce_fault(campaign_dir: CampaignDir, state: CampaignState, reason: str) -> None:
@@ -131,8 +120,7 @@ def announce_fault(campaign_dir: CampaignDir, state: CampaignState, reason: str)
     lines = (reason, "What runs goes on; no new run is started.", _next(state, CampaignPhase.DEAD))
     key, title = f"fault:{time.time():.3f}", "its controller ended on an error"
     notice = _notice(state, NoticeKind.PAUSE, key, title, lines, os.uname().nodename)
-    recipients = project_recipients(Path(state.spec.blueprint).parent, os.environ)
-    hand_over(campaign_dir.path, notice, recipients, os.environ)
+    hand_over(campaign_dir.path, notice, project_recipients(Path(state.spec.blueprint).parent))
 
 
 def _confirmed(state: CampaignState, host: str) -> Iterator[Notice]:

@@ -50,7 +50,6 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
         failpoint("collect.collected")
         index.discard_live(spec.run)
         evidence.forget_key(spec.run)
-        run_notices.forget(spec.run)
     return outcome
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from autoresearch.notifiers.sending import settled
-
 pytestmark = pytest.mark.system
 
 FAST = {"proposer": "grid", "space": {"lr": [0.2, 0.3]}, "baseline": 1, "retests": 0, "confirm": False, "count": 2}
@@ -22,13 +20,13 @@ def tell(camp: Any, *entries: object) -> None:
 
 
 def senders(camp: Any) -> list[Any]:
-    return [process for process in camp.bench.carriers() if "autoresearch.notifiers" in process.command]
+    return [process for process in camp.bench.carriers() if "apprise.cli" in process.command]
 
 
 def keys(camp: Any) -> list[str]:
     """The occasions of which everyone was told, when nobody sends any more."""
     camp.bench.until(lambda: not senders(camp))
-    return sorted(key.partition(":")[0] for key, _ in settled(camp.place.path))
+    return sorted(one.name.removeprefix("notice-").partition(":")[0] for one in camp.place.path.glob("notice-*"))
 
 
 def test_the_end_is_told_once(camp: Any, hook: Any) -> None:

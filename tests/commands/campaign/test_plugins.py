@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from autoresearch import plugins
 from tests.plugin_dirs import on_path
 
 pytestmark = pytest.mark.system
@@ -105,7 +104,6 @@ def test_a_run_with_a_plugin_and_what_doctor_says(dice: Any, site: Path) -> None
         ("proposers", "halves"): None,
         ("agents", "parrot"): None,
         ("readers", "scores"): None,
-        ("notifiers", "file"): None,
     }
     refused = bench.cli("run", "exp.md", "--trainer", "broken", check=6).stderr
     assert f"{BROKEN} cannot be used: ModuleNotFoundError" in refused
@@ -126,4 +124,3 @@ def test_the_example_fulfils_what_it_says(site: Path) -> None:
 
         agent = researcher("parrot", Chosen(model="green"))
         assert agent.argv(None) == ("parrot", "--model", "green")  # type: ignore[arg-type]
-        assert "file" in plugins.PluginGroup("notifiers")
