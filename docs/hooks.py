@@ -127,17 +127,17 @@ def _default(about: Any) -> str:
     return "" if default in (None, "", []) else f"`{json.dumps(default)}`".replace('"', "")
 
 
-def families() -> str:
-    """The families of failure, with what a campaign may do and what helps."""
-    from autoresearch.core.diagnosis.families import table
+def kinds() -> str:
+    """The kinds of failure, with what a campaign may do and what helps."""
+    from autoresearch.core.diagnosis.kinds import table
 
-    rows = (f"| `{family}` | {table().policy(family)} | {table().remedy(family)} |" for family in table().families)
-    return "\n".join(("| family | policy | what to try first |", "|---|---|---|", *rows))
+    rows = (f"| `{kind}` | {table().policy(kind)} | {table().remedy(kind)} |" for kind in table().kinds)
+    return "\n".join(("| kind | policy | what to try first |", "|---|---|---|", *rows))
 
 
 GENERATED: dict[str, Callable[[], str]] = {
     "commands": commands,
-    "families": families,
+    "kinds": kinds,
     "autoresearch.yaml": partial(file_keys, "autoresearch"),
     "campaign.yaml": partial(file_keys, "campaign"),
     "notes": partial(file_keys, "notes"),

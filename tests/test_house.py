@@ -61,7 +61,7 @@ OWNERS = {
 }
 SEVERAL = frozenset({"optuna"})  # several files of its folder: the search, and the plots of what it found
 # Files that parse data of the package, which is a constant as any other in the source.
-PACKAGED_DATA = frozenset({("autoresearch/core/diagnosis/families.py", "yaml")})
+PACKAGED_DATA = frozenset({("autoresearch/core/diagnosis/kinds.py", "yaml")})
 # They cost 50 to 400 ms to import.
 HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib", "plotly"})
 

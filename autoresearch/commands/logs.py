@@ -14,6 +14,7 @@ from autoresearch.commands.name_lookup import resolve
 from autoresearch.commands.output import CommandResult, LogLine
 from autoresearch.commands.run_view import event_line, grown, repair_line
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.diagnosis.failure import FailureKind
 from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP, Ending
 from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.lab.runs import sessions
@@ -172,9 +173,10 @@ def explain(
 
 
 def _is_unclear(payload: dict[str, Any]) -> bool:
-    """Whether it failed, its cause is not certain, and there is something to judge by."""
-    failed = payload["failure"] and payload["ending"] not in (Ending.LAUNCH_FAILED, Ending.LOST)
-    return bool(failed and not payload["certain"] and any(": line " in line for line in payload["digest"]))
+    """Whether no line says what kind of failure it was, and there is something to judge by."""
+    unclear = payload["failure"] == FailureKind.UNKNOWN or (payload["failure"] and payload["failure_line"] is None)
+    bad = payload["ending"] not in (Ending.LAUNCH_FAILED, Ending.LOST)
+    return bool(unclear and bad and any(": line " in line for line in payload["digest"]))
 
 
 def _log(log: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation]:
@@ -235,16 +237,13 @@ def _lines(payload: dict[str, Any], explanation: Explanation) -> list[str]:
         head.append("failure: none that a line of the log proves")
     else:
         again = f", {cause.times} times" if cause.times > 1 else ""
-        head.append(f"failure: {cause.family.value}{again}{'' if cause.certain else ', not certain'}")
+        head.append(f"failure: {cause.kind.value}{again}")
         head.append(f"  {_where(payload)}: {payload['failure_line']}" if cause.line else "  inferred from its silence")
         head += [f"  at {cause.where}"] if cause.where else []
         head += [f"  {cause.note}"] if cause.note else []
     if _is_unclear(payload):
-        head.append("not certain: no second sign says so; the digest shows what there is")
-    head += [f"also: {r['class']} ({_where(r)}: {r['line'][:160]})" for r in payload["also"][:3]]
-    for r in payload["overcome"][:3]:
-        often = f"said {r['times']} times" if r["times"] > 1 else "said once"
-        head.append(f"{often}, training continued: {r['class']} ({_where(r)}: {r['line'][:160]})")
+        head.append("no line says what kind of failure it was; the digest shows what there is")
+    head += [f"also: {r['failure']} ({_where(r)}: {r['line'][:160]})" for r in payload["also"][:3]]
     head += [f"try: {text}" for text in payload["try"][:4]]
     if payload["digest"]:
         return [*head, f"log: {payload['log_path']}", FENCE, *(f"  | {line}" for line in payload["digest"]), FENCE]

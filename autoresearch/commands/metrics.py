@@ -111,7 +111,7 @@ def _payload(readout: Readout) -> dict[str, Any]:
         "steps": [],
         "validations": [],
         "left_off": len(readout.shown),
-        "failure": {"class": readout.failure[0], "line": readout.failure[1]} if readout.failure else None,
+        "failure": {"kind": readout.failure[0], "line": readout.failure[1]} if readout.failure else None,
         "warnings": list(readout.warnings),
     }
 

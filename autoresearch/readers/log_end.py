@@ -1,28 +1,28 @@
-"""Find what a log says about its run's end, reading only the relevant parts, in bounded memory.
+"""Find what a log says about its run's end, reading only its last megabytes.
 
-An error followed by at least two more steps was overcome. So only the last megabytes and the text after the last two
-steps can explain the end; a hung run may print gigabytes of health checks after them. Without any steps the beginning
-matters too, as most failures happen while booting.
+An error followed by at least two more steps was overcome: so only what stands after the last two steps can explain the
+end, and what stands before them where a run ended badly and nothing else does.
 """
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO
 
 from autoresearch.core.diagnosis.failure import MAX_LINE, Failure, LogPosition
-from autoresearch.core.diagnosis.families import table
-from autoresearch.core.diagnosis.root import SURVIVED, Search
+from autoresearch.core.diagnosis.kinds import table
+from autoresearch.core.diagnosis.root import Search
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.text.regex import later
 from autoresearch.records.hostile import open_readable
 from autoresearch.runner import metric_lines
-from autoresearch.runner.libc import find
-from autoresearch.runner.line_patterns import LinePattern, lines_with
+from autoresearch.runner.line_patterns import LinePattern
 from autoresearch.runner.masking import mask_text
 from autoresearch.runner.metric_lines import ParsedLine
 from autoresearch.runner.text import clean, without_escapes
@@ -32,12 +32,8 @@ _MOST_PROCESSES = 20
 _MOST_NOTICES = 8
 _WIDTH = 240
 CHUNK = 1 << 20
-TAIL = 4 << 20  # read completely, unless only what no steps follow is asked for
-HEAD = 4 << 20  # read completely unless the last two steps were found
-BACK = 1 << 29  # how far back to look for the last two steps
-COUNTED = 1 << 30  # failures up to this byte get a line number, later ones only a byte offset
-STRONG = tuple(n.encode() for n in ("Traceback (most recent call last)", " out of memory", "illed", "died", "imeout"))
-_MOVES = (SignalKind.STEP, SignalKind.VALIDATION)
+TAIL = 4 << 20  # of a log is read
+COUNTED = 1 << 28  # failures up to this byte get a line number, later ones only a byte offset
 _TRACKERS = ("wandb:", "swanlab:", "mlflow")  # print a summary at the exit of a program that crashed, too
 # that a training is over, as programs say it; `done` alone is what the scripts around them say
 _END = later(
@@ -57,19 +53,18 @@ _EARLY = later(r"(?i)\bearly.?stop|\bconverged\b")
 
 @dataclass(frozen=True, slots=True)
 class LastWords:
-    """Failures that no step followed, the root cause first, and failures that steps followed.
+    """The failures that may explain an end, the root cause first.
 
     digest: the lines for somebody who judges the cause, see `digest`.
     """
 
     failures: tuple[Failure, ...] = ()
-    overcome: tuple[Failure, ...] = ()
     digest: tuple[str, ...] = ()
     traceback: str = ""  # the last one
 
-    def cause(self, *, ended_badly: bool) -> Failure | None:
-        """The root cause; if the run ended badly with no known cause, also a failure that it seemed to overcome."""
-        return next(iter(self.failures or (self.overcome if ended_badly else ())), None)
+    @property
+    def cause(self) -> Failure | None:
+        return next(iter(self.failures), None)
 
 
 def last_words(
@@ -77,28 +72,84 @@ def last_words(
     signals: Iterable[SignalPattern],
     harmless: Sequence[str] = (),
     until: int | None = None,
-    survived: bool = True,
+    *,
+    ended_badly: bool = False,
 ) -> LastWords:
     """The failures in a log that may explain its run's end; empty if the log is missing.
 
     signals: the trainer's patterns; those for steps, validations and NaN are used. harmless: patterns of lines that do
     not end a run; a traceback that contains such a line does not either. until: only so many bytes of the log count.
-    survived: whether failures that steps followed are asked for, too.
+    ended_badly: then, if nothing else explains it, also what steps followed.
     """
     try:
-        file = io.BufferedReader(open_readable(path))
+        file: BinaryIO = io.BufferedReader(open_readable(path))
     except OSError:
         return LastWords()
     with file:
         size = min(file.seek(0, 2), file.tell() if until is None else until)
-        reader = _LogEndReader(file, [LinePattern.of(s) for s in signals if s.kind in (*_MOVES, SignalKind.NAN)])
-        search = Search(harmless)
-        for low, high in reader.parts(size, TAIL if survived else CHUNK // 16):
-            reader.show(low, high, search)
-        groups = (search.failures(), search.overcome(), tuple(search.firsts.values()), search.notices())
-        failures, overcome, firsts, notices = _numbered(file, tuple(tuple(map(_masked, group)) for group in groups))
-        shown = digest(firsts, notices, mask_text(search.last_step), search.steps)
-        return LastWords(failures, overcome, shown, search.traceback)
+        low = max(0, size - TAIL)
+        file.seek(low)
+        data = file.read(size - low).replace(b"\r", b"\n")
+        low += (cut := data.find(b"\n") + 1 if low else 0)  # a line that began earlier is not whole
+        text = _Text(data[cut:])
+        search = _searched(text, signals, harmless)
+
+        def placed(failures: Iterable[Failure]) -> tuple[Failure, ...]:
+            return tuple(_placed(one, file, low + text.starts[one.position.number - 1]) for one in failures)
+
+        causes = placed(search.failures() or (search.overcome() if ended_badly else ()))
+        shown = digest(placed(search.firsts.values()), placed(search.notices()), search.last_step)
+        return LastWords(causes, shown, search.traceback)
+
+
+class _Text:
+    """Lines, and where each begins."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.lines = data, data.split(b"\n")
+        self.starts = [0, *accumulate(len(line) + 1 for line in self.lines)]
+
+    def holding(self, needles: Iterable[bytes], *, small: bool = False) -> bytearray:
+        """1 for each line that holds one of these texts. small: in small letters."""
+        data, marks = self.data.lower() if small else self.data, bytearray(len(self.lines))
+        for needle in needles:
+            at = data.find(needle)
+            while at >= 0:
+                index = bisect_right(self.starts, at) - 1
+                marks[index] = 1
+                at = data.find(needle, self.starts[index + 1])
+        return marks
+
+
+def _searched(text: _Text, signals: Iterable[SignalPattern], harmless: Sequence[str]) -> Search:
+    """What a text shows; the number of each position is that of its line in it."""
+    of_steps = (SignalKind.STEP, SignalKind.VALIDATION, SignalKind.NAN)
+    patterns = [LinePattern.of(signal) for signal in signals if signal.kind in of_steps]
+    blind = any(not pattern.needles for pattern in patterns)  # one without needles must see every line
+    may_be_step = text.holding([b""] if blind else {needle for one in patterns for needle in one.needles})
+    search, tells = Search(harmless), text.holding(table().needles, small=True)
+    for index, line in enumerate(text.lines):
+        if may_be_step[index]:
+            cleaned = clean(line)
+            kinds = {signal.kind for pattern in patterns for signal in pattern.read(cleaned)}
+            if SignalKind.STEP in kinds or SignalKind.VALIDATION in kinds:
+                search.step(without_escapes(line).decode("utf-8", "replace"))
+            if SignalKind.NAN in kinds:
+                search.nan(line.decode("utf-8", "replace"), LogPosition(index + 1))
+            if kinds:
+                continue
+        if line and (tells[index] or search.wants_all):
+            search.look(line.decode("utf-8", "replace"), LogPosition(index + 1))
+    return search
+
+
+def _placed(failure: Failure, file: BinaryIO, offset: int) -> Failure:
+    """With its place in the whole log, and its line masked before it is cut: half a secret is not known as one."""
+    number = 0
+    if offset <= COUNTED:
+        file.seek(0)
+        number = 1 + sum(file.read(min(CHUNK, offset - at)).count(b"\n") for at in range(0, offset, CHUNK))
+    return replace(failure, line=mask_text(failure.line)[:MAX_LINE], position=LogPosition(number, offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +174,9 @@ def end_of(path: Path, harmless: Sequence[str] = ()) -> LogEnd:
         before = search.final
         search.look(raw, LogPosition())
         if search.final is not before:
-            exception, over = search.final and _masked(search.final), ""
+            final = search.final
+            exception = final and replace(final, line=mask_text(final.line)[:MAX_LINE])
+            over = ""
             continue
         line = metric_lines.body(raw)
         if search.wants_all or line.startswith(_TRACKERS):
@@ -163,143 +216,12 @@ def _stops_short(line: str, pairs: ParsedLine, counts: dict[str, tuple[int, int,
     return line if named and all(stride and value + 2 * stride <= total for value, stride, total in named) else ""
 
 
-class _LogEndReader:
-    def __init__(self, file: BinaryIO, patterns: list[LinePattern]) -> None:
-        self._file = file
-        self._patterns = patterns
-        blind = any(not pattern.needles for pattern in patterns)  # a pattern without needles must see every line
-        own = tuple({needle for pattern in patterns for needle in pattern.needles})
-        self._step_needles = () if blind else own
-        self._needles = () if blind else (*(needle.encode() for needle in table().needles), *own)
-
-    def parts(self, size: int, least: int) -> list[tuple[int, int]]:
-        """The byte ranges (from, to) to read, in order; each begins at or shortly after the start of a line.
-
-        `least`: so many bytes at the end are read in any case.
-        """
-        tail = max(0, size - least)
-        back, steps = tail, self._steps(tail, size)
-        strong: list[tuple[int, int]] = []
-        while back > 0 and steps < SURVIVED and size - back < BACK:
-            low = max(0, back - CHUNK)
-            data = self._read(low, back)
-            if size - back < TAIL or any(find(data, len(data), needle, len(needle)) for needle in STRONG):
-                strong.append((low, back))
-            steps += self._steps_in(data)
-            back = low
-        head = [] if steps >= SURVIVED or back == tail == 0 else [(0, min(HEAD, tail))]
-        parts = _merged([*head, *reversed(strong), (tail, size)])
-        return [*parts[:64], *parts[64:][-64:]]
-
-    def show(self, low: int, high: int, log_search: Search) -> None:
-        """Pass every relevant line of a range to the search."""
-        rest, at = b"", low
-        if low:  # a line that began earlier belongs to the range before
-            at += max(0, self._read(low - 1, min(high, low + CHUNK)).find(b"\n"))
-        while at < high:
-            data = self._read(at, min(high, at + CHUNK))
-            if not data:
-                break
-            start, at = at - len(rest), at + len(data)
-            data = rest + data
-            end = data.rfind(b"\n") + 1 if at < high else len(data)
-            if end == 0 and len(data) < 4 * CHUNK:
-                end, rest = 0, data
-                continue
-            end = end or len(data)
-            rest = data[end:]
-            self._show(data[:end].replace(b"\r", b"\n"), start, log_search)
-
-    def _show(self, text: bytes, start: int, log_search: Search) -> None:
-        for low, high in _lines(text, self._needles, lambda: log_search.wants_all):
-            line = text[low:high]
-            if not line:
-                continue
-            place, kinds = LogPosition(0, start + low), self._kinds(line)
-            if kinds.intersection(_MOVES):
-                log_search.step(without_escapes(line).decode("utf-8", "replace"))
-            if SignalKind.NAN in kinds:
-                log_search.nan(line.decode("utf-8", "replace"), place)
-            elif not kinds:
-                log_search.look(line.decode("utf-8", "replace"), place)
-
-    def _steps(self, low: int, high: int) -> int:
-        return sum(self._steps_in(self._read(at, min(high, at + CHUNK))) for at in range(low, high, CHUNK))
-
-    def _steps_in(self, data: bytes) -> int:
-        """The number of distinct step lines in this data, at most SURVIVED."""
-        seen: set[bytes] = set()
-        flat = data.replace(b"\r", b"\n") if b"\r" in data else data
-        for low, high in lines_with(flat, self._step_needles):
-            if self._kinds(flat[low:high]).intersection(_MOVES):
-                seen.add(without_escapes(flat[low:high]))
-                if len(seen) >= SURVIVED:
-                    break
-        return len(seen)
-
-    def _kinds(self, line: bytes) -> set[str]:
-        cleaned = clean(line)
-        return {signal.kind for pattern in self._patterns for signal in pattern.read(cleaned)}
-
-    def _read(self, low: int, high: int) -> bytes:
-        self._file.seek(low)
-        return self._file.read(high - low)
-
-
-def _merged(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The ranges in order, with touching or overlapping ones joined."""
-    found: list[tuple[int, int]] = []
-    for low, high in sorted(parts):
-        if found and low <= found[-1][1]:
-            found[-1] = (found[-1][0], max(high, found[-1][1]))
-        else:
-            found.append((low, high))
-    return found
-
-
-def _lines(text: bytes, needles: tuple[bytes, ...], all_of: Callable[[], bool]) -> Iterator[tuple[int, int]]:
-    """Lines that hold a needle, and every line while `all_of` returns True."""
-    done = 0
-    for low, high in lines_with(text, needles):
-        while all_of() and done < low:
-            end = text.find(b"\n", done)
-            yield done, end
-            done = end + 1
-        if low >= done:
-            yield low, high
-            done = high + 1
-    while all_of() and done < len(text):
-        end = text.find(b"\n", done)
-        end = end if end >= 0 else len(text)
-        yield done, end
-        done = end + 1
-
-
-def _numbered(file: BinaryIO, groups: tuple[tuple[Failure, ...], ...]) -> list[tuple[Failure, ...]]:
-    """The failures with their line numbers, as far as counting lines is cheap."""
-    wanted = sorted({f.position.offset for group in groups for f in group if 0 <= f.position.offset <= COUNTED})
-    numbers: dict[int, int] = {}
-    line, at = 1, 0
-    file.seek(0)
-    for offset in wanted:
-        while at < offset:
-            data = file.read(min(CHUNK, offset - at))
-            if not data:
-                break
-            line, at = line + data.count(b"\n"), at + len(data)
-        numbers[offset] = line
-    return [
-        tuple(replace(f, position=LogPosition(numbers.get(f.position.offset, 0), f.position.offset)) for f in group)
-        for group in groups
-    ]
-
-
-def digest(firsts: Sequence[Failure], notices: Sequence[Failure], last_step: str, steps: int) -> tuple[str, ...]:
+def digest(firsts: Sequence[Failure], notices: Sequence[Failure], last_step: str) -> tuple[str, ...]:
     """At most MOST_LINES lines: the last step, what kernel and scheduler said, each process's first exception.
 
     firsts: the first exception of each process. Processes with the same exception share a line.
     """
-    lines = [f"last step of {steps}: {last_step}" if last_step else "no training step was seen"]
+    lines = [f"last step: {mask_text(last_step)}" if last_step else "no training step was seen"]
     lines += [f"kernel, scheduler or shell: {_cited(notice)}" for notice in notices[:_MOST_NOTICES]]
     same: dict[tuple[str, str], list[Failure]] = {}
     for first in firsts:
@@ -312,11 +234,6 @@ def digest(firsts: Sequence[Failure], notices: Sequence[Failure], last_step: str
     if not firsts:
         lines.append("no process printed an exception")
     return tuple(line[:_WIDTH] for line in lines[:MOST_LINES])
-
-
-def _masked(failure: Failure) -> Failure:
-    """With its line masked before it is cut: half a secret would not be known as one."""
-    return replace(failure, line=mask_text(failure.line)[:MAX_LINE])
 
 
 def _cited(failure: Failure) -> str:

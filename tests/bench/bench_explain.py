@@ -67,7 +67,7 @@ def run(repeats: int = 5) -> list[Result]:
             idle = [_published_traceback(place, tmux, turn, (turn + 0.5) / repeats) for turn in range(repeats)]
         waited = _published_client()
         logs = _logs(place, repeats)
-    how = "`wait` and `explain`: state ended, family, line"
+    how = "`wait` and `explain`: state ended, kind, line"
     return [
         Result(
             f"a traceback: {how}",
@@ -191,7 +191,7 @@ def _logs(place: Path, repeats: int) -> list[Result]:
             took.append(time.process_time() - began)
             grown.append(_peak_mb() - before)
             assert cause is not None
-            assert cause.family == "gpu_memory"
+            assert cause.kind == "memory"
         goal, reached = (1.0, 0.27) if log is large else (10.0, 2.0)
         results.append(Result(f"{what}: CPU", "", took, [], goal, "s", reached=reached))
         results.append(Result(f"{what}: peak memory grows by", "", grown, [], 40, "MB"))

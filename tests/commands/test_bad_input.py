@@ -566,7 +566,7 @@ def test_the_output_of_python_is_not_held_back(bench: Any) -> None:
 def test_a_command_that_is_not_there(bench: Any) -> None:
     payload = bench.ask("run", bench.script("", command="no-such-trainer --really"), check=10)
     assert (payload["ending"], payload["returncode"], payload["verdict"]) == ("crashed", 127, "crash")
-    assert payload["failure"] == "environment"
+    assert payload["failure"] == "program"
     bench.settled(payload, "crashed")
 
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.system
 
 KEYS = {
     *("schema", "command", "ok", "error", "next", "run", "state", "ending", "returncode", "failure", "failure_line"),
-    *("line_number", "byte_offset", "times", "also", "overcome", "process", "hung", "chatty", "silent_s", "how", "try"),
+    *("line_number", "byte_offset", "times", "also", "process", "hung", "chatty", "silent_s", "how", "try"),
     *("tail", "untrusted", "log_path"),
 }
 TOKEN = "hf_" + "a1" * 12
@@ -23,7 +23,7 @@ def test_a_crash(bench: Any) -> None:
     found = bench.ask("explain", "last")
     assert set(found) >= KEYS
     assert (found["state"], found["ending"], found["returncode"]) == ("ended", "crashed", 1)
-    assert (found["failure"], found["failure_line"]) == ("code", "RuntimeError: the data set is gone")
+    assert (found["failure"], found["failure_line"]) == ("program", "RuntimeError: the data set is gone")
     log = Path(found["log_path"]).read_bytes()
     assert log.split(b"\n")[found["line_number"] - 1].startswith(b"RuntimeError: the data")
     assert log[found["byte_offset"] :].startswith(b"RuntimeError: the data")
@@ -34,9 +34,10 @@ def test_a_crash(bench: Any) -> None:
         assert (asked["failure"], asked["failure_line"]) == (found["failure"], found["failure_line"])
         assert f"autoresearch explain {ran['run']} --json" in asked["next"]
     row = bench.ask("ledger", "show", ran["run"])["rows"][0]
-    assert row["failure"] == "code"
+    assert row["failure"] == "program"
     page = Path(ran["results"]).read_text()
-    assert "Failure: code" in page and "The last traceback" in page and "RuntimeError: the data set is gone\n" in page
+    assert "Failure: program" in page and "The last traceback" in page
+    assert "RuntimeError: the data set is gone\n" in page
     Path(ran["log_path"]).unlink()
     gone = bench.ask("explain")
     assert [gone[name] for name in ("failure", "failure_line")] == [found[name] for name in ("failure", "failure_line")]
@@ -54,8 +55,8 @@ def test_the_root_is_told_before_its_symptoms_and_the_text_is_fenced(bench: Any)
     """
     bench.ask("run", bench.script(script), check=10)
     found = bench.ask("explain")
-    assert found["failure"] == "gpu_memory"
-    assert [also["class"] for also in found["also"]] == ["communication"]
+    assert found["failure"] == "memory"
+    assert [also["failure"] for also in found["also"]] == ["unknown"]
     assert any("ppo_micro_batch_size_per_gpu" in text for text in found["try"])
     shown = bench.here("explain", "last")[1]
     for text in (json.dumps(found), shown):
@@ -92,7 +93,7 @@ def test_any_log(bench: Any, tmp_path: Path) -> None:
     log = tmp_path / "other.log"
     log.write_text("(raylet) booting\n" * 50 + "ValueError: Total available GPUs 0 is less than total desired GPUs 8\n")
     found = bench.ask("explain", log, "--trainer", "verl")
-    assert found["class"] == found["failure"] and found["certain"] is True and found["policy"] == "wait"
+    assert found["policy"] == "wait"
     assert (found["failure"], found["line_number"], found["run"]) == ("machine", 51, None)
     assert any("n_gpus_per_node" in text for text in found["try"])
     assert (found["process"], found["next"]) == (None, [])
@@ -122,6 +123,6 @@ def test_a_crash_that_exits_with_0_is_no_result(bench: Any) -> None:
     path = bench.blueprint("ok", command=f"cat {log}", trainer="nemo_rl")
     path.write_text(path.read_text().replace("task_pass_rate@1", "train/reward"))
     ran = bench.ask("run", path, check=10)
-    assert (ran["ending"], ran["returncode"], ran["verdict"], ran["failure"]) == ("finished", 0, "crash", "gpu_memory")
+    assert (ran["ending"], ran["returncode"], ran["verdict"], ran["failure"]) == ("finished", 0, "crash", "memory")
     assert ran["metrics"]["train/reward"] == 0.22 and "--fix-of" in ran["next"][-1]
-    assert bench.ask("explain", "last")["failure"] == bench.ask("metrics", "last")["failure"]["class"] == "gpu_memory"
+    assert bench.ask("explain", "last")["failure"] == bench.ask("metrics", "last")["failure"]["kind"] == "memory"

@@ -68,7 +68,7 @@ def test_any_log(ask: Ask, name: str, trainer: str, counts: tuple[int, int]) -> 
 
 def test_a_failure_with_the_line_that_proves_it(ask: Ask) -> None:
     found = ask("--log", LOGS / "verl_raise_np2_ray.log", "--trainer", "verl")
-    assert found["failure"]["class"] == "gpu_memory" and "out of memory" in found["failure"]["line"]
+    assert found["failure"]["kind"] == "memory" and "out of memory" in found["failure"]["line"]
 
 
 def test_what_is_not_finite_is_null(ask: Ask) -> None:

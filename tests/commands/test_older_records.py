@@ -61,7 +61,7 @@ def test_a_run_and_its_row(older: Any) -> None:
     events = [event["event"] for event in older.ask("logs", "exp-737ue2", "--events")["events"]]
     assert events == ["started", "first_step", "ended", "recorded"]
     assert "step:10 " in older.here("logs", "exp-737ue2")[1]
-    assert older.ask("explain", "too-high-9pjhpm")["failure"] == "code"
+    assert older.ask("explain", "too-high-9pjhpm")["failure"] == "program"
     (row,) = older.ask("ledger", "show", "exp-737ue2")["rows"]
     assert (row["metric_name"], row["metric_value"], row["status"]) == ("reward", 1.0025, "keep")
     both = older.ask("compare", "baseline-kwsmnu", "higher-rxaa26")

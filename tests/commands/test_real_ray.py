@@ -81,7 +81,7 @@ def test_a_job_that_fails(bench: Any, address: str) -> None:
     bench.until((Path(started["run_dir"]) / "collected.json").exists, PATIENCE_S)
     bench.settled(started, "crashed")
     last = bench.ask("status", started["run"])
-    assert (last["verdict"], last["failure"], last["returncode"]) == ("crash", "code", 1)
+    assert (last["verdict"], last["failure"], last["returncode"]) == ("crash", "program", 1)
     found = bench.ask("metrics", started["run"])
     assert [(step["step"], step["metrics"]["train/kl_loss"]) for step in found["steps"]] == [
         (0, 0),

@@ -115,7 +115,7 @@ def test_a_reward_function_that_raises(bench: Any, tiny: Path) -> None:
     assert first_step(bench, started["run"])["step"] == 1
     assert last["verdict"] == "crash" and last["returncode"] == 1
     record = json.loads((Path(started["run_dir"]) / "collected.json").read_text())
-    assert last["failure"] == "code" and "KeyError" in record["failure_line"]
+    assert last["failure"] == "program" and "KeyError" in record["failure_line"]
 
 
 def test_a_campaign_over_the_learning_rate(bench: Any, tiny: Path) -> None:

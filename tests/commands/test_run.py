@@ -135,7 +135,7 @@ def test_every_ending_is_told_apart(
 def test_a_crash_is_explained(bench: Any) -> None:
     payload = bench.ask("run", bench.blueprint("oom"), check=10)
     results = (Path(payload["result_dir"]) / "results.md").read_text()
-    assert payload["failure"] == "gpu_memory"
+    assert payload["failure"] == "memory"
     assert "CUDA out of memory" in results and "Traceback (most recent call last)" in results
 
 

@@ -131,7 +131,7 @@ def test_a_good_run_has_two_sessions_that_end_together(bench: Any, swarm: Bluepr
 def test_an_engine_that_dies_while_it_boots_ends_the_run_at_once(bench: Any, swarm: Blueprint) -> None:
     done = bench.ask("run", swarm(server="--fault boot_failure"), check=10)
     assert done["ending"] == "crashed"
-    assert done["failure"] == "environment"  # the cause in the server's log, not the symptom in the client's
+    assert done["failure"] == "program"  # the cause in the server's log, not the symptom in the client's
     record = json.loads(Path(done["run_dir"], "exit.json").read_text())
     assert (record["error_kind"], record["returncode"]) == ("boot_failed", 3)
     assert "from BOOTING to OFFLINE" in record["error"]

@@ -59,7 +59,7 @@ def test_a_disk_that_filled_up_is_named(bench: Any, disk: Any) -> None:
     path = bench.script("step(1)\nwhile True: print('x' * 60000)\n", title="Try flood")
     assert bench.ask("run", path, check=6)["error"]["code"] == "disk_full"  # there is no room for a row now
     explained = bench.ask("explain", "last")
-    assert explained["failure"] == "disk"
+    assert explained["failure"] == "machine"
     assert "reports" in explained["failure_line"] and "is full" in explained["failure_line"]
 
 

@@ -268,7 +268,7 @@ def lived(campaign: Callable[..., Made]) -> Made:
     made.idea("lr-down", "A smaller step is steadier", overrides={"lr": 0.05})
     made.run("lr-down", 0.42, "discard")
     made.idea("oom", "Twice the batch", parent="lr-up")
-    made.run("oom", None, "crash", failure="cuda_oom", curve=False)
+    made.run("oom", None, "crash", failure="memory", curve=False)
     made.idea("flat", "Change the warm-up", parent="lr-up")
     made.run("flat", 0.595, "discard")
     made.idea("lucky", "Another schedule", parent="lr-up")

@@ -11,17 +11,17 @@ from autoresearch.trainers import registry
 @pytest.mark.parametrize(
     ("lines", "kind"),
     [
-        (["❌ Error in async loop: boom", "Traceback (most recent call last):", "ValueError: boom"], "unknown"),
+        (["❌ Error in async loop: boom", "Traceback (most recent call last):", "ValueError: boom"], "program"),
         (["WARNING: rollout stall -- no rollout committed and no train step completed in 900s"], "hang"),
         (["nemo_rl.algorithms.single_controller.RolloutStall: no rollout committed"], "hang"),
-        (["(RolloutManager pid=7) Health check failed for rollout engine 3 (timeout). Killing actor"], "communication"),
-        (["(SGLangEngine pid=7) Timeout while flushing cache."], "communication"),
+        (["(RolloutManager pid=7) Health check failed for rollout engine 3 (timeout). Killing actor"], "unknown"),
+        (["(SGLangEngine pid=7) Timeout while flushing cache."], "unknown"),
         (["Job entrypoint command failed with exit code 1, last available logs"], "unknown"),
         (
             ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "Job 'ajet_a' failed"],
-            "gpu_memory",
+            "memory",
         ),
-        (["The vLLM server can't be reached at http://h:8000 after 240.0 seconds."], "network"),
+        (["The vLLM server can't be reached at http://h:8000 after 240.0 seconds."], "machine"),
         (["ValueError: Total available GPUs 0 is less than total desired GPUs 8"], "machine"),
         (["WARN: rank 0 grad_norm is not finite: nan"], "diverged"),
         (["Async GRPO training complete!"], None),
@@ -34,7 +34,7 @@ from autoresearch.trainers import registry
 )
 def test_last_words(lines: list[str], kind: str | None) -> None:
     found = classify(lines)
-    assert (found and found.family.value) == kind
+    assert (found and found.kind.value) == kind
 
 
 HEAD = "Traceback (most recent call last):"
@@ -61,25 +61,25 @@ CLAIM = [
         (CLAIM, None),
         ([*CLAIM, *PARSER], None),
         (["episode 3f2 cannot be claimed: 404"], None),
-        ([*PARSER, HEAD, '  File "a.py", line 1', "ValueError: boom"], "code"),
-        ([HEAD, '  File "a.py", line 1', "FileNotFoundError: x", *PARSER], "configuration"),
-        ([HEAD, '  File "a.py", line 1', "HTTPError: 404 Client Error: Not Found for url: http://h/m"], "code"),
-        (["Unexpected error: SWANLAB_API_KEY is not set in the environment. To use the swanlab logger"], "access"),
+        ([*PARSER, HEAD, '  File "a.py", line 1', "ValueError: boom"], "program"),
+        ([HEAD, '  File "a.py", line 1', "FileNotFoundError: x", *PARSER], "program"),
+        ([HEAD, '  File "a.py", line 1', "HTTPError: 404 Client Error: Not Found for url: http://h/m"], "program"),
+        (["Unexpected error: SWANLAB_API_KEY is not set in the environment. To use the swanlab logger"], "program"),
         ([HEAD, "RuntimeError: GPU memory check failed: all GPUs must have >= 95% free."], "machine"),
-        ([HEAD, "ValueError: We found a configuration conflict between AgentJet and Verl!"], "configuration"),
+        ([HEAD, "ValueError: We found a configuration conflict between AgentJet and Verl!"], "program"),
         ([HEAD, "AssertionError: real_train_batch_size (128) must be divisible by minimal possible batch size (3)"],
-         "configuration"),
-        ([HEAD, "AssertionError: Model path /m/o/d does not exist. Please check your configuration."], "configuration"),
-        (["Unexpected error: Python environment does not match current backbone 'verl'."], "environment"),
+         "program"),
+        ([HEAD, "AssertionError: Model path /m/o/d does not exist. Please check your configuration."], "program"),
+        (["Unexpected error: Python environment does not match current backbone 'verl'."], "program"),
         (["Error running subprocess: Command '['/v/bin/python']' returned non-zero exit status 1."], "unknown"),
         (["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
-          "Error running subprocess: Command '['/v/bin/python']' returned non-zero exit status 1."], "gpu_memory"),
+          "Error running subprocess: Command '['/v/bin/python']' returned non-zero exit status 1."], "memory"),
     ],
 )  # fmt: skip
 def test_agentjet_and_what_harms_nothing(lines: list[str], kind: str | None) -> None:
     harmless = registry.by_name("agentjet").harmless()
     found = classify(lines, harmless)
-    assert (found and found.family.value) == kind
+    assert (found and found.kind.value) == kind
 
 
 def test_others_know_nothing_harmless() -> None:

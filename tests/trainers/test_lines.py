@@ -103,7 +103,7 @@ def test_a_log_written_from_the_source(name: str) -> None:
 
     lines = list(logical_lines(raw))
     failure = classify(lines, registry.by_name(trainer).harmless())
-    assert (failure.family.value if failure else None) == wanted["failure"]
+    assert (failure.kind.value if failure else None) == wanted["failure"]
     assert wanted["last"] in lines[-1]
     if any(words in lines[-1] for words in ("training complete", "stopping training", "completed or interrupted")):
         assert kinds_of(registry.by_name(trainer), lines[-1]) <= {"progress"}  # a crash prints it as well

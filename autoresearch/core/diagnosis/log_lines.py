@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
@@ -65,16 +64,6 @@ _LABEL = later(
     r"\[(?:rank|default)(?P<rank>\d{1,5})\]:"
     r"|\((?:(?P<name>[A-Za-z_][^()\n]{0,120}) )?pid=(?P<pid>\d{1,10})(?:, ip=[^()\n]{1,60})?\)"
 )
-_POINTERS = (
-    later(r"ray::[^(\n]{1,200}\([^)\n]{0,40}\) \(pid=(?P<pids>\d{1,10})"),
-    later(r"^ray::\S{1,200} \(pid=(?P<pids>\d{1,10})"),
-    later(r"^pid: (?P<pids>\d{1,10})$"),  # of an ActorDiedError
-    later(r"\bWorker PID: (?P<pids>\d{1,10})"),
-    later(r"DataLoader worker \(pid(?:\(s\))? (?P<pids>\d[\d, ]{0,200})\)"),
-    later(r"exitcode\s{0,4}: -?\d{1,3} {1,2}\(pid: (?P<pids>\d{1,10})\)"),  # torchrun's table of failures
-    later(r"^rank\s{1,8}: (?P<rank>\d{1,5}) \(local_rank"),
-    later(r"\(pid: (?P<pids>\d{1,10})\) of binary"),
-)
 _GROUP = later(r"[ +-]*\| ?|  \+ ")  # the margin of an exception group
 _LOGGED = later(  # the prefix that a logger adds to each line of an error: vLLM, SGLang and slime, hydra, logging
     r"(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]{1,80}:\d{1,6}\] ?"
@@ -89,67 +78,25 @@ _FOREIGN = later(
     r"(?:site|dist)-packages/|/lib/python\d|/Python3\d+/Lib/|"
     r"<frozen |<string>|<__array|/torch/csrc/|importlib/|runpy\.py$|\.(?:pyx|pxi|cc?|cpp|cuh?|h)$"
 )
-_ROLES = tuple(
-    (later(rf"(?<![a-z])(?:{words})"), role)
-    for words, role in (
-        (r"reward|scor(?:e|ing)|verif|rubric|grader|judge", "a reward function"),
-        (r"data(?!_?parallel)|collat|loader|prompt|token", "the data"),
-        (r"checkpoint|ckpt|load_state|save_|resume", "a checkpoint"),
-        (r"conf(?:ig)?s?(?![a-z])|hydra|args?(?![a-z])|arguments?(?![a-z])", "the configuration"),
-        (r"envs?(?![a-z])|environment|gym", "an environment"),
-        (r"model|policy|actor|critic|layers?(?![a-z])|attention|forward", "the model"),
-        (r"train|main|run|launch", "the training script"),
-    )
-)
 
 
-@dataclass(frozen=True, slots=True)
-class LogProcess:
-    """A process as its lines are labelled; one without a label is the program itself, or one of several that mix."""
+def split(raw: str) -> tuple[str, str]:
+    """The process that printed a line, by the last of its labels, and the line without labels and colours.
 
-    name: str = ""
-    pid: int = 0
-    rank: int = -1
-
-    def __str__(self) -> str:
-        if self.pid:
-            return f"{self.name} pid={self.pid}".strip()
-        return f"rank {self.rank}" if self.rank >= 0 else ""
-
-
-PLAIN = LogProcess()
-
-
-def split(raw: str) -> tuple[LogProcess, str]:
-    """The process that printed a line, by the last of its labels, and the line without labels and colours."""
+    A process is `NAME pid=N` or `rank N`; "" is the program itself, or one of several that mix.
+    """
     stamp = _STAMP.match(raw)
     raw = raw[stamp.end() :] if stamp else raw
-    process = PLAIN
+    process = ""
     if task := _TASK.match(raw):
-        process, raw = LogProcess(rank=int(task[1])), raw[task.end() :]
+        process, raw = f"rank {task[1]}", raw[task.end() :]
     text = clean_line(raw)
     if "pid=" in raw[:200] or "[rank" in raw[:60] or "[default" in raw[:60]:
         own = raw.find(text[:40]) if text else len(raw)
         for label in _LABEL.finditer(raw, 0, own if own >= 0 else 200):
-            if label["rank"]:
-                process = LogProcess(rank=int(label["rank"]))
-            else:
-                process = LogProcess((label["name"] or "").partition("[")[0].strip(), int(label["pid"]))
+            name = (label["name"] or "").partition("[")[0]
+            process = f"rank {label['rank']}" if label["rank"] else f"{name} pid={label['pid']}".strip()
     return process, text
-
-
-def pointers(line: str) -> Iterator[LogProcess]:
-    """The processes, by pid or rank alone, that a stripped line names as those that failed."""
-    if "pid" not in line and "PID" not in line and "rank" not in line:
-        return
-    for pattern in _POINTERS:
-        if match := pattern.search(line):
-            groups = match.groupdict()
-            if groups.get("rank"):
-                yield LogProcess(rank=int(groups["rank"]))
-            for pid in (groups.get("pids") or "").replace(",", " ").split():
-                yield LogProcess(pid=int(pid))
-            return
 
 
 def unstamped(text: str) -> str:
@@ -189,16 +136,6 @@ class TracebackFrame:
     def is_own(self) -> bool:
         """Whether the file is the user's: outside of installed packages and of Python itself."""
         return not _FOREIGN.search(self.path.replace("\\", "/"))
-
-    @property
-    def role(self) -> str:
-        """What the file is, by its name and the function's: "a reward function", "the data", ...; "" if unknown."""
-        parts = self.path.lower().replace("\\", "/").split("/")
-        for text in (self.function.lower(), parts[-1], "/".join(parts[-3:-1])):
-            for pattern, role in _ROLES:
-                if pattern.search(text):
-                    return role
-        return ""
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}" + (f" in {self.function}" if self.function else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from autoresearch.core.diagnosis.failure import MAX_LINE, Failure
-from autoresearch.core.diagnosis.families import of_exception
+from autoresearch.core.diagnosis.kinds import of_exception
 from autoresearch.core.diagnosis.log_lines import TracebackFrame, frame
 from autoresearch.core.text.regex import later
 
@@ -52,5 +52,5 @@ def first_failed_test(lines: Iterable[str]) -> tuple[Failure, tuple[str, ...]] |
     first = next((one for one in said if _EXCEPTION.match(one)), said[0])
     text = f"AssertionError: {first}" if first.startswith(_BARE_ASSERT) else first
     own = next((one for one in reversed(frames) if one.is_own), frames[-1] if frames else None)
-    family = of_exception(text, tuple(frames[-2:])).family
-    return Failure(family, text[:MAX_LINE], frame=own, note=test), tuple(told[-MOST_LINES:])
+    kind = of_exception(text).kind
+    return Failure(kind, text[:MAX_LINE], frame=own, note=test), tuple(told[-MOST_LINES:])

@@ -15,7 +15,7 @@ from autoresearch.core.agents.agent import Bounds
 from autoresearch.core.agents.findings import ALL, MOST_SUMMARY, standing_findings
 from autoresearch.core.agents.proposals import KINDS, SCHEMA
 from autoresearch.core.campaign.stop_rules import span
-from autoresearch.core.diagnosis.families import table
+from autoresearch.core.diagnosis.kinds import table
 from autoresearch.lab.agent_work.earlier_section import earlier_section
 from autoresearch.lab.agent_work.landscape import shown
 from autoresearch.lab.agent_work.propose_context import ProposeContext

@@ -122,9 +122,9 @@ def _failure(examined: ExaminedRun, judgement: Judgement) -> tuple[str, str]:
     """The class of its failure, and the line that shows it; ("", "") if nothing failed."""
     found, end = examined.failure, examined.finished.exit
     line = found.line if found else ""
-    family = found.family.value if found and end.cause not in FROM_ITS_PLACE else ""
-    if family := family or judgement.failure or _cause(examined.finished):
-        return family, judgement.reason if family in BREACHES else line
+    kind = found.kind.value if found and end.cause not in FROM_ITS_PLACE else ""
+    if kind := kind or judgement.failure or _cause(examined.finished):
+        return kind, judgement.reason if kind in BREACHES else line
     if examined.idle:
         return NO_SIGNAL, examined.idle
     if examined.tampered:

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.diagnosis.failure import (
     MAX_LINE,
     Failure,
-    FailureFamily,
+    FailureKind,
     killed_from_outside,
     with_the_end,
 )
@@ -22,7 +21,6 @@ from autoresearch.core.metrics.signal import SignalPattern
 from autoresearch.core.run.ending import HUNG_AFTER_END, LEFT_TRAINING, NO_NUMBER, Ending
 from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.trainer import Trainer
-from autoresearch.core.shell.reading import ShellReading
 from autoresearch.core.text.regex import later
 from autoresearch.lab.results.measure import Measurement, RunFiles, numbers_in
 from autoresearch.readers.console import tail_lines
@@ -46,11 +44,10 @@ _MINDS_EXIT = later(r"&&|\bset\s+-\w*e|\berrexit\b|\bpipefail\b|\bPIPESTATUS\b|\
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The root cause, other failures, and failures that the run seems to have survived."""
+    """The root cause, and other failures."""
 
     cause: Failure | None = None
     also: tuple[Failure, ...] = ()
-    overcome: tuple[Failure, ...] = ()
     digest: tuple[str, ...] = ()  # lines for somebody who judges the cause
     traceback: str = ""  # the last one in the log
 
@@ -64,24 +61,23 @@ def diagnose(finished: FinishedRun, trainer: Trainer) -> Diagnosis:
     """
     spec, end, log = finished.spec, finished.exit, finished.rundir.log
     if end.ending is Ending.FINISHED and (said := _confession(log, trainer.confessions())):
-        words = words_of(log, trainer, spec.signals)
-        return diagnosis(words, words.cause(ended_badly=True) or Failure(FailureFamily.UNKNOWN, said, certain=False))
+        words = words_of(log, trainer, spec.signals, ended_badly=True)
+        return diagnosis(words, words.cause or Failure(FailureKind.UNKNOWN, said))
     if end.ending is Ending.FINISHED and (cause := _silent_failure(finished, trainer)):
         return diagnosis(words_of(log, trainer, spec.signals), cause)
     if failed := _failed_evaluation(finished, trainer):
         return Diagnosis(failed)
     if end.ending is Ending.STALLED and (over := end_of(log, trainer.harmless()).over):
-        return Diagnosis(Failure(FailureFamily.HANG, mask_text(over)[:MAX_LINE], note=HUNG_AFTER_END))
+        return Diagnosis(Failure(FailureKind.HANG, mask_text(over)[:MAX_LINE], note=HUNG_AFTER_END))
     badly = end.ending in BADLY
-    killed = killed_from_outside(end.ending, end.cause, end.returncode)
-    kills = killing_command(spec) if killed else ""
     hung = end.ending is not Ending.FINISHED and open_stall(events.read(finished.rundir.events)[0]) is not None
-    if not (badly or kills or hung):
+    if not (badly or hung):
         return Diagnosis()
-    words = words_of(log, trainer, spec.signals, end.log_bytes_at_stop)
-    cause = with_the_end(words.cause(ended_badly=badly), end.ending, killed=killed, kills=kills)
+    words = words_of(log, trainer, spec.signals, end.log_bytes_at_stop, ended_badly=badly)
+    killed = killed_from_outside(end.ending, end.cause, end.returncode)
+    cause = with_the_end(words.cause, end.ending, killed=killed)
     if cause is None and badly and end.error_kind == "disk_full":
-        cause = Failure(FailureFamily.DISK, end.reason)  # its log ends in the middle, as there was no room for more
+        cause = Failure(FailureKind.MACHINE, end.reason)  # its log ends in the middle, as there was no room for more
     return diagnosis(words, cause)
 
 
@@ -90,48 +86,41 @@ def words_of(
     trainer: Trainer | None,
     signals: Sequence[SignalPattern] = (),
     until: int | None = None,
-    survived: bool = True,
+    *,
+    ended_badly: bool = False,
 ) -> LastWords:
     """The failures in a log; without a trainer, by the patterns of all of them.
 
-    signals: those of its run, if they are known. until, survived: as in `last_words`.
+    signals: those of its run, if they are known. until, ended_badly: as in `last_words`.
     """
     known = (trainer,) if trainer else registry.every()
     patterns = signals or [signal for one in known for signal in one.signals()]
-    return last_words(log, patterns, [harmless for one in known for harmless in one.harmless()], until, survived)
+    harmless = [harmless for one in known for harmless in one.harmless()]
+    return last_words(log, patterns, harmless, until, ended_badly=ended_badly)
 
 
 def _silent_failure(finished: FinishedRun, trainer: Trainer) -> Failure | None:
     """Why a run failed whose command exited with 0; None if nothing says that it did.
 
     A shell returns the exit code of its last command. A count that stops short is told from a training that stopped
-    early on purpose only where the exit code is known to be the trainer's.
+    early on purpose only where the exit code is known to be another's than the trainer's.
     """
     if finished.exit.cause == LEFT_TRAINING:
-        return Failure(FailureFamily.LEFT_TRAINING, finished.exit.reason)
+        return Failure(FailureKind.LEFT_TRAINING, finished.exit.reason)
     found = end_of(finished.rundir.log, trainer.harmless())
-    if found.exception is not None:
-        return found.exception
-    if found.unfinished and _exit_is_hidden(finished.spec):
-        return Failure(FailureFamily.ENDED_EARLY, mask_text(found.unfinished)[:MAX_LINE])
-    return None
+    if found.exception is None and found.unfinished and _exit_is_hidden(finished.spec):
+        return Failure(FailureKind.ENDED_EARLY, mask_text(found.unfinished)[:MAX_LINE])
+    return found.exception
 
 
 def _exit_is_hidden(spec: RunSpec) -> bool:
     """Whether the last command of the run is another than its training, and does nothing about its exit code."""
-    reading = _linted(spec, spec.command)[0]
+    from autoresearch.lab.resolve.scripts import shell_reader
+
+    reading = shell_reader(Path(spec.cwd), spec.environment)(spec.command)
     texts = [spec.command, *(script.text for script in reading.scripts if not script.python)]
     last = reading.commands[-1:]
     return bool(last) and not last[0].may_train and not any(map(_MINDS_EXIT.search, texts))
-
-
-def _linted(spec: RunSpec, command: str) -> tuple[ShellReading, Sequence[Finding]]:
-    """A command of a run with the scripts that it starts, and what lint finds there."""
-    from autoresearch.core.blueprint.lint import lint_shell
-    from autoresearch.lab.resolve.scripts import shell_reader
-
-    reading = shell_reader(Path(spec.cwd), spec.environment)(command)
-    return reading, lint_shell(reading, where="the command")
 
 
 def _failed_evaluation(finished: FinishedRun, trainer: Trainer) -> Failure | None:
@@ -142,14 +131,14 @@ def _failed_evaluation(finished: FinishedRun, trainer: Trainer) -> Failure | Non
         return None
     reason = str((end.evaluation or {}).get("reason", "there was none"))
     if reason:
-        said = words_of(own, trainer).cause(ended_badly=True)
+        said = words_of(own, trainer, ended_badly=True).cause
         line = (said.line if said else "") or _last_line(own)
-        return Failure(FailureFamily.EVALUATION_FAILED, mask_text(f"{reason}: {line}")[:MAX_LINE] if line else reason)
+        return Failure(FailureKind.EVALUATION_FAILED, mask_text(f"{reason}: {line}")[:MAX_LINE] if line else reason)
     files = RunFiles(spec, trainer, finished.rundir.log)
     if spec.objective is None or spec.objective.value(files.evaluation().readings):
         return None
     told = f"the evaluation printed no {spec.objective.metric}"
-    return Failure(FailureFamily.EVALUATION_FAILED, told + _nearest(spec.objective, own))
+    return Failure(FailureKind.EVALUATION_FAILED, told + _nearest(spec.objective, own))
 
 
 def why_unmeasured(finished: FinishedRun, trainer: Trainer, measurement: Measurement) -> Failure | None:
@@ -159,11 +148,11 @@ def why_unmeasured(finished: FinishedRun, trainer: Trainer, measurement: Measure
     """
     spec, end = finished.spec, finished.exit
     if end.ending in (Ending.FINISHED, Ending.MAX_TIME) and (what := _diverged(spec.objective, measurement)):
-        return Failure(FailureFamily.DIVERGED, what)
+        return Failure(FailureKind.DIVERGED, what)
     if end.ending is not Ending.FINISHED or measurement.measured:
         return None
     if trainer.named and not end.steps_seen and not measurement.steps:
-        return Failure(FailureFamily.NO_STEP, f"{trainer.name} exited with 0 and printed no training step")
+        return Failure(FailureKind.NO_STEP, f"{trainer.name} exited with 0 and printed no training step")
     if spec.objective is None or not spec.needs_metric:
         return None
     names = dict.fromkeys(name for reading in measurement.readings for name in reading.metrics)
@@ -171,7 +160,7 @@ def why_unmeasured(finished: FinishedRun, trainer: Trainer, measurement: Measure
     what = f"{spec.objective.metric} was not read"
     if near:  # it logs well, and the name is another one
         what += f"; write the name that it has into the notes, `- metric: {near[0]}`; most like it: {', '.join(near)}"
-    return Failure(FailureFamily.METRIC_UNREAD, what + _nearest(spec.objective, finished.rundir.log))
+    return Failure(FailureKind.METRIC_UNREAD, what + _nearest(spec.objective, finished.rundir.log))
 
 
 def printed_numbers(
@@ -249,9 +238,8 @@ def _confession(log: Path, patterns: Sequence[str]) -> str:
 
 def diagnosis(last_words: LastWords, cause: Failure | None) -> Diagnosis:
     """A diagnosis with this cause, which is then not repeated among the others."""
-    also = tuple(f for f in last_words.failures if cause is None or f.family is not cause.family)
-    overcome = tuple(f for f in last_words.overcome if f != cause)
-    return Diagnosis(cause, also, overcome, last_words.digest, last_words.traceback)
+    also = tuple(f for f in last_words.failures if cause is None or f.kind is not cause.kind)
+    return Diagnosis(cause, also, last_words.digest, last_words.traceback)
 
 
 def open_stall(happened: list[Event]) -> Event | None:
@@ -263,17 +251,3 @@ def open_stall(happened: list[Event]) -> Event | None:
         elif event.event == "resumed":
             found = None
     return found
-
-
-def killing_command(spec: RunSpec) -> str:
-    """The run's command, or script line that it starts, that kills processes by name; "" for none."""
-    from autoresearch.core.blueprint.lint import DEADLY
-
-    for command in (spec.command, *spec.prepare):
-        reading, findings = _linted(spec, command)
-        texts = {script.where: script.text or "" for script in reading.scripts}
-        for finding in findings:
-            if finding.code in DEADLY:
-                lines = texts.get(finding.where, command).splitlines()[finding.line - 1 : finding.line] or [command]
-                return f"{finding.where}, line {finding.line}: {lines[0].strip()[:200]}"
-    return ""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.diagnosis.failure import Failure, FailureFamily
-from autoresearch.core.diagnosis.families import table
+from autoresearch.core.diagnosis.failure import Failure, FailureKind
+from autoresearch.core.diagnosis.kinds import table
 from autoresearch.core.run.ending import BREACHES, Ending
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.text.durations import spoken
@@ -93,7 +93,7 @@ def explain_run(recorded: RecordedRun, end: ExitRecord | None, trainer: Trainer,
     happened = events.read(rundir.events)[0]
     if end is None:
         words = words_of(rundir.log, trainer, spec.signals)
-        found = diagnosis(words, words.cause(ended_badly=False))
+        found = diagnosis(words, words.cause)
         death = _living(happened, order_file.observed(rundir))
     else:
         finished = FinishedRun(rundir, spec, end)
@@ -103,8 +103,8 @@ def explain_run(recorded: RecordedRun, end: ExitRecord | None, trainer: Trainer,
             found = replace(found, cause=why_unmeasured(finished, trainer, measurement))
         death = _death(end, happened, rundir.log)
         if found.cause is None and (told := Outcome.of(finished)) and told.failure in BREACHES:
-            found = replace(found, cause=Failure(FailureFamily(told.failure), told.failure_line))
-    failed = found.cause is not None and found.cause.family is FailureFamily.EVALUATION_FAILED
+            found = replace(found, cause=Failure(FailureKind(told.failure), told.failure_line))
+    failed = found.cause is not None and found.cause.kind is FailureKind.EVALUATION_FAILED
     log = rundir.evaluation if failed else rundir.log
     return Explanation(log, found, _tries(found.cause, end, trainer), death, tuple(tail_lines(log, tail)))
 
@@ -112,14 +112,14 @@ def explain_run(recorded: RecordedRun, end: ExitRecord | None, trainer: Trainer,
 def explain_log(log: Path, trainer: Trainer | None, tail: int) -> Explanation:
     """Explain any log, of a known or unknown trainer; a log does not show how its process ended."""
     words = words_of(log, trainer)
-    found = diagnosis(words, words.cause(ended_badly=False))
+    found = diagnosis(words, words.cause)
     return Explanation(log, found, _tries(found.cause, None, trainer), None, tuple(tail_lines(log, tail)))
 
 
 def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | None) -> tuple[str, ...]:
     if cause is not None:
         proxychains = bool(shutil.which("proxychains4") or shutil.which("proxychains"))
-        return table().suggestions(cause.family, trainer.name if trainer else "", proxychains=proxychains)
+        return table().suggestions(cause.kind, trainer.name if trainer else "", proxychains=proxychains)
     if end is None or end.ending not in BADLY:
         return ()
     number = end.signal or ((end.returncode or 0) - 128)
@@ -186,19 +186,15 @@ def as_payload(explanation: Explanation) -> dict[str, Any]:
     cause, death, found = explanation.diagnosis.cause, explanation.death, explanation.diagnosis
     position = _position(cause) if cause else {"line_number": None, "byte_offset": None}
     return {
-        "failure": cause.family.value if cause else None,
-        "class": cause.family.value if cause else None,
+        "failure": cause.kind.value if cause else None,
         "failure_line": cause.line if cause else None,
         **position,
         "times": cause.times if cause else None,
-        "certain": cause is not None and cause.certain,
         "process_name": cause.process or None if cause else None,
-        "exception": cause.exception or None if cause else None,
         "frame": _frame(cause),
         "note": cause.note or None if cause else None,
-        "policy": table().policy(cause.family).value if cause else None,
+        "policy": table().policy(cause.kind) if cause else None,
         "also": [_record(failure) for failure in found.also[:10]],
-        "overcome": [_record(failure) for failure in found.overcome[:10]],
         "process": death.word if death else None,
         "hung": death.hung if death else None,
         "chatty": death.chatty if death else None,
@@ -207,7 +203,7 @@ def as_payload(explanation: Explanation) -> dict[str, Any]:
         "try": list(explanation.tries),
         "tail": list(explanation.tail),
         "digest": list(found.digest),
-        "untrusted": ["failure_line", "exception", "frame", "also", "overcome", "tail", "digest"],
+        "untrusted": ["failure_line", "frame", "also", "tail", "digest"],
         "log_path": str(explanation.log),
     }
 
@@ -218,7 +214,7 @@ def _position(failure: Failure) -> dict[str, Any]:
 
 
 def _record(failure: Failure) -> dict[str, Any]:
-    return {"class": failure.family.value, "line": failure.line, "times": failure.times, **_position(failure)}
+    return {"failure": failure.kind.value, "line": failure.line, "times": failure.times, **_position(failure)}
 
 
 def _frame(cause: Failure | None) -> dict[str, Any] | None:
@@ -226,4 +222,4 @@ def _frame(cause: Failure | None) -> dict[str, Any] | None:
     if cause is None or cause.frame is None:
         return None
     at = cause.frame
-    return {"path": at.path, "line": at.line, "function": at.function, "own": at.is_own, "role": at.role or None}
+    return {"path": at.path, "line": at.line, "function": at.function, "own": at.is_own}

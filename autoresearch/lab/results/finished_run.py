@@ -92,7 +92,7 @@ class ExaminedRun:
     @property
     def failed(self) -> bool:
         """Whether more is wrong with it than that no value was read: its log, its evaluation, its records say so."""
-        kind = self.failure.family.value if self.failure else UNREAD[0]
+        kind = self.failure.kind.value if self.failure else UNREAD[0]
         return kind not in UNREAD or bool(self.tampered or (self.finished.exit.evaluation or {}).get("reason"))
 
     @property

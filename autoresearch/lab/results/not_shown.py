@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.diagnosis.failure import MAX_LINE, Failure, FailureFamily
+from autoresearch.core.diagnosis.failure import MAX_LINE, Failure, FailureKind
 from autoresearch.core.run.extra_paths import Way, is_within
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
@@ -41,11 +41,11 @@ def _if_not_shown(failure: Failure, spec: RunSpec) -> Failure:
         if not one.way.is_shown or (elsewhere and not one.included):
             if not os.path.lexists(f"{spec.worktree}/{path}") and os.path.lexists(f"{campaign.repository}/{path}"):
                 said = f"{path} is in the checkout, and no run sees it: `include: [{path}]` shows it"
-                return replace(failure, family=FailureFamily.NOT_SHOWN, line=said[:MAX_LINE], note=failure.line)
+                return replace(failure, kind=FailureKind.NOT_SHOWN, line=said[:MAX_LINE], note=failure.line)
         elif spec.sandbox and one.way is not Way.OWN and any(word in failure.line for word in _REFUSED):
             own = f"`include: [{{path: {one.name}, write: copy}}]`"
             said = f"runs see {one.name} read-only, and this one wrote there: {own} gives each a copy of its own"
-            return replace(failure, family=FailureFamily.NOT_SHOWN, line=said[:MAX_LINE], note=failure.line)
+            return replace(failure, kind=FailureKind.NOT_SHOWN, line=said[:MAX_LINE], note=failure.line)
     return failure
 
 

@@ -294,5 +294,5 @@ def _failure_of_run(rundir: RunDir, trainer: Trainer) -> tuple[str, str] | None:
 def _failure_in(log: Path, trainer: Trainer, *, ended_badly: bool) -> tuple[str, str] | None:
     from autoresearch.lab.results.diagnosis import words_of  # spared for a run that lives
 
-    failure = words_of(log, trainer, survived=ended_badly).cause(ended_badly=ended_badly)
-    return (failure.family.value, failure.line) if failure else None
+    failure = words_of(log, trainer, ended_badly=ended_badly).cause
+    return (failure.kind.value, failure.line) if failure else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from autoresearch.core.diagnosis.families import table
+from autoresearch.core.diagnosis.kinds import table
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.lab.campaign_report.formatting import cell, minutes, number, stamp
 from autoresearch.lab.disk.usage import gb
@@ -51,7 +51,7 @@ def render_results(examined: ExaminedRun, outcome: Outcome, warnings: Sequence[s
         end=end,
         elapsed=minutes(end.duration_s / 60),
         facts=facts | {"return code": "unknown" if end.returncode is None else str(end.returncode)},
-        hint=table().remedy(examined.failure.family) if examined.failure else "",
+        hint=table().remedy(examined.failure.kind) if examined.failure else "",
         traceback=examined.traceback.replace("```", "'''"),
         command=journal.command_block(spec),
         text=without_html,

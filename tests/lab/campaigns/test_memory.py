@@ -35,7 +35,7 @@ SAYS = {
         "its controller is gone",  # nobody holds the lock
     ),
     "timeline.md": (
-        "crash oom-000001 (#4 Twice the batch (on #2)): no metric, 5.0 min, crashed: cuda_oom",
+        "crash oom-000001 (#4 Twice the batch (on #2)): no metric, 5.0 min, crashed: memory",
         "skipped The same once more: equal to lr-up",
         "confirmed #9 lr=0.3 (on #2): +0.19 over 8 fresh baseline runs, p 0.001",
         "&lt;script&gt;",
@@ -100,7 +100,7 @@ def test_the_brief_says_what_a_fresh_agent_must_know(lived: Any) -> None:
         "stand: 10/12 attempted",
         "best: #9 lr=0.3 (on #2): confirmed, task_pass_rate@1 0.65, +0.15 against the baseline (90 % interval +0.05",
         "last: best-000004 of #9 lr=0.3 (on #2)",
-        "  crashed: cuda_oom (1): #4 Twice the batch (on #2)",
+        "  crashed: memory (1): #4 Twice the batch (on #2)",
         "worse than its parent (1): #3 lr=0.05 −0.08",
         "no more than noise (1): #5 Change the warm-up",
         "key lr: 2 tried, 1 kept, best #2 lr=0.2",

@@ -58,7 +58,7 @@ class Killed:
         """What holds however often it was killed."""
         assert {idea.slug for idea in state.ideas} == {"baseline", *slugs} and state.attempted == 1 + len(slugs)
         typo = state.by_slug("typo")
-        assert [(row.status, row.failure) for row in typo.rows] == [("crash", "code"), ("keep", "")]
+        assert [(row.status, row.failure) for row in typo.rows] == [("crash", "program"), ("keep", "")]
         if "spoilt" in slugs:
             rows = state.by_slug("spoilt").rows
             assert [(row.status, row.failure) for row in rows] == [("crash", "protected_path")]

@@ -23,7 +23,7 @@ def test_what_is_read(lived: Any, matter_of: Build) -> None:
     assert (matter.trainer, matter.command) == ("generic", "python train.py --config recipe.yaml")
     assert [run for run, _ in matter.seen] == ["best-000004", "baseline-000003"]
     assert matter.metrics == {"task_pass_rate@1"}
-    assert [(one.kind, one.slugs) for one in matter.failures] == [("cuda_oom", ("oom",))]
+    assert [(one.kind, one.slugs) for one in matter.failures] == [("memory", ("oom",))]
     assert matter.stand.sentence.startswith("10/12")
 
 
@@ -31,10 +31,10 @@ def test_what_a_failed_run_said_is_its_proving_line(lived: Any, matter_of: Build
     run_dir = lived.place.path / "oom-1"
     run_dir.mkdir()
     lived.idea("oom-2", "Thrice the batch", parent="lr-up")
-    row = lived.run("oom-2", None, "crash", failure="cuda_oom")
+    row = lived.run("oom-2", None, "crash", failure="memory")
     place = lived.place.path / "oom-2-1"
     (place / "exit.json").write_text(json.dumps(EXIT))
-    done = {"verdict": "crash", "failure": "cuda_oom", "failure_line": "CUDA out of memory. Tried", "results": "x"}
+    done = {"verdict": "crash", "failure": "memory", "failure_line": "CUDA out of memory. Tried", "results": "x"}
     (place / "collected.json").write_text(json.dumps(done))
     (one,) = matter_of(lived).failures
     assert one.slugs == ("oom", "oom-2") and row.run_dir == str(place)

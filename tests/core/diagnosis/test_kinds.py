@@ -1,0 +1,201 @@
+"""Which kind of failure a line tells of: by few words or an exception's type; and lines that tell nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoresearch.core.diagnosis.failure import MAX_LINE, FailureKind
+from autoresearch.core.diagnosis.kinds import table
+from autoresearch.core.diagnosis.root import classify
+from autoresearch.core.run.ending import DEVICES, EXCUSED
+
+HEAD = "Traceback (most recent call last):"
+OWN = '  File "/w/train.py", line 5, in main'
+LIBRARY = '  File "/v/lib/python3.11/site-packages/trl/c.py", line 9, in f'
+
+TEXTS = """
+memory     torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total
+memory     (WorkerDict pid=5) RuntimeError: CUDA error: out of memory
+memory     ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`
+memory     E xla_util.cc:88]   (1) RESOURCE_EXHAUSTED: Attempting to reserve 6.48G at the bottom of memory
+memory     RuntimeError: cuda runtime error (2) : out of memory at THCStorage.cu:58
+memory     errors_impl.ResourceExhaustedError: OOM when allocating tensor with shape[256,112]
+unknown    Process finished with exit code 137 (interrupted by signal 9: SIGKILL)
+memory     ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.
+memory     (raylet) node_manager.cc:3277: 2 Workers (tasks / actors) killed due to memory pressure (OOM), 0 crashed
+memory     slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. Some of the step tasks were killed
+memory     numpy._core._exceptions._ArrayMemoryError: Unable to allocate 128. MiB for an array with shape (1,)
+unknown    run.sh: line 28:  8156 Killed                  python train.py
+memory     OpenBLAS blas_thread_init: pthread_create failed for thread 33 of 64: Resource temporarily unavailable
+machine    OSError: [Errno 28] No space left on device: '/ckpt/global_step_20'
+memory     TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.
+machine    ValueError: Total available GPUs 0 is less than total desired GPUs 8
+machine    GPU memory check failed: all GPUs must have >= 95% free. Violations: GPU 0
+machine    RuntimeError: CUDA error: uncorrectable ECC error encountered
+machine    OSError: [Errno 98] Address already in use
+machine    slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO PREEMPTION ***
+machine    salloc: error: Node failure on node04
+machine    The following resource request cannot be scheduled right now: {'GPU': 8.0}
+machine    requests.exceptions.ConnectionError: HTTPSConnectionPool(host='huggingface.co', port=443)
+machine    ConnectionError: Failed to connect to Ray at address: http://127.0.0.1:8270.
+program    Unexpected error: SWANLAB_API_KEY is not set in the environment.
+program    requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url
+program    bash: line 1: ./train.sh: Permission denied
+program    ModuleNotFoundError: No module named 'verl'
+program    /usr/bin/python: No module named verl.trainer
+program    bash: line 1: pyhton: command not found
+program    init.cc:1582 NCCL WARN Cuda failure 'CUDA driver version is insufficient for CUDA runtime version'
+program    [2025-08-11 10:45:36] h:26:26 [0] init.cc:416 NCCL WARN Cuda failure 'operation not supported'
+program    A module that was compiled using NumPy 1.x cannot be run in
+program    ImportError: /v/flash_attn.so: undefined symbol: _ZN3c105
+program    Fatal Python error: Segmentation fault
+program    Process finished with exit code 139 (interrupted by signal 11: SIGSEGV)
+program    2025-04-23 20:35:34.618070: F external/xla/gemm.cc:1099] Non-OK-status: executable.status()
+program    omegaconf.errors.ConfigAttributeError: Key 'x' is not in struct
+program    yaml.scanner.ScannerError: mapping values are not allowed here
+program    tinygrpo: r.yaml:3: unknown key 'learn'; the nearest valid key is 'lr'.
+program    train.py: error: unrecognized arguments: --lr
+program    python: can't open file '/w/train.py': [Errno 2] No such file or directory
+program    ValueError: batch of 7 is not divisible by 8
+program    ValueError: You passed packing=False to SFTConfig, but you didn't pass a dataset_text_field
+program    RuntimeError: Error(s) in loading state_dict for PolicyNet:
+program    _pickle.UnpicklingError: Weights only load failed. This file can still be loaded
+program    FileNotFoundError: [Errno 2] No such file or directory: '/x.parquet'
+program    json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)
+program    RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory
+program    KeyError: 'reward'
+program    RuntimeError: CUDA error: an illegal memory access was encountered
+machine    [rank0]:[E1225] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=17)
+machine    torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2006
+unknown    vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace
+unknown    ERROR 04-28 02:37:03 [core.py:398] EngineCore encountered a fatal error.
+unknown    ray.exceptions.ActorDiedError: The actor is dead because (1) it was killed by the OOM killer
+diverged   (WorkerDict pid=5) WARN: rank 0 grad_norm is not finite: nan
+diverged   ValueError: Network outputs is NAN! Stop Training
+diverged   100/100 [====] - 332s 3s/step - loss: nan - val_loss: nan
+hang       WARNING: rollout stall -- no rollout committed and no train step completed in 900s
+hang       (Pdb)
+cancelled  slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO TIME LIMIT ***
+cancelled  slurmstepd: error: *** JOB 4261046 ON c204 CANCELLED AT 2022-04-21T12:13:09 ***
+cancelled  TERM_OWNER: job killed by owner.
+cancelled  *** SIGTERM received at time=1759753629 on cpu 42 ***
+unknown    2026-11-21 07:36:24 ERR cli.py:75 -- \x1b[31mJob 'ajet_math_003' failed\x1b[39m
+program    AssertionError
+unknown    Error running subprocess: Command '['/x/python']' returned non-zero exit status 1.
+"""
+PAIRS = [tuple(line.split(maxsplit=1)) for line in TEXTS.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("kind", "text"), PAIRS)
+def test_a_line(kind: str, text: str) -> None:
+    found = classify(["step:1 - actor/pg_loss:0.1", text, "bye"])
+    assert found is not None
+    assert found.kind == kind
+    assert len(found.line) <= MAX_LINE
+    plain = text.replace("\\x1b[31m", "").lower().encode()
+    assert any(needle in plain for needle in table().needles)
+
+
+@pytest.mark.parametrize(
+    ("kind", "frames", "exception"),
+    [
+        ("program", [OWN], "KeyError: 'reward'"),
+        ("program", [OWN, LIBRARY], "RuntimeError: something went wrong"),
+        ("program", [OWN, LIBRARY], "gym.error.NameNotFound: Environment `walker` doesn't exist."),
+        ("machine", [OWN, LIBRARY], "httpx.ConnectError: All connection attempts failed"),
+        ("unknown", [OWN], "TimeoutError"),
+        ("unknown", [OWN], "RuntimeError: the server failed to start"),
+        # a word inside a sentence is no cause
+        ("program", [OWN], "ValueError: unknown configuration source"),
+        ("program", [OWN], "RuntimeError: a task failure must not be hidden"),
+    ],
+)
+def test_an_exception(kind: str, frames: list[str], exception: str) -> None:
+    found = classify([HEAD, *(line for at in frames for line in (at, "    go()")), exception])
+    assert found is not None
+    assert (found.kind, str(found.frame)) == (kind, "/w/train.py:5 in main")
+
+
+TELL_NOTHING = """
+Async GRPO training complete!
+(TaskRunner pid=512)      'kl_loss_coef': 0.002,
+{'loss_fn': {'reference_policy_kl_penalty': 0.01, 'oom_retry': True, 'nccl_timeout': 600}}
+Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.
+INFO nanoseconds: 12, info: inf
+Sample: ['CUDA out of paper']
+except torch.cuda.OutOfMemoryError:
+CUDA out of memory is retried
+Port 8000 is already in use, trying port 8001
+raise ValueError('no')
+WARNING 01-01 the loss is nanny-proof
+'completions/mean_length': 'nan'
+This should never error: fine
+max_error: 3
+Available KV cache memory: 41.22 GiB
+0 Workers (tasks / actors) killed due to memory pressure (OOM)
+NCCL INFO NET/Plugin : returned 2 : libnccl-net.so: cannot open shared object file: No such file or directory
+Health check passed for rollout engine 3
+Current engine status (already waited 30s): ENGINE.BOOTING
+Connecting to existing Ray cluster at address: 10.0.0.5:6399...
+Total available GPUs 8, desired GPUs 8
+flash_attn is not installed; using sdpa
+created the directory that was not found
+404 Client Error: Not Found
+/tmp/ray is over 95% full, available space: 2.0 GB
+slurmstepd: info: time limit is 240 min
+WARNING Sequence group 0 is preempted by PreemptionMode.RECOMPUTE
+wandb: Network error (ConnectionError), entering retry loop.
+checkpoint: not found
+faulthandler enabled for SIGSEGV
+no rollout stall was seen
+UserWarning: exceptions are logged
+[swarm] error engine_busy: ENGINE.ROLLING at global_step 3: another run has it
+"""
+
+
+@pytest.mark.parametrize("text", TELL_NOTHING.strip().splitlines())
+def test_lines_that_tell_nothing(text: str) -> None:
+    assert classify([text, f"(Worker pid=7) {text}", f"[rank0]: {text}"]) is None
+
+
+def test_a_warning_that_says_how_it_went_on() -> None:
+    oom = "CUDA out of memory. Tried to allocate 1 GiB"
+    assert classify([f"2026-11-21 WARNING trainer: {oom}; retrying with batch size 8"]) is None
+    assert classify(["WARNING: [Errno 28] No space left on device: '/x'; falling back to /tmp"]) is None
+    assert classify([f"ERROR {oom}; retrying is off"]) is not None
+
+
+def test_every_kind_has_a_policy_and_something_to_try() -> None:
+    assert set(table().kinds) == set(FailureKind)
+    for kind, about in table().kinds.items():
+        assert set(about) <= {"policy", "remedy", "more", "trainers"}
+        assert table().policy(kind) in ("shrink_batch", "wait", "stop", "ask")
+        assert table().suggestions(kind)[0] == table().remedy(kind) != ""
+    assert table().remedy("cuda_oom") == ""  # a word of records of before
+
+
+def test_what_the_machine_did_is_tried_again() -> None:
+    assert {kind for kind in FailureKind if kind.value in EXCUSED} == {FailureKind.MACHINE}
+    assert "machine" in DEVICES and table().policy(FailureKind.MACHINE) == "wait"
+
+
+def test_a_trainers_own_knobs_and_a_proxy() -> None:
+    def told(kind: FailureKind, trainer: str = "", **more: bool) -> str:
+        return " ".join(table().suggestions(kind, trainer, **more))
+
+    for trainer in ("verl", "agentjet_swarm"):
+        assert "ppo_micro_batch_size" in told(FailureKind.MEMORY, trainer)
+    assert "ppo_micro" not in told(FailureKind.MEMORY, "slime")
+    assert "proxychains" in told(FailureKind.MACHINE, proxychains=True)
+    assert "proxychains" not in told(FailureKind.MACHINE) + told(FailureKind.PROGRAM, proxychains=True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '(SGLangEngine pid=3302) INFO:     10.0.0.5:57752 - "GET /health HTTP/1.1" 200 OK',
+        "(WorkerDict pid=3) step:1 - actor/pg_loss:0.1 - actor/kl_loss:0.001",
+    ],
+)
+def test_lines_that_are_printed_by_the_million_hold_no_needle(line: str) -> None:
+    assert not [needle for needle in table().needles if needle in line.lower().encode()]
