@@ -135,15 +135,15 @@ def by_mcp(told: Told, server: ModelServer) -> Callable[[Asked], Flow]:
     """Our MCP server: run, then wait until the run has ended."""
 
     def flow(asked: Asked) -> Flow:
-        asked = yield _tool("run", blueprint="exp.md")
+        asked = yield _tool("act", "run", "exp.md")
         answer = _answer(asked)
-        since: dict[str, Any] = {}
+        since: list[str] = []
         for _ in range(MOST_LOOKS):
             seconds = round((LATER_S if since else FIRST_S) / LAPSE)
-            asked = yield _tool("wait", run=answer["run"], seconds=seconds, **since)
+            asked = yield _tool("look", "wait", answer["run"], "--for", f"{seconds}s", *since)
             told.looks.append(len(server.asked))
             answer = _answer(asked)
-            since = {"since": answer["seq"]} if "seq" in answer else since
+            since = ["--since", str(answer["seq"])] if "seq" in answer else since
             if answer["state"] == "ended":
                 told.finished = answer["ending"] == "finished"
                 break
@@ -212,8 +212,8 @@ def _skill(name: str) -> Step:
     return {"tool": {"name": "Skill", "arguments": {"skill": name}}}
 
 
-def _tool(tool: str, /, **arguments: Any) -> Step:
-    return {"mcp": {"server": "autoresearch", "tool": tool, "arguments": arguments}}
+def _tool(tool: str, *argv: str) -> Step:
+    return {"mcp": {"server": "autoresearch", "tool": tool, "arguments": {"argv": list(argv)}}}
 
 
 def _answer(asked: Asked) -> dict[str, Any]:

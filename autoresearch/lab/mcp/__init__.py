@@ -1,1 +1,1 @@
-"""The CLI's commands for clients of the Model Context Protocol: six tools over stdin and stdout."""
+"""The CLI's commands for clients of the Model Context Protocol: two tools over stdin and stdout."""

@@ -83,8 +83,8 @@ def _toml(command: list[str], environ: Mapping[str, str]) -> str:
         f"tool_timeout_sec = {CALL_S}",
         *([f"env_vars = {json.dumps(passed)}"] if passed else []),
         "",
-        f"[mcp_servers.{NAME}.tools.stop]",
-        'approval_mode = "approve"  # without it Codex asks before it ends a run, and refuses where it cannot ask',
+        f"[mcp_servers.{NAME}.tools.act]",
+        'approval_mode = "approve"  # without it Codex asks before each start, and refuses where it cannot ask',
     ]
     return "\n".join(rows)
 

@@ -21,7 +21,7 @@ from autoresearch import __version__
 from autoresearch.errors import AutoresearchError, ConflictError, UsageError
 from autoresearch.lab.mcp import messages
 from autoresearch.lab.mcp.messages import Id, Message, RequestRefused
-from autoresearch.lab.mcp.tools import TOOLS, CommandLine
+from autoresearch.lab.mcp.tools import CommandLine, command_line, declared
 from autoresearch.launchers import host_sandbox_check
 
 LONGEST_LINE = 1 << 20  # bytes; the longest sensible one has a few thousand
@@ -30,8 +30,9 @@ MOST_TEXT = 10_000  # characters of an answer
 PATIENCE_S = 30.0  # for a launch in progress when the client disconnects
 
 INSTRUCTIONS = (
-    "Runs RL experiments unattended. run -> wait -> status; never sleep: wait returns early. A run goes on without you."
-    " Paths are absolute or relative to {here}. Answers hold `next`, errors `fix`: as CLI lines; use the same tool."
+    'Runs RL experiments unattended. act ["run", "exp.md"], then look ["wait", RUN] until it has ended, then look'
+    ' ["status", RUN]; never sleep: wait returns early. A run goes on without you. Paths are absolute or relative to'
+    " {here}. Answers hold `next`, errors `fix`: command lines, whose words behind `autoresearch` are argv."
 )
 BEYOND_S = 570.0  # a command that takes this much longer than it was asked to wait is given up
 TICK_S = 5.0
@@ -107,7 +108,7 @@ class McpServer:
         if message.method == "ping":
             return {}
         if message.method == "tools/list":
-            return {"tools": [tool.declared() for tool in TOOLS.values()]}
+            return {"tools": declared()}
         if message.method == "tools/call":
             return self._called(message)
         raise RequestRefused(messages.METHOD, f"there is no method {message.method[:80]!r}", message.id)
@@ -125,14 +126,12 @@ class McpServer:
 
     def _called(self, message: Message) -> Mapping[str, Any] | None:
         name, given = message.params.get("name"), message.params.get("arguments", {})
-        tool = TOOLS.get(name) if isinstance(name, str) else None
-        if tool is None:
-            said = f"there is no tool {str(name)[:80]!r}; there are {', '.join(TOOLS)}"
-            raise RequestRefused(messages.PARAMS, said, message.id)
+        if name not in ("look", "act"):
+            raise RequestRefused(messages.PARAMS, f"there is no tool {str(name)[:80]!r}, but look and act", message.id)
         if not isinstance(given, dict | None):
             raise RequestRefused(messages.PARAMS, "arguments must be an object", message.id)
         try:
-            call = ToolCall(tool.read(given or {}), self._client)
+            call = ToolCall(command_line(str(name), given or {}), self._client)
         except AutoresearchError as error:  # the model's own mistake: it must see it to correct it
             return messages.as_result(failure(error), failed=True)
         meta = message.params.get("_meta")

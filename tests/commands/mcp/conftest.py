@@ -85,6 +85,12 @@ class Client:
         assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
         return dict(result["structuredContent"])
 
+    def look(self, *argv: object, failed: bool = False, **more: str) -> dict[str, Any]:
+        return self.tool("look", failed, argv=list(map(str, argv)), **more)
+
+    def act(self, *argv: object, failed: bool = False, **more: str) -> dict[str, Any]:
+        return self.tool("act", failed, argv=list(map(str, argv)), **more)
+
     def greet(self, version: str = "2025-06-18", name: str = "tester") -> dict[str, Any]:
         about = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": name, "version": "1"}}
         said = self.ask("initialize", about)["result"]

@@ -23,13 +23,13 @@ async def main(blueprint: str, program: str, arguments: list[str]) -> dict[str, 
     server = StdioServerParameters(command=program, args=arguments, env=dict(os.environ))
     async with Client(stdio_client(server)) as client:
         tools = (await client.list_tools()).tools
-        run = (await client.call_tool("run", {"blueprint": blueprint})).structured_content
-        asked = {"run": run["run"], "seconds": 60}
-        news = (await client.call_tool("wait", asked, progress_callback=progress)).structured_content
+        run = (await client.call_tool("act", {"argv": ["run", blueprint]})).structured_content
+        words = ["wait", run["run"], "--for", "60s"]
+        news = (await client.call_tool("look", {"argv": words}, progress_callback=progress)).structured_content
         while news["state"] != "ended":
-            since = {**asked, "since": news["seq"]}
-            news = (await client.call_tool("wait", since, progress_callback=progress)).structured_content
-        wrong = await client.call_tool("wait", {"seconds": 0})
+            since = {"argv": [*words, "--since", str(news["seq"])]}
+            news = (await client.call_tool("look", since, progress_callback=progress)).structured_content
+        wrong = await client.call_tool("look", {"argv": ["stop", "last"]})
     return {"tools": [tool.name for tool in tools], "run": run, "ended": news, "wrong": wrong.is_error}
 
 

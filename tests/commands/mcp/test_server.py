@@ -40,22 +40,22 @@ def begun(bench: Any, client: Any) -> psutil.Process:
 
 @pytest.mark.smoke
 def test_the_whole_loop(bench: Any, client: Any) -> None:
-    """What the skill does with a shell, with five tools: look, check, run, wait, read, learn why, end."""
+    """What the skill does with a shell, with two tools: look, check, run, wait, read, learn why, end."""
     hello = client.greet(name="codex-mcp-client")
     assert hello["protocolVersion"] == "2025-06-18" and hello["serverInfo"]["name"] == "autoresearch"
     assert "never sleep" in hello["instructions"] and str(bench.repo) in hello["instructions"]
     bench.blueprint("ok")
-    planned = client.tool("run", blueprint="exp.md", dry_run=True)
+    planned = client.act("run", "exp.md", "--dry-run")
     assert planned["state"] == "planned" and not bench.git("branch", "--list", "autoresearch/*")
-    run = client.tool("run", blueprint="exp.md", max_time="9m")
+    run = client.act("run", "exp.md", "--max-time", "9m")
     assert run["session"] in bench.tmux("list-sessions").stdout and bench.git("branch", "--list", run["branch"])
-    ended = client.tool("wait", run=run["run"], seconds=300)
+    ended = client.look("wait", run["run"], "--for", "300s")
     while ended["state"] != "ended":
-        ended = client.tool("wait", run=run["run"], seconds=300, since=ended["seq"])
+        ended = client.look("wait", run["run"], "--for", "300s", "--since", ended["seq"])
     assert (ended["ending"], ended["verdict"]) == ("finished", "keep")
     assert ended["metrics"]["task_pass_rate@1"] == 0.5
-    assert client.tool("status", run=run["run"]) == bench.ask("status", run["run"])
-    assert client.tool("logs", grep="hello", last=3)["count"] == 1
+    assert client.look("status", run["run"]) == bench.ask("status", run["run"])
+    assert client.look("logs", "--grep", "hello", "--tail", 3)["count"] == 1
     with open(run["ledger"], encoding="utf-8") as file:
         (row,) = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
     assert (row["run_id"], row["driven_by"]) == (run["run"], "codex-mcp-client")
@@ -64,64 +64,60 @@ def test_the_whole_loop(bench: Any, client: Any) -> None:
 
 def test_what_is_told_of_a_run(bench: Any, client: Any) -> None:
     run = bench.ask("run", bench.blueprint("ok"))
-    assert client.tool("logs", what="metrics", key=["*kl_loss"])["ok"] is True
-    assert client.tool("logs", what="events", last=2)["left_off"] > 0
-    assert client.tool("logs", what="explain") == bench.ask("explain")
-    assert client.tool("status", what="ledger")["rows"][0]["run_id"] == run["run"]
-    assert client.tool("status", what="compare", run="last", other="last")["metric_name"] == "task_pass_rate@1"
+    assert client.look("metrics", "--key", "*kl_loss")["ok"] is True
+    assert client.look("logs", "--events", "--tail", 2)["left_off"] > 0
+    assert client.look("explain") == bench.ask("explain")
+    assert client.look("ledger", "show")["rows"][0]["run_id"] == run["run"]
+    assert client.look("compare", "last", "last")["metric_name"] == "task_pass_rate@1"
 
 
 def test_an_error_is_the_command_s_own(bench: Any, client: Any) -> None:
     """Message, hint, fix and exit code; also where a path begins with a dash, and for what this file did not send."""
-    for tool, arguments, argv, code in (
-        ("status", {"run": "gone"}, ("status", "gone"), 4),
-        ("run", {"blueprint": "gone/it.md"}, ("run", "gone/it.md"), 4),
-        ("run", {"blueprint": "--help"}, ("run", "--", "--help"), 4),
-        ("run", {"blueprint": "touch owned"}, ("run", "touch owned"), 4),
-        ("run", {"blueprint": "-c touch owned"}, ("run", "--", "-c touch owned"), 4),
-        ("run", {"blueprint": "bad.md"}, ("run", "bad.md"), 3),
-        ("campaign", {"verb": "report", "campaign": "-x"}, ("report", "--", "-x"), 4),
-        ("logs", {"grep": "("}, ("logs", "--grep", "("), 4),
+    (bench.repo / "bad.md").write_text("# nothing\n")
+    for tool, argv, code in (
+        ("look", ("status", "gone"), 4),
+        ("act", ("run", "gone/it.md"), 4),
+        ("act", ("run", "bad.md"), 3),
+        ("act", ("report", "gone"), 4),
+        ("look", ("logs", "--grep", "("), 4),
     ):
-        (bench.repo / "bad.md").write_text("# nothing\n")
-        said = client.tool(tool, failed=True, **arguments)
-        flags = ["--json"] if "--" in argv else []
-        assert said == bench.ask(*flags, *argv, check=code) if not flags else True
+        said = client.tool(tool, failed=True, argv=list(argv))
+        assert said == bench.ask(*argv, check=code)
         assert said["exit_code"] == code and said["ok"] is False
         assert said["error"]["message"] and said["error"]["hint"] + said["error"]["fix"]
-    usage = client.tool("wait", failed=True, seconds=9999)
+    usage = client.look("wait", "--for", "9999s", failed=True)
     assert usage["exit_code"] == 2 and usage["error"]["code"] == "usage" and "540" in usage["error"]["message"]
-    nowhere = client.tool("status", failed=True, what="doctor", cwd=str(bench.root / "gone"))
+    nowhere = client.look("doctor", failed=True, cwd=str(bench.root / "gone"))
     assert nowhere["exit_code"] == 2 and "there is no directory" in nowhere["error"]["message"]
     assert not bench.tmux("list-sessions").stdout and not (bench.repo / "reports").exists()
 
 
 def test_what_needs_no_run_and_another_directory_by_argument(bench: Any, client: Any) -> None:
-    assert client.tool("status", what="doctor")["fit"] is True
-    assert "sections" in client.tool("status", what="schema")
-    assert "campaign" in [topic["topic"] for topic in client.tool("status", what="guide")["topics"]]
+    assert client.look("doctor")["fit"] is True
+    assert "sections" in client.look("config", "schema", "blueprint")
+    assert "campaign" in [topic["topic"] for topic in client.look("skill", "show")["topics"]]
     blueprint = bench.blueprint("ok", name="deep/exp.md")
-    planned = client.tool("run", blueprint="exp.md", dry_run=True, cwd=str(blueprint.parent))
-    assert planned["next"] == [f"autoresearch run --detach {blueprint} --json"]
+    planned = client.act("run", "exp.md", "--dry-run", cwd=str(blueprint.parent))
+    assert planned["next"] == [f"autoresearch run {blueprint} --detach --json"]
 
 
 def test_a_status_is_answered_while_a_wait_waits_and_a_wait_can_be_cancelled(bench: Any, client: Any) -> None:
-    run = client.tool("run", blueprint=str(bench.blueprint("silent")))
-    waiting = client.call("wait", run=run["run"], seconds=500)
+    run = client.act("run", bench.blueprint("silent"))
+    waiting = client.call("look", argv=["wait", run["run"], "--for", "500s"])
     child = begun(bench, client)
-    assert client.tool("status", run=run["run"])["state"] == "running"
+    assert client.look("status", run["run"])["state"] == "running"
     assert client.ask("ping")["result"] == {} and not gone(child)
     client.send(method="notifications/cancelled", params={"requestId": "not one of ours"})
     client.send(method="notifications/cancelled", params={"requestId": waiting, "reason": "bored"})
     bench.until(lambda: gone(child))
-    assert client.tool("stop", run=run["run"], reason="enough")["ending"] == "stopped"
+    assert client.act("stop", run["run"], "--reason", "enough")["ending"] == "stopped"
     assert client.leave() == 0
     assert not [message for message in client.kept if message.get("id") == waiting], "cancelled, and answered"
 
 
 def test_the_end_of_stdin_ends_the_server_and_what_waits_but_no_run(bench: Any, client: Any) -> None:
-    run = client.tool("run", blueprint=str(bench.blueprint("silent")))
-    client.call("wait", run=run["run"], seconds=500)
+    run = client.act("run", bench.blueprint("silent"))
+    client.call("look", argv=["wait", run["run"], "--for", "500s"])
     child = begun(bench, client)
     assert client.leave() == 0
     assert gone(child)
@@ -130,7 +126,7 @@ def test_the_end_of_stdin_ends_the_server_and_what_waits_but_no_run(bench: Any, 
 
 
 def test_a_launch_is_finished_though_the_client_goes(bench: Any, client: Any) -> None:
-    asked = client.call("run", blueprint=str(bench.blueprint("silent")))
+    asked = client.call("act", argv=["run", str(bench.blueprint("silent"))])
     assert client.leave() == 0
     (answer,) = [message for message in client.kept if message.get("id") == asked]
     run = answer["result"]["structuredContent"]
@@ -139,8 +135,8 @@ def test_a_launch_is_finished_though_the_client_goes(bench: Any, client: Any) ->
 
 
 def test_a_killed_server_leaves_only_the_run(bench: Any, client: Any) -> None:
-    run = client.tool("run", blueprint=str(bench.blueprint("silent")))
-    client.call("wait", run=run["run"], seconds=500)
+    run = client.act("run", bench.blueprint("silent"))
+    client.call("look", argv=["wait", run["run"], "--for", "500s"])
     child = begun(bench, client)
     client.process.send_signal(signal.SIGKILL)
     bench.until(lambda: client.process.poll() is not None and gone(child))
@@ -169,17 +165,17 @@ def test_a_campaign(bench: Any, crashes: Any, connect: Any) -> None:
     client = connect()
     (bench.repo / "ideas").mkdir()  # none: it waits for ours
     file = str(crashes.file(count=2, parallel=1, proposer="queue", space=None, queue="ideas"))
-    assert client.tool("campaign", verb="plan", file=file)["state"] == "planned"
+    assert client.act("campaign", file, "--dry-run")["state"] == "planned"
     assert not crashes.place.spec.exists()
-    begun = client.tool("campaign", verb="start", file=file)
-    added = client.tool("campaign", verb="add", set=["lr=0.25"], sentence="a quarter", idea="quarter")
+    begun = client.act("campaign", file)
+    added = client.act("campaign", "add", "--set", "lr=0.25", "--sentence", "a quarter", "--slug", "quarter")
     assert added["added"] == 1
     rows = 0
-    while (now := client.tool("wait", what="campaign", seconds=120, since=rows))["state"] != "ended":
+    while (now := client.look("wait", "last-campaign", "--for", "120s", "--since", rows))["state"] != "ended":
         rows = now["rows"]
     assert now["campaign"] == begun["campaign"] and now["attempted"] == 2
-    assert "quarter" in " ".join(client.tool("status", what="brief")["brief"])
-    assert client.tool("campaign", failed=True, verb="pause")["exit_code"] == 5  # it has ended
+    assert "quarter" in " ".join(client.look("campaign", "status", "--full")["brief"])
+    assert client.act("campaign", "pause", failed=True)["exit_code"] == 5  # it has ended
     assert client.leave() == 0
     crashes.ended(2)
 

@@ -16,7 +16,7 @@ import pytest
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.mcp import server as calls
 from autoresearch.lab.mcp.server import McpServer
-from autoresearch.lab.mcp.tools import TOOLS
+from autoresearch.lab.mcp.tools import command_line
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def said(tool: str, /, meta: Any = None, **arguments: Any) -> list[dict[str, Any
 @pytest.mark.system
 def test_progress_is_told_to_who_asked_and_to_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "TICK_S", 0.02)
-    *progress, answer = said("wait", {"progressToken": 0}, run="gone", seconds=33)
+    *progress, answer = said("look", {"progressToken": 0}, argv=["wait", "gone", "--for", "33s"])
     assert progress and {message["method"] for message in progress} == {"notifications/progress"}
     numbers = [message["params"]["progress"] for message in progress]
     assert numbers == sorted(numbers)
@@ -59,16 +59,16 @@ def test_progress_is_told_to_who_asked_and_to_nobody_else(monkeypatch: pytest.Mo
     assert progress[0]["params"]["total"] == 33 and "id" not in progress[0]
     assert answer["result"]["structuredContent"]["error"]["code"] == "not_found"
     for meta in (None, {"progressToken": [1]}):
-        (answer,) = said("wait", meta, run="gone")
+        (answer,) = said("look", meta, argv=["wait", "gone"])
         assert answer["result"]["isError"] is True
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(("name", "hint"), [("wait", ""), ("run", "it was left to go on; look what became of it")])
+@pytest.mark.parametrize(("name", "hint"), [("look", ""), ("act", "it was left to go on; look what became of it")])
 def test_a_command_that_never_ends_is_given_up(name: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "TICK_S", 0.02)
     monkeypatch.setattr(calls, "BEYOND_S", -1000.0)
-    (answer,) = said(name, **({"blueprint": "gone.md"} if name == "run" else {"run": "gone"}))
+    (answer,) = said(name, argv=["run", "gone.md"] if name == "act" else ["wait", "gone"])
     error = answer["result"]["structuredContent"]["error"]
     assert (error["code"], error["hint"]) == ("no_answer", hint)
 
@@ -76,11 +76,11 @@ def test_a_command_that_never_ends_is_given_up(name: str, hint: str, monkeypatch
 @pytest.mark.system
 def test_a_command_that_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    (answer,) = said("status")
+    (answer,) = said("look", argv=["status"])
     found = answer["result"]["structuredContent"]
     assert answer["result"]["isError"] is True and found["error"]["message"].endswith("exited with 1")
     monkeypatch.setattr(sys, "executable", "/no/such/python")
-    (answer,) = said("status")
+    (answer,) = said("look", argv=["status"])
     assert "could not be started" in answer["result"]["structuredContent"]["error"]["message"]
 
 
@@ -109,7 +109,7 @@ def test_who_drives_it_is_told_to_commands_that_could_not_know() -> None:
 
 
 def test_a_call_that_was_cancelled_before_it_began_does_not_begin() -> None:
-    call = calls.ToolCall(TOOLS["run"].read({"blueprint": "gone.md"}))
+    call = calls.ToolCall(command_line("act", {"argv": ["run", "gone.md"]}))
     call.stop()
     with pytest.raises(AutoresearchError, match="cancelled"):
         call.run(lambda elapsed: None)
@@ -129,13 +129,13 @@ def ask(method: str, params: Any = None, **more: Any) -> bytes:
 
 def test_what_clients_ask_before_and_instead_of_initialize() -> None:
     (said,) = heard(ask("tools/list", {"cursor": "whatever"}))
-    assert len(said["result"]["tools"]) == 6 and "nextCursor" not in said["result"]
+    assert len(said["result"]["tools"]) == 2 and "nextCursor" not in said["result"]
     for method in ("server/discover", "resources/list", "prompts/list", "logging/setLevel", "no/such", ""):
         assert heard(ask(method))[0]["error"]["code"] == -32601
     for version, negotiated in (("2024-11-05", "2024-11-05"), ("2026-07-28", "2025-11-25"), (None, "2025-11-25")):
         (said,) = heard(ask("initialize", {"clientInfo": "odd", "protocolVersion": version}))
         assert said["result"]["protocolVersion"] == negotiated and said["result"]["serverInfo"]["version"]
-    for params in (None, {}, {"name": "rm"}, {"name": 3}, {"name": "run", "arguments": []}, {"name": ["run"]}):
+    for params in (None, {}, {"name": "rm"}, {"name": 3}, {"name": "act", "arguments": []}, {"name": ["act"]}):
         assert heard(ask("tools/call", params))[0]["error"]["code"] == -32602
 
 
@@ -144,7 +144,7 @@ SILENT = (
     {"method": "notifications/initialized"},
     {"method": "notifications/cancelled", "params": {"requestId": [1]}},
     {"method": "notifications/cancelled"},
-    {"method": "tools/call", "params": {"name": "run", "arguments": {"blueprint": "x"}}},
+    {"method": "tools/call", "params": {"name": "act", "arguments": {"argv": ["run", "x"]}}},
     {"method": "no/such"},
     {"id": 5, "result": {}},
 )
@@ -177,7 +177,7 @@ def test_whatever_is_sent_gets_its_answer_and_the_next_line_is_read_as_ever() ->
 
 @pytest.mark.system
 def test_an_id_is_used_once_at_a_time_and_too_many_calls_are_told_so() -> None:
-    wait = {"name": "wait", "arguments": {"run": "gone"}}
+    wait = {"name": "look", "arguments": {"argv": ["wait", "gone"]}}
     said = heard(*[ask("tools/call", wait, id="a")] * 2)
     assert {message["id"] for message in said} == {"a"}
     assert -32600 in [message["error"]["code"] for message in said if "error" in message]
