@@ -46,6 +46,7 @@ FRONT = ("commands", "cli", "__main__", "runner", "tinygrpo")  # they may print
 # Programs of their own, and what they import besides the standard library.
 ALONE: dict[str, frozenset[str]] = {"runner": frozenset(), "tinygrpo": frozenset({"numpy", "yaml"})}
 
+_PATTERNS = "autoresearch/core/agents/protection.py"
 # One file owns each outside library: that file, or any single one below that folder.
 OWNERS = {
     "libtmux": "autoresearch/launchers/tmux.py",
@@ -58,12 +59,13 @@ OWNERS = {
     "numpy": "autoresearch/",
     "matplotlib": "autoresearch/",
     "plotly": "autoresearch/",
+    "pathspec": _PATTERNS,
 }
 SEVERAL = frozenset({"optuna"})  # several files of its folder: the search, and the plots of what it found
-# Files that parse data of the package, which is a constant as any other in the source.
-PACKAGED_DATA = frozenset({("autoresearch/core/diagnosis/kinds.py", "yaml")})
+# Data of the package, which is a constant as any other in the source, and patterns: they compute, and touch nothing.
+PURE = frozenset({("autoresearch/core/diagnosis/kinds.py", "yaml"), (_PATTERNS, "pathspec")})
 # They cost 50 to 400 ms to import.
-HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib", "plotly"})
+HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib", "plotly", "pathspec"})
 
 _FILES = {"fcntl", "glob", "io", "logging", "mmap", "os", "shutil", "sys", "tempfile"}
 _PROCESSES = {"asyncio", "multiprocessing", "signal", "subprocess", "threading"}
@@ -281,7 +283,7 @@ def core_is_pure(sources: Sequence[Source]) -> list[str]:
         if source.room != "core":
             continue
         for found in source.imports:
-            if (source.path, found.top) in PACKAGED_DATA:
+            if (source.path, found.top) in PURE:
                 continue
             a_path = found.top == "pathlib" and not (found.names and set(found.names) <= PURE_PATHS)
             if found.top in IMPURE or a_path:
@@ -304,7 +306,7 @@ def one_owner_each(sources: Sequence[Source]) -> list[str]:
             continue
         for found in source.imports:
             owner = OWNERS.get(found.top)
-            if owner is not None and (source.path, found.top) not in PACKAGED_DATA:
+            if owner is not None and (source.path, found.top) not in PURE:
                 users.setdefault(found.top, set()).add(source.path)
                 if not (source.path == owner or (owner.endswith("/") and source.path.startswith(owner))):
                     faults.append(f"{source.path}:{found.line}: {found.top} belongs to {owner}")

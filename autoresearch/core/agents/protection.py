@@ -9,13 +9,16 @@ deletions are detected, too. Letter case is ignored: on some disks `Tests/` is `
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from autoresearch.core.campaign.recipe_edits import diff_recipes
 from autoresearch.core.text.regex import later
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 # Protected recipe keys: validation, what is measured, seeds, step counts, recognised by the words of a key. The words
 # are from the recipes of the supported trainers: `data.val_files`, `trainer.test_freq`, `eval_interval`, `data.seed`,
@@ -123,7 +126,6 @@ BUILT_IN: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
 )
-_MEASURES = later(r"eval|metric|reward|valid|judg|grad(?:er|ing)|scor|benchmark|test", re.IGNORECASE)
 _A_PLACE = later(r"[^\s/]/[^\s/]|\.[A-Za-z]\w*$")  # `data/val.parquet`, `val.jsonl`, `openai/gsm8k`
 _WORD = later(r"[\w.@+~-]+(?:/[\w.@+~-]+)*/?")
 
@@ -138,7 +140,7 @@ class Protection:
     protect: tuple[str, ...] = ()  # beyond the built-in ones
     allow: tuple[str, ...] = ()  # exceptions from the built-in ones: patterns of paths, or recipe keys
     blueprint: tuple[str, ...] = ()  # paths in the repository: the blueprint and the files that describe the campaign
-    named: tuple[str, ...] = ()  # paths named in the blueprint's notes or the guard commands (`named_in`)
+    named: tuple[str, ...] = ()  # files that the commands of the guard and of the evaluation name
     keys: tuple[str, ...] = ()  # recipe keys beyond the built-in ones: the trainer's seed, the run's output path
 
     def why(self, path: str) -> str:
@@ -146,15 +148,15 @@ class Protection:
         name = path.casefold()
         if _is_below(name, self.blueprint):
             return "the blueprint"
-        if _matches(OURS, name):
+        if _spec(OURS).match_file(name):
             return "the campaign's own"
-        if _matches(self.protect, name):
+        if _spec(self.protect).match_file(name):
             return "protected by the campaign"
-        if _matches(self.allow, name):
+        if _spec(self.allow).match_file(name):
             return ""
         if _is_below(name, self.named):
-            return "named by the blueprint or by the guard"
-        return next((reason for reason, patterns in BUILT_IN if _matches(patterns, name)), "")
+            return "named by the guard or by the evaluation"
+        return next((reason for reason, patterns in BUILT_IN if _spec(patterns).match_file(name)), "")
 
     def touched(self, paths: Iterable[str]) -> tuple[str, ...]:
         """The protected ones of the changed paths, each with the reason: `tests/test_a.py (a test)`."""
@@ -186,30 +188,10 @@ class Protection:
         return tuple(dict.fromkeys(value for value in values if isinstance(value, str) and _A_PLACE.search(value)))
 
 
-def named_by(notes: str, guard: Iterable[str], command: str, tracked: Collection[str]) -> tuple[str, ...]:
-    """Paths that a blueprint's notes name for measuring, and files that the guard commands run.
-
-    Files that the launch command names are excluded: training code must stay editable, even if a guard runs it.
-    `tracked`: every path of the commit.
-    """
-    measured = {*named_in(notes, tracked)}
-    tried = {path for one in guard for path in named_in(one, tracked, measures=False)}
-    return tuple(sorted((measured | tried) - {*named_in(command, tracked, measures=False)}))
-
-
-def named_in(text: str, tracked: Collection[str], *, measures: bool = True) -> tuple[str, ...]:
-    """Files and directories of the repository that are named in a text's lines about evaluation.
-
-    With `measures` False: files that a command names, as paths or as Python modules.
-    """
-    lines = [line for line in text.splitlines() if not measures or _MEASURES.search(line)]
-    words = {word.removeprefix("./") for line in lines for word in _WORD.findall(line)}
-    named = {word for word in {word.rstrip(".") for word in words} if word in tracked}
-    named |= {word.replace(".", "/") + ".py" for word in words if "." in word} & set(tracked)
-    if measures:
-        above = {"/".join(parts[:n]) for parts in (path.split("/") for path in tracked) for n in range(1, len(parts))}
-        named |= {word.rstrip("/.") for word in words if "/" in word} & above
-    return tuple(sorted(named))
+def named_in(commands: Iterable[str], tracked: Collection[str]) -> set[str]:
+    """Files that commands name, as paths or as Python modules. `tracked`: every path of the commit."""
+    words = {word.removeprefix("./") for command in commands for word in _WORD.findall(command)}
+    return {name for word in words for name in (word, f"{word.replace('.', '/')}.py") if name in tracked}
 
 
 def shown(path: str) -> str:
@@ -240,40 +222,8 @@ def _is_below(name: str, directories: Iterable[str]) -> bool:
     return any(directory and (name == directory or name.startswith(f"{directory}/")) for directory in folded)
 
 
-def _matches(patterns: tuple[str, ...], name: str) -> bool:
-    return bool(patterns) and _compiled(patterns).match(name) is not None
-
-
 @functools.cache
-def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    expressions = [_expression(pattern.casefold()) for pattern in patterns if pattern.strip("/")]
-    return re.compile("|".join(expressions) or r"(?!)")
+def _spec(patterns: tuple[str, ...]) -> GitIgnoreSpec:
+    from pathspec import GitIgnoreSpec
 
-
-def _expression(pattern: str) -> str:
-    """One pattern as a regular expression for `match`: it matches the whole path or a parent directory."""
-    body = pattern.strip("/")
-    anchored = "/" in pattern.rstrip("/")
-    start = "" if anchored else "(?:.*/)?"
-    end = r"/.+" if pattern.endswith("/") else r"(?:/.*)?"
-    return f"(?:{start}{_glob(body)}{end}\\Z)"
-
-
-def _glob(pattern: str) -> str:
-    """`**/` is any directories, `/**` all below, `*` and `?` stay within a name, `[a-z]` and `[!a]` are sets."""
-    expression = ""
-    at = 0
-    while at < len(pattern):
-        rest = pattern[at:]
-        if rest.startswith("**/"):
-            expression, at = expression + "(?:.*/)?", at + 3
-        elif rest == "**":
-            expression, at = expression + ".*", at + 2
-        elif rest[0] in "*?":
-            expression, at = expression + ("[^/]*" if rest[0] == "*" else "[^/]"), at + 1
-        elif one := re.match(r"\[(!?)([^]/]+)\]", rest):
-            members = one[2].replace("\\", r"\\").replace("^", r"\^")
-            expression, at = f"{expression}[{'^' if one[1] else ''}{members}]", at + one.end()
-        else:
-            expression, at = expression + re.escape(rest[0]), at + 1
-    return expression
+    return GitIgnoreSpec.from_lines(pattern.casefold() for pattern in patterns)

@@ -7,12 +7,12 @@ the guard commands run. Both are used by one idea at a time: the second editor h
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.agents.agent import AgentSpec, TurnRole
-from autoresearch.core.agents.protection import Protection, named_by, named_in
+from autoresearch.core.agents.protection import Protection, named_in
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.extra_paths import ExtraPath
 from autoresearch.core.text.regex import later
@@ -99,22 +99,15 @@ def workspace_for(
     )
 
 
-def _measures(builder: CommitBuilder, tracked: Collection[str]) -> tuple[str, ...]:
-    """Files that the commands of the evaluation name, from where they run."""
-    below = f"{builder.spec.codebase}/" if builder.spec.codebase else ""
-    text = "\n".join(builder.evaluation.evaluate).replace(f"{builder.spec.repository}/{below}", "")
-    seen = {path.removeprefix(below) for path in tracked if path.startswith(below)}
-    return tuple(below + path for path in named_in(text, seen, measures=False))
-
-
 def protection_of(builder: CommitBuilder, agent_spec: AgentSpec) -> Protection:
-    """What is protected in a campaign: built in, declared, and named by the blueprint's notes and the guard."""
+    """What is protected in a campaign: built in, declared, and named by the commands of guard and evaluation."""
     base = builder.spec.base_commit
     listed = builder.checkout.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", base)
     tracked = frozenset(os.fsdecode(path) for path in listed.split(b"\0") if path)
-    own = builder.blueprint
-    files = tracked - {builder.recipe_path}
-    named = named_by(own.notes.text, agent_spec.guard, own.launch_command, files) + _measures(builder, files)
+    below = f"{builder.spec.codebase}/" if builder.spec.codebase else ""
+    files = {path.removeprefix(below) for path in tracked if path.startswith(below)}
+    commands = [one.replace(f"{builder.spec.repository}/{below}", "") for one in builder.evaluation.evaluate]
+    named = named_in((*commands, *agent_spec.guard), files) - named_in([builder.blueprint.launch_command], files)
     blueprint = os.path.relpath(builder.spec.blueprint, builder.spec.repository)
     whole = builder.whole(base)
     seed, outputs = builder.trainer.seed_key_in(whole), builder.trainer.outputs(whole)
@@ -122,6 +115,6 @@ def protection_of(builder: CommitBuilder, agent_spec: AgentSpec) -> Protection:
         protect=agent_spec.protect,
         allow=agent_spec.allow,
         blueprint=(OURS, *([] if blueprint.startswith("..") else [blueprint])),
-        named=named,
+        named=tuple(sorted(below + path for path in named)),
         keys=tuple(key for key in (seed, *(output.key for output in outputs)) if key),
     )

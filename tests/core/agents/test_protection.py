@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.agents.protection import BUILT_IN, Protection, named_by, named_in
+from autoresearch.core.agents.protection import BUILT_IN, Protection, named_in
 
 PROTECTED = {
     "a test": [
@@ -66,7 +66,6 @@ def test_every_kind_was_seen() -> None:
         ("", [], ["x"]),
         ("/", [], ["x"]),
         ("a\nb", ["a\nb"], ["ab"]),
-        ("[", ["["], ["x"]),
     ],
 )
 def test_patterns(pattern: str, paths: list[str], others: list[str]) -> None:
@@ -87,7 +86,7 @@ def test_what_beats_what() -> None:
         "exp.md": "the blueprint",
         "x/exp.md": "",
     }
-    assert rules.why("rewards/a.py") == "named by the blueprint or by the guard" and rules.why("rewards/val.py") == ""
+    assert rules.why("rewards/a.py") == "named by the guard or by the evaluation" and rules.why("rewards/val.py") == ""
     everything = Protection(allow=("*", "**", ".autoresearch/", "exp.md"), blueprint=("exp.md",))
     for path in (".autoresearch/blueprint.md", "exp.md", "autoresearch.yaml"):
         assert everything.why(path), "nobody may allow these"
@@ -99,36 +98,11 @@ def test_what_was_touched_is_told_once_and_in_order() -> None:
     assert Protection().touched(paths) == told
 
 
-TRACKED = {"src/reward.py", "src/train.py", "judge/a.py", "judge/b.py", "check.sh", "README.md", "lib/score.py"}
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("The reward is computed by `src/reward.py`.", ("src/reward.py",)),
-        ("Evaluation: see judge/ and ./lib/score.py", ("judge", "lib/score.py")),
-        ("The judge is a model; lib is free", ()),
-        ("Evaluation: see judge/a.py, (src/reward.py)", ("judge/a.py", "src/reward.py")),
-        ("We train with src/train.py", ()),
-        ("metric: lib.score", ("lib/score.py",)),
-        ("The reward is in src/nowhere.py and the word train", ()),
-    ],
-)
-def test_what_the_notes_name(text: str, found: tuple[str, ...]) -> None:
-    assert named_in(text, TRACKED) == found
-
-
-def test_what_a_guard_names() -> None:
-    assert named_in("bash check.sh --all src/train.py", TRACKED, measures=False) == ("check.sh", "src/train.py")
-    assert named_in("python -m lib.score x", TRACKED, measures=False) == ("lib/score.py",)
-    assert named_in("mypy judge/deep judge/", {"judge/deep/a.py"}, measures=False) == (), "it is what is looked at"
-
-
-def test_what_is_trained_with_is_open_to_change() -> None:
-    notes = "The reward is in src/train.py, the judge in judge/a.py"
-    guard = ("python src/train.py --steps 1", "bash check.sh")
-    assert named_by(notes, guard, "python src/train.py recipe.yaml", TRACKED) == ("check.sh", "judge/a.py")
-    assert named_by(notes, guard, "python -m src.train", TRACKED) == ("check.sh", "judge/a.py")
+def test_what_commands_name() -> None:
+    tracked = {"src/train.py", "judge/a.py", "check.sh", "README.md", "lib/score.py"}
+    assert named_in(["bash ./check.sh --all src/train.py", "python -m lib.score judge/"], tracked) == {
+        "check.sh", "src/train.py", "lib/score.py",
+    }  # fmt: skip
 
 
 KEYS = {
