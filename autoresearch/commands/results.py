@@ -30,7 +30,7 @@ CAVEATS = 9  # for people
 def report(
     name: Annotated[str, Positional(metavar="CAMPAIGN", show_default=False)] = "",
     serve: Annotated[
-        bool, Option("--serve", help="Serve a campaign's page live; unnamed: all of this project.")
+        bool, Option("--serve", help="Serve the page, which then follows the campaign.")
     ] = False,
     port: Annotated[int, Option(min=0, max=65535, help="Of --serve, on 127.0.0.1; by default a free one.")] = 0,
 ) -> CommandResult | int:
@@ -67,30 +67,26 @@ def report(
 
 
 def _serve(name: str, port: int) -> int:
-    """Serve a campaign, or with "" all of this project, until Ctrl-C or SIGTERM; 0. Writes nothing."""
-    from autoresearch.git_repo.project import current_project
+    """Serve a campaign's page until Ctrl-C or SIGTERM; 0. Writes nothing."""
     from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.live_report.server import LiveServer
-    from autoresearch.lab.live_report.site import LiveSite
+    from autoresearch.lab.live_report.site import LiveReport
 
-    parts, project = real_parts(), current_project()
-    named = campaign_registry.find(name, parts) if name else None
-    site = LiveSite(parts, project, named)
-    with LiveServer(site, port) as server:
-        url = server.url + (site.path_of(named) if named else "")
-        number = server.server_port
+    parts = real_parts()
+    campaign_dir = campaign_registry.find(name, parts)
+    with LiveServer(LiveReport(campaign_dir, parts), port) as server:
+        url, number = server.url, server.server_port
         tunnel = f"ssh -N -L {number}:127.0.0.1:{number} {getpass.getuser()}@{socket.gethostname()}"
         payload: dict[str, Any] = {
             "state": "serving",
             "url": url,
             "port": number,
             "ssh": tunnel,
-            "campaign": named.path.name if named else None,
-            "project": str(project),
+            "campaign": campaign_dir.path.name,
             "next": [],
         }
         lines = [
-            f"{named.path if named else project}: live at",
+            f"{campaign_dir.path}: live at",
             f"  {url}",
             "from another machine, with this line there and the same address in its browser:",
             f"  {tunnel}",

@@ -7,12 +7,11 @@ lacks either gets 403 and an empty body.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import hmac
 import secrets
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
@@ -41,12 +40,11 @@ class WebAnswer:
 
     body: bytes
     kind: str = "application/json"
-    tag: str = field(init=False)  # differs whenever the body does
-    packed: bytes = field(init=False)  # gzip
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tag", f'"{hashlib.sha256(self.body).hexdigest()[:24]}"')
-        object.__setattr__(self, "packed", gzip.compress(self.body, 3, mtime=0))
+    @property
+    def tag(self) -> str:
+        """Differs whenever the body does."""
+        return f'"{hashlib.sha256(self.body).hexdigest()[:24]}"'
 
 
 class Site(Protocol):
@@ -112,8 +110,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.NOT_FOUND)
         elif self.headers.get("If-None-Match") == answer.tag:
             self._send(HTTPStatus.NOT_MODIFIED, etag=answer.tag)
-        elif "gzip" in self.headers.get("Accept-Encoding", ""):
-            self._send(HTTPStatus.OK, answer.packed, etag=answer.tag, content_type=answer.kind, content_encoding="gzip")
         else:
             self._send(HTTPStatus.OK, answer.body, etag=answer.tag, content_type=answer.kind)
 

@@ -85,11 +85,6 @@ def test_a_campaign_that_runs_is_shown_as_it_goes_on(camp: Any, serving: Any) ->
     status, page = server.curl()
     assert status == 200 and b'"live":true' in page and b"Content-Security-Policy" in page
     assert not any(idea["value"] for idea in server.data()["ideas"])
-    index = server.url.rpartition("c/")[0]
-    camp.until(lambda: server.curl("data.json", base=index)[0] == 200)  # 503 while a record is being written
-    rows = json.loads(server.curl("data.json", base=index)[1])
-    assert [row["name"] for row in rows["campaigns"]] == ["one"] and rows["campaigns"][0]["state"] == "running"
-    assert [run["state"] for run in rows["runs"]] == ["running"]
     camp.go.touch()
     camp.over()
     until(lambda: server.data()["phase"] == "ended")
@@ -103,31 +98,27 @@ def test_a_campaign_that_runs_is_shown_as_it_goes_on(camp: Any, serving: Any) ->
 
 
 @pytest.mark.system
-def test_all_of_a_project_and_refusals(camp: Any, serving: Any) -> None:
+def test_refusals(camp: Any, serving: Any) -> None:
     bench, port = camp.bench, free_port()
-    run = bench.ask("run", bench.repo / "exp.md")["run"]
+    bench.ask("report", "--serve", check=4)  # there is no campaign yet
+    camp.start(**FAST)
+    camp.over()
     server = serving("--port", str(port))
-    assert server.told["port"] == port and server.told["campaign"] is None
+    assert server.told["port"] == port and server.told["campaign"] == "one"
     assert server.told["ssh"].startswith(f"ssh -N -L {port}:127.0.0.1:{port} ")
-    assert [one["run"] for one in server.data()["runs"]] == [run] and server.data()["campaigns"] == []
-    status, page = server.curl()
-    assert status == 200 and str(bench.repo).encode() in page
     assert server.curl("c/nobody/")[0] == 404
     error = bench.ask("report", "--serve", "--port", port, check=5)["error"]
     assert error["code"] == "port_taken"
     assert bench.ask("report", "--port", 8000, check=2)["error"]["fix"] == "autoresearch report --serve --port 8000"
     bench.ask("report", "--serve", "--port", 65536, check=2)
     assert bench.ask("report", "nobody", "--serve", check=4)["error"]["code"] == "not_found"
-    camp.start(**FAST)  # a campaign that begins later
-    camp.over()
-    until(lambda: [one["state"] for one in server.data()["campaigns"]] == ["ended"])
-    key = server.data()["campaigns"][0]["key"]
-    assert server.data(f"c/{key}/data.json")["name"] == "one"
     assert server.end(signal.SIGTERM)[0] == 0
 
 
 @pytest.mark.real
 def test_over_a_real_ssh_tunnel(camp: Any, serving: Any, sshd: Any) -> None:
+    camp.start(**FAST)
+    camp.over()
     server, here = serving(), free_port()
     there = server.told["port"]
     words = ["ssh", "-F", str(sshd.config), "-N", "-L", f"{here}:127.0.0.1:{there}", "far"]
@@ -153,7 +144,7 @@ def _status(server: Serving, base: str) -> int:
 # `make tools` installs Chromium where that needs no question; elsewhere the summary of `make test-real` names the skip
 @pytest.mark.skipif(not chromium(), reason="no Chromium on this machine: make tools")
 def test_a_real_browser_sees_a_new_row_arrive(camp: Any, serving: Any, tmp_path: Path) -> None:
-    """The index, its link, the campaign's page; a row comes without a reload; the server's end is said."""
+    """A row comes without a reload; the server's end is said."""
     camp.recipe(mode="hold")
     camp.bench.git("commit", "-qam", "hold")
     camp.start(**FAST)
@@ -168,9 +159,6 @@ def test_a_real_browser_sees_a_new_row_arrive(camp: Any, serving: Any, tmp_path:
             return int(page.js("document.querySelectorAll('#rows tr').length"))
 
         page._call("Page.navigate", url=server.url)
-        until(lambda: "one" in text("#campaigns"))
-        assert text("#runs").count("running") == 1
-        page.js("document.querySelector('#campaigns a').click()")
         until(lambda: "Live: the records last changed at" in text("#notice") and text("#outcome"))
         page.js("window.same = true")
         before = rows()

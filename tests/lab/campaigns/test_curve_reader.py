@@ -13,7 +13,6 @@ from autoresearch.lab.campaign_report import curves_and_diffs
 from autoresearch.lab.campaign_report.curves_and_diffs import CurveReader
 from autoresearch.lab.campaign_report.page_data import page_data
 from autoresearch.lab.campaign_report.summary import idea_lines
-from autoresearch.lab.live_report.site import LiveData
 from autoresearch.lab.results.measure import RunFiles
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
@@ -62,9 +61,3 @@ def test_what_there_is_no_time_to_read_comes_with_later_calls(lived: Any) -> Non
     assert [one["unread"] for one in seen] == list(range(seen[0]["unread"], -1, -1)) and seen[0]["unread"] > 5
     assert seen[-1]["curves"] == every["curves"] and seen[0]["remarks"] == []
     assert seen[0]["curves"][0]["standing"] in ("kept", "confirmed", "baseline"), "what is shown first is read first"
-
-
-def test_data_that_lack_curves_are_made_again_at_the_next_poll() -> None:
-    left = iter([2, 1, 0, 7])
-    live = LiveData(lambda: "unchanged", lambda: {"unread": next(left)})
-    assert [live.data()["unread"] for _ in range(4)] == [2, 1, 0, 0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import http.client
 import socket
 import threading
@@ -12,7 +11,6 @@ import pytest
 
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.lab.live_report.server import LiveServer, WebAnswer
-from autoresearch.lab.live_report.site import LiveData
 
 
 class OnePage:
@@ -95,14 +93,12 @@ def test_it_is_read_only(server: LiveServer) -> None:
         assert (status, body, server.site.asked) == (405, b"", []), method  # type: ignore[attr-defined]
 
 
-def test_head_conditional_compressed_missing_and_unreadable(server: LiveServer) -> None:
+def test_head_conditional_missing_and_unreadable(server: LiveServer) -> None:
     status, headers, body = get(server, "data.json", "HEAD")
     assert (status, body, headers["Content-Length"]) == (200, b"", "800")
     assert get(server, "data.json", If_None_Match=headers["Etag"])[::2] == (304, b"")
     server.site.text = b"{}"  # type: ignore[attr-defined]
     assert get(server, "data.json", If_None_Match=headers["Etag"])[::2] == (200, b"{}")
-    status, headers, body = get(server, "data.json", Accept_Encoding="gzip, br")
-    assert headers["Content-Encoding"] == "gzip" and gzip.decompress(body) == b"{}"
     assert get(server, "../../etc/passwd")[0] == 404 and get(server, "c/x/")[0] == 404
     assert get(server, "gone")[::2] == (503, b"")
     status, headers, _ = get(server, f"/{server.token}")
@@ -128,22 +124,3 @@ def test_it_listens_on_the_loopback_interface_alone_and_a_taken_port_is_a_confli
         LiveServer(OnePage(), server.server_port)
     with LiveServer(OnePage()) as other:
         assert other.token != server.token
-
-
-def test_data_are_made_again_only_when_the_records_have_changed() -> None:
-    """A poll of a campaign at which nothing happens costs next to nothing; what cannot be read leaves the last data."""
-    stamp, made = [1], list[int]()
-
-    def make() -> dict[str, int]:
-        if stamp[0] < 0:
-            raise OSError("gone")
-        made.append(stamp[0])
-        return {"n": stamp[0]}
-
-    data = LiveData(lambda: stamp[0], make)
-    assert {data.answer() for _ in range(100)} == {data.answer()} and made == [1]
-    stamp[0] = 2
-    assert data.answer().body == b'{"n":2}' and made == [1, 2]
-    data._next = float("-inf")  # it is time
-    stamp[0] = -1
-    assert b'"n":2' in data.answer().body and b"the records cannot be read now (gone)" in data.answer().body
