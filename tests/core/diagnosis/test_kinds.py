@@ -82,6 +82,16 @@ cancelled  *** SIGTERM received at time=1759753629 on cpu 42 ***
 unknown    2026-11-21 07:36:24 ERR cli.py:75 -- \x1b[31mJob 'ajet_math_003' failed\x1b[39m
 program    AssertionError
 unknown    Error running subprocess: Command '['/x/python']' returned non-zero exit status 1.
+memory     RuntimeError: MPS backend out of memory (MPS allocated: 8.90 GB, other allocations: 1.00 GB)
+memory     The node was low on resource: memory. Threshold quantity: 100Mi
+machine    OSError: [Errno 5] Input/output error: '/data/shard-3.bin'
+machine    urllib3.exceptions.MaxRetryError: HTTPSConnectionPool(host='h', port=443): Max retries exceeded with url: /
+machine    docker: Error response from daemon: failed to create task: exec: "python": no such file or directory
+machine    slurmstepd: error: container_p_join: open failed /scratch/119383/.active: No such file or directory
+machine    jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: PjRT_Client_Connect
+diverged   Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.
+cancelled  KeyboardInterrupt
+program    thread 'main' panicked at 'index out of bounds', src/main.rs:5:3
 """
 PAIRS = [tuple(line.split(maxsplit=1)) for line in TEXTS.strip().splitlines()]
 
