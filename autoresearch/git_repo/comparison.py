@@ -76,7 +76,12 @@ def changed_paths(checkout: Checkout, a: str, b: str) -> tuple[str, ...]:
 def differences(git: Git, before: str, after: str, *, objects: dict[str, str] | None = None) -> tuple[Difference, ...]:
     """Every path that differs between two commits or trees; `objects`: variables that tell git where objects are."""
     command = ("diff-tree", *_DIFF, "-z", "--raw", "--no-abbrev", "--ignore-submodules=none", before, after)
-    fields = git.run(*command, extra=objects).split(b"\0")
+    return read_raw(git.run(*command, extra=objects))
+
+
+def read_raw(listed: bytes) -> tuple[Difference, ...]:
+    """What git lists with `--raw -z`."""
+    fields = listed.split(b"\0")
     found = []
     for head, path in zip(fields[0:-1:2], fields[1::2], strict=False):
         mode_before, mode, blob_before, blob, _ = head.decode().removeprefix(":").split(" ")

@@ -128,14 +128,6 @@ def intent_to_add(repo: Repo) -> Expect:
     return Expect()
 
 
-def hidden_from_git(repo: Repo) -> Expect:
-    repo.git("update-index", "--assume-unchanged", "train.py", "lib/b.py")
-    repo.git("update-index", "--skip-worktree", "lib/a.py", "run.sh")
-    repo.write("train.py", "hidden\n")
-    repo.write("lib/a.py", "hidden\n")
-    return Expect(dirty={"train.py", "lib/a.py"})
-
-
 def sparse(repo: Repo) -> Expect:
     repo.write("docs/x.md", "doc\n")
     repo.commit()
@@ -281,11 +273,19 @@ def environments(repo: Repo) -> Expect:
 
 
 def environment_beside_code(repo: Repo) -> Expect:
-    """`python -m venv lib`: the code in that directory is still code."""
-    for path in ("lib/pyvenv.cfg", "lib/bin/python", "lib/lib/x.py", "lib/new/code.py", "lib/c.py"):
+    """`python -m venv lib`: what git has in that directory is still code."""
+    without = {"lib/pyvenv.cfg", "lib/bin/python", "lib/lib/x.py", "lib/c.py"}
+    for path in without:
         repo.write(path)
-    without = {"lib/bin/python", "lib/lib/x.py"}
-    return Expect(without=without, told=dict.fromkeys(("lib/bin/", "lib/lib/"), "virtual environment"))
+    repo.write("lib/a.py", "changed\n")
+    return Expect(without=without, told={"lib/": "virtual environment"}, dirty={"lib/a.py"})
+
+
+def environment_at_the_root(repo: Repo) -> Expect:
+    for path in ("pyvenv.cfg", "bin/python", "lib/python3/x.py", "code.py"):
+        repo.write(path)
+    told = dict.fromkeys(("bin/", "lib/"), "virtual environment")
+    return Expect(without={"bin/python", "lib/python3/x.py"}, told=told, dirty={"code.py", "pyvenv.cfg"})
 
 
 def weights(repo: Repo) -> Expect:
@@ -337,7 +337,6 @@ CASES: list[Callable[[Repo], Expect]] = [
     directory_becomes_link,
     nasty_names,
     intent_to_add,
-    hidden_from_git,
     sparse,
     unmerged,
     lock_left_behind,
@@ -352,6 +351,7 @@ CASES: list[Callable[[Repo], Expect]] = [
     secret_in_conflict,
     environments,
     environment_beside_code,
+    environment_at_the_root,
     weights,
     nested_repositories,
     neither_file_nor_link,
@@ -461,7 +461,7 @@ def test_results_are_left_out_whether_tracked_or_not(repo: Repo) -> None:
     assert tree["results/old.md"] == (0o100644, b"old\n")
     assert {"results/run/x.bin", "deep/records/r.tsv"}.isdisjoint(tree)
     assert {"results_of_thought.py", "deep/code.py"} <= set(tree)
-    assert {left.path for left in made.left_out} == {"results/old.md", "results/run/", "deep/records/"}
+    assert {left.path for left in made.left_out} == {"results/old.md", "results/", "deep/records/"}
     assert made.dirty == ("deep/code.py", "results_of_thought.py")
 
 
@@ -474,20 +474,6 @@ def test_large_untracked_files_are_left_out_and_large_tracked_ones_are_not(repo:
     made = take(repo, max_bytes=1000)
     assert {"tracked.bin", "limit.bin"} <= set(repo.tree(made.commit))
     assert [(left.path, left.size) for left in made.left_out] == [("data.bin", 1001)]
-
-
-def test_a_data_set_does_not_fill_the_repository(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autoresearch.git_repo.snapshot.BUDGET_BYTES", 200_000)
-    for number in range(30):
-        repo.write(f"images/{number}.png", b"x" * 20_000)
-    repo.write("images/read.py")
-    made = take(repo)
-    tree = repo.tree(made.commit)
-    assert "images/read.py" in tree
-    assert sum(path.endswith(".png") for path in tree) == 9
-    (left,) = made.left_out
-    assert (left.path, left.size) == ("images/", 21 * 20_000)
-    assert "21 files" in left.reason
 
 
 def test_extra_files_are_in_the_tree_whatever_else_is_there(repo: Repo) -> None:

@@ -167,7 +167,7 @@ class ProposedBase:
     ref: str  # of the key `base`; "" is the working tree
     dirty: tuple[str, ...]  # files of the working tree that differ from HEAD
     own_files: tuple[Path, ...]  # the campaign's own: its blueprint, its file and its queue
-    taken: tuple[bytes, ...] = ()  # files of the working tree that its commit will hold as they are
+    taken: tuple[str, ...] = ()  # files of the working tree that its commit will hold as they are
 
     @classmethod
     def of(cls, setup: CampaignSetup, campaign_spec: CampaignSpec) -> ProposedBase:
@@ -195,7 +195,7 @@ class ProposedBase:
         if self.ref:
             return tuple(lines_of(self.checkout, self.commit()))
         held = b"100644 blob " + b"1" * len(self.checkout.head or 40 * "1") + b"\t"  # names count, and not content
-        return tuple(held + path for path in self.taken if not (self.checkout.root / os.fsdecode(path)).is_dir())
+        return tuple(held + os.fsencode(path) for path in self.taken if not (self.checkout.root / path).is_dir())
 
     def with_commit(self, campaign_spec: CampaignSpec) -> CampaignSpec:
         """The campaign with its base commit, which is made here if it is the working tree."""
