@@ -8,6 +8,7 @@ import shlex
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 
+from . import shims
 from .basics import RUN_ID, read_file
 from .libc import join_new_keyring
 from .spec import Spec
@@ -112,6 +113,11 @@ def trainer_environment(run_dir: str, runner_spec: Spec) -> dict[str, str]:
     env["AUTORESEARCH_CODEBASE"] = runner_spec.cwd
     if runner_spec.interpreter:
         _use_interpreter(os.path.dirname(runner_spec.interpreter), env)
+    if not runner_spec.inside and os.path.exists("/proc/self/environ"):  # a sandbox has processes of its own
+        try:
+            shims.install(run_dir, env)
+        except OSError as error:
+            raise LaunchError("unwritable", f"the run directory cannot be written: {error.strerror}") from None
     return env
 
 

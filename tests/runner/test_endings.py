@@ -123,7 +123,7 @@ def test_the_environment_is_read_once_and_completed(yard: Any) -> None:
     assert seen[b"AUTORESEARCH_RUN_ID"].decode() == live.run
     assert seen[b"AUTORESEARCH_RUN_DIR"].decode() == str(live.dir)
     assert seen[b"AUTORESEARCH_RESULT_DIR"].decode() == str(live.dir)
-    assert seen[b"PATH"].decode().split(":")[0] == os.path.dirname(sys.executable)
+    assert seen[b"PATH"].decode().split(":")[:2] == [f"{live.dir}/shims", os.path.dirname(sys.executable)]
     assert b"SECRET" not in live.log()
 
 
@@ -131,7 +131,7 @@ def test_an_interpreter_that_was_found_is_active(yard: Any) -> None:
     bin_dir = yard.root / "env" / "bin"
     bin_dir.mkdir(parents=True)
     (bin_dir.parent / "pyvenv.cfg").touch()
-    command = f'[ "$VIRTUAL_ENV" = {bin_dir.parent} ] && [[ $PATH == {bin_dir}:* ]] && [ -z "$CONDA_PREFIX" ]'
+    command = f'[ "$VIRTUAL_ENV" = {bin_dir.parent} ] && [[ $PATH == */shims:{bin_dir}:* ]] && [ -z "$CONDA_PREFIX" ]'
     _, record = yard.ended(command, interpreter=str(bin_dir / "python"))
     assert record["returncode"] == 0
 
@@ -143,7 +143,8 @@ def test_the_environment_of_the_shell_stays_as_it_is(yard: Any) -> None:
         folder.mkdir(parents=True)
     (second / "python").touch(0o755)
     path = f"{first}:{second}:{os.environ['PATH']}"
-    live = yard.make(f'[ "$PATH $CONDA_PREFIX $VIRTUAL_ENV" = "{path} /x /y" ]', interpreter=str(second / "python"))
+    command = f'[ "${{PATH#*/shims:}} $CONDA_PREFIX $VIRTUAL_ENV" = "{path} /x /y" ]'
+    live = yard.make(command, interpreter=str(second / "python"))
     given = {"PATH": path, "CONDA_PREFIX": "/x", "VIRTUAL_ENV": "/y"}
     (live.dir / "environment").write_bytes(b"".join(os.fsencode(f"{name}={value}\0") for name, value in given.items()))
     assert yard.launch(live).record()["returncode"] == 0
