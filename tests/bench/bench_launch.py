@@ -20,7 +20,7 @@ from pathlib import Path
 from autoresearch.records.rundir import RunDir
 from tests.bench import published
 from tests.bench.result import Result
-from tests.bench.yard import COMMAND, OTHERS, World, private_tmux, until
+from tests.bench.yard import COMMAND, OTHERS, World, private_tmux, start_ms, until
 
 SUBMITIT = """
 import subprocess, sys
@@ -29,8 +29,8 @@ executor = submitit.LocalExecutor(folder=sys.argv[1])
 executor.submit(subprocess.run, sys.argv[2:])
 """
 OURS = "run --detach"
-GOALS = {"`tmux new-session -d`": 25.0, "submitit's local executor": 0.4}
-REACHED = {"`tmux new-session -d`": 40.0, "submitit's local executor": 0.66}
+PYTHON = "a start of Python with argparse and json"
+GOALS = {PYTHON: 40.0, "submitit's local executor": 1.0}
 
 
 def run(repeats: int = 5) -> Iterator[Result]:
@@ -42,7 +42,7 @@ def run(repeats: int = 5) -> Iterator[Result]:
         with private_tmux(place) as tmux:
             world.run("server", "true")  # so that our tmux server runs as well
             ways = {OURS: _ours(world), **_ways(place, tmux.socket)}
-            found: dict[str, list[float]] = {name: [] for name in ways}
+            found: dict[str, list[float]] = {name: [] for name in (*ways, PYTHON)}
             for turn in range(-1, repeats):  # the first turn compiles
                 for name, start in ways.items():
                     stamp = next(stamps)
@@ -51,11 +51,13 @@ def run(repeats: int = 5) -> Iterator[Result]:
                     until(stamp.exists)
                     if turn >= 0:
                         found[name].append(1000 * (float(stamp.read_text()) - began))
+                if turn >= 0:
+                    found[PYTHON].append(start_ms())
                 until(lambda: all(each.collected.exists() for each in _runs(world)))
         what = f"`{OURS}`: from the command to the trainer's first instruction"
         ours = found.pop(OURS)
         for name, theirs in found.items():
-            yield Result(what, name, ours, theirs, GOALS.get(name), reached=REACHED.get(name))
+            yield Result(what, name, ours, theirs, GOALS.get(name))
 
 
 def _ours(world: World) -> Callable[[list[str]], object]:

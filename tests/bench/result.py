@@ -103,11 +103,7 @@ class Result:
 
     def row(self) -> str:
         """For the document: a row of a markdown table."""
-        what = f"{self.what} ({self.note})" if self.note else self.what
-        cells = (
-            *(what, self.compared or "-", self._side(self.ours), self._side(self.theirs), self._spread()),
-            *(str(len(self.ours)), self._bound(), self._reached(), self._is_met()),
-        )
+        cells = (self.what, self.compared or "-", self._spread(), self._bound(), self._is_met())
         return f"| {' | '.join(cells)} |\n"
 
 

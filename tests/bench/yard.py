@@ -28,6 +28,7 @@ from autoresearch.lab.launch.experiment import Experiment
 from autoresearch.lab.launch.launch import prepare
 from autoresearch.lab.launch.prepared_run import PreparedRun
 from autoresearch.records.rundir import RunDir
+from tests.bench import published
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("autoresearch")  # what a user types, as it was installed
@@ -134,6 +135,13 @@ def cpu_ms(pid: int, *, children: bool = False) -> float:
         return own + (int(fields[13]) + int(fields[14])) * 1000 / TICKS
     except OSError:
         return 0.0
+
+
+def start_ms() -> float:
+    """Milliseconds of a start of Python with argparse and json, in which goals are counted."""
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", published.SMALL_PROGRAM, "--json"], capture_output=True, check=True)
+    return 1000 * (time.monotonic() - began)
 
 
 def spent_ms(argv: Sequence[str]) -> float:
