@@ -253,7 +253,7 @@ class AgentSpec:
 
     agent: str = ""  # "" is none; several share the turns: claude,codex
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by agent: its own values of fields below
-    editors: int | None = None  # edits and fixes at a time, at most; None: as many as keep the slots busy
+    editors: int | None = None  # edits and fixes at a time, at most; None: three, or as many as there are slots
     program: str = ""
     model: str = ""
     extra: tuple[str, ...] = ()

@@ -70,7 +70,6 @@ class Research:
     failed: Counter[str] = field(default_factory=Counter)  # by agent: requests without any idea since its last with one
     barren: list[tuple[str, str]] = field(default_factory=list)  # agent and first turn of requests since its last idea
     requested_of: list[str] = field(default_factory=list)  # the agent of each request for ideas
-    edit_seconds: list[float] = field(default_factory=list)  # of each edit: its turns, and the guard on it
     summarised: bool = False  # no run was started since its last summary
 
     @property
@@ -125,8 +124,6 @@ class Research:
             case "made":
                 hypothesis = Hypothesis.from_json(line["hypothesis"])
                 self.proposed[hypothesis.token] = ProposedIdea(hypothesis, made=True)
-                if line.get("seconds"):
-                    self.edit_seconds.append(float(line["seconds"]))
             case "finding":
                 self.findings.append(IdeaFinding.from_json(line))
             case "refused":

@@ -1,7 +1,6 @@
 """What a campaign asks of its coding agents next: a fix that is owed, the edit of a code idea, or new ideas.
 
-Several jobs are under way at a time: as many edits as keep the slots busy, fixes and guards beside them, and one turn
-for ideas.
+Several jobs are under way at a time: edits and fixes, guards beside them, and one turn for ideas.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import AgentJob
 from autoresearch.core.controller.agent_shares import next_agent
-from autoresearch.core.controller.pace import AHEAD, most_editors, pace_of, untried
-from autoresearch.core.controller.rules import spent, stand_at, too_late
+from autoresearch.core.controller.rules import spent, stand_at, too_late, untried
 
+AHEAD = 3  # ideas that wait for their first run, edited or not
 MOST_FAILED = 3  # turns of an agent for new ideas in a row that came to nothing
 
 
@@ -71,55 +70,27 @@ def next_job(state: CampaignState, agent_status: AgentStatus, now: float) -> Age
         return _given_to(state, agent_status, AgentJob(fix=idea), state.research.editor_of(idea.hypothesis))
     if state.spec.proposer.name not in (AGENT, HYBRID):
         return None
+    able = agent_status.able(state.spec.research)
     unedited = [one.hypothesis for one in waiting(state) if not one.made]
     unedited = [one for one in unedited if not agent_status.under_way(AgentJob(edit=one))]
     kept_back = {one.slug for one in held(state)}
     free = [one for one in unedited if one.slug not in kept_back]
-    missing = _missing(state, agent_status, now)
-    if free and missing >= 0.5 and _has_editor(state, agent_status):
-        return _given_to(state, agent_status, AgentJob(edit=free[0]), state.research.agent_of(free[0]))
-    return None if kept_back else _request(state, agent_status, now, missing, len(free))
-
-
-def _missing(state: CampaignState, agent_status: AgentStatus, now: float) -> float:
-    """How many more ideas should be edited now, so that no slot will be idle when their edits are done.
-
-    One idea is always edited ahead.
-    """
-    if not _idea_needed(state, now, coming := _coming(state, agent_status)):
-        return 0.0
-    slots, pace = state.spec.parallel, pace_of(state)
-    part = state.spec.research.share if state.spec.proposer.name == HYBRID else 1.0
-    due = max(0, slots - len(state.live)) + part * pace.begun_during(pace.edit_s, slots)
+    most, coming, there = most_editors(state), _coming(state, agent_status), len(untried(state))
     fixes = sum(bool(job.fix) for job in agent_status.jobs)
-    return min(max(1.0, due), most_editors(state.spec)) - coming - fixes - len(untried(state))
+    needed = coming + there + fixes < most and _idea_needed(state, now, coming)
+    if free and needed and _has_editor(state, agent_status):
+        return _given_to(state, agent_status, AgentJob(edit=free[0]), state.research.agent_of(free[0]))
+    asked = any(job.proposes and job.name not in agent_status.waiting for job in agent_status.jobs)
+    coming += len(free)
+    if kept_back or asked or coming + there >= most or not _idea_needed(state, now, coming):
+        return None
+    return _given_to(state, agent_status, AgentJob(ideas=state.spec.research.ideas), next_agent(state, able))
 
 
 def _coming(state: CampaignState, agent_status: AgentStatus) -> int:
     """The ideas that are edited or being edited; one that waits for a usage limit is nothing to count on."""
     edits = [job for job in agent_status.jobs if job.edit and job.name not in agent_status.waiting]
     return sum(one.made for one in waiting(state)) + len(edits)
-
-
-def _request(
-    state: CampaignState, agent_status: AgentStatus, now: float, missing: float, unedited: int
-) -> AgentJob | None:
-    """A turn for ideas, if more will be edited before it is over than are there; one such turn at a time.
-
-    It asks for as many as will do until the turn after it is over, too.
-    """
-    if any(job.proposes and job.name not in agent_status.waiting for job in agent_status.jobs):
-        return None
-    pace = pace_of(state)
-    meanwhile = pace.begun_during(pace.propose_s, state.spec.parallel)
-    short = round(max(0.0, missing) + meanwhile) - unedited
-    most, there = min(short + round(meanwhile), AHEAD) if short > 0 else 0, _coming(state, agent_status) + unedited
-    needed = sum(_idea_needed(state, now, there + number) for number in range(most))
-    if not needed:
-        return None
-    ideas = max(state.spec.research.ideas, needed)
-    able = agent_status.able(state.spec.research)
-    return _given_to(state, agent_status, AgentJob(ideas=ideas), next_agent(state, able))
 
 
 def _given_to(state: CampaignState, agent_status: AgentStatus, agent_job: AgentJob, agent: str) -> AgentJob | None:
@@ -169,8 +140,14 @@ def _may_ask(state: CampaignState, agent_status: AgentStatus) -> bool:
 
 
 def _has_editor(state: CampaignState, agent_status: AgentStatus) -> bool:
-    """Whether one more edit or fix may be under way."""
-    return sum(bool(job.edit or job.fix) for job in agent_status.jobs) < most_editors(state.spec)
+    """Whether one more edit or fix may be under way; one that waits for a usage limit holds up nobody."""
+    busy = [job for job in agent_status.jobs if (job.edit or job.fix) and job.name not in agent_status.waiting]
+    return len(busy) < most_editors(state)
+
+
+def most_editors(state: CampaignState) -> int:
+    """Edits and fixes at a time, and ideas that wait for their first run, at most."""
+    return state.spec.research.editors or max(AHEAD, state.spec.parallel)
 
 
 def unguarded(state: CampaignState) -> Idea | None:

@@ -6,20 +6,21 @@ import math
 from statistics import median
 
 from autoresearch.core.agents.agent import NotMade, Usage
-from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.spec import CampaignPhase
-from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.stop_rules import Stand, StopFacts, span, stand
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.cost import confirmation_to_come, runs_to_come
-from autoresearch.core.controller.pace import pace_of, turns_s, untried
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.sentences import baseline_breach, launch_fault, unseen_path, without_metric
 from autoresearch.core.run.ending import WITHOUT_VALUE, Ending, Verdict, exit_code
+from autoresearch.core.statistics.noise import mean
 
 BREAKER = 3  # ideas in a row that fail with the same signature
 TRIPPED = "circuit breaker"
+LATEST = 12  # runs that tell how long the next one takes
+BETWEEN_S = 60.0  # from one run to the next at most: a commit, a worktree, documents
 MARGIN = 1.25  # over the longest run so far
 
 
@@ -178,14 +179,24 @@ def tripped(state: CampaignState, since: float) -> str:
 
 
 def eta(state: CampaignState) -> str:
-    """When the count is reached and the best idea proved, at the pace so far; "" without a count, and of a proof."""
-    pace, left = pace_of(state), max(0, (state.spec.rules.count or 0) - state.attempted)
-    if not state.spec.rules.count or not pace.every_s or not pace.run_s or state.spec.prove:
+    """When the count is reached and the best idea proved, as runs ended so far; "" without a count, and of a proof."""
+    every_s, runs = seconds_a_run(state), runs_to_come(state)
+    if not state.spec.rules.count or not every_s or state.spec.prove or not runs:
         return ""
-    runs = runs_to_come(state)
-    seconds, uncounted = runs * pace.every_s, ""
-    if state.spec.proposer.name == AGENT and left:
-        seconds = max(seconds, turns_s(state, left) + pace.run_s)
-        uncounted = "" if pace.edit_s else f", the turns of {state.spec.research.names} not counted"
     proof = ", a proof included" if state.spec.confirm and not state.unseeded and not state.open_round else ""
-    return f"; about {span(seconds)} to go{proof}{uncounted}" if runs else ""
+    return f"; about {span(runs * every_s)} to go{proof}"
+
+
+def seconds_a_run(state: CampaignState) -> float | None:
+    """From the end of a run to that of the next one, unless the campaign stood still in between; None: none ended."""
+    gaps, before = list[float](), 0.0
+    for ended, took in sorted((row.ended, 60 * row.elapsed_min) for row in state.rows if row.ended and row.elapsed_min):
+        gaps.append(min(ended - before, took + BETWEEN_S) if before else took)
+        before = ended
+    return mean(gaps[-LATEST:]) if gaps else None
+
+
+def untried(state: CampaignState) -> list[Idea]:
+    """The ideas that wait for their first run."""
+    ideas = (idea for idea in state.ideas if not (idea.attempted or idea.hypothesis.merges))
+    return [idea for idea in ideas if idea.slug not in state.unwanted]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -192,7 +191,7 @@ class AgentJobs:
             line = {"hypothesis": hypothesis.to_json(), "reason": f"its parent {hypothesis.parent!r} is gone"}
             return JobResult(lines=[("refused", line)], messages=[f"{hypothesis.slug}: refused: its parent is gone"])
         self.say(f"{hypothesis.slug}: {self.turns.name} edits the code of {parent.name}")
-        workspace, began, story = self.workspace, time.monotonic(), list[str]()
+        workspace, story = self.workspace, list[str]()
         edit = make_edit(workspace, hypothesis, parent.commit, self.turns.ask)
         while edit.failed_guard[1] and edit.fault is None and len(story) < workspace.spec.max_fixes:
             if spent(self.history.state(), self.turns.usage):
@@ -221,9 +220,7 @@ class AgentJobs:
             turns=(*hypothesis.turns, *late, *done.turns),
         )
         self.remembered.sessions[hypothesis.slug] = self.turns.name, self.workspace.editor, edit.session
-        waited = any(fields.get("fault") in (TurnFault.QUOTA, TurnFault.OUTAGE) for _, fields in lines)
-        seconds = 0.0 if waited else round(time.monotonic() - began, 3)
-        done.lines.append(("made", {"hypothesis": made.to_json(), "seconds": seconds}))
+        done.lines.append(("made", {"hypothesis": made.to_json()}))
         outcome = edit.why if edit.unmade else f"changes {', '.join(edit.paths[:5])}"
         done.messages.append(f"{hypothesis.slug}: {outcome}")
         done.messages += [f"{hypothesis.slug}: suspicious: {flag}" for flag in edit.flags]

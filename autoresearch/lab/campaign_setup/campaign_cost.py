@@ -6,13 +6,12 @@ import math
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
 from autoresearch.core.controller.cost import RunCount, baseline_runs, ideas_within, run_count
-from autoresearch.core.controller.pace import turns_s
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.statistics.confirmation import design
 from autoresearch.core.text.numbers import counted
@@ -22,9 +21,6 @@ from autoresearch.lab.parts import Parts
 from autoresearch.records import exit_record
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir, read_json
-
-if TYPE_CHECKING:
-    from autoresearch.core.campaign.state import CampaignState
 
 _WHOLE = (Ending.FINISHED, Ending.MAX_TIME)  # endings of runs that show how long a run takes
 
@@ -50,7 +46,7 @@ class CampaignCost:
     limit: str  # what limits the number of runs: the deadline, the GPU hours; "" if neither is set
     capacity: int | None  # runs that this limit allows
     fits: int | None  # ideas that are likely to be attempted within it, if fewer than asked for
-    turns_s: float | None  # of the agents' turns, as far as they were seen; None: ideas do not come from an agent
+    by_agent: bool  # ideas come from an agent, whose turns are not counted
     proof: str  # the fresh runs of one proof, of the idea and of the baseline: `8 to 16`; "" if nothing is confirmed
 
     @property
@@ -79,15 +75,14 @@ class CampaignCost:
         each = f"{_time(self.duration.seconds)} a run ({self.duration.source})"
         if self.runs is None:
             return each
-        turns = "; the agent's turns are not counted" if self.turns_s == 0 else ""
+        turns = "; the agent's turns are not counted" if self.by_agent else ""
         return f"{_usually(*map(_time, self._seconds))}, with {each} on {counted(self.slots, 'slot')}{turns}"
 
     @property
     def _seconds(self) -> tuple[float, float, float]:
-        """How long the runs take, least, usual and most; or the turns beside them, where these take longer."""
-        each, turns_s, runs = self.duration.seconds / self.slots, self.turns_s or 0.0, self.runs
-        least, usual, most = (runs.least, runs.usual, runs.most) if runs else (0, 0, 0)
-        return max(turns_s, least * each), max(turns_s, usual * each), max(turns_s, most * each)
+        """How long the runs take, least, usual and most."""
+        each, runs = self.duration.seconds / self.slots, self.runs
+        return (runs.least * each, runs.usual * each, runs.most * each) if runs else (0.0, 0.0, 0.0)
 
     @property
     def fits_words(self) -> str:
@@ -158,16 +153,9 @@ def priced(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> tupl
         limit=limit,
         capacity=capacity,
         fits=fitting if fitting is not None and (asked_ideas is None or fitting < asked_ideas) else None,
-        turns_s=_turns_s(spec, state, ideas),
+        by_agent=spec.proposer.name == AGENT,
         proof=" to ".join(dict.fromkeys(str(2 * n) for n in (looks.sizes[0], looks.sizes[-1]))) if looks else "",
     )
-
-
-def _turns_s(campaign_spec: CampaignSpec, state: CampaignState | None, ideas: int | None) -> float | None:
-    """How long the turns for the rest of so many ideas take, by those of a campaign that goes on."""
-    if campaign_spec.proposer.name != AGENT:
-        return None
-    return turns_s(state, max(0, ideas - state.attempted)) if state and ideas else 0.0
 
 
 def _with_baseline(campaign_spec: CampaignSpec, capacity: int | None, limit: str) -> CampaignSpec:

@@ -14,7 +14,6 @@ from autoresearch.core.campaign.spec import ProposerSpec, Rules
 from autoresearch.core.controller.actions import AgentJob
 from autoresearch.core.controller.agent_schedule import AgentStatus, fruitless, next_job, unwanted_jobs
 from autoresearch.core.controller.agent_shares import next_agent, shares
-from autoresearch.core.controller.rules import eta
 
 Make = Callable[..., Any]
 CLAUDE = AgentSpec(agent="claude")
@@ -43,14 +42,6 @@ def campaign(records: Make, agents: AgentSpec = CLAUDE, *, unedited: int = 0, ma
     return found
 
 
-def paced(made: Any, *, edit_s: float, propose_s: float) -> Any:
-    """With the times of an edit and of a turn for ideas; its runs take five minutes."""
-    turn(made, "propose", "0001-propose", seconds=propose_s)
-    made.note("made", hypothesis=proposal("timed").to_json(), seconds=edit_s)
-    made.note("skipped", hypothesis=proposal("timed").to_json(), reason="a duplicate")
-    return made
-
-
 def begun(made: Any, **status: Any) -> list[str]:
     """The jobs that are begun one after the other until nothing more is, in words."""
     jobs: tuple[AgentJob, ...] = status.pop("jobs", ())
@@ -66,37 +57,26 @@ def edits(*numbers: int) -> list[str]:
     return [f"edit idea-{number}" for number in numbers]
 
 
-def test_as_many_edits_as_slots_are_idle_and_one_turn_for_ideas_beside_them(records: Make) -> None:
-    assert begun(campaign(records)) == ["propose claude (4)"], "there is nothing to edit"
+def test_as_many_ideas_wait_for_their_run_as_there_are_slots(records: Make) -> None:
+    assert begun(campaign(records)) == ["propose claude (3)"], "there is nothing to edit"
     assert begun(campaign(records, unedited=3)) == [*edits(0, 1, 2), "propose claude (3)"]
     assert begun(campaign(records, unedited=6)) == edits(0, 1, 2, 3), "ideas are asked for when they are needed"
     assert begun(campaign(records, unedited=6, made=2)) == edits(2, 3), "what is edited is as good as a run"
-    busy = campaign(records, unedited=2)
+    busy = campaign(records, unedited=6)
     for number in range(4):
         busy.idea(f"live-{number}")
         busy.start(f"live-{number}")
-    assert begun(busy) == edits(0), "all slots are busy: one idea is edited ahead"
+    assert begun(busy) == edits(0, 1, 2, 3), "what runs waits no more"
     busy.idea("next")
-    assert begun(busy) == [], "it is"
+    assert begun(busy) == edits(0, 1, 2)
 
 
-@pytest.mark.parametrize(
-    ("unedited", "edit_s", "propose_s", "editors", "asked"),
-    [
-        (20, 30.0, 30.0, 4, []),  # runs take ten times as long
-        (20, 600.0, 60.0, 9, []),  # eight runs begin while an idea is edited: as many are edited ahead as was simulated
-        (20, 600.0, 1200.0, 9, ["propose claude (9)"]),  # sixteen while ideas are thought of, and eleven wait
-        (8, 300.0, 300.0, 8, ["propose claude (8)"]),  # four while ideas are thought of, and as many until the next are
-    ],
-)
-def test_editors_follow_the_pace_of_edits_and_runs(
-    records: Make, unedited: int, edit_s: float, propose_s: float, editors: int, asked: list[str]
-) -> None:
-    made = paced(campaign(records, unedited=unedited), edit_s=edit_s, propose_s=propose_s)
-    found = begun(made)
-    assert found[:editors] == edits(*range(editors)) and found[editors:] == asked
+def test_three_wait_where_there_is_one_slot_or_as_many_as_editors_says(records: Make) -> None:
+    made = campaign(records, unedited=6)
+    made.spec = replace(made.spec, parallel=1)
+    assert begun(made) == edits(0, 1, 2)
     made.spec = replace(made.spec, research=replace(CLAUDE, editors=2))
-    assert begun(made)[:2] == edits(0, 1) and len(begun(made)) <= 3, "`editors` is a limit"
+    assert begun(made) == edits(0, 1)
 
 
 def test_no_more_ideas_than_the_count_allows(records: Make) -> None:
@@ -104,8 +84,6 @@ def test_no_more_ideas_than_the_count_allows(records: Make) -> None:
     assert begun(campaign(records, unedited=5, made=1, rules=Rules(count=3))) == edits(1)
     assert begun(campaign(records, unedited=1, rules=Rules(count=3))) == [*edits(0), "propose claude (3)"]
     assert begun(campaign(records, made=2, rules=Rules(count=3))) == []
-    slow = paced(campaign(records, rules=Rules(count=6)), edit_s=600.0, propose_s=600.0)
-    assert begun(slow) == ["propose claude (5)"], "the baseline is one of them"
 
 
 def test_a_fix_and_a_guard_go_on_beside_edits(records: Make) -> None:
@@ -179,7 +157,7 @@ def test_an_agent_at_its_limit_holds_up_nobody_else(records: Make) -> None:
     alone = campaign(records, unedited=4)
     assert begun(alone, jobs=(limited,), waiting=frozenset({limited.name})) == []
     asking = AgentJob(ideas=3, agent="claude")
-    assert begun(campaign(records, BOTH), jobs=(asking,), waiting=frozenset({asking.name})) == ["propose codex (4)"]
+    assert begun(campaign(records, BOTH), jobs=(asking,), waiting=frozenset({asking.name})) == ["propose codex (3)"]
 
 
 def test_fixes_and_edits_go_to_the_agent_that_knows_the_idea(records: Make) -> None:
@@ -244,13 +222,3 @@ def test_requests_keep_to_the_shares(records: Make) -> None:
     asked = made.state().research.requested_of
     assert asked.count("claude") == asked.count("codex") == 4
     assert next_agent(made.state(), ("codex",)) == "codex"
-
-
-def test_the_time_to_go_counts_turns(records: Make) -> None:
-    made = campaign(records, rules=Rules(count=11))
-    assert eta(made.state()).endswith("to go, a proof included, the turns of claude not counted")
-    assert "about 2h01m" in eta(paced(made, edit_s=1.0, propose_s=1.0).state()), "24 runs, and one ends every 5 min"
-    slow = paced(campaign(records, rules=Rules(count=11)), edit_s=7200.0, propose_s=60.0)
-    assert "about 2h18m" in eta(slow.state()), "ten edits of two hours each, nine at a time; four turns for ideas"
-    asking = paced(campaign(records, rules=Rules(count=11)), edit_s=600.0, propose_s=3600.0)
-    assert "about 2h15m" in eta(asking.state()), "two turns, nine ideas of each; an edit and a run"

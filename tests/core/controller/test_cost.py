@@ -15,8 +15,7 @@ from autoresearch.core.campaign.decision import RunEvidence, decide
 from autoresearch.core.campaign.judgement import rule_for
 from autoresearch.core.campaign.spec import MOST_REPEATS, MOST_ROUNDS, CampaignSpec, Rules
 from autoresearch.core.controller import cost
-from autoresearch.core.controller.pace import pace_of
-from autoresearch.core.controller.rules import eta
+from autoresearch.core.controller.rules import eta, seconds_a_run
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.confirmation import design, p_value
@@ -172,10 +171,10 @@ def test_the_time_to_go_is_the_campaigns_own(records: Callable[..., Any]) -> Non
     made = records(rules=Rules(count=2), confirm=False, retests=0)
     made.clock += 60  # between two runs
     made.run("baseline", 0.5)
-    assert pace_of(made.state()).every_s == pytest.approx((3 * 300 + 360) / 4, abs=2)
+    assert seconds_a_run(made.state()) == pytest.approx((3 * 300 + 360) / 4, abs=2)
     made.clock += 9e5  # a pause
     made.run("baseline", 0.5)
-    assert pace_of(made.state()).every_s == pytest.approx((3 * 300 + 2 * 360) / 5, abs=2)
+    assert seconds_a_run(made.state()) == pytest.approx((3 * 300 + 2 * 360) / 5, abs=2)
     assert eta(made.state()) == "; about 5m24s to go"
 
 

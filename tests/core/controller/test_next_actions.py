@@ -36,7 +36,7 @@ from autoresearch.core.controller.scheduler import RunRequest
 
 Make = Callable[..., Any]
 LOOKED = frozenset[ControllerAction]({Do.CHECK_QUEUES, Do.CHECK_SEEDS})  # nothing new, the seeds need more runs
-AGENT = AgentSpec(agent="claude")
+AGENT = AgentSpec(agent="claude", editors=1)
 DEADLINE_MET = "stop condition met: the deadline has passed"
 
 

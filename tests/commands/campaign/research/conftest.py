@@ -120,6 +120,7 @@ class Lab:
             "search": "chain",
             "sandbox": "off",
             "count": 3,
+            "editors": more.get("parallel", 1),  # one idea after the other
             "baseline": 2,
             "retests": 0,
             "confirm": False,
