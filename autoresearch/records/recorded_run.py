@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from autoresearch.core.diagnosis.failure import Diagnosis
 from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP, PENDING, Ending, Verdict, exit_code
-from autoresearch.core.run.json_record import from_record
+from autoresearch.core.run.json_record import as_recorded, from_record
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError
 from autoresearch.records import exit_record, index
@@ -149,6 +150,7 @@ class Outcome(FinishedRun):
     run_urls: tuple[str, ...] = ()  # the run's pages in trackers
     steps_read: str = ""  # which lines were taken for steps, where nobody declared any
     verdict_reason: str = ""  # why that verdict, if not obvious: the numbers of a campaign's decision
+    diagnosis: Diagnosis | None = None  # None in records of before
     pending: bool = False  # more runs of its idea are owed: the verdict is not final
 
     @property
@@ -194,6 +196,7 @@ class Outcome(FinishedRun):
         known: dict[str, Any] = {name: done[name] for name in _COLLECTED & done.keys()}
         known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
         try:
+            known["diagnosis"] = from_record(Diagnosis, done["diagnosis"]) if done.get("diagnosis") else None
             known["verdict"], known["results"] = Verdict(done["verdict"]), finished.where_now(Path(done["results"]))
         except (KeyError, ValueError, TypeError):
             return None
@@ -201,7 +204,7 @@ class Outcome(FinishedRun):
 
     def write(self) -> None:
         """Write collected.json: all of it that neither spec nor exit record hold."""
-        own = {name: getattr(self, name) for name in _COLLECTED}
+        own = {name: as_recorded(getattr(self, name)) for name in _COLLECTED - {"results"}}
         write_json(self.rundir.collected, {"schema": 1, "run": self.spec.run, **own, "results": str(self.results)})
 
     def payload(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand, StopFacts, stand
+from autoresearch.core.diagnosis.failure import Diagnosis
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.limits import Limits
@@ -202,7 +203,7 @@ class Made:
     def judged(self, spec: RunSpec, end: ExitRecord, value: float, steps: int = 40) -> Judgement:
         """The verdict on a run of it that measured this."""
         finished = FinishedRun(RunDir(Path(spec.run_dir)), spec, replace(end, last_step=steps))
-        return judge(ExaminedRun(finished, Measurement((), last=(steps, value)), None, "", ()), self.state())
+        return judge(ExaminedRun(finished, Measurement((), last=(steps, value)), Diagnosis(), ()), self.state())
 
     def stand(self, state: CampaignState | None = None) -> Stand:
         """Where it stands at its own clock."""

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from autoresearch.core.diagnosis.failure import Diagnosis
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import HUNG_AFTER_END, Ending
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
-from autoresearch.lab.results.diagnosis import Diagnosis, diagnose
+from autoresearch.lab.results.diagnosis import diagnose
 from autoresearch.lab.results.explain import Explanation, explain_log, explain_run
+from autoresearch.lab.results.finished_run import examine
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.recorded_run import FinishedRun, RecordedRun
 from autoresearch.records.rundir import RunDir
@@ -201,9 +203,8 @@ def ended(spec: RunSpec, ending: Ending, log: str, metric: str = "reward") -> st
     """What is said to have failed in a run of an unknown trainer with this log."""
     RunDir(Path(spec.run_dir)).log.write_text(log)
     lone = replace(spec, trainer="generic", signals=(), objective=Objective(metric))
-    trainer = registry.by_name("generic", metrics=(metric,))
     record = end(ending, returncode=0 if ending is Ending.FINISHED else 143, steps_seen=5)
-    cause = explain_run(RecordedRun(RunDir(Path(spec.run_dir)), lone), record, trainer, 5).diagnosis.cause
+    cause = examine(FinishedRun(RunDir(Path(spec.run_dir)), lone, record), in_campaign=False).failure
     return f"{cause.kind.value} {cause.note}".strip() if cause else None
 
 

@@ -63,6 +63,16 @@ class Failure:
         return str(self.frame) if self.frame.is_own else f"{self.frame} (an installed package)"
 
 
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The root cause, and other failures."""
+
+    cause: Failure | None = None
+    also: tuple[Failure, ...] = ()
+    digest: tuple[str, ...] = ()  # lines for somebody who judges the cause
+    traceback: str = ""  # the last one in the log
+
+
 def killed_from_outside(ending: Ending, cause: str, returncode: int | None) -> bool:
     """Whether a signal from outside autoresearch ended the trainer or its Runner. returncode: 128 + n for signal n."""
     if ending in _OURS:

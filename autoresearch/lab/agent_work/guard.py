@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoresearch.core.diagnosis.failure import Diagnosis
 from autoresearch.core.diagnosis.pytest_report import first_failed_test
 from autoresearch.core.run.ending import Ending
 from autoresearch.errors import ConflictError
@@ -22,7 +23,6 @@ from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.launch.short_runs import run_to_end, stop
 from autoresearch.lab.resolve.import_proof import import_environment
-from autoresearch.lab.results.diagnosis import Diagnosis
 from autoresearch.lab.results.explain import Explanation, explain_log
 from autoresearch.lab.runs.run_status import tail_lines
 from autoresearch.records.exit_record import ExitRecord

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.scheduler import tried_again
+from autoresearch.core.diagnosis.failure import Failure, FailureKind
 from autoresearch.core.metrics.constraint import as_cell
 from autoresearch.core.metrics.objective import steadier
 from autoresearch.core.run.ending import (
@@ -46,6 +47,9 @@ def outcome_of(examined: ExaminedRun, judgement: Judgement, results: Path) -> Ou
     """The outcome of a judged run. `results`: where its document will be."""
     finished, measurement = examined.finished, examined.measurement
     failure, line = _failure(examined, judgement)
+    found = replace(examined.diagnosis, traceback="")  # it stands in results.md
+    if found.cause is None and failure in BREACHES:
+        found = replace(found, cause=Failure(FailureKind(failure), line))
     return Outcome(
         rundir=finished.rundir,
         spec=finished.spec,
@@ -59,6 +63,7 @@ def outcome_of(examined: ExaminedRun, judgement: Judgement, results: Path) -> Ou
         metric_source=measurement.source,
         failure=failure,
         failure_line=line,
+        diagnosis=found,
         results=results,
         steps_read=mask_text(measurement.summary),
         warnings=tuple(mask_text(text)[:500] for text in warnings_of(examined, judgement)[:MOST_WARNINGS]),

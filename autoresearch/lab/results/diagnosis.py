@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.diagnosis.failure import (
     MAX_LINE,
+    Diagnosis,
     Failure,
     FailureKind,
     killed_from_outside,
@@ -40,16 +40,6 @@ STAYS = 2  # steps at the end of a run in which a loss is NaN: a single one may 
 _NAN_COUNT = "nan_iterations"  # Megatron's
 _OF_THE_POLICY = later(rf"(?i)(?:^|[/_. ])loss\b|loss$|^(?:actor|policy)/|{_NAN_COUNT}$")
 _MINDS_EXIT = later(r"&&|\bset\s+-\w*e|\berrexit\b|\bpipefail\b|\bPIPESTATUS\b|\$\?")
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """The root cause, and other failures."""
-
-    cause: Failure | None = None
-    also: tuple[Failure, ...] = ()
-    digest: tuple[str, ...] = ()  # lines for somebody who judges the cause
-    traceback: str = ""  # the last one in the log
 
 
 def diagnose(finished: FinishedRun, trainer: Trainer) -> Diagnosis:

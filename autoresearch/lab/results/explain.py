@@ -7,20 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.diagnosis.failure import Failure, FailureKind
+from autoresearch.core.diagnosis.failure import Diagnosis, Failure, FailureKind
 from autoresearch.core.diagnosis.kinds import table
-from autoresearch.core.run.ending import BREACHES, Ending
+from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.text.durations import spoken
 from autoresearch.lab.results.diagnosis import (
     BADLY,
-    Diagnosis,
     diagnosis,
     open_stall,
-    why_unmeasured,
     words_of,
 )
-from autoresearch.lab.results.measure import RunFiles
 from autoresearch.lab.results.not_shown import diagnosed
 from autoresearch.lab.runs.run_status import tail_lines
 from autoresearch.records import events, order_file
@@ -97,13 +94,9 @@ def explain_run(recorded: RecordedRun, end: ExitRecord | None, trainer: Trainer,
         death = _living(happened, order_file.observed(rundir))
     else:
         finished = FinishedRun(rundir, spec, end)
-        found = diagnosed(finished, trainer)
-        if found.cause is None and end.ending is Ending.FINISHED:
-            measurement = RunFiles(spec, trainer, rundir.log, ended=True).measure()
-            found = replace(found, cause=why_unmeasured(finished, trainer, measurement))
+        outcome = Outcome.of(finished)
+        found = (outcome and outcome.diagnosis) or diagnosed(finished, trainer)
         death = _death(end, happened, rundir.log)
-        if found.cause is None and (told := Outcome.of(finished)) and told.failure in BREACHES:
-            found = replace(found, cause=Failure(FailureKind(told.failure), told.failure_line))
     failed = found.cause is not None and found.cause.kind is FailureKind.EVALUATION_FAILED
     log = rundir.evaluation if failed else rundir.log
     return Explanation(log, found, _tries(found.cause, end, trainer), death, tuple(tail_lines(log, tail)))

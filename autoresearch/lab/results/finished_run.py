@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.diagnosis.failure import Failure
+from autoresearch.core.diagnosis.failure import Diagnosis, Failure
 from autoresearch.core.metrics.constraint import MEMORY, Breach, breach, parsed
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import HUNG_AFTER_END, TAMPERED, UNREAD, Ending, Verdict, lone_verdict
@@ -29,12 +29,15 @@ class ExaminedRun:
 
     finished: FinishedRun
     measurement: Measurement
-    failure: Failure | None
-    traceback: str
+    diagnosis: Diagnosis
     tampered: tuple[str, ...]  # one flag for each record that was tampered with
     changed: str = ""  # the tracked files that it changed, in a sentence
     unread: str = ""  # what it printed, where no failure says why it has no value
     foreign: tuple[str, ...] = ()  # what stood in the place of our documents, in sentences
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.diagnosis.cause
 
     @property
     def value(self) -> float | None:
@@ -125,9 +128,9 @@ def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:
         tampered += [f"{TAMPERED}{foreign}"] if foreign else []
     if spec.evaluate and (not end.evaluation or end.evaluation["reason"]):  # earlier output does not count as a metric
         measurement = replace(measurement, series=(), last=None, best=None)
-    examined = ExaminedRun(finished, measurement, found.cause, found.traceback, tuple(tampered), changed)
     if found.cause is None and not tampered:
-        examined = replace(examined, failure=why_unmeasured(finished, trainer, measurement))
+        found = replace(found, cause=why_unmeasured(finished, trainer, measurement))
+    examined = ExaminedRun(finished, measurement, found, tuple(tampered), changed)
     if examined.unmeasured and examined.failure is None:
         examined = replace(examined, unread=unread_words(finished, trainer, measurement))
     return examined

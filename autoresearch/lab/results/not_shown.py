@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.diagnosis.failure import MAX_LINE, Failure, FailureKind
+from autoresearch.core.diagnosis.failure import MAX_LINE, Diagnosis, Failure, FailureKind
 from autoresearch.core.run.extra_paths import Way, is_within
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.text.regex import later
-from autoresearch.lab.results.diagnosis import Diagnosis, diagnose
+from autoresearch.lab.results.diagnosis import diagnose
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.recorded_run import FinishedRun

@@ -52,7 +52,7 @@ def render_results(examined: ExaminedRun, outcome: Outcome, warnings: Sequence[s
         elapsed=minutes(end.duration_s / 60),
         facts=facts | {"return code": "unknown" if end.returncode is None else str(end.returncode)},
         hint=table().remedy(examined.failure.kind) if examined.failure else "",
-        traceback=examined.traceback.replace("```", "'''"),
+        traceback=examined.diagnosis.traceback.replace("```", "'''"),
         command=journal.command_block(spec),
         text=without_html,
         validations=validations,
