@@ -104,7 +104,6 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
         ("hours", proposed.cost.hours_words, True),
         ("room", proposed.cost.fits_words, False),
         ("where", f"{', '.join(map(str, spec.places))}{source_of('launcher')}", elsewhere),
-        ("reused", proposed.reuse and f"{proposed.reuse}; `earlier: false` makes its own", True),
         ("earlier", ", ".join(Path(one).name for one in spec.earlier), False),
         ("baseline", f"{counted(spec.replicates, 'run')}, on {spec.branch('baseline')}{source_of('baseline')}", False),
         ("seeds", _seed_words(proposed), spec.seeding in _KNOWN_SEEDS),

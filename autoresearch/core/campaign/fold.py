@@ -119,7 +119,6 @@ class Fold:
                 self._owners[run.run] = known, run
                 known.changed()
             case "reused" if known := self._ideas.get(line["index"]):
-                state.reuse_asked = True
                 for run in (from_record(IdeaRun, one) for one in line["runs"]):
                     known.runs.append(run)
                     self._owners[run.run] = known, run

@@ -38,7 +38,7 @@ class IdeaRun:
     round: int = 0  # confirmation round; 0 for a run of the search
     started: bool = False  # False: it is only prepared
     turns: tuple[str, ...] = ()  # the agent turns that led to it
-    reused: bool = False  # an earlier campaign made it
+    reused: bool = False  # an earlier campaign made it; only in campaigns of before
 
 
 @dataclass
@@ -291,7 +291,6 @@ class CampaignState:
     stop_mode: str = ""  # drain or stop, once requested
     seed_check: SeedCheck | None = None  # None: not checked yet
     research: Research = field(default_factory=Research)
-    reuse_asked: bool = False  # it was looked for runs of an earlier baseline
     again: int = 0  # runs of the baseline without the metric, after which it was begun anew
     made_tip: MadeTip = field(default_factory=MadeTip)
     guarded: set[int] = field(default_factory=set)  # the indices of tips that passed the guard

@@ -23,7 +23,6 @@ class Do(ControllerAction, Enum):
     """The actions of which nothing else has to be said."""
 
     WRITE_DOCUMENTS = "bring the documents about the campaign up to date, after a run was reported"
-    REUSE_BASELINE = "take over the baseline's runs of an earlier campaign that agree in all that is recorded"
     CHECK_SEEDS = "read the curves of the baseline's runs, and see whether the seed has an effect"
     JUDGE_ROUND = "read the curves of the open round's runs, and judge it"
     MERGE_TIP = "merge the edits that seem good, for new ideas to be edited on"

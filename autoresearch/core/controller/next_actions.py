@@ -426,8 +426,6 @@ def _prepare_next(state: CampaignState, machine: Machine) -> tuple[ControllerAct
         return ()  # its turn comes when one of these runs is over
     if state.baseline is None:
         return _new_idea(machine, baseline=True)
-    if state.spec.earlier and not (state.reuse_asked or state.baseline.runs):
-        return (Do.REUSE_BASELINE,)
     request = next_request(state, last=_no_more_ideas(state, machine))
     if request is None:
         due = _search_goes_on(state) and not stand_at(state, machine.now, conceived=True).met

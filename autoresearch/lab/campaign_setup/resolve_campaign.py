@@ -15,7 +15,7 @@ from autoresearch.lab.campaign_setup.campaign_spec import ProposedBase, campaign
 from autoresearch.lab.campaign_setup.proposer_spec import launch_of, resolve_proposer
 from autoresearch.lab.campaign_setup.read_setup import read_setup
 from autoresearch.lab.campaign_setup.shown_to_runs import not_sent, with_shown
-from autoresearch.lab.campaign_setup.take_over import cheaper, reused_at_start, with_earlier
+from autoresearch.lab.campaign_setup.take_over import with_earlier
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.resolve.resolved_run import limits_of
@@ -32,7 +32,6 @@ class ProposedCampaign:
     cost: CampaignCost
     base: ProposedBase
     earlier: str  # whether an earlier campaign of the same line goes on, in a sentence; "" for the first one
-    reuse: str  # whose baseline it takes over, in a sentence; "" for nobody's
     trainer_settings: TrainerSettings
     launch: LaunchSettings  # what its ideas can vary
     first_step_rule: str  # the effect of the limit to the first step, in a sentence
@@ -68,8 +67,6 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     spec, earlier = with_earlier_name(spec, base, parts)
     spec = with_shown(with_earlier(spec, setup), base, trainer_settings, launch)
     spec, cost = priced(spec, setup.blueprint.max_time_s, parts)
-    reused = reused_at_start(spec, base)
-    cost = cheaper(cost, reused)
     setup.findings.extend((*cost.findings, *agent_findings(setup, spec)))
     check_targets(setup)
     setup.findings.extend(not_sent(spec, parts))
@@ -80,7 +77,6 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
         cost=cost,
         base=base,
         earlier=earlier,
-        reuse=reused.words if reused else "",
         trainer_settings=trainer_settings,
         launch=launch,
         first_step_rule=limits.first_step_rule(steps_known=trainer_settings.steps_known),

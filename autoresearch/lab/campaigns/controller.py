@@ -23,7 +23,7 @@ from autoresearch.lab.campaigns.documents import Documents
 from autoresearch.lab.campaigns.finish import finish
 from autoresearch.lab.campaigns.live_runs import LiveRuns
 from autoresearch.lab.campaigns.pruner import Pruner
-from autoresearch.lab.ideas import new_ideas, reused_baseline, tip_commit
+from autoresearch.lab.ideas import new_ideas, tip_commit
 from autoresearch.lab.ideas.idea_sources import IdeaSources
 from autoresearch.lab.notices.campaign_notices import CampaignNotifier
 from autoresearch.lab.parts import Parts
@@ -177,8 +177,6 @@ class Controller:
                 self._carry_out(new_ideas.repair_idea(context.builder, context.idea(index), entry, note))
             case Do.CHECK_QUEUES:
                 return new_ideas.check_queues(context, self._sources)
-            case Do.REUSE_BASELINE:
-                reused_baseline.reuse_baseline(context)
             case Do.MERGE_TIP:
                 tip_commit.merge_tip(context)
             case actions.NewIdea(baseline=True):
