@@ -48,12 +48,12 @@ class SimpleCommand:
     argv: list[str]  # from the program on: without assignments, sudo, `env`, `uv run`
     line: int
     where: str = ""  # the script that holds it; "" for the text itself
-    start: int = 0  # offset of its first word in the text
-    stop: int = 0  # offset after its last word; 0 in scripts and nested texts
     cwd: str | None = ""
     environment: dict[str, str] = field(default_factory=dict)  # assignments before it
     outputs: tuple[str, ...] = ()  # files that its output goes to
     parent: SimpleCommand | None = None  # the program that passes it on: `ray job submit -- X`, `sbatch x.sub`, ssh
+    start: int = 0  # offset of its first word in the text
+    stop: int = 0  # offset after its last word; 0 in scripts and nested texts
 
     @property
     def name(self) -> str:
@@ -259,8 +259,14 @@ class _Reader:
     active: list[str] = field(default_factory=list)  # the scripts and texts that are being read
     left: int = _MOST_WORK
 
-    def read(self, text: str, shell: _Shell) -> None:
-        """Follow the statements of a text."""
+    def read(self, text: str, shell: _Shell, path: str = "") -> None:
+        """Follow the statements of a text, or of the script at a path, unless it is being read."""
+        if len(self.active) < _DEEPEST and path not in self.active:
+            self.active.append(path or text)
+            self._statements(text, shell)
+            self.active.pop()
+
+    def _statements(self, text: str, shell: _Shell) -> None:
         outer, tests = list[_Shell](), False  # the shells around the subshells; whether the last statement only tests
         for statement in statements(text):
             self.left -= 100 + sum(word.stop - word.start for word in statement.words)
@@ -304,19 +310,8 @@ class _Reader:
 
     def _add(self, words: list[str], shell: _Shell) -> SimpleCommand:
         argv, own, folder = programs.unwrapped(words)
-        cwd = shell.path(folder)
-        self.commands.append(
-            SimpleCommand(
-                words,
-                argv,
-                shell.line,
-                shell.where,
-                cwd=cwd,
-                environment=own,
-                outputs=shell.outputs,
-                parent=shell.parent,
-            )
-        )
+        place = (shell.line, shell.where, shell.path(folder))
+        self.commands.append(SimpleCommand(words, argv, *place, own, shell.outputs, shell.parent))
         return self.commands[-1]
 
     def _run(self, simple: SimpleCommand, shell: _Shell, *, surely: bool) -> None:
@@ -333,16 +328,16 @@ class _Reader:
             self._script(operand, simple.line, shell, sourced=True)
         elif name in programs.SHELLS and (at := programs.text_after_c(argv)):
             child.variables = child.with_arguments(argv[at + 2 :])
-            self._nested(argv[at], child)
+            self.read(argv[at], child)
         elif name in programs.SHELLS and operand:
             self._script(operand, simple.line, child)
         elif name == "eval":
-            self._nested(" ".join(argv[1:]), inner := replace(shell, own=False, line=simple.line))
+            self.read(" ".join(argv[1:]), inner := replace(shell, own=False, line=simple.line))
             shell.cwd = inner.cwd
         elif name == "ssh":
-            self._nested(" ".join(operand[1:]), replace(child, cwd=None))
+            self.read(" ".join(operand[1:]), replace(child, cwd=None))
         elif name == "sbatch":
-            self._nested(str(known.get("COMMAND") or ""), child)  # ray.sub of NeMo-RL runs it
+            self.read(str(known.get("COMMAND") or ""), child)  # ray.sub of NeMo-RL runs it
             self._script(argv[next((n for n, word in enumerate(argv) if _SCRIPT.match(word)), len(argv)) :], 1, child)
         elif name in programs.PASS_ON and (started := programs.nested_argv(argv)):
             child.cwd = child.path(argv[argv.index("--working-dir") + 1] if "--working-dir" in argv[:-1] else "")
@@ -363,13 +358,6 @@ class _Reader:
             for key in argv[1:]:
                 shell.variables.pop(key, None)
 
-    def _nested(self, text: str, shell: _Shell) -> None:
-        """Read a text that another shell is given."""
-        if len(self.active) < _DEEPEST:
-            self.active.append("")
-            self.read(text, shell)
-            self.active.pop()
-
     def _opened(self, path: str | None) -> str:
         try:
             return self.open_text(path) if path else ""
@@ -379,16 +367,14 @@ class _Reader:
     def _script(self, argv: list[str], line: int, shell: _Shell, *, sourced: bool = False) -> None:
         """Read a script with its arguments, in this shell if it is sourced, else in its own."""
         path = shell.path(argv[0]) if argv else None
-        text = self._opened(path) if path not in self.active and len(self.active) < _DEEPEST else ""
+        text = self._opened(path)
         if path is None or not (text and (sourced or _SCRIPT.match(argv[0]) or _SHEBANG.match(text))):
             return
         where = path.removeprefix(f"{self.base}/" if self.base else "")
         self.scripts.setdefault(path, Script(argv[0], path, where, text, shell.cwd))
         variables = shell.with_arguments(argv[1:]) if argv[1:] or not sourced else shell.variables
         inner = replace(shell, variables={**variables, "0": path}, where=where, line=1, own=False)
-        self.active.append(path)
-        self.read(text, inner)
-        self.active.pop()
+        self.read(text, inner, path)
         if sourced:
             shell.cwd, shell.outputs = inner.cwd, inner.outputs
             shell.variables = {**inner.variables, "0": shell.variables.get("0")}

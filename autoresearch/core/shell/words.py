@@ -122,12 +122,13 @@ def raw_commands(text: str) -> Iterator[list[RawWord]]:
         yield from (word.items for word in statement.words if word.items)
 
 
-def raw_assignments(text: str) -> Iterator[tuple[str, str]]:
-    """(name, value without quotes) of each variable that the text sets; a `$` in what is more than its value."""
+def raw_assignments(text: str) -> Iterator[tuple[RawWord, str, str]]:
+    """(word, name, value without quotes) of each variable that the text sets; `$NAME` for one that is added to."""
     for statement in statements(text):
         for word in statement.words:
             if match := ASSIGNMENT.fullmatch(word.text):
-                yield match[1], f"${match[1]}" if match[2] or match[3] or word.items is not None else match[4]
+                whole = word.items is None and not match[2] and not match[3]
+                yield word, match[1], match[4] if whole else f"${match[1]}"
             elif word.text not in DECLARES and word.text[:1] != "-":
                 break
 

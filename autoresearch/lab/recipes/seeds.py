@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import Recipe, Trainer
+from autoresearch.core.shell.reading import simple_commands
 from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.core.text.python_text import called_name, syntax_tree
 from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.overrides import LaunchSettings
-from autoresearch.lab.recipes.shell_settings import plain_key, settings_in
+from autoresearch.lab.recipes.shell_settings import plain_key, settings_in, with_value
 
 
 def way_of(launch: LaunchSettings, whole: Recipe, notes: Notes) -> SeedWay:
@@ -76,8 +77,7 @@ def _is_seed(key: str) -> bool:
 
 def with_flag(command: str, way: SeedWay, seed: int, trainer: Trainer) -> str:
     """The command with this seed after its flag. Raises BlueprintError if the flag cannot be inserted."""
-    changed, times = _pattern(way.name).subn(lambda match: f"{way.name}{match[1]}{seed}", command)
-    if times:
+    if changed := with_value(command, way.name, seed):
         return changed
     longer = with_words(command, (way.name, str(seed)), trainer.recognises)
     if not longer:
@@ -103,13 +103,9 @@ def refuse(way: SeedWay, launch: LaunchSettings) -> None:
         )
 
 
-def _pattern(flag: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w-]){re.escape(flag)}(=|\s+)\d+(?![\w.])")
-
-
 def _of_flag(command: str, flag: str) -> str:
-    found = _pattern(flag).search(command)
-    return found[0].removeprefix(flag).lstrip("= \t\n") if found else ""
+    words = [part for one in simple_commands(command) for word in one.argv for part in word.split("=")]
+    return words[words.index(flag) + 1] if flag in words[:-1] else ""
 
 
 def _number(value: object) -> int | None:

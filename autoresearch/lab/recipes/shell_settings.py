@@ -17,17 +17,11 @@ from autoresearch.core.shell.words import RawWord, raw_assignments, raw_commands
 from autoresearch.core.text.regex import later
 from autoresearch.trainers.command_settings import shown, value_of
 
-_WORD = later(
-    r"(?:[^\s\\'\"|&;()<>`$]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|\$\{[^{}]*\}|\$\w+|\$\([^()]*\)|\$(?=[\"'])|`[^`]*`)+",
-    re.DOTALL,
-)
 _FLAG = later(r"(?:--(?P<long>[A-Za-z][\w.-]*)|-(?P<short>[A-Za-z][\w-]+))(?P<sign>=(?P<value>.*))?", re.DOTALL)
 _HYDRA = later(r"(?P<prefix>\+{0,2}(?P<key>[A-Za-z_][\w@/-]*(?:\.[\w@/-]+)*)=)(?P<value>.*)", re.DOTALL)
 _NUMBER = later(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-_ASSIGNED = later(r"(?P<name>[A-Za-z_]\w{0,100})=(?P<value>.*)", re.DOTALL)
 _DEFAULT = later(r"\$\{(?P<name>[A-Za-z_]\w{0,100}):?[-=](?P<value>[^{}$`]*)\}")
 _COMMENT = later(r"(?m)(?:^|(?<=\s))#.*$")
-_SETS = frozenset({"export", "declare", "local", "readonly", "typeset"})
 
 
 @dataclass(slots=True)
@@ -93,7 +87,7 @@ def variables_in(text: str) -> dict[str, tuple[object, bool]]:
     found: dict[str, tuple[object, bool]] = {}
     for match in _DEFAULT.finditer(_COMMENT.sub("", text)):
         found.setdefault(match["name"], (value_of(match["value"]), True))
-    for name, value in raw_assignments(text):
+    for _, name, value in raw_assignments(text):
         default = _DEFAULT.fullmatch(value)
         if default is not None and default["name"] == name:
             found[name] = value_of(default["value"]), True
@@ -106,12 +100,10 @@ def variables_in(text: str) -> dict[str, tuple[object, bool]]:
 
 def with_variable(text: str, name: str, value: object) -> str:
     """The text with another value in the one place that sets this variable; "" if none does, or several do."""
-    pattern = re.compile(rf"(?<![\w$.{{/-]){name}=(?:{_WORD.pattern})?", re.DOTALL)
-    at = list(pattern.finditer(text))
-    if len(at) != 1 or variables_in(text).get(name, (None, True))[1]:
+    words = [word for word, own, _ in raw_assignments(text) if own == name]
+    if len(words) != 1 or variables_in(text).get(name, (None, True))[1]:
         return ""
-    changed = f"{text[: at[0].start()]}{name}={shlex.quote(_text(value))}{text[at[0].end() :]}"
-    return changed if name in variables_in(changed) else ""
+    return f"{text[: words[0].start]}{name}={shlex.quote(_text(value))}{text[words[0].stop :]}"
 
 
 def _commands(text: str, offset: int = 0) -> list[list[RawWord]]:
