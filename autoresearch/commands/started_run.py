@@ -9,7 +9,7 @@ from typing import Any
 from autoresearch.commands import output
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.run_view import follow, living_payload, outcome_result
-from autoresearch.lab.launch.prepared_run import Launched
+from autoresearch.lab.launch.launch import Launched
 from autoresearch.lab.parts import Parts
 from autoresearch.records import order_file
 from autoresearch.records.recorded_run import RecordedRun

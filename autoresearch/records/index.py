@@ -140,24 +140,15 @@ class Index:
         """Path of the file with all entries."""
         return self.directory / "runs.jsonl"
 
-    def add(self, entry: IndexEntry, *, prepared: bool = False) -> None:
-        """Add a run as live, first to `live/`, so that a kill in between loses nothing.
-
-        A run that is only `prepared` can be found by its id alone, until `start`.
-        """
+    def add(self, entry: IndexEntry) -> None:
+        """Add a run as live, first to `live/`, so that a kill in between loses nothing."""
         if not RUN_ID.match(entry.run):
             raise ValueError(f"not a run id: {entry.run[:80]!r}")
         data = _line(entry)
         with self._usable():
             live = self._made("live")
             write_atomically(live / entry.run, data, durable=False)
-        if not prepared:
-            append_line(self.runs, data, durable=False)
-
-    def start(self, run: str) -> None:
-        """Mark a prepared run as started: it can be found by all its names from now on."""
-        if entry := self.by_id(run):
-            append_line(self.runs, _line(entry), durable=False)
+        append_line(self.runs, data, durable=False)
 
     def discard_live(self, run: str) -> None:
         """Remove a run with finished records from `live/`; does nothing for unknown runs."""

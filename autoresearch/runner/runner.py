@@ -41,7 +41,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LAUNCH_LOOK_S = 0.25  # poll interval while waiting for the launch, in case the wake-up signal is lost
 LOOKED_AT_S = 0.5  # a lock held longer than this is held by a Runner, not by `is_locked`
 SCHEDULER_S = 0.2  # a scheduler signals trainer and Runner together: the Runner's signal may arrive this much later
 CONTROLLER_S = 60.0  # a controller that has not collected a run by then hangs, or was stopped
@@ -50,10 +49,6 @@ LEFTOVER_LOOK_S = 1.0  # within which what trains on prints something
 LEFTOVER_STEPS_S = 10.0  # ... and then another step
 LEFT_TRAINING = "the command ended while what it started was still printing steps; ended by us"
 LEFTOVER_GRACE_S = 10.0  # for what a trainer that ended by itself left behind
-
-
-class Withdrawn(Exception):  # noqa: N818 - it names what happened to the run
-    """The launch was cancelled before anything was started: the run leaves no exit record and no result row."""
 
 
 class Runner:
@@ -69,7 +64,8 @@ class Runner:
         self.loop = Loop(run_dir, runner_spec, lock, self.listener, self.stopping, self.restore_records)
         self.removed = RemovedRecords(run_dir)
         self.leases = Leases()
-        self.gpus = self._gpus(runner_spec)
+        # measured only where they are not shared: otherwise their memory says nothing about this run
+        self.gpus = Gpus(runner_spec.gpus if runner_spec.lease_shares == 1 else ())
         self.log = -1
         self.env: dict[str, str] = {}
         self.key = ""  # for the seal of the exit record; hidden from the trainer
@@ -82,13 +78,11 @@ class Runner:
 
     def run(self) -> int:
         """Execute all phases in order, even after an error of the Runner in one of them; returns the exit status."""
-        start = (self.await_launch, self.open, self.live)
+        start = (self.open, self.live)
         finish = (self.end_tree, self.read_the_rest, self.evaluate, self.clean_up, self.wait_for_gpus)
         for part in start + finish:
             try:
                 part()
-            except Withdrawn:
-                return 0
             except LaunchError as error:
                 cause, reason = error.args
                 self.stopping.decision = self.stopping.decision or StopDecision("launch_failed", cause, reason)
@@ -119,38 +113,6 @@ class Runner:
         self.hand_over(self.stopping.later.cause if self.stopping.later else record["cause"])
         return 0 if record["ending"] == "finished" else int(record["returncode"] or 1)
 
-    def await_launch(self) -> None:
-        """Wait until the launching command is ready; it started this Runner early, to save time.
-
-        The command holds the flock of `launching` and writes `environment` last, so its death is noticed at once; it
-        wakes the Runner with SIGCHLD. Raises Withdrawn if it cancelled the launch.
-        """
-        if not self.spec.await_launch:
-            return
-        fd = os.open(f"{self.dir}/launching", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            while not self.stopping.decision and not take_lock(fd, fcntl.LOCK_SH, 0.0):
-                self.loop.tick(clock() + LAUNCH_LOOK_S)
-        finally:
-            os.close(fd)
-        self.start_clocks()
-        if self.stopping.decision or os.path.exists(f"{self.dir}/environment"):
-            given = Spec(parse_object(read_file(f"{self.dir}/spec.json")) or {"run": "", "command": ""})
-            # settings that are known only at the launch
-            for name in ("leases", "lease_shares", "inside", "evaluate_inside", "evaluate_place", "within",
-                         "before_training", "max_s", "timed_by"):  # fmt: skip
-                setattr(self.spec, name, getattr(given, name))
-            self.gpus = self._gpus(given)
-            return
-        if self.spec.await_launch == "ahead":  # nothing was started: a later command will prepare the run again
-            try:
-                os.unlink(f"{self.dir}/spec.json")
-            except OSError:
-                pass
-        if not os.path.exists(f"{self.dir}/spec.json"):
-            raise Withdrawn
-        raise LaunchError("launch_interrupted", "the command that launched it died before it was ready")
-
     def restore_records(self, *, at_once: bool = False) -> bool:
         """Write the run directory again if all records were removed; whether that is still to be done."""
         if not self.removed.are_gone():
@@ -176,15 +138,6 @@ class Runner:
                 self.event_log.emit("warning", "run.log was removed while the run wrote it: it was written again")
         except OSError as error:
             self.event_log.emit("warning", f"the removed log could not be written again: {error}")
-
-    def _gpus(self, runner_spec: Spec) -> Gpus:
-        """The GPUs whose memory is measured: none if they are shared, as it then says nothing about this run."""
-        return Gpus(runner_spec.gpus if runner_spec.lease_shares == 1 else ())
-
-    def start_clocks(self) -> None:
-        """Set the start of the run to now: time spent on preparing the launch does not count."""
-        self.born_wall = wall()
-        self.event_log.origin = clock()
 
     def open(self) -> None:
         """Open records and log, read the environment, learn secrets, compile patterns. Raises LaunchError."""

@@ -56,8 +56,6 @@ class Spec:
         self.lease_shares = whole(data.get("lease_shares")) or 1  # how many runs may share a GPU
         self.gpus: list[str] = data.get("gpus") or []  # UUIDs
         self.keep_children = bool(data.get("keep_children"))
-        # started early, waits for the launching command to be ready; "ahead": leaves no trace if that never happens
-        self.await_launch = str(data.get("await_launch") or "")
         self.claim = bool(data.get("claim"))  # use a claim file: the file system's locks may not work across machines
         self.collector = [str(word) for word in data.get("collector") or []]
         self.controller = str(data.get("controller") or "")  # held by flock while a controller lives, which collects

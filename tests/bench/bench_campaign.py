@@ -2,11 +2,12 @@
 
 The gap goes from the trainer's last instruction to the next trainer's first. Between them lie: noticing the end,
 ending what was left behind, the exit record; reading the metric, judging it among all ideas, a row with fsync, the
-run's documents; asking every stop rule again; the word to the next Runner, which waits with branch, worktree and
-session made while the last run trained. The 10,000 files of both worktrees are compared with their commits: what did
-the run change, and what did it change where the next one waits. Two campaigns take turns: one that is young, and one
-with thousands of ideas, rows and branches behind it (made by hand: journal, ledger, index, refs). The published way,
-measured in turn, commits, appends a row and types the next command into a shell, in the same repository.
+run's documents; asking every stop rule again; the next run's directories, session and Runner, whose branch and
+worktree were made while the last run trained. The 10,000 files of both worktrees are compared with their commits:
+what did the run change, and what did it change where the next one waits. Two campaigns take turns: one that is
+young, and one with thousands of ideas, rows and branches behind it (made by hand: journal, ledger, index, refs).
+The published way, measured in turn, commits, appends a row and types the next command into a shell, in the same
+repository.
 
 The trainer is a bash script, so that no interpreter's start is measured. It ends when the bench says so, once the
 next run is ready, some time after everything has become quiet.

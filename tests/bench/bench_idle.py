@@ -149,7 +149,7 @@ def _runners(place: Path, model: RunDir) -> Iterator[list[RunDir]]:
             rundir = RunDir(place / f"run{number}")
             rundir.path.mkdir(parents=True)
             own: dict[str, object] = {"run": f"{spec['run'][:40]}-{number}", "run_dir": str(rundir.path)}
-            own |= {"collector": [], "journal": "", "await_launch": False}
+            own |= {"collector": [], "journal": ""}
             rundir.spec.write_text(json.dumps({**spec, **own}))
             environment = {k: v for k, v in os.environ.items() if not k.startswith("AUTORESEARCH_RUN")}
             process = subprocess.Popen(

@@ -32,7 +32,7 @@ PARTS = (
     ("autoresearch.lab.agent_work.agent_worker:AgentWorker", "collect", "taken in"),
     ("autoresearch.lab.ideas.new_ideas", "_commit", "conceive and commit"),
     ("autoresearch.lab.campaigns.live_runs", "get_ready", "prepare"),
-    ("autoresearch.lab.launch.prepared_run:PreparedRun", "go", "launch"),
+    ("autoresearch.lab.campaigns.live_runs", "start", "launch"),
     ("autoresearch.lab.campaigns.recovery", "record", "collect"),
     ("autoresearch.lab.campaigns.context:CampaignContext", "write_documents", "documents"),
     ("autoresearch.lab.campaigns.controller", "finish", "end of the campaign"),

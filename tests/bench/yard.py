@@ -25,8 +25,6 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.lab import settings as project
 from autoresearch.lab.launch.begin import begin
 from autoresearch.lab.launch.experiment import Experiment
-from autoresearch.lab.launch.launch import prepare
-from autoresearch.lab.launch.prepared_run import PreparedRun
 from autoresearch.records.rundir import RunDir
 from tests.bench import published
 
@@ -273,12 +271,6 @@ class World:
         spec = begin(Experiment(path, settings, real_parts())).launched.spec
         self.runs.append(spec)
         return spec
-
-    def prepare(self, path: Path) -> PreparedRun:
-        """What a campaign does while the run before still trains."""
-        settings = project.load(path.parent, environ=os.environ, flags={})
-        parts = real_parts()
-        return prepare(Experiment(path, settings, parts).resolve(), ahead=True)
 
     def run(self, name: str, command: str, **flags: str) -> RunDir:
         """Launch a command; its run directory."""

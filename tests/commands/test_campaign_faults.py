@@ -19,9 +19,8 @@ pytestmark = pytest.mark.system
 
 BEGINNING = (
     *("repository.hypothesis_committed", "campaign.drafted", "repository.claimed", "campaign.claimed"),
-    *("campaign.committed", "repository.slot_added", "repository.switched", "launch.claimed"),
-    *("launch.session_started", "launch.branch_made", "campaign.prepared", "campaign.waits"),
-    *("launch.ready", "campaign.gone"),
+    *("campaign.committed", "repository.slot_added", "repository.switched", "campaign.prepared"),
+    *("campaign.waits", "launch.claimed", "launch.branch_made", "launch.written", "launch.started", "campaign.gone"),
 )
 ENDING = (
     *("campaign.told", "campaign.settled", "campaign.recorded"),

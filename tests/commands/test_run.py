@@ -257,20 +257,20 @@ def test_ctrl_c_of_any_command_is_one_line(bench: Any, by_typer: bool, at: str) 
     ("where", "said"),
     [
         ("", "interrupted: nothing was launched"),
-        ("launch.session_started", "interrupted: {run} was not launched, and nothing of it runs"),
-        ("launch.ready", "interrupted, but {run} was launched already and goes on: autoresearch wait {run}"),
+        ("launch.claimed", "interrupted: {run} was not launched, and nothing of it runs"),
+        ("launch.started", "interrupted, but {run} was launched already and goes on: autoresearch wait {run}"),
     ],
 )
 def test_ctrl_c_during_the_launch_says_what_is_left(bench: Any, where: str, said: str) -> None:
-    from autoresearch.lab.launch import experiment, launch, prepared_run
+    from autoresearch.lab.launch import experiment, launch, runner_session
 
     def reached(name: str = "") -> None:
         if name == where:
             raise KeyboardInterrupt
 
-    modules = {"": experiment, "launch.session_started": launch, "launch.ready": prepared_run}
+    module = {"": experiment, "launch.started": runner_session}.get(where, launch)
     name = "failpoint" if where else "resolve_run"
-    with mock.patch.object(modules[where], name, reached if where else lambda *_: reached()):
+    with mock.patch.object(module, name, reached if where else lambda *_: reached()):
         code, _, err = bench.here("run", bench.blueprint("ok"))
     assert code == 130
     if not where:
@@ -280,10 +280,10 @@ def test_ctrl_c_during_the_launch_says_what_is_left(bench: Any, where: str, said
     assert err.splitlines()[-1] == said.format(run=run)
     bench.until(lambda: bench.ask("status", run)["state"] == "ended")
     done = bench.ask("status", run)
-    assert done["ending"] == ("finished" if where == "launch.ready" else "launch_failed")
+    assert done["ending"] == ("finished" if where == "launch.started" else "launch_failed")
     shown = bench.here("status", run)[1]
     branch = re.findall(r"^branch +(.*)$", shown, re.MULTILINE)
-    if where == "launch.ready":
+    if where == "launch.started":
         assert branch == [f"{done['branch']} at {done['commit'][:12]}"]
     else:  # none was made, and one of that name is another run's
         assert branch == ["none"]

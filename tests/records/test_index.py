@@ -81,17 +81,6 @@ def test_a_slug_and_the_newest_are_those_of_a_project(index: Index) -> None:
     assert [index.by_id(one.run) for one in (theirs, old)] == [theirs, old]
 
 
-def test_a_prepared_run_is_found_by_its_id_alone(index: Index) -> None:
-    index.add(entry(1))
-    index.add(entry(2), prepared=True)
-    assert index.recent(9, "/repo") == index.by_slug("sort") == index.by_directory("/out/sort") == [entry(1)]
-    assert index.by_id("sort-000002") == entry(2) and index.live() == [entry(1), entry(2)]
-    index.start("sort-000002")
-    assert index.recent(1, "/repo") == [entry(2)]
-    index.discard_live("sort-000002")
-    assert index.by_id("sort-000002") == entry(2)
-
-
 NOBODY = ("", "..", "../x", "a\nb", "a\0b", "x" * 10_000, "ort-0", '","run":"', "sort\n", "\udcff", "last ", "/repo")
 
 

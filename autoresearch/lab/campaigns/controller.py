@@ -115,7 +115,6 @@ class Controller:
 
     def _forget(self) -> None:
         """Drop what is not on disk."""
-        self._runs.drop()
         self._sources.close()
         self._agent.close()
         self._runs, self._sources = LiveRuns(self._context), IdeaSources(self._context)

@@ -13,9 +13,9 @@ from autoresearch.lab.campaigns.context import CampaignContext, is_trouble, stop
 from autoresearch.lab.campaigns.prepare_next import note_prepared, record_unmade, spare_garbage_collection
 from autoresearch.lab.campaigns.slots import SlotPool
 from autoresearch.lab.ideas.idea_run import Ready, SharedOutputError, get_ready
+from autoresearch.lab.launch.launch import start
 from autoresearch.lab.runs.sessions import close_session
 from autoresearch.lab.runs.watch import Watcher
-from autoresearch.records import journal
 from autoresearch.records.campaign_records import LOG_ONLY
 from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir
@@ -73,7 +73,7 @@ class LiveRuns:
     # -- the next run --------------------------------------------------------------------------------------------
 
     def prepare(self, run_request: RunRequest) -> None:
-        """Prepare a run and hold it until there is room; an idea that cannot be run gets a row that says why.
+        """Prepare a run, to be started when there is room; an idea that cannot be run gets a row that says why.
 
         Raises the error if the machine failed, which says nothing of the idea.
         """
@@ -94,9 +94,6 @@ class LiveRuns:
         self.pool.take(ready.slot, ready.run.run)
         failpoint("campaign.prepared")
         note_prepared(context, run_request, ready.run)
-        if run_request.why == "fix":  # its story goes into the experiment log; that of the crashed run is put aside
-            for text in context.state.research.fix_story.get(run_request.idea.index, ()):
-                journal.append(Path(ready.prepared.spec.result_dir), text)
         failpoint("campaign.waits")
         spare_garbage_collection()
 
@@ -112,33 +109,42 @@ class LiveRuns:
             return False
         self._ready = None
         context, run, target = self._context, ready.run.run, run_slot.target
-        deadline, shares = context.state.spec.rules.deadline, context.spec.runs_per_gpu
+        rundir, request = ready.resolved.directory, ready.request
+        # its story goes into the experiment log; that of the crashed run is put aside
+        story = context.state.research.fix_story.get(request.idea.index, ()) if request.why == "fix" else ()
         try:
-            ready.prepared.go(run_slot.gpus, shares=shares, target=target, deadline=deadline)
+            start(
+                ready.resolved,
+                run_slot.gpus,
+                shares=context.spec.runs_per_gpu,
+                target=target,
+                deadline=context.state.spec.rules.deadline,
+                remarks=(*ready.remarks, *story),
+            )
         except (AutoresearchError, OSError) as error:
+            if not rundir.spec.exists():  # not even its directories could be claimed
+                context.note("withdrawn", run=run)
+                self.pool.free(run)
+                if is_trouble(error):
+                    raise
+                record_unmade(context, request, str(error))
+                return True
             context.say(f"{run}: {error}")
         failpoint("campaign.gone")
         context.note("started", run=run)
-        self.live[run] = ready.prepared.rundir
+        self.live[run] = rundir
         self.pool.take(ready.slot, run, run_slot)
-        idea, why = ready.request.idea, ready.request.why
+        idea, why = request.idea, request.why
         where = "" if target.is_local else f" at {target.name}"
         context.say(f"{LOG_ONLY}{idea.name}: {why} run {ready.run.replicate} started on {idea.branch}{where}")
         return True
 
     def withdraw(self) -> None:
-        """Cancel the prepared run, if there is one; its branch stays."""
+        """Forget the prepared run, if there is one; its branch stays."""
         if (ready := self._ready) is not None:
-            self.drop()
             self._ready = None
             self._context.note("withdrawn", run=ready.run.run)
             self.pool.free(ready.run.run)
-
-    def drop(self) -> None:
-        """Before memory is thrown away after trouble: cancel the prepared run."""
-        if self._ready is not None:
-            with contextlib.suppress(AutoresearchError, OSError):
-                self._ready.prepared.withdraw()
 
     # -- runs that were started ----------------------------------------------------------------------------------
 

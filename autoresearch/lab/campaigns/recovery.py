@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 from autoresearch.core.controller.actions import ControllerAction, Note, Say, WatchRun
 from autoresearch.core.text.numbers import counted
@@ -15,17 +14,18 @@ from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.ideas.commit_builder import IdeaRefused
 from autoresearch.lab.ideas.idea_commit import as_line, claim
 from autoresearch.lab.results.collect import measure_again
-from autoresearch.lab.runs.adopt import adopt, erase, take_back
-from autoresearch.lab.runs.record_lost import SWEEP_S, sweep
-from autoresearch.lab.runs.sessions import server_session_info, session_info
+from autoresearch.lab.runs.adopt import adopt
+from autoresearch.lab.runs.record_lost import SWEEP_S, record_lost, sweep
+from autoresearch.lab.runs.sessions import server_session_info
 from autoresearch.records import campaign_records, evidence
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.recorded_run import read as read_run
-from autoresearch.records.rundir import RunDir, is_locked
+from autoresearch.records.recorded_run import read_if_whole
+from autoresearch.records.rundir import RunDir
 
 
 def recover(context: CampaignContext) -> Iterator[ControllerAction]:
-    """Find what an earlier controller left: live runs continue, dead runs are recorded, unstarted runs are discarded.
+    """Find what an earlier controller left: live runs continue, dead runs are recorded, unstarted runs are forgotten.
 
     Each action has to be carried out before the next one is asked for.
     """
@@ -35,8 +35,6 @@ def recover(context: CampaignContext) -> Iterator[ControllerAction]:
     collected = (run.run for run in runs if RunDir(Path(run.run_dir)).collected.exists())
     evidence.take_in(context.campaign_dir.ledger, collected)  # rows by another account, or by an earlier version
     yield from map(Say, restore_ledger(context))
-    for fields in _unrecorded(context):
-        yield Note("prepared", fields)
     if draft := context.state.draft:  # it was committed, and has no branch yet
         try:
             yield Note("idea", as_line(claim(context.builder, draft)))
@@ -49,10 +47,14 @@ def recover(context: CampaignContext) -> Iterator[ControllerAction]:
                 yield Note("withdrawn", {"run": run.run})
             if run.reused:
                 continue
-            if not (over or run.started) and take_back(RunDir(Path(run.run_dir)), run.run, context.parts):
+            rundir = RunDir(Path(run.run_dir))
+            if not (over or run.started or rundir.spec.exists()):
+                _remove_claim(context, run.run, rundir)
                 yield Note("withdrawn", {"run": run.run})
                 continue
-            if not run.started:  # it was, before that could be recorded
+            if not run.started:  # it was claimed at least, before that could be recorded
+                if not over:
+                    record_lost(rundir)  # unless its Runner lives
                 yield Note("started", {"run": run.run})
             if not over:
                 yield WatchRun(run.run, run.run_dir)
@@ -85,30 +87,11 @@ def restore_ledger(context: CampaignContext) -> list[str]:
     return [f"somebody changed the ledger: {rows} restored; the changed lines are in {ledger}.foreign"]
 
 
-def _unrecorded(context: CampaignContext) -> Iterator[dict[str, Any]]:
-    """Withdraw runs that were prepared by a controller that was killed before it could record them.
-
-    A run that was started nevertheless (it ends at once, because its session was killed while it waited) is yielded as
-    its journal line.
-    """
-    campaign_dir, parts = context.campaign_dir, context.parts
-    known = {run.run for idea in context.state.ideas for run in idea.runs}
-    for entry in parts.index.live():
-        rundir = RunDir(Path(entry.run_dir))
-        if rundir.path.parent != campaign_dir.path or entry.run in known:
-            continue
-        if not rundir.session.exists():  # killed before session.json was written: only the session's name is known
-            _close_sessions(context, {entry.session})
-        if take_back(rundir, entry.run, parts):
-            continue
-        with contextlib.suppress(AutoresearchError, OSError):
-            spec = read_run(rundir)
-            names = ("index", "run", "run_dir", "replicate", "why", "commit", "seed")
-            yield {name: getattr(spec, name) for name in names}
-    for launching in campaign_dir.path.glob("*/launching"):  # runs missing from the index
-        rundir = RunDir(launching.parent)
-        if not (rundir.spec.exists() or rundir.exit_record.exists() or rundir.runner.exists() or is_locked(launching)):
-            erase(rundir, "", parts)
+def _remove_claim(context: CampaignContext, run: str, rundir: RunDir) -> None:
+    """Remove what a controller left that was killed when it had begun to claim directories for a run."""
+    with contextlib.suppress(OSError):
+        rundir.path.rmdir()
+    context.parts.index.discard_live(run)
 
 
 def _finish_records(context: CampaignContext) -> None:
@@ -124,8 +107,9 @@ def _finish_records(context: CampaignContext) -> None:
 def close_panes(context: CampaignContext) -> None:
     """Close the tmux sessions of runs that are over."""
     over = [RunDir(path.parent) for path in context.campaign_dir.path.glob("*/collected.json")]
-    infos = (look(rundir) for rundir in over for look in (session_info, server_session_info))
-    _close_sessions(context, {info.session for info in infos if info})
+    servers = (info.session for info in map(server_session_info, over) if info)
+    specs = filter(None, map(read_if_whole, over))  # their sessions may not be recorded after a kill
+    _close_sessions(context, {*servers, *(spec.session for spec in specs)})
 
 
 def _close_sessions(context: CampaignContext, names: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""One run of an idea: its commit, its worktree, its plan, and a Runner that waits for the start signal."""
+"""One run of an idea, ready to be started: its commit, its worktree, its plan."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from autoresearch.lab import settings as project
 from autoresearch.lab.ideas.commit_builder import BLUEPRINT, CommitBuilder
 from autoresearch.lab.ideas.run_commit import commit_run
 from autoresearch.lab.ideas.worktree_paths import at_home_in, environment_in, evaluated_apart, evaluation_slot, proof
-from autoresearch.lab.launch.launch import prepare
-from autoresearch.lab.launch.prepared_run import PreparedRun
+from autoresearch.lab.launch.launch import check
 from autoresearch.lab.launch.run_sandbox import RunSandbox, writable_paths
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolve_run import resolve_run
 from autoresearch.lab.resolve.resolved_run import CampaignRun, ResolvedRun, RunOptions
-from autoresearch.records import journal
+from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.runner.basics import failpoint
 
 
@@ -32,18 +31,19 @@ class SharedOutputError(ConflictError):
 
 @dataclass(slots=True)
 class Ready:
-    """A prepared run in its own worktree, waiting for the start signal."""
+    """A run in its own worktree that can be started; nothing of it is written elsewhere."""
 
     request: RunRequest
     run: IdeaRun
     slot: Slot
-    prepared: PreparedRun
+    resolved: ResolvedRun
+    remarks: tuple[str, ...]  # for its experiment log
 
 
 def get_ready(
     builder: CommitBuilder, run_request: RunRequest, slot: Slot, parts: Parts, busy: Mapping[str, str] | None = None
 ) -> Ready:
-    """Commit what is specific to this run, check it out, and start its Runner.
+    """Commit what is specific to this run, and check it out.
 
     `busy`: output files of live runs -> the run that writes each. Raises an AutoresearchError if this run cannot be
     made, and SharedOutputError if it cannot be made yet; the idea's commit and branch stay.
@@ -58,7 +58,7 @@ def get_ready(
     campaign_run = CampaignRun(
         campaign=spec.name,
         directory=Path(spec.directory),
-        experiment=run_request.experiment,
+        experiment=free_name(Path(spec.directory), run_request.experiment),
         index=idea.index,
         replicate=run_request.replicate,
         branch=committed.branch,
@@ -90,14 +90,13 @@ def get_ready(
             raise SharedOutputError(f"it would write {source.path}, which {writer} is writing")
     if bad := errors(proof(builder, slot, idea, resolved_run.options.environment)):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
-    prepared = prepare(resolved_run, ahead=True, runner=local)
+    check(resolved_run, ahead=True)
     remarks = [f"mapped to the worktree: {one.where}: {one.old} -> {one.new}" for one in mapped]
     remarks += [f"mapped to the worktree of the evaluation: {one.old} -> {one.new}" for one in apart]
-    for text in (*remarks, *filter(None, [committed.goes_on])):
-        journal.append(Path(prepared.spec.result_dir), text)
-    made, replicate, why = prepared.spec, run_request.replicate, run_request.why
+    remarks += filter(None, [committed.goes_on])
+    made, replicate, why = resolved_run.spec, run_request.replicate, run_request.why
     run = IdeaRun(made.run, made.run_dir, replicate, why, commit=committed.commit, seed=committed.seed)
-    return Ready(run_request, run, slot, prepared)
+    return Ready(run_request, run, slot, resolved_run, tuple(remarks))
 
 
 def _sandbox(builder: CommitBuilder, slot: Slot, resolved_run: ResolvedRun) -> RunSandbox | None:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.lab.launch.experiment import Experiment, with_target_findings
-from autoresearch.lab.launch.launch import launch
+from autoresearch.lab.launch.launch import Launched, launch
 from autoresearch.lab.launch.mark_refused import refusals_marked
-from autoresearch.lab.launch.prepared_run import Launched
 from autoresearch.lab.launch.snapshot_code import check_snapshot
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_sandbox

@@ -10,7 +10,7 @@ from pathlib import Path
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
 from autoresearch.git_repo.project import current_project, project_of
-from autoresearch.lab.launch.runner_session import write_spec
+from autoresearch.lab.launch.runner_session import keys_of_runner
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.resolve.trainer_settings import there
@@ -22,23 +22,23 @@ from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.rundir import RunDir, locked, masked_file, write_atomically
 
 
-def claim(resolved_run: ResolvedRun, *, ahead: bool) -> ResolvedRun:
+def claim(resolved_run: ResolvedRun) -> ResolvedRun:
     """Claim a run directory and the idea's index, under the ledger's lock. The run as it was claimed."""
     spec, parts, campaign_dir = resolved_run.spec, resolved_run.options.parts, resolved_run.campaign_dir
     make_directory(resolved_run.result_dir)
     journal.claim(resolved_run.result_dir, spec.run, lambda run_id: _lives(parts.index, run_id))
     make_directory(campaign_dir)
     with locked(campaign_dir / ".claims"):
-        experiment = free_name(campaign_dir, spec.experiment)
-        index_is_given = spec.fix_of or resolved_run.options.campaign_run
-        index = spec.index if index_is_given else _next_index(campaign_dir)
-        spec = replace(spec, experiment=experiment, run_dir=str(campaign_dir / experiment), index=index)
-        resolved_run = replace(resolved_run, spec=spec)
+        if not resolved_run.options.campaign_run:  # a campaign's run was named when it was prepared
+            experiment = free_name(campaign_dir, spec.experiment)
+            index = spec.index if spec.fix_of else _next_index(campaign_dir)
+            spec = replace(spec, experiment=experiment, run_dir=str(campaign_dir / experiment), index=index)
+            resolved_run = replace(resolved_run, spec=spec)
         # First: from here on `adopt` finds whatever a kill leaves.
-        parts.index.add(_entry(resolved_run), prepared=ahead)
+        parts.index.add(_entry(resolved_run))
         try:
             resolved_run.directory.path.mkdir()
-            write_spec(resolved_run, ahead=ahead)
+            recorded_run.write(resolved_run.directory, spec, keys_of_runner(resolved_run))
         except (EnvironmentUnusable, OSError):  # no run without a spec: after a full disk, restore the former state
             with contextlib.suppress(OSError):
                 resolved_run.directory.path.rmdir()

@@ -2,79 +2,111 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import shutil
 import subprocess
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
+from autoresearch.core.run.spec import DEADLINE, RunSpec
+from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable
 from autoresearch.lab.launch.claim import claim, hide_records, prepare_result_dir, with_what_is_there
-from autoresearch.lab.launch.prepared_run import STOPPED, Launched, PreparedRun
-from autoresearch.lab.launch.runner_session import start_session, write_spec
+from autoresearch.lab.launch.runner_session import await_report, close_previous, start_runner
 from autoresearch.lab.launch.snapshot_code import keep_code
 from autoresearch.lab.resolve.host_check import check_local
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
-from autoresearch.lab.runs.adopt import erase, record_failed_launch
+from autoresearch.lab.runs.adopt import record_failed_launch
+from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import finish_flag, journal
 from autoresearch.records.rundir import locked
 from autoresearch.runner.basics import failpoint
 from autoresearch.trainers import ask, nrl_k8s
 
 NRL_S = 60.0  # seconds; it loads recipes by omegaconf, which imports a lot
+STOPPED = "interrupted: {0} was not launched, and nothing of it runs"
+GOES_ON = "interrupted, but {0} was launched already and goes on: autoresearch wait {0}"
 
 
-def launch(resolved_run: ResolvedRun) -> Launched:
-    """Start the run; from the first claim on, every failure ends in records (see `lab.runs.adopt`)."""
-    return prepare(resolved_run).go()
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A run that was started, or was already alive."""
+
+    spec: RunSpec
+    attach: str
+    already: bool = False
 
 
-def prepare(resolved_run: ResolvedRun, *, ahead: bool = False, runner: bool = True) -> PreparedRun:
-    """Everything but the start: directories claimed, code committed, a Runner waiting in its session.
+def launch(resolved_run: ResolvedRun, target: Target | None = None) -> Launched:
+    """Start the run, unless something speaks against it."""
+    check(resolved_run)
+    return start(resolved_run, target=target)
 
-    `ahead`: it is prepared while another run still trains, and leaves no record if it is never started.
-    `runner` False: its target is chosen at the start, so no Runner is started before.
+
+def start(
+    resolved_run: ResolvedRun,
+    uuids: tuple[str, ...] = (),
+    *,
+    shares: int = 1,
+    target: Target | None = None,
+    deadline: float | None = None,
+    remarks: Iterable[str] = (),
+) -> Launched:
+    """Claim, write, start, in this order; returns once the Runner has reported.
+
+    From the claim on, every failure ends in records (see `lab.runs.adopt`). `uuids`: of its GPUs, each shared by so
+    many runs (`shares`). `deadline`: of the campaign, when the run is cut at the latest (wall clock). `remarks`: for
+    its experiment log. A remote run is only ordered, without waiting.
     """
-    _refuse(resolved_run, ahead=ahead)
-    server, parts = ask.server(resolved_run.trainer_settings.trainer), resolved_run.options.parts
+    target, parts = target or resolved_run.options.target, resolved_run.options.parts
     visible = hide_records(resolved_run)  # before the first record
-    run = claim(resolved_run, ahead=ahead)
-    run = replace(run, spec=server.with_server_metrics(run.spec))
-    held = contextlib.ExitStack()
+    run = claim(resolved_run)
+    rundir = run.directory
     try:
-        held.enter_context(locked(run.directory.launching))
-        failpoint("launch.claimed")
-        prepare_result_dir(run)
-        for text in visible:
-            journal.append(run.result_dir, f"not hidden from git status: {text}")
-        run = replace(run, spec=with_what_is_there(run.spec))
-        write_spec(run, ahead=ahead)
-        waits = runner and run.options.target.is_local
-        session = start_session(run) if waits else None  # gets ready while the code is kept
-        failpoint("launch.session_started")
-        run = run if run.options.campaign_run else keep_code(run)
-        failpoint("launch.branch_made")
-        write_spec(run, ahead=ahead)
-        finish_flag.reserve(run.result_dir)
+        with locked(rundir.launching):
+            failpoint("launch.claimed")
+            prepare_result_dir(run)
+            for text in (*(f"not hidden from git status: {path}" for path in visible), *remarks):
+                journal.append(run.result_dir, text)
+            server = ask.server(run.trainer_settings.trainer)
+            spec = with_what_is_there(server.with_server_metrics(run.spec))
+            if deadline is not None and (left := max(1.0, deadline - parts.clock())) < spec.limits.max_s:
+                spec = replace(spec, limits=spec.limits.override(max_s=left), timed_by=DEADLINE)
+            run = replace(run, spec=spec)
+            run = run if run.options.campaign_run else keep_code(run)
+            failpoint("launch.branch_made")
+            finish_flag.reserve(run.result_dir)
+            run, session = start_runner(run, uuids, shares) if target.is_local else _order(run, target)
+        if target.is_local:
+            await_report(rundir, run.spec.session)
+        close_previous(run.spec, parts)
+        return Launched(run.spec, session.attach)
     except (AutoresearchError, OSError) as error:
-        if ahead:  # nothing was started; the caller handles the failure
-            run.directory.spec.unlink(missing_ok=True)
-            held.close()
-            erase(run.directory, run.spec.run, parts)
-            raise
-        held.close()
-        record_failed_launch(run.directory, parts, str(error))
+        record_failed_launch(rundir, parts, str(error))
         raise
-    except BaseException as error:
-        held.close()
-        if isinstance(error, KeyboardInterrupt):
-            raise KeyboardInterrupt(STOPPED.format(run.spec.run)) from None
-        raise
-    return PreparedRun(run, session, ahead, held)
+    except KeyboardInterrupt:
+        if not (rundir.session if target.is_local else rundir.order).exists():
+            record_failed_launch(rundir, parts, "interrupted")
+        never_ran = rundir.exit_record.exists() and not rundir.runner.exists()
+        raise KeyboardInterrupt((STOPPED if never_ran else GOES_ON).format(run.spec.run)) from None
 
 
-def _refuse(resolved_run: ResolvedRun, *, ahead: bool) -> None:
-    """Raise an AutoresearchError for whatever prevents the run, before anything is written."""
+def _order(run: ResolvedRun, target: Target) -> tuple[ResolvedRun, SessionInfo]:
+    """Leave the run to the Follower of that target; a session of its own shows the mirrored log."""
+    from autoresearch.lab.remote.order import follow, order
+
+    parts = run.options.parts
+    ordered, session = order(run, target, parts)
+    failpoint("launch.ordered")
+    follow(ordered, parts)
+    return ordered, session
+
+
+def check(resolved_run: ResolvedRun, *, ahead: bool = False) -> None:
+    """Raise an AutoresearchError for whatever prevents the run, before anything is written.
+
+    `ahead`: it starts when another run, which has the port, is over.
+    """
     resolved_run.refuse()
     options = resolved_run.options
     check_local(None if ahead else options.tmux_socket, options.parts, options.checkout)

@@ -1,27 +1,27 @@
-"""The tmux session of a run's Runner: started, woken, seen to report; the previous run's is closed."""
+"""The tmux session of a run's Runner: started, seen to report; the previous run's is closed."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.launch.run_sandbox import BUBBLEWRAP, why_no_sandbox
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux_session import SessionInfo
-from autoresearch.records import journal, recorded_run
+from autoresearch.records import evidence, journal, recorded_run
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import IndexEntry, state_home
-from autoresearch.records.rundir import RunDir, write_json
+from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.rundir import RunDir, write_environment, write_json
 from autoresearch.runner import debug_log
+from autoresearch.runner.basics import SEAL, failpoint
 from autoresearch.trainers import ask
 
 # spec.json as the Runner reads it: the run's spec, and keys that only the Runner needs.
@@ -29,12 +29,7 @@ from autoresearch.trainers import ask
 RUNNER = Path(__file__).parents[2] / "runner"  # a directory with a __main__.py is a program
 
 
-def write_spec(resolved_run: ResolvedRun, *, ahead: bool) -> None:
-    """Write spec.json of a run that is being prepared. `ahead`: before it is known whether it will be started."""
-    recorded_run.write(resolved_run.directory, resolved_run.spec, keys_of_runner(resolved_run, ahead=ahead))
-
-
-def keys_of_runner(resolved_run: ResolvedRun, *, ahead: bool) -> dict[str, object]:
+def keys_of_runner(resolved_run: ResolvedRun) -> dict[str, object]:
     """The keys of spec.json that only the Runner reads."""
     spec = resolved_run.spec
     return {
@@ -42,7 +37,6 @@ def keys_of_runner(resolved_run: ResolvedRun, *, ahead: bool) -> dict[str, objec
         "collector": [sys.executable, "-P", "-m", "autoresearch", "collect", spec.run_dir],
         "controller": str(CampaignDir(Path(spec.ledger).parent).lock) if spec.why else "",
         "leases": [str(p) for p in gpus.make_leases(spec.gpus, resolved_run.options.environment)],
-        "await_launch": "ahead" if ahead else "now",
         "first_step": resolved_run.resolved.blueprint.notes.first_step,
         "output": resolved_run.trainer_settings.output,
         "start": ask.server(resolved_run.trainer_settings.trainer).start_command(spec),
@@ -52,8 +46,8 @@ def keys_of_runner(resolved_run: ResolvedRun, *, ahead: bool) -> dict[str, objec
 REPORT_IN_S = 15.0  # seconds; usually a Runner reports within milliseconds, a loaded machine takes longer
 
 
-def start_session(resolved_run: ResolvedRun) -> SessionInfo:
-    """Start the Runner in the run's tmux session, where it waits for the start signal."""
+def _start_session(resolved_run: ResolvedRun) -> SessionInfo:
+    """Start the Runner in the run's tmux session."""
     spec, rundir, options = resolved_run.spec, resolved_run.directory, resolved_run.options
     environ = options.parts.environ
     argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
@@ -65,10 +59,42 @@ def start_session(resolved_run: ResolvedRun) -> SessionInfo:
     return info
 
 
-def nudge(session: SessionInfo) -> None:
-    """Wake the Runner, which otherwise polls the lock; SIGCHLD harms no other process."""
-    with contextlib.suppress(OSError):
-        os.kill(session.pane_pid, signal.SIGCHLD)
+def start_runner(run: ResolvedRun, uuids: tuple[str, ...], shares: int) -> tuple[ResolvedRun, SessionInfo]:
+    """Write what the Runner reads, with GPUs and sandbox; start it in its session."""
+    options, rundir = run.options, run.directory
+    environment = {**options.environment, **options.caches}
+    spec = replace(run.spec, environment={**run.spec.environment, **options.caches})
+    keys = keys_of_runner(run)
+    if uuids:
+        keys["leases"] = [str(p) for p in gpus.make_leases(uuids, environment, shares)]
+        keys["lease_shares"] = shares
+        shown = gpus.GpuChoice(uuids, gpus.find()).variables
+        environment |= shown
+        spec = replace(spec, gpus=uuids, environment={**spec.environment, **shown})
+    if options.sandbox and not why_no_sandbox(run.resolved.blueprint.notes, spec.command, environment):
+        environment = options.sandbox.environment(environment)
+        keys |= options.sandbox.before(spec, environment)
+        anew = spec.evaluate_place and f"{spec.evaluate_place} --bound"
+        spec = replace(spec, sandbox=BUBBLEWRAP, within=options.sandbox.writes(spec), evaluate_place=anew)
+    if spec.worktree:
+        keys |= _checked_worktree(RecordedRun(rundir, spec))
+    recorded_run.write(rundir, spec, keys)
+    write_environment(rundir.environment, {**environment, SEAL: evidence.new_key(spec.run)})
+    failpoint("launch.written")
+    run = replace(run, spec=spec)
+    session = _start_session(run)
+    failpoint("launch.started")
+    return run, session
+
+
+def _checked_worktree(recorded: RecordedRun) -> dict[str, str]:
+    """Check that the worktree holds the run's commit: now, or after its `prepare` commands if it has any."""
+    from autoresearch.lab.ideas import worktree_check
+
+    if recorded.spec.prepare:
+        return {"before_training": worktree_check.command(recorded.rundir)}
+    worktree_check.before(recorded)
+    return {}
 
 
 def await_report(rundir: RunDir, session: str, *, clock: Callable[[], float] = time.monotonic) -> None:

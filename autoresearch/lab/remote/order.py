@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from autoresearch.launchers.tmux_session import SessionInfo
 
 
-def order(resolved_run: ResolvedRun, target: Target, parts: Parts, *, ahead: bool) -> tuple[ResolvedRun, SessionInfo]:
-    """Write the order of a run for a target; `ahead`: as it was prepared.
+def order(resolved_run: ResolvedRun, target: Target, parts: Parts) -> tuple[ResolvedRun, SessionInfo]:
+    """Write the order of a run for a target.
 
     Returns the run as it was ordered, and the session that shows its log (ending it does not end the run).
     """
     target, rundir = pinned(target, parts.environ), resolved_run.directory
     options = replace(resolved_run.options, target=target)
     spec = replace(resolved_run.spec, launcher=target.label)
-    recorded_run.write(rundir, spec, keys_of_runner(resolved_run, ahead=ahead))
+    recorded_run.write(rundir, spec, keys_of_runner(resolved_run))
     write_environment(rundir.environment, options.environment)
     resolved_run = replace(resolved_run, spec=spec, options=options)
     info = show_log(rundir, resolved_run.spec.session, parts, options.tmux_socket)

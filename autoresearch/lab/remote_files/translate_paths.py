@@ -66,9 +66,9 @@ def root_of_path(path: str, roots: Iterable[str]) -> str:
 
 
 def keys_of(directory: str) -> dict[str, object]:
-    """Keys of the spec for a Runner in a remote directory: no collector, no launch message to wait for."""
+    """Keys of the spec for a Runner in a remote directory: no collector."""
     journal = f"{directory}/journal.md"
-    return {"run_dir": directory, "journal": journal, "collector": [], "await_launch": "", "claim": True}
+    return {"run_dir": directory, "journal": journal, "collector": [], "claim": True}
 
 
 def far_spec(record: Mapping[str, Any], translation: Translation) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from autoresearch.core.text.session_and_branch_names import branch_name, campaig
 from autoresearch.errors import UsageError
 from autoresearch.git_repo import branches
 from autoresearch.git_repo.snapshot import exclude, pattern_for
-from autoresearch.lab.launch.launch import prepare
-from autoresearch.lab.launch.prepared_run import Launched
+from autoresearch.lab.launch.launch import Launched, launch
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_remote
 from autoresearch.lab.resolve.resolve_run import resolve_run
@@ -65,4 +64,4 @@ def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
     )
     leased = str(gpus) if gpus and target.is_local else "none"
     options = RunOptions(settings, parts, trainer=old.trainer, gpus=leased, campaign_run=campaign_run)
-    return prepare(resolve_run(redone.blueprint, options), runner=target.is_local).go(target=target)
+    return launch(resolve_run(redone.blueprint, options), target)

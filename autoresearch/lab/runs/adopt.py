@@ -1,4 +1,4 @@
-"""What is done first with a run: a living one is left alone, a dead one recorded, one that never started taken back.
+"""What is done first with a run: a living one is left alone, a dead one recorded.
 
 Cheap where it simply lives: `wait` and `status` are called hundreds of times a night.
 """
@@ -6,7 +6,6 @@ Cheap where it simply lives: `wait` and `status` are called hundreds of times a 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +15,13 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.runs.sessions import close_session
 from autoresearch.records import evidence, exit_record, finish_flag
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.recorded_run import Outcome
 from autoresearch.records.recorded_run import read as read_spec
-from autoresearch.records.rundir import STARTING_S, RunDir, locked, read_json
+from autoresearch.records.rundir import STARTING_S, RunDir
 
 MOST_RECENT = 1000  # runs whose ledger is checked for rows lost at a torn end
 ATTEND_S = 30.0  # whoever tells of a run elsewhere may be killed: it is looked after so often
@@ -101,10 +99,6 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
     """Settle one run: write a dead one's exit record, collect one that is over; its state, and what came of it."""
     state = rundir.state()
     if state is RunState.DEAD:
-        run = read_spec(rundir).run
-        if never_begun(rundir):
-            take_back(rundir, run, parts)
-            return state, None
         from autoresearch.lab.runs.record_lost import record_lost  # it is rare, and looks through all processes
 
         record_lost(rundir)
@@ -168,47 +162,3 @@ def record_deleted(rundir: RunDir, entry: IndexEntry, now: float) -> None:
     flag = {"schema": 1, "run": entry.run, "ending": row.ending, "verdict": row.status, "returncode": None}
     journal.append(result_dir, reason)
     finish_flag.write(result_dir, {**flag, "reason": reason, "ledger": str(ledger.path)})
-
-
-# A run that was prepared ahead and never started: record, row, directory and session are removed.
-
-
-def begun(rundir: RunDir) -> bool:
-    """Whether it was started: its environment waits for the Runner, or the Runner has taken it."""
-    there = (rundir.environment, rundir.order, rundir.runner, rundir.exit_record)
-    return any(path.exists() for path in there)
-
-
-def never_begun(rundir: RunDir) -> bool:
-    """Whether a run was prepared ahead and never started (see `lab.launch.launch.prepare`)."""
-    return not begun(rundir) and (read_json(rundir.spec) or {}).get("await_launch") == "ahead"
-
-
-def take_back(rundir: RunDir, run: str, parts: Parts) -> bool:
-    """Remove a prepared run whose preparing process is dead; False if it was started after all.
-
-    Its Runner exits once nobody holds `launching`; a late one finds no spec.
-    """
-    while not begun(rundir):
-        if not rundir.spec.exists():
-            erase(rundir, run, parts)
-            return True
-        with locked(rundir.lock, blocking=False) as alone:
-            if alone and not begun(rundir):
-                rundir.spec.unlink(missing_ok=True)
-                continue
-        time.sleep(0.02)
-    return False
-
-
-def erase(rundir: RunDir, run: str, parts: Parts) -> None:
-    """Remove the leftovers of a run without spec, once its Runner is gone; the index last, so that a kill is
-    repaired.
-    """
-    if rundir.path.is_dir():
-        with locked(rundir.lock):
-            close_session(rundir, parts)
-            import shutil
-
-            shutil.rmtree(rundir.path, ignore_errors=True)
-    parts.index.discard_live(run)

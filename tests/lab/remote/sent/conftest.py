@@ -116,7 +116,7 @@ class Yard:
         Path(self.spec.result_dir).mkdir(parents=True, exist_ok=True)
         journal.begin(Path(self.spec.result_dir), self.spec)
         recorded_run.write(
-            self.rundir, self.spec, {"journal": "x", "collector": [], "await_launch": "now", "start": ""}
+            self.rundir, self.spec, {"journal": "x", "collector": [], "start": ""}
         )
         pairs = b"\0".join(f"{name}={value}".encode() for name, value in self.environment.items())
         write_atomically(self.rundir.environment, pairs, mode=0o600)
