@@ -27,9 +27,7 @@ def show(
     run: Annotated[str, Positional(metavar="RUN|TSV", help="A run in it, its campaign, or its file.")] = "last",
     style: Annotated[str, Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "table",
     last: Annotated[int, Option(help="So many last rows.")] = output.MAX_LINES,
-    out: Annotated[
-        str, Option(metavar="PATH", help="All of it for other tools: .csv, .parquet, or a TensorBoard directory.")
-    ] = "",
+    out: Annotated[str, Option(metavar="FILE", help="All of it for other tools: .csv or .parquet.")] = "",
 ) -> CommandResult:
     """The rows of the ledger that a run is in."""
     from autoresearch.core.campaign.shown_value import shown_value
@@ -47,7 +45,7 @@ def show(
         return _export(run, Path(out))
     path = ledger_path(run, real_parts())
     if not path.is_file():
-        raise NotFoundError(f"{path}: there is no ledger yet", hint="its first row comes with the end of its first run")
+        raise _none_yet(path)
     ledger = Ledger(path)
     header = ledger.header()
     records = list(ledger.records())
@@ -93,16 +91,22 @@ def show(
 
 
 def _export(name: str, out: Path) -> CommandResult:
-    """Write it for other tools. TensorBoard gets each run's metrics by step, and what its idea changed."""
-    from autoresearch.lab.results import ledger_export
+    """Write it for other tools."""
+    from autoresearch.lab.results import frames
 
-    done = ledger_export.export(name, out, real_parts())
-    for remark in done.remarks:
-        output.remark(remark)
-    payload = {"ledger": str(done.ledger), "format": done.form, "path": str(done.path), "rows": done.rows}
-    payload |= {"remarks": list(done.remarks), "next": []}
-    rows = counted(done.rows, "row")
-    return CommandResult(payload, [f"wrote {done.path}: {rows} of {done.ledger}"])
+    if (kind := out.suffix.lower()) not in (".csv", ".parquet"):
+        raise UsageError(f"--out {out}: name FILE.csv or FILE.parquet", code="bad_format")
+    frame = frames.ledger_frame(name, real_parts())
+    ledger, path = Path(frame.attrs["path"]), out.absolute()
+    if not ledger.is_file():
+        raise _none_yet(ledger)
+    frames.save(frame, path)
+    payload = {"ledger": str(ledger), "format": kind[1:], "path": str(path), "rows": len(frame), "next": []}
+    return CommandResult(payload, [f"wrote {path}: {counted(len(frame), 'row')} of {ledger}"])
+
+
+def _none_yet(path: Path) -> NotFoundError:
+    return NotFoundError(f"{path}: there is no ledger yet", hint="its first row comes with the end of its first run")
 
 
 def fitted(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:

@@ -22,14 +22,6 @@ NotebookClient(notebook, timeout=400, kernel_name="python3").execute()
 nbformat.write(notebook, sys.argv[2])
 """
 
-SCALARS = """
-import json, pathlib, sys
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-(folder, *_) = [path for path in pathlib.Path(sys.argv[1]).iterdir() if path.is_dir()]
-board = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
-print(json.dumps({tag: [one.step for one in board.Scalars(tag)] for tag in board.Tags()["scalars"]}))
-"""
-
 
 def test_it_is_kept_without_outputs() -> None:
     cells = json.loads(NOTEBOOK.read_text())["cells"]
@@ -59,19 +51,3 @@ def test_it_runs_from_its_first_cell_to_its_last(bench: Any) -> None:
     shown = json.dumps(outputs)
     assert "image/png" in shown and shown.count("finished") >= 3
     assert "error" not in {one["output_type"] for one in outputs}
-    by_step(python, env, bench)
-
-
-def by_step(python: Path, env: dict[str, str], bench: Any) -> None:
-    """The notebook's runs as TensorBoard's own reader sees them: each metric at each of its steps."""
-    ledgers = [*Path(env["XDG_STATE_HOME"]).rglob("results.tsv")]
-    board = bench.root / "board"
-    words = [python, "-m", "autoresearch", "ledger", "show", ledgers[0], "--out", board]
-    done = subprocess.run([*words, "--json"], env=env | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
-    assert done.returncode == 0 and json.loads(done.stdout)["remarks"] == [], done.stdout + done.stderr
-    done = subprocess.run([python, "-c", SCALARS, board], env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    steps = json.loads(done.stdout)
-    assert len(steps["task_pass_rate_1"]) > 3  # its names hold no @
-    assert all(one == sorted(set(one)) for one in steps.values())
-    assert len(steps) > 3

@@ -51,33 +51,22 @@ COLUMNS = {
 def typed(records: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> DataFrame:
     """A frame with a row for each record. columns: name -> Int64, Float64, string, or `time` (seconds since the epoch).
 
-    A missing value, None and "" are NA; a number that is NaN stays NaN. Times are datetimes in UTC. `attrs["units"]`
-    names the unit of each column that has one.
+    A missing value, None, "" and NaN are NA. Times are datetimes in UTC. `attrs["units"]` names the unit of each column
+    that has one.
     """
     import pandas
 
-    frame = pandas.DataFrame(
-        {name: _column([record.get(name) for record in records], kind) for name, kind in columns.items()}
-    )
+    frame = pandas.DataFrame(index=range(len(records)))
+    for name, kind in columns.items():
+        values = (record.get(name) for record in records)
+        if kind == "time":
+            times = pandas.Series(values, index=frame.index, dtype="float64")
+            frame[name] = pandas.to_datetime(times, unit="s", utc=True, errors="coerce").astype("datetime64[us, UTC]")
+        else:
+            inside = (max(-_MOST, min(one, _MOST)) if isinstance(one, int) else one for one in values)
+            frame[name] = pandas.array([None if one == "" else one for one in inside], dtype=kind)
     frame.attrs["units"] = {name: unit for name, unit in UNITS.items() if name in columns}
     return frame
-
-
-def _column(values: Sequence[Any], kind: str) -> Any:
-    import numpy
-    import pandas
-
-    if kind == "time":
-        times = pandas.to_datetime(pandas.Series(values, dtype="float64"), unit="s", utc=True, errors="coerce")
-        return times.astype("datetime64[us, UTC]")  # pandas 2 has ns by default, pandas 3 what it takes
-    if kind == "string":
-        return pandas.array([None if value in (None, "") else str(value) for value in values], dtype="string")
-    missing = numpy.array([value is None for value in values], dtype=bool)
-    if kind == "Int64":
-        whole = [0 if value is None else max(-_MOST, min(int(value), _MOST)) for value in values]
-        return pandas.arrays.IntegerArray(numpy.array(whole, dtype="int64"), missing)
-    numbers = numpy.array([0.0 if value is None else float(value) for value in values], dtype="float64")
-    return pandas.arrays.FloatingArray(numbers, missing)
 
 
 def of_rows(rows: Iterable[LedgerRow], gpus: int | None = None) -> DataFrame:
@@ -96,7 +85,7 @@ def record_of(row: LedgerRow, gpus: int | None = None) -> dict[str, Any]:
 def of_readings(readings: Iterable[Reading]) -> DataFrame:
     """A row for each reading: `step`, `kind` ("step" or "validation"), and a Float64 column for each metric.
 
-    What was not printed at a step is NA; what was printed as NaN is NaN.
+    What was not printed at a step, or as NaN, is NA.
     """
     records = [{**one.metrics, "step": one.step, "kind": one.kind.value} for one in readings]
     names = dict.fromkeys(name for record in records for name in record if name not in _OURS)
@@ -110,21 +99,37 @@ def check_name(path: Path) -> None:
 
 
 def write(readings: Iterable[Reading], path: Path) -> int:
-    """Write readings into a file whose suffix names the format; returns the number of rows. Replaces an existing file.
+    """Write readings into a file whose suffix names the format; returns the number of rows. See `save`.
 
-    Raises EnvironmentUnusable if it cannot be written, and for parquet without pyarrow. JSONL leaves out missing
-    metrics, and has null for non-finite ones.
+    JSONL leaves out missing metrics, and has null for non-finite ones.
     """
     check_name(path)
-    found, kind = tuple(readings), path.suffix.lower()
-    with whole_file(path) as temporary, library("parquet", "pyarrow"):
-        if kind == ".jsonl":
+    found = tuple(readings)
+    if path.suffix.lower() == ".jsonl":
+        with whole_file(path) as temporary:
             _write_lines(found, temporary)
-        elif kind == ".parquet":
-            of_readings(found).to_parquet(temporary, index=False)
-        else:
-            of_readings(found).to_csv(temporary, index=False, sep="\t" if kind == ".tsv" else ",")
+    else:
+        save(of_readings(found), path)
     return len(found)
+
+
+def save(frame: DataFrame, path: Path) -> None:
+    """Write a frame as CSV, TSV or Parquet, by the suffix. Replaces an existing file.
+
+    Raises EnvironmentUnusable if it cannot be written, and for parquet without pyarrow.
+    """
+    kind = path.suffix.lower()
+    with whole_file(path) as temporary:
+        if kind != ".parquet":
+            separator = "\t" if kind == ".tsv" else ","
+            frame.to_csv(temporary, index=False, sep=separator, errors="backslashreplace")
+            return
+        try:
+            frame.to_parquet(temporary, index=False)
+        except ImportError as error:
+            fix, hint = "pip install pyarrow", "or choose csv"
+            message = "parquet needs pyarrow, which is not installed here"
+            raise EnvironmentUnusable(message, hint=hint, fix=fix, code="package_missing") from error
 
 
 @contextlib.contextmanager
@@ -142,20 +147,6 @@ def whole_file(path: Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
-
-
-@contextlib.contextmanager
-def library(form: str, package: str) -> Iterator[None]:
-    """Say which package a format needs, if it is not there. Raises EnvironmentUnusable."""
-    try:
-        yield
-    except ImportError as error:
-        raise EnvironmentUnusable(
-            f"{form} needs {package}, which is not installed here",
-            hint="or choose csv",
-            fix=f"pip install {package}",
-            code="package_missing",
-        ) from error
 
 
 def _write_lines(readings: Iterable[Reading], path: Path) -> None:
