@@ -25,7 +25,7 @@ from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.metrics.swarm_evaluations import COLLECTED_REWARD, PREFIX, Evaluations, share
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of
 from autoresearch.core.run.scaffold import Endpoint, ScaffoldOptions, ScaffoldResult, Templates
-from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source, SourceFormat, Trainer
+from autoresearch.core.run.trainer import LineReader, Output, Recipe, Source, SourceFormat, Trainer
 from autoresearch.core.text.regex import later
 
 HOLD_S = 120.0  # a booting engine reports every 30 s, an evaluation's progress bar more often
@@ -89,7 +89,7 @@ class AgentJetSwarm(ServerHooks, Trainer):
         path = text_of(recipe, f"{_COMMON}.train_print_to_markdown_file_path")
         return (Source(SourceFormat.DICT_LINES, path, 20),) if path else ()
 
-    def reader(self) -> LogReader:
+    def reader(self) -> LineReader:
         """A stateful reader: the name of an evaluation's metrics depends on the evaluations before it."""
         return _Lines()
 

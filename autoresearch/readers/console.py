@@ -13,46 +13,41 @@ from pathlib import Path
 
 from autoresearch.core.metrics import metric_keys
 from autoresearch.core.metrics.signal import Reading, SignalKind
-from autoresearch.core.run.trainer import LogReader, Trainer
+from autoresearch.core.run.trainer import LineReader, Trainer
 from autoresearch.readers.chunks import chunks
 from autoresearch.readers.step_numbers import numbered
 from autoresearch.records.lines import tail
-from autoresearch.runner.line_patterns import LinePattern, lines_with
 from autoresearch.runner.step_finder import StepFinder
-from autoresearch.runner.text import logical_lines, plain
+from autoresearch.runner.text import Needles, logical_lines, plain
 
 _LONGEST = 600  # characters of a summary, which quotes a line; secrets in it are masked
 
-_EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
 
-
-class MatchedLines(LogReader):
-    """The reader of a trainer that has none: each line on which the Runner sees a step or a validation."""
+class EachLine(LineReader):
+    """The reader of a trainer that has none, as a plug-in may be: lines with a needle of its steps and validations."""
 
     needles: tuple[str, ...] = ()
 
     def __init__(self, trainer: Trainer) -> None:
-        signals = [signal for signal in trainer.signals() if signal.kind in _EVENTS]
-        self._patterns = [LinePattern.of(signal) for signal in signals]
+        signals = [one for one in trainer.signals() if one.kind in (SignalKind.STEP, SignalKind.VALIDATION)]
         self._read_line = trainer.read_line
         known = all(signal.needles for signal in signals)
         self.needles = tuple(needle for signal in signals for needle in signal.needles) if known else ()
 
     def line(self, text: str) -> Reading | None:
-        raw = text.encode("utf-8", "replace")
-        return self._read_line(text) if any(any(pattern.heads(raw)) for pattern in self._patterns) else None
+        return self._read_line(text)
 
 
-def read_whole_log(path: Path, reader: LogReader, offset: int = 0, *, ended: bool = False) -> Iterator[Reading]:
+def read_whole_log(path: Path, reader: LineReader, offset: int = 0, *, ended: bool = False) -> Iterator[Reading]:
     """The readings in a log from a byte offset on, in the order of completion.
 
     Only lines with one of the reader's needles are passed to it. Readings without a step are counted.
     """
-    needles = tuple(needle.encode() for needle in reader.needles)
+    needles = Needles(map(str.encode, reader.needles))
 
     def readings() -> Iterator[Reading]:
         for whole in _whole_lines(path, offset, ended):
-            for low, high in lines_with(whole, needles):
+            for low, high in needles.lines(whole):
                 for line in logical_lines(whole[low:high]):
                     if (reading := reader.line(line)) is not None:
                         yield reading

@@ -1,24 +1,24 @@
-"""Finds what single lines of a log tell: bytes regexes, tried only on lines that contain one of their needles.
+"""Reads one log from its beginning, live or whole: what its lines tell, by patterns of its trainer.
 
-bytes.find scans a log up to a hundred times faster than a regex. A pattern with `metrics` is the head of a line: the
-pairs behind it are read by `metric_lines`, here and in the readers of a whole log alike, so that both see the same.
+Only lines with one of the patterns' needles are looked at. A pattern with `metrics` is the head of a line: the pairs
+behind it are read by `metric_lines`. The steps of a trainer that nobody described are found by `step_finder`.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from .basics import NEVER, LazyPattern, clock, whole
-from .libc import find
-from .text import clean, number
+from .text import Needles, clean, number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-# Cool-down per kind of signal, in seconds, during which it is not searched again.
+    from .step_finder import FoundLine
+
+# Cool-down per kind of signal, in seconds, during which it is not told again.
 RESTS = {"validation": 0.0, "progress": 1.0, "ready": 0.0, "step": 0.0, "error": 60.0, "nan": NEVER}
 KL_KEYS = (  # the distance to the reference first, the one to the sampling policy last
     *("actor/kl_loss", "train/kl_loss", "kl_loss", "actor/reward_kl_penalty", "train/kl_penalty", "kl"),
@@ -26,7 +26,7 @@ KL_KEYS = (  # the distance to the reference first, the one to the sampling poli
 )
 _ANY_KL = LazyPattern(r"(?:^|/|(?<!use)_)(?:kl|kl_loss|approx_kl|kl_div)$", re.I)
 _NAN = LazyPattern(r"loss|grad_norm|kl|entropy", re.I)  # the others may be NaN in a healthy run
-_LINE = LazyPattern(rb"[^\n]+")
+_NO_METRICS = ("step", "text", "kind", "epoch", "of")  # named groups with another meaning
 _MOST_HEADS = 8  # of a line with thousands of heads: only the last are read
 _FAR = 1 << 14  # bytes behind a head in which a quotation mark counts
 _MARKS = (b"'", b'"', b"`")
@@ -46,83 +46,101 @@ def diverged(metrics: Mapping[str, float]) -> list[str]:
 
 
 class LineSignal:
-    """What a line tells. `at`: where in the cleaned line; `text`: words for the user, if the pattern names any."""
+    """What a line tells. `at`: where in the cleaned line; `text`: words for the user, if it names any."""
 
-    __slots__ = ("at", "error_kind", "hold_s", "kind", "kl", "metrics", "step", "text")
-
-    def __init__(self, kind: str, at: int, hold_s: float = 0.0) -> None:
+    def __init__(self, kind: str, at: int = 0, hold_s: float = 0.0, text: bytes | str = b"", time: float = 0.0) -> None:
         self.kind = kind
         self.at = at
         self.hold_s = hold_s
+        self.text = text
+        self.line = b""
+        self.time = time  # when it was printed
         self.step: int | None = None
         self.kl: float | None = None
         self.metrics: Mapping[str, float] = {}
-        self.text = self.error_kind = b""
+        self.error_kind = b""
 
 
 class LinePattern:
-    """One signal's regex, and where in the log it matched last.
+    """One signal's regex, which is matched against one cleaned line at a time.
 
-    It is matched against one cleaned line at a time. Named groups with a meaning: `step`, `kl`, `text`, `kind`; and
-    `epoch` and `of`, where a step is counted from 0 in each epoch. `needles`: every matching line contains at least one
-    of them; () if none are known. `metrics`: one of the names of the pairs behind the match has to match this; "": the
-    pairs are not read.
+    Named groups with a meaning: `step`, `kl`, `text`, `kind`; and `epoch` and `of`, where a step is counted from 0 in
+    each epoch. `needles`: every matching line contains at least one of them; () if none are known. `metrics`: one of
+    the names of the pairs behind the match has to match this; "": the pairs are not read. `whole`: the pairs of the
+    whole line are read, and the other named groups are metrics. `unread`: those whose text was no number.
     """
 
     def __init__(
-        self, kind: str, text: str, hold_s: float = 0.0, needles: Iterable[str] = (), metrics: str = ""
+        self,
+        kind: str,
+        text: str,
+        hold_s: float = 0.0,
+        needles: Iterable[str] = (),
+        metrics: str = "",
+        *,
+        whole: bool = False,
     ) -> None:
         self.kind = kind
         self.hold_s = hold_s
-        self.needles = tuple(_bytes(needle) for needle in needles)
+        self.needles = tuple(map(_bytes, needles))
         self.regex = _compiled(text)
         first = re.sub(r"\A\^", "\n", metrics)  # what begins with a literal is searched quickly
         self.metrics = re.compile(first, re.MULTILINE) if metrics else None
+        self.whole = whole
+        self.unread: dict[str, str] = {}
         self.quiet_until = 0.0
-        self.seen = (0, -1, -1)  # of the last match: (generation of the log, offset of the line, offset in the line)
 
     @classmethod
     def of(cls, signal: Any) -> LinePattern:
         """The pattern of a `SignalPattern`."""
-        return cls(str(signal.kind), signal.pattern, signal.hold_s, signal.needles, signal.metrics)
-
-    def heads(
-        self, line: bytes, pairs_of: Callable[[bytes], Mapping[str, float]] | None = None
-    ) -> Iterator[tuple[re.Match[bytes], Mapping[str, float]]]:
-        """Where it matches a cleaned line, with the pairs behind each match.
-
-        `pairs_of`: what reads the pairs of a part of the line, if a reader of a whole log has learnt to do it faster.
-        """
-        for needle in self.needles:
-            if needle in line:
-                break
-        else:
-            if self.needles:
-                return
-        matches = list(self.regex.finditer(line))[-_MOST_HEADS:]
-        for n, match in enumerate(matches):
-            pairs: Mapping[str, float] = {}
-            if self.metrics is not None:
-                if not _quoted(line, match.end()):
-                    part = line[match.end() : matches[n + 1].start() if n + 1 < len(matches) else len(line)]
-                    pairs = (pairs_of or pairs_of_part)(part)
-                if not self.metrics.search("\n".join(["", *pairs])):
-                    continue
-            yield match, pairs
+        return cls(str(signal.kind), signal.pattern, signal.hold_s, signal.needles, signal.metrics, whole=signal.whole)
 
     def read(self, line: bytes) -> list[LineSignal]:
         """What a cleaned line tells, in order; a metric that is not a number is a signal of its own."""
         found: list[LineSignal] = []
-        for match, pairs in self.heads(line):
-            signal = LineSignal(self.kind, match.start(), self.hold_s)
-            signal.step = step_of(match)
-            signal.text, signal.error_kind = _group(match, "text"), _group(match, "kind")
-            signal.metrics = pairs
-            signal.kl = number(_group(match, "kl")) if self.metrics is None else kl_of(pairs)
+        if self.needles and not any(needle in line for needle in self.needles):
+            return found
+        matches = list(self.regex.finditer(line))[-_MOST_HEADS:]
+        for n, match in enumerate(matches):
+            signal = LineSignal(self.kind, match.start(), self.hold_s, _group(match, "text"))
+            signal.step, signal.error_kind = step_of(match), _group(match, "kind")
+            signal.kl = number(_group(match, "kl"))
+            if self.whole:
+                if not self._read_whole(line, match, signal):
+                    continue
+            elif self.metrics is not None and not _quoted(line, match.end()):
+                end = matches[n + 1].start() if n + 1 < len(matches) else len(line)
+                signal.metrics = pairs_of_part(line[match.end() : end])
+            if self.metrics is not None:
+                if not self.metrics.search("\n".join(["", *signal.metrics])):
+                    continue
+                signal.kl = kl_of(signal.metrics)
             found.append(signal)
             if b"nan" in line and diverged(signal.metrics or (pairs_of_part(line) if self.kind == "step" else {})):
                 found.append(LineSignal("nan", match.start()))
         return found
+
+    def _read_whole(self, line: bytes, match: re.Match[bytes], signal: LineSignal) -> bool:
+        """Read the pairs of the line and the named groups; False if its step is no whole number."""
+        from .metric_lines import body, is_count, metrics_of, step_rank, value_of
+
+        named: dict[str, float] = {}
+        for name, raw in match.groupdict().items():
+            text = (raw or b"").decode("utf-8", "replace")
+            value = value_of(text) if name == "step" or name not in _NO_METRICS else None
+            if value is not None and (name != "step" or is_count(value)):
+                named[name] = value
+            elif raw is not None and (name == "step" or name not in _NO_METRICS):
+                self.unread.setdefault(name, text)
+                if name == "step":  # counting it instead would give the metrics a wrong step
+                    return False
+        step = named.pop("step", None)
+        signal.step = None if step is None else int(step)
+        pairs = metrics_of(body(line.decode("utf-8", "replace")))
+        pairs = {k: v for k, v in pairs.items() if k not in match.groupdict()}
+        own = [k for k, v in pairs.items() if v == step and (step_rank(k) == 0 or k.encode() in match[0])]
+        signal.metrics = {k: v for k, v in pairs.items() if k not in own} | named
+        return True
 
 
 def _quoted(line: bytes, at: int) -> bool:
@@ -133,7 +151,6 @@ def _quoted(line: bytes, at: int) -> bool:
     return mark is not None and mark["closes"] is not None
 
 
-@lru_cache(maxsize=8)  # of one line, a step and a validation ask for the same
 def pairs_of_part(part: bytes) -> Mapping[str, float]:
     """The pairs of a part of a line. Their reader is loaded only when there is one: a Runner is kept small."""
     from .metric_lines import metrics_of
@@ -170,35 +187,75 @@ def _bytes(text: str) -> bytes:
         return text.encode()
 
 
-class Scanner:
-    """Searches one log for all patterns."""
+class LogReader:
+    """Reads one log from its beginning. `names`: metrics that are read wherever they stand, where steps are found."""
 
-    def __init__(self, patterns: Iterable[LinePattern]) -> None:
-        self.patterns = [p for p in patterns if p.kind in RESTS]
-        self._groups: dict[tuple[bytes, ...], list[LinePattern]] = {}
-        for pattern in self.patterns:  # a line is cleaned once for all patterns with the same needles
-            self._groups.setdefault(pattern.needles, []).append(pattern)
+    def __init__(self, patterns: Iterable[LinePattern], names: Sequence[str] = (), *, finds: bool = False) -> None:
+        self.patterns = [one for one in patterns if one.kind in RESTS and not (finds and one.kind == "step")]
+        self._needles: dict[tuple[LinePattern, ...], Needles] = {}
+        self._told: dict[int, set[tuple[str, int]]] = {}  # of unfinished lines, by where they begin
+        self.finder = None
+        if finds:  # loaded only then: a Runner is kept small
+            from .step_finder import StepFinder
 
-    def scan(self, chunk: bytes, start: int, generation: int = 0) -> Iterator[tuple[LineSignal, bytes]]:
-        """Yield every new signal, with its line, in a chunk that begins at a line's start.
+            self.finder = StepFinder(names)
 
-        `start`: the chunk's offset in the log; what was yielded before is skipped.
-        """
-        now = clock()
-        flat = chunk.replace(b"\r", b"\n")
-        for needles, patterns in self._groups.items():
-            if all(pattern.quiet_until > now for pattern in patterns):
-                continue
-            for low, high in lines_with(flat, needles):
-                line, place = clean(flat[low:high]), (generation, start + low)
-                for pattern in patterns:
-                    found = pattern.read(line) if pattern.quiet_until <= now else ()
-                    for signal in [one for one in found if (*place, one.at) > pattern.seen]:
-                        pattern.seen = (*place, signal.at)
-                        yield signal, flat[low:high]
+    def feed(self, chunk: bytes, offset: int = 0, time: float = 0.0) -> list[LineSignal]:
+        """What a chunk of whole lines tells. `offset`: where in the log it begins; `time`: when it was read."""
+        told, self._told = self._told, {}
+        found = [signal for at, signal in self._read(chunk, offset) if (signal.kind, signal.at) not in told.get(at, ())]
+        if self.finder is not None:
+            self.finder.feed(chunk, time)
+            found += _signals(self.finder.take())
+        return found
+
+    def peek(self, chunk: bytes, offset: int) -> list[LineSignal]:
+        """What an unfinished line tells so far, which is not told again when the line is whole."""
+        found = []
+        for at, signal in self._read(chunk, offset):
+            told = self._told.setdefault(at, set())
+            if (signal.kind, signal.at) not in told:
+                told.add((signal.kind, signal.at))
+                found.append(signal)
+        return found
+
+    def end(self, rest: bytes = b"", time: float = 0.0) -> list[LineSignal]:
+        """What is told only at the end. `rest`: the unfinished last line."""
+        if self.finder is None:
+            return []
+        self.finder.feed(rest + b"\n", time)
+        return _signals(self.finder.end())
+
+    def unproven(self) -> list[LineSignal]:
+        """The steps that were found, although none has grown twice."""
+        return _signals(self.finder.take_unproven()) if self.finder is not None else []
+
+    def _read(self, chunk: bytes, offset: int) -> Iterator[tuple[int, LineSignal]]:
+        """Every signal with where its line begins. What only patterns that rest look for is passed over."""
+        flat, now, at = chunk.replace(b"\r", b"\n"), clock(), 0
+        while at < len(flat):
+            awake = tuple(pattern for pattern in self.patterns if pattern.quiet_until <= now)
+            for low, high in self._needles_of(awake).lines(flat, at) if awake else ():
+                line, rests = clean(flat[low:high]), False
+                for pattern in awake:
+                    for signal in pattern.read(line) if pattern.quiet_until <= now else ():
+                        signal.line = flat[low:high]
+                        yield offset + low, signal
                         if RESTS[pattern.kind]:
                             self._rest(pattern, now)
+                            rests = True
                             break
+                if rests:
+                    at = high + 1
+                    break
+            else:
+                return
+
+    def _needles_of(self, patterns: tuple[LinePattern, ...]) -> Needles:
+        if patterns not in self._needles:
+            known = all(one.needles for one in patterns)
+            self._needles[patterns] = Needles(needle for one in patterns for needle in one.needles if known)
+        return self._needles[patterns]
 
     def _rest(self, matched: LinePattern, now: float) -> None:
         """Start the cool-down; a progress match also starts that of progress patterns with no longer `hold_s`."""
@@ -207,21 +264,15 @@ class Scanner:
                 pattern.quiet_until = now + RESTS[matched.kind]
 
 
-def lines_with(text: bytes, needles: tuple[bytes, ...]) -> Iterable[tuple[int, int]]:
-    """(start, end) of every line that contains a needle, in order; of every line if there are no needles."""
-    if not needles:
-        return (line.span() for line in _LINE.finditer(text))
-    if len(needles) == 1:
-        return _lines_with(text, needles[0])
-    return sorted({span for needle in needles for span in _lines_with(text, needle)})
-
-
-def _lines_with(text: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
-    at = 0 if find(text, len(text), needle, len(needle)) else len(text)  # most chunks contain no needle
-    while (hit := text.find(needle, at)) >= 0:
-        low = text.rfind(b"\n", at, hit) + 1 or at
-        high = text.find(b"\n", hit)
-        if high < 0:
-            high = len(text)
-        yield low, high
-        at = high + 1
+def _signals(found_lines: Iterable[FoundLine]) -> list[LineSignal]:
+    """What lines tell that were found, at the time when each was read."""
+    signals = []
+    for line in found_lines:
+        kinds = ["step"] if line.main else []
+        kinds += ["validation"] if line.validates else [] if line.main else ["progress"]
+        kinds += ["nan"] if diverged(line.metrics) else []
+        for kind in kinds:
+            signal = LineSignal(kind, text=line.text, time=line.at)
+            signal.step, signal.metrics, signal.kl = line.step, line.metrics, kl_of(line.metrics)
+            signals.append(signal)
+    return signals

@@ -9,7 +9,7 @@ import stat
 from .basics import NEVER, clock, parse_object, positive, read_file, real, whole, write_all
 from .debug_log import note
 from .event_log import EventLog
-from .line_patterns import LinePattern, Scanner, diverged, kl_of
+from .line_patterns import LinePattern, LogReader
 from .log_follower import LogFollower
 from .spec import Spec
 from .text import plain
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .step_finder import FoundLine, StepFinder
+    from .line_patterns import LineSignal
 
 # First-step and stall limits: the progress seen so far, and the deadlines of the next signal.
 
@@ -185,8 +185,7 @@ class Listener:
         self.inbox = LogFollower(f"{run_dir}/inbox.jsonl")
         self.output: OutputCopy | None = None  # of a command that sends its output elsewhere
         self.seeks_output: Callable[[], None] | None = None  # while only a process of it can tell where
-        self.scanner = Scanner(())
-        self.finder = _finder(runner_spec)
+        self.reader = LogReader((), runner_spec.metric_names, finds=runner_spec.finds_steps)
         self._summary = ""
         self.error: dict[str, str] = {}  # the first error, or the first with an `error_kind`
         self.peek_at = NEVER
@@ -194,11 +193,14 @@ class Listener:
 
     def learn(self) -> None:
         """Compile the patterns. Raises re.error for an invalid one."""
-        self.scanner = Scanner(
-            LinePattern(s["kind"], s["pattern"], s.get("hold_s") or 0.0, s.get("needles") or (), s.get("metrics") or "")
+        patterns = (
+            LinePattern(
+                *(s["kind"], s["pattern"], s.get("hold_s") or 0.0, s.get("needles") or (), s.get("metrics") or ""),
+                whole=bool(s.get("whole")),
+            )
             for s in self.spec.signals
-            if self.finder is None or s["kind"] != "step"
         )
+        self.reader = LogReader(patterns, self.spec.metric_names, finds=self.spec.finds_steps)
 
     def copy_to(self, log: int, members: Callable[[], Iterable[int]]) -> None:
         """From now on, copy the trainer's output into the log, if its command sends it into a file.
@@ -230,10 +232,7 @@ class Listener:
         copied = self.output is None or self.output.copy(until)
         for chunk in self.follower.poll():
             self.pace.printed(clock())
-            self._take_in(chunk, self.follower.offset - len(chunk))
-            if self.finder is not None:
-                self.finder.feed(chunk, clock())
-                self._take_found(self.finder.take())
+            self._take(self.reader.feed(chunk, self._log_offset() - len(chunk), clock()))
             if clock() > until:
                 return False
         unfinished = self.follower.behind()
@@ -247,7 +246,11 @@ class Listener:
     def peek(self) -> None:
         """Scan the unfinished line as it is."""
         self.peek_at = NEVER
-        self._take_in(self.follower.partial(), self.follower.offset)
+        self._take(self.reader.peek(self.follower.partial(), self._log_offset()))
+
+    def _log_offset(self) -> int:
+        """Where the follower is, in the life of the log: it may begin again."""
+        return (self.follower.generation << 48) + self.follower.offset
 
     def read_the_rest(self) -> None:
         """Scan all that is left, including an unfinished line; if that takes too long, only the last megabytes."""
@@ -261,14 +264,11 @@ class Listener:
     def finish(self) -> None:
         """Scan all that is left of a trainer that has exited."""
         self.read_the_rest()
-        if self.finder is not None:
-            self.finder.feed(self.follower.partial() + b"\n", clock())
-            self._take_found(self.finder.end())
+        self._take(self.reader.end(self.follower.partial(), clock()))
 
     def take_unproven(self) -> None:
         """Count a step that has not grown twice: the limit to the first step is reached."""
-        if self.finder is not None:
-            self._take_found(self.finder.take_unproven())
+        self._take(self.reader.unproven())
 
     def read_inbox(self) -> None:
         """Process the signals that the CLI detected elsewhere, such as an HTTP status or a Ray job."""
@@ -280,30 +280,18 @@ class Listener:
                 else:
                     self._saw(kind, text, positive(said.get("hold_s")) or 0.0)
 
-    def _take_in(self, chunk: bytes, start: int) -> None:
-        """Process every signal in a chunk of the log that begins at offset `start`."""
-        for signal, line in self.scanner.scan(chunk, start, self.follower.generation):
-            text = signal.text or line
-            if signal.kind == "step":
-                self._saw_step(signal.step, signal.kl, text)
-            else:
-                self._saw(signal.kind, text, signal.hold_s, plain(signal.error_kind))
-
-    def _take_found(self, found_lines: list[FoundLine]) -> None:
-        """Process lines that the finder took, at the time when each was read."""
-        finder = self.finder
-        if found_lines and finder is not None and finder.axis is not None and finder.axis.step_name != self._summary:
+    def _take(self, line_signals: Iterable[LineSignal]) -> None:
+        """Process what lines tell."""
+        finder = self.reader.finder
+        if finder is not None and finder.axis is not None and finder.axis.step_name != self._summary:
             self._summary = finder.axis.step_name
             self.event_log.emit("steps_found", plain(finder.summary()), changed_from=finder.changed_from)
-        for line in found_lines:
-            if line.main:
-                self._saw_step(line.step, kl_of(line.metrics), line.text, line.at)
-            if line.validates:
-                self._saw("validation", line.text)
-            elif not line.main:
-                self._saw("progress", line.text)
-            if diverged(line.metrics):
-                self._saw("nan", line.text)
+        for signal in line_signals:
+            text = signal.text or signal.line
+            if signal.kind == "step":
+                self._saw_step(signal.step, signal.kl, text, signal.time)
+            else:
+                self._saw(signal.kind, text, signal.hold_s, plain(signal.error_kind))
 
     def _saw_step(self, step: int | None, kl: float | None, text: bytes | str, at: float = 0.0) -> None:
         """Process a training step's metrics. `at`: when it was printed, if that was not now."""
@@ -341,12 +329,3 @@ class Listener:
             self.pace.stalled = False
             silent = round(now - self.pace.last_at, 1)
             self.event_log.emit("resumed", f"a signal again after {silent:.0f} s", silent_s=silent)
-
-
-def _finder(runner_spec: Spec) -> StepFinder | None:
-    """Finds the steps of a trainer that nobody knows. Loaded only then: a Runner is kept small."""
-    if not runner_spec.finds_steps:
-        return None
-    from .step_finder import StepFinder
-
-    return StepFinder(runner_spec.metric_names)

@@ -100,7 +100,8 @@ _FLOAT = (
     r"[-+]?(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d,])(?:\.\d+)?|\d+\.\d+f[-+]?\d+|\d+\.?\d*(?:[eE][-+]?\d+)?"
     r"|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf|infinity)(?![\w/.-]))"
 )
-_PRINTED = LazyPattern(rf"(?:(?:np\.\w+|tensor)\()?({_FLOAT})(?![\w.:])")
+_ALONE = LazyPattern(rf"{_FLOAT}\Z")
+_PRINTED = LazyPattern(rf"(.{{1,200}}?):(?:(?:np\.\w+|tensor)\()?({_FLOAT})(?![a-z0-9_.:])")
 _TOKEN = LazyPattern(
     rf"""
     (?<![\w.@/-])(?P<name>[^\W\d][\w.@/-]*(?:\([^()\s]{{1,60}}\)|\[[^\[\]\s]{{1,40}}\]|(?<=\w)=\w+)+(?=\s*[:=]\s*[-+.\dn]))
@@ -271,9 +272,9 @@ def _dashed(text: str) -> dict[str, float]:
     pairs = {}
     for part in text.replace("np.float64(", "").split(" - ")[1:]:
         name, _, printed = part.rpartition(":")
-        value = _float(printed.rstrip(")"))
-        if value is None and (found := _PRINTED.match(printed)):  # other output follows
-            value = _float(found[1])
+        value = _float(printed.rstrip(")")) if " " not in name else None
+        if value is None and (found := _PRINTED.match(part)):  # other output follows, or a name with blanks
+            name, value = found[1], _float(found[2])
         if name and value is not None:
             pairs[name] = value
     return pairs
@@ -481,6 +482,12 @@ def _float(text: str) -> float | None:
         return None if "_" in text else float(text.replace(",", ""))
     except ValueError:  # or a Float32 of Julia: 1.5f-3
         return _float(text.replace("f", "e")) if "f" in text else None
+
+
+def value_of(text: str) -> float | None:
+    """The number that a text is, as Python, numpy or torch print it; None for any other text."""
+    found = _ALONE.match(_WRAPPED.sub(r"\1", text.strip()))
+    return _float(found[0]) if found else None
 
 
 def by_same_name(names: Iterable[str]) -> dict[str, str]:

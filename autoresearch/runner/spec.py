@@ -27,7 +27,9 @@ class Spec:
         self.needs_kl = data.get("first_step") == "kl"
         self.signals: list[Mapping[str, Any]] = data.get("signals") or []
         # of a trainer that nobody knows, and without declared lines, steps are found by their spelling
-        self.finds_steps = data.get("trainer") == "generic" and not data.get("lines")
+        self.finds_steps = data.get("trainer") == "generic" and not any(
+            str(line).startswith("step ") for line in data.get("lines") or ()
+        )
         metric = str((data.get("objective") or {}).get("metric") or "")
         expression = re.search(r"\s[-+*/]\s|[(),]", metric)
         self.metric_names = re.findall(r"[^\W\d][\w./@%-]*", metric) if expression else [metric]

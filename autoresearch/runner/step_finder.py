@@ -34,7 +34,7 @@ from .metric_lines import (
     same_name,
     step_rank,
 )
-from .text import clean
+from .text import Needles, clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ _TELLING = (
 )
 _NUMBER = LazyPattern(rb"\d|(?<![\w/.-])(?i:nan|inf)(?![\w/.-])")
 _SEPARATED = LazyPattern(r"  |[,;\t]")  # a header may name f1 or top5
-_NEEDLES = ("step", "iter", "epoch", "episode", "update", "loss", "reward", "val_", "\n|", "\n\u2502")
+_NEEDLES = ("step", "iter", "epoch", "episode", "update", "loss", "reward", "val_", "\n|")
 _HEADING = LazyPattern(  # `Test set:`, `| Validation Epoch #3`, `Evaluating test:`, before what was measured there
     r"(?:\[[^\]]*\]\s*|(?:epoch|iter\w*|step)\W{1,3}\d+(?:/\d+)?\W+)?(?:\w+ |\[)?"
     r"(val|eval|test|dev)(?:id|idation|uation|ing)?(?: set| results?| metrics)?"
@@ -186,13 +186,6 @@ class _Seen:
         self.text = text
 
 
-def _either(words: Iterable[str]) -> re.Pattern[bytes]:
-    """Finds one of these words, small or with a capital: a set, and what may follow it, is found faster than words."""
-    first = "".join({mark for word in words for mark in (word[0], word[0].upper())}).encode()
-    rest = b"|".join({re.escape(word.encode()[len(word[0].encode()) :]) for word in words})
-    return re.compile(b"[" + re.escape(first) + b"](?:" + rest + b")")
-
-
 def _heading(text: str, words: str) -> str:
     """The held-out data that a line is about, as the beginning of a name; "" for none. `words`: its body."""
     found = _HEADING.match(words) or _LABELLED.search(text, 0, len(text) - len(words))
@@ -216,7 +209,8 @@ class StepFinder:
         self.axis: StepName | None = None  # the one that was taken
         self.changed_from = ""  # the step that was taken before
         self._fractional: set[str] = set()
-        self._needles = _either((*_NEEDLES, *names)), _either((*_NEEDLES, *names, "%|"))
+        words = [*map(str.encode, (*_NEEDLES, *names)), b"\n\xe2\x94\x82"]
+        self._needles = Needles(words, either_case=True), Needles([*words, b"%|"], either_case=True)
         self._telling = re.compile(_TELLING + b"".join(b"|" + re.escape(name.encode().lower()) for name in names))
         self._declared = [(name, re.compile(_spoken(name), re.I)) for name in names]
         self._bytes = 0
@@ -312,7 +306,7 @@ class StepFinder:
         needles = self._needles[axis is None or axis.step_name == BAR or "%|" in axis.example]
         while at < size:
             if self._bytes + at > LOOKED_AT and not (self._tables.steps or self._tables.rows or self._block):
-                found = needles.search(flat, max(0, at - 1))
+                found = needles.regex and needles.regex.search(flat, max(0, at - 1))
                 if found is None:
                     return
                 at = max(at, flat.rfind(b"\n", 0, found.start() + 1) + 1)

@@ -14,7 +14,7 @@ from .masking import mask_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _ESCAPES = LazyPattern(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])|\xc2\x9b[0-?]*[ -/]*[@-~]"
@@ -77,6 +77,31 @@ def logical_lines(raw: bytes) -> Iterator[str]:
     for line in raw.replace(b"\r", b"\n").split(b"\n"):
         if stripped := clean(line):
             yield stripped.decode("utf-8", "replace").rstrip()
+
+
+class Needles:
+    """Finds the lines with one of several texts. A set of first bytes, and what may follow, is found fastest."""
+
+    def __init__(self, needles: Iterable[bytes], *, either_case: bool = False) -> None:
+        known = set(needles)
+        firsts = {first for needle in known for first in (needle[:1], needle[:1].upper() if either_case else b"")}
+        rests = b"|".join(sorted(re.escape(needle[1:]) for needle in known))
+        self.regex = re.compile(b"[" + re.escape(b"".join(firsts)) + b"](?:" + rests + b")") if known else None
+
+    def lines(self, text: bytes, at: int = 0) -> Iterator[tuple[int, int]]:
+        """(start, end) of every such line, in order; of every line that is not empty if there are no needles."""
+        size = len(text)
+        while at < size:
+            if self.regex is not None:
+                hit = self.regex.search(text, at)
+                if hit is None:
+                    return
+                at = text.rfind(b"\n", at, hit.end()) + 1 or at
+            end = text.find(b"\n", at)
+            end = size if end < 0 else end
+            if end > at:
+                yield at, end
+            at = end + 1
 
 
 def plain(text: bytes | str, limit: int = 300) -> str:

@@ -7,16 +7,16 @@ default one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from autoresearch.core.metrics import metric_keys
-from autoresearch.core.metrics.known_lines import read_step_line
+from autoresearch.core.metrics.known_lines import KnownLines
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.metrics.step_line import VALIDATION
-from autoresearch.core.run.trainer import LogReader, Recipe, Trainer
+from autoresearch.core.run.trainer import LineReader, Recipe, Trainer
 from autoresearch.runner import metric_lines
-from autoresearch.trainers.declared import DeclaredLine, declared
+from autoresearch.trainers.declared import declared
 from autoresearch.trainers.framework import FATAL
 
 LOOSE = SignalPattern(
@@ -28,7 +28,7 @@ LOOSE = SignalPattern(
     r"|\{'(?:eval_)?loss': '?\d",
     needles=("tep", "ter", "poch", "pisode", "pdate", "loss': "),
 )
-"""Good enough to say that a trouble was overcome; the Runner takes it only where a validation alone is declared."""
+"""Good enough to say that a trouble was overcome; the Runner finds the steps by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,42 +45,37 @@ class Generic(Trainer):
 
     @property
     def finds(self) -> bool:
-        """Whether steps are found by their spelling: no line is declared."""
-        return not self.lines
-
-    @property
-    def _declared(self) -> tuple[DeclaredLine, ...]:
-        return declared(self.lines)
-
-    @property
-    def signals_declared(self) -> tuple[SignalPattern, ...]:
-        """The declared patterns, and usual ones for a kind of line that is not declared."""
-        usual = (LOOSE, VALIDATION)
-        return (*(one.signal for one in self._declared), *(one for one in usual if not self.declares(one.kind)))
+        """Whether steps are found by their spelling: no line is declared as one."""
+        return not self.declares(SignalKind.STEP)
 
     def declares(self, kind: SignalKind) -> bool:
         """Whether the blueprint declares lines of this kind; if so, no other line counts as one."""
         return any(line.startswith(f"{kind} ") for line in self.lines)
 
-    def reader(self) -> LogReader | None:
-        return DeclaredLog(self) if self.lines else None
+    @property
+    def _read(self) -> tuple[SignalPattern, ...]:
+        """What is declared; beside declared steps, verl's validations are read if no others are declared."""
+        usual = () if self.finds or self.declares(SignalKind.VALIDATION) else (VALIDATION,)
+        return (*declared(self.lines), *usual)
+
+    def reader(self) -> LineReader | None:
+        return KnownLines(self._read) if self.lines else None
 
     def recognises(self, command: str) -> bool:
         """Always False: it is the fallback when no other trainer recognises the command."""
         return False
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        return (*self.signals_declared, *FATAL)
+        return (*self._read, *((LOOSE,) if self.finds else ()), *FATAL)
 
-    def read_line(self, line: str, unread: dict[str, str] | None = None) -> Reading | None:
-        """Read a declared line, a line in verl's format, or any line that names a step and a usual metric.
+    def read_line(self, line: str) -> Reading | None:
+        """Read a declared line, or, where no step is declared, any line that names one and a usual metric.
 
         Of one line alone, it cannot be known whether the step grows; `readers.console` reads a whole log.
         """
-        if found := next((reading for one in self._declared if (reading := one.read(line, unread)) is not None), None):
-            return found
-        usual = read_step_line(line) or _read(line)
-        return None if usual is None or self.declares(usual.kind) else usual
+        reader = self.reader()
+        found = reader.line(line) if reader else None
+        return _named(line) if found is None and self.finds else found
 
     def seed(self, recipe: Recipe) -> int | None:
         """An integer under `seed` at the top level of the recipe."""
@@ -93,24 +88,7 @@ class Generic(Trainer):
         return "seed"
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredLog(LogReader):
-    """Passes each line of a log, without prefixes and colours, to the trainer's `read_line`."""
-
-    trainer: Generic
-    unread: dict[str, str] = field(default_factory=dict)  # named groups that matched no number -> the first such text
-
-    @property
-    def needles(self) -> tuple[str, ...]:
-        """The needles of the declared lines; () if one of them may match any line."""
-        found = self.trainer.signals_declared
-        return tuple(needle for one in found for needle in one.needles) if all(one.needles for one in found) else ()
-
-    def line(self, text: str) -> Reading | None:
-        return self.trainer.read_line(text, self.unread)
-
-
-def _read(line: str) -> Reading | None:
+def _named(line: str) -> Reading | None:
     """Read a line that names a step, or one of Hugging Face's dicts, which do not; None without a usual metric."""
     found = metric_lines.parse(metric_lines.body(line))
     if found is None or not (found.bare or found.dump) or not metric_lines.plausible(found.metrics, {}):

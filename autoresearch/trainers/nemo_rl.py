@@ -27,7 +27,7 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import number, numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Source, SourceFormat
+from autoresearch.core.run.trainer import Continuation, LineReader, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import nrl_k8s
 from autoresearch.trainers.framework import (
@@ -100,7 +100,7 @@ _NAMES = {
 
 
 class NemoRlLog:
-    """Reads NeMo-RL's log; see `core.run.trainer.LogReader`."""
+    """Reads NeMo-RL's log; see `core.run.trainer.LineReader`."""
 
     needles = (
         *("\u2022 ", " Results", "===== ", "Starting validation at", "Timing"),
@@ -258,7 +258,7 @@ class NemoRl(CommandFramework):
     seed_key = "grpo.seed"  # of GRPO; see `seed_key_in`
     space_keys = ("policy.optimizer.kwargs.lr", "loss_fn.reference_policy_kl_penalty")
 
-    def reader(self) -> LogReader:
+    def reader(self) -> LineReader:
         """A reader of bullet blocks, which takes the step from the lines before them."""
         return NemoRlLog()
 

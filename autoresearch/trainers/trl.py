@@ -14,12 +14,10 @@ a signal; `max_steps` ends a run cleanly.
 from __future__ import annotations
 
 from autoresearch.core.diagnosis import log_lines
-from autoresearch.core.metrics import metric_keys
-from autoresearch.core.metrics.known_lines import KnownLines
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Source, SourceFormat
+from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.trainers.framework import FATAL, LOADING, CommandFramework, own_directory, words_of
 
@@ -59,15 +57,12 @@ class Trl(CommandFramework):
     command = _COMMAND
     imports = _IMPORTS
     lines = _LINES
+    bar = _BAR
     seed_key = "seed"
     usual_seed = 42
     outputs_anyway = (Output("output_dir", "output"),)
     outputs_named = (Output("logging_dir", "tensorboard"), Output("run_name"))
     space_keys = ("learning_rate", "beta")
-
-    def reader(self) -> LogReader:
-        """A reader that takes the step of a dict from the progress bar after it."""
-        return TrlLog()
 
     def objective(self, recipe: Recipe) -> Objective | None:
         """The evaluation's reward or loss if there is an evaluation, else that of training."""
@@ -124,37 +119,3 @@ def _tracks(recipe: Recipe, tracker: str) -> bool:
     asked = look_up(recipe, "report_to")
     names = asked if isinstance(asked, list | tuple) else str(asked or "").split()
     return tracker in names or "all" in names
-
-
-class TrlLog(KnownLines):
-    """Reads TRL's log; see `core.run.trainer.LogReader`."""
-
-    def __init__(self) -> None:
-        super().__init__(_LINES)
-        self.needles = (*self.needles, "%|")
-        self._of = 0  # total steps, from the first bar
-        self._held: Reading | None = None
-
-    def line(self, text: str) -> Reading | None:
-        """The dict whose step this bar shows, or a previous dict that got no bar before the next one."""
-        bar = _BAR.match(text)
-        if bar is None:
-            reading = super().line(text)
-            if reading is None:
-                return None
-            (reading, *_) = metric_keys.readings(reading.step, reading.metrics)  # PPO's val/ratio is of the critic
-            done, self._held = self._held, reading
-            return done
-        n, of = int(bar["n"]), int(bar["of"])
-        self._of = self._of or of
-        if self._held is None or of != self._of:  # an evaluation has its own bar
-            return None
-        if n == 0 and self._held.kind is SignalKind.STEP:  # only an evaluation can come before the first step
-            return None
-        done, self._held = self._held, None
-        return Reading(done.kind, n, done.metrics)
-
-    def end(self) -> Reading | None:
-        """The last dict, if no bar followed it."""
-        done, self._held = self._held, None
-        return done

@@ -11,7 +11,7 @@ import pytest
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.readers import chunks
-from autoresearch.readers.console import MatchedLines, read_whole_log, tail_lines
+from autoresearch.readers.console import EachLine, read_whole_log, tail_lines
 
 PATTERNS = (
     SignalPattern(SignalKind.STEP, r"step:(?P<step>\d+) ", needles=("step:",)),
@@ -43,7 +43,7 @@ class Printing(Trainer):
 
 
 def read_console(path: Path, offset: int = 0, *, ended: bool = False) -> list[Reading]:
-    return list(read_whole_log(path, MatchedLines(Printing()), offset, ended=ended))
+    return list(read_whole_log(path, EachLine(Printing()), offset, ended=ended))
 
 
 def read(path: Path, offset: int = 0) -> list[tuple[str, int, float]]:

@@ -52,9 +52,9 @@ def test_a_program_that_nobody_declared_is_read(sample: Sample) -> None:
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.path.stem)
 def test_the_runner_sees_the_same_steps_however_the_log_grows(sample: Sample, tmp_path: Path) -> None:
     listener = heard(sample.path, tmp_path / "run", sum(sample.path.stem.encode()))
-    assert listener.finder is not None
+    assert listener.reader.finder is not None
     steps = listener.pace.first_step, listener.pace.last_step
-    if listener.finder.changed_from:  # it took another number first, and told both
+    if listener.reader.finder.changed_from:  # it took another number first, and told both
         assert steps[1] in {one.last for one in sample.steps}
         assert (tmp_path / "run/events.jsonl").read_text().count('"steps_found"') == 2
     else:

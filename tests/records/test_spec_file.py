@@ -52,7 +52,14 @@ def test_the_runners_keys_lie_at_the_top(rundir: RunDir, spec: RunSpec) -> None:
         "first_step_since_output": False,
     }
     pattern = r"boot (?P<step>\d+) \xe9"
-    signal = {"kind": "progress", "pattern": pattern, "hold_s": 5.0, "needles": ["boot "], "metrics": ""}
+    signal = {
+        "kind": "progress",
+        "pattern": pattern,
+        "hold_s": 5.0,
+        "needles": ["boot "],
+        "metrics": "",
+        "whole": False,
+    }
     assert record["signals"] == [signal]
     for name in (
         "command",

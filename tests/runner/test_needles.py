@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
-from autoresearch.runner.line_patterns import LinePattern, Scanner
+from autoresearch.runner.line_patterns import LinePattern, LogReader
 from autoresearch.runner.text import clean
 from autoresearch.trainers import registry
 
@@ -104,7 +104,7 @@ def test_needles_make_a_scan_faster_never_different(signal: SignalPattern) -> No
         assert any(alone), needle
 
 
-def test_a_scan_finds_what_the_patterns_find() -> None:
+def test_a_reader_finds_what_the_patterns_find() -> None:
     """Logs of shuffled lines and pieces of lines, whole and in chunks."""
     dice = random.Random(7)
     for _ in range(20):
@@ -112,11 +112,11 @@ def test_a_scan_finds_what_the_patterns_find() -> None:
         lines = [line if dice.random() < 0.7 else line[dice.randrange(len(line) or 1) :] for line in picked]
         ends = [dice.choice((b"\n", b"\r", b"\r\n")) for _ in lines]
         for signal in GIVEN:
-            scanner = Scanner([LinePattern.of(replace(signal, kind=SignalKind.STEP))])  # of others not each is told
+            reader = LogReader([LinePattern.of(replace(signal, kind=SignalKind.STEP))])  # of others not each is told
             found, at = [], 0
             for cut in [*sorted(dice.sample(range(30), 2)), 30]:
                 chunk = b"".join(line + end for line, end in zip(lines[:cut], ends, strict=False))[at:]
-                found += [one.at for one, _ in scanner.scan(chunk, at)]
+                found += [one.at for one in reader.feed(chunk, at)]
                 at += len(chunk)
             plainly = LinePattern.of(replace(signal, needles=(), kind=SignalKind.STEP))
             assert found == [one.at for line in lines for one in plainly.read(clean(line))], signal.pattern

@@ -19,7 +19,7 @@ from autoresearch.core.diagnosis.root import classify
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.readers.read import read_source
-from autoresearch.runner.line_patterns import LinePattern, LineSignal, Scanner, kl_of
+from autoresearch.runner.line_patterns import LinePattern, LineSignal, LogReader, kl_of
 from autoresearch.runner.log_follower import LogFollower
 from autoresearch.runner.text import logical_lines
 from autoresearch.trainers import registry
@@ -59,8 +59,8 @@ def readings(name: str, trainer: str) -> list[Reading]:
 
 def followed(path: Path, trainer: Trainer) -> list[LineSignal]:
     """What the Runner itself sees, following the file."""
-    scanner, follower = Scanner(map(LinePattern.of, trainer.signals())), LogFollower(str(path))
-    found = [one for chunk in follower.poll() for one, _ in scanner.scan(chunk, follower.offset - len(chunk))]
+    reader, follower = LogReader(map(LinePattern.of, trainer.signals())), LogFollower(str(path))
+    found = [one for chunk in follower.poll() for one in reader.feed(chunk, follower.offset - len(chunk))]
     follower.close()
     return found
 
@@ -96,7 +96,7 @@ def test_a_log_written_from_the_source(name: str) -> None:
     kinds = [one.kind for one in signals]
     assert [kinds.count("step"), kinds.count("validation")] == wanted["runner"]
     assert next(([one.step, one.kl] for one in signals if one.kind == "step"), None) == wanted["first"]
-    texts = [one.text.decode("utf-8", "replace") for one in signals if one.kind == "error" and one.text]
+    texts = [bytes(one.text).decode("utf-8", "replace") for one in signals if one.kind == "error" and one.text]
     assert len(texts) == len(wanted["errors"])
     assert all(text.startswith(start) for text, start in zip(texts, wanted["errors"], strict=True))
     assert ("nan" in kinds) == wanted["nan"]
@@ -123,11 +123,9 @@ def test_it_does_not_matter_where_the_log_is_cut(name: str, own: str) -> None:
     patterns = [LinePattern.of(signal) for signal in trainer.signals() if signal.kind in EVENTS]
 
     def scan(*chunks: bytes) -> list[tuple[str, int | None]]:
-        for pattern in patterns:
-            pattern.seen = (0, -1, -1)
-        scanner, at, found = Scanner(patterns), 0, []
+        reader, at, found = LogReader(patterns), 0, []
         for chunk in chunks:
-            found += [(one.kind, one.step) for one, _ in scanner.scan(chunk, at)]
+            found += [(one.kind, one.step) for one in reader.feed(chunk, at)]
             at += len(chunk)
         return sorted(found, key=str)
 

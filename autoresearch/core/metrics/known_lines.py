@@ -1,53 +1,84 @@
-"""Reads lines whose heads are known, as the Runner reads them: `runner.line_patterns`."""
+"""Reads a whole log by the patterns of its trainer, as the Runner reads it live: `runner.line_patterns`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable
 from functools import cache
 
-from autoresearch.core.metrics.metric_keys import NO_STEP, renamed
+from autoresearch.core.metrics.metric_keys import NO_STEP, readings, renamed
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.metrics.step_line import STEP, VALIDATION
-from autoresearch.core.run.trainer import LogReader
-from autoresearch.runner.dashed_pairs import LineTemplates
-from autoresearch.runner.line_patterns import LinePattern, pairs_of_part, step_of
+from autoresearch.core.run.trainer import LineReader
+from autoresearch.runner.line_patterns import LinePattern
 
 
-class KnownLines(LogReader):
-    """Reads the lines whose pattern says that metrics stand behind it."""
+class KnownLines(LineReader):
+    """Reads the lines whose patterns say that they hold metrics.
+
+    bar: matches the progress bar that follows a line without a step and tells it, by groups `n` and `of`.
+    """
 
     needles: tuple[str, ...] = ()
 
-    def __init__(self, signals: Iterable[SignalPattern]) -> None:
-        signals = [signal for signal in signals if signal.metrics]
+    def __init__(self, signals: Iterable[SignalPattern], bar: re.Pattern[str] | None = None) -> None:
+        signals = [signal for signal in signals if signal.metrics or signal.whole]
         self._patterns = [LinePattern.of(signal) for signal in signals]
-        self._templates = LineTemplates()
-        self._last: tuple[bytes, Mapping[str, float]] = (b"", {})  # which a step and a validation ask for
-        self.needles = tuple(dict.fromkeys(needle for signal in signals for needle in signal.needles))
+        self._declared = any(signal.whole for signal in signals)
+        needles = dict.fromkeys(needle for signal in signals for needle in signal.needles)
+        self.needles = (*needles, *(("%|",) if bar else ())) if all(signal.needles for signal in signals) else ()
+        self._bar = bar
+        self._of = 0  # total steps, from the first bar
+        self._held: Reading | None = None
+
+    @property
+    def unread(self) -> dict[str, str]:
+        """Of declared lines: named groups that matched no number -> the first such text."""
+        return {name: text for one in self._patterns for name, text in one.unread.items()}
 
     def line(self, text: str) -> Reading | None:
-        """The reading of a line; of several on one line, the last. One that also validates is a STEP with all metrics.
+        """The reading of a line; of one without a step that a bar tells, the reading before it."""
+        reading = self._read(text)
+        if self._bar is None:
+            return reading
+        if reading is not None:
+            done = self._held
+            (self._held, *_) = readings(reading.step, reading.metrics)  # TRL's PPO: its val/ratio is of the critic
+            return done
+        bar = self._bar.match(text)
+        return self._at(int(bar["n"]), int(bar["of"])) if bar else None
+
+    def end(self) -> Reading | None:
+        """The last reading, if no bar followed it."""
+        done, self._held = self._held, None
+        return done
+
+    def _at(self, n: int, of: int) -> Reading | None:
+        self._of = self._of or of
+        held = self._held
+        if held is None or of != self._of:  # an evaluation has its own bar
+            return None
+        if n == 0 and held.kind is SignalKind.STEP:  # only an evaluation can come before the first step
+            return None
+        self._held = None
+        return Reading(held.kind, n, held.metrics)
+
+    def _read(self, text: str) -> Reading | None:
+        """Of several on one line, the last. One that also validates is a STEP with all metrics.
 
         Metrics beside the steps, such as a rollout's, are progress for the Runner, and of training here.
         """
         raw = text.encode("utf-8", "replace")
-        heads = ((head, pairs, one.kind) for one in self._patterns for head, pairs in one.heads(raw, self._pairs_of))
-        told = [found for found in heads if found[1]]
-        if not told:
+        signals = [signal for one in self._patterns for signal in one.read(raw)]
+        found = [signal for signal in signals if signal.metrics or (self._declared and signal.kind != "nan")]
+        if not found:
             return None
-        head, metrics, kind = max(told, key=lambda one: one[0].start())
-        if "train/step" in metrics:  # slime's, once more
-            metrics = {name: value for name, value in metrics.items() if name != "train/step"}
-        kind = SignalKind.VALIDATION if kind == SignalKind.VALIDATION else SignalKind.STEP
-        step = step_of(head)
-        return Reading(kind, NO_STEP if step is None else step, renamed(metrics)) if metrics else None
-
-    def _pairs_of(self, part: bytes) -> Mapping[str, float]:
-        if not part.startswith(b" - "):
-            return pairs_of_part(part)
-        if part != self._last[0]:
-            self._last = part, self._templates.pairs_of(part.decode("utf-8", "replace"))
-        return self._last[1]
+        last = max(found, key=lambda signal: signal.at)
+        metrics = {name: value for name, value in last.metrics.items() if name != "train/step"}  # slime's, once more
+        kind = SignalKind.VALIDATION if last.kind == SignalKind.VALIDATION else SignalKind.STEP
+        if not metrics and not self._declared:
+            return None
+        return Reading(kind, NO_STEP if last.step is None else last.step, renamed(metrics))
 
 
 @cache

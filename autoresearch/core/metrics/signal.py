@@ -28,6 +28,7 @@ class SignalPattern:
     `needles`: every matching line contains at least one of these texts, in the same case; to save time, the regex is
     applied only to such lines. () applies it to every line.
     `metrics`: a regex of names; the pairs behind the match are read, and it counts only if one of them has such a name.
+    `whole`: the pairs of the whole line are read, and the named groups without a meaning are metrics.
     The regex may begin at any place of a line without colours and labels of processes.
     """
 
@@ -36,6 +37,7 @@ class SignalPattern:
     hold_s: float = 0.0
     needles: tuple[str, ...] = ()
     metrics: str = ""
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

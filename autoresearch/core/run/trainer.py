@@ -66,7 +66,7 @@ class Output:
 class Trainer(Protocol):
     """One framework. Instances are stateless; everything returned is plain data.
 
-    A class that extends this one must have `name`, `recognises`, `signals` and `read_line`; the rest has defaults.
+    A class that extends this one must have `name`, `recognises`, `signals`, and `reader` or `read_line`.
     """
 
     @property
@@ -94,6 +94,8 @@ class Trainer(Protocol):
 
     def read_line(self, line: str) -> Reading | None:
         """Parse one line of output, without ANSI codes and prefixes, completely; None if it has no metrics."""
+        reader = self.reader()
+        return None if reader is None else reader.line(line) or reader.end()
 
     def lint(self, recipe: Recipe, cwd: str, result_dir: str) -> tuple[Finding, ...]:
         """Findings in a recipe, for a run in these absolute directories; no file is accessed."""
@@ -118,7 +120,7 @@ class Trainer(Protocol):
 
     # What only some trainers can do. A recipe is as `ask.settings` returns it.
 
-    def reader(self) -> LogReader | None:
+    def reader(self) -> LineReader | None:
         """A new reader for one log, if readings span several lines: blocks of bullets, a progress bar with the step."""
         return None
 
@@ -156,8 +158,7 @@ class Trainer(Protocol):
         return ()
 
     def continuation(self, recipe: Recipe) -> Continuation | None:
-        """How to go on from what an interrupted run with this recipe has saved; None if it saves nowhere in particular.
-        """
+        """How to go on from what an interrupted run with this recipe saved; None if it saves nowhere in particular."""
         return None
 
     def gpus(self, recipe: Recipe) -> int | None:
@@ -207,7 +208,7 @@ class Trainer(Protocol):
         return ()
 
 
-class LogReader(Protocol):
+class LineReader(Protocol):
     """Reads one log from its beginning, with state for readings that span several lines."""
 
     @property

@@ -20,7 +20,7 @@ from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
 
 if TYPE_CHECKING:
-    from autoresearch.core.run.trainer import LogReader, Trainer
+    from autoresearch.core.run.trainer import LineReader, Trainer
     from autoresearch.runner.log_follower import LogFollower
 
 TAIL_BYTES = 256 * 1024
@@ -145,7 +145,7 @@ class LiveReadings:
         self._seen = (0, 0, 0)
         self._follower: LogFollower | None = None
         self._trainer: Trainer | None = None
-        self._reader: LogReader | None = None
+        self._reader: LineReader | None = None
 
     def update(self, budget: ReadBudget) -> None:
         """Read additions. A missing log has none."""
@@ -192,17 +192,14 @@ class LiveReadings:
 
     def _take(self, chunk: bytes) -> None:
         """Parse only the last line of each kind if lines are independent; a stateful reader needs them all."""
-        from autoresearch.runner.line_patterns import lines_with
-        from autoresearch.runner.text import logical_lines
+        from autoresearch.runner.text import Needles, logical_lines
 
         if self._reader is None:
             assert self._trainer is not None
             self._keep_last(map(self._trainer.read_line, reversed(list(logical_lines(chunk)))))
             return
-        needles, text = tuple(needle.encode() for needle in self._reader.needles), chunk.replace(b"\r", b"\n")
-        found = [
-            self._reader.line(line) for low, high in lines_with(text, needles) for line in logical_lines(text[low:high])
-        ]
+        needles, text = Needles(map(str.encode, self._reader.needles)), chunk.replace(b"\r", b"\n")
+        found = [self._reader.line(line) for low, high in needles.lines(text) for line in logical_lines(text[low:high])]
         self._keep_last(reversed(found))
 
     def _keep_last(self, newest_first: Iterable[Reading | None]) -> None:
