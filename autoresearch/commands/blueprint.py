@@ -57,56 +57,35 @@ def new(
 def check(
     path: Annotated[str, Positional(metavar="BLUEPRINT", show_default=False)],
 ) -> CommandResult:
-    """Parse and lint one blueprint; exits 3 where it could not be run."""
-    from autoresearch.lab.resolve.resolve_blueprint import read_blueprint, resolve_blueprint
-    from autoresearch.lab.resolve.resolved_run import limits_of
-    from autoresearch.lab.resolve.trainer_settings import ask_trainer
+    """What `run --dry-run` says of a blueprint, whatever this machine has; exits 3 where it could not be run."""
+    from autoresearch.commands.run import plan
+    from autoresearch.commands.wiring import parts
+    from autoresearch.lab.launch.experiment import Experiment
     from autoresearch.lab.settings import load
-    from autoresearch.trainers import ask, registry
 
-    settings = load(Path(path).absolute().parent, environ=os.environ)
-    file = read_blueprint(Path(path))
-    resolved = resolve_blueprint(file, environ=os.environ)
-    blueprint = resolved.blueprint
-    named = settings.chosen("trainer", blueprint.notes.trainer)
-    trainer = registry.for_blueprint(blueprint, named, shell_reading=resolved.shell_reading)
-    asked = ask_trainer(trainer, resolved, job="ajet_check")
-    found = [*asked.all_findings(blueprint.max_time_s, os.environ), *ask.server(trainer).check_server(blueprint)]
-    if left := asked.left_behind():
-        message = f"{left} is there: {trainer.name} would go on from it"
-        found.append(Finding(Severity.ERROR, "would_resume", message, "move it away, or note `- resume: true`"))
-    rule = limits_of(asked, settings).first_step_rule(steps_known=ask.steps_known(trainer))
+    anywhere = {"gpu_check": "no", "gpus": "none"}
+    settings = load(Path(path).absolute().parent, environ=os.environ, flags=anywhere)
+    run = Experiment(Path(path), settings, parts()).resolve()
+    found, conflict = [*run.findings], run.trainer_settings.resume_conflict()
+    if conflict:
+        found.append(Finding(Severity.ERROR, conflict.code, conflict.message, conflict.hint))
     refusals = [BlueprintInvalid(found)] if errors(found) else []
-    metric = str(asked.objective or "")
-    shown = asked.metric_shown
     payload = {
-        "path": str(resolved.path),
+        **plan(run, (), path).payload,
+        "path": str(run.resolved.path),
+        "purpose": run.spec.purpose,
         "valid": not refusals,
-        "slug": blueprint.slug,
-        "purpose": blueprint.purpose,
-        "codebase_dir": str(resolved.codebase),
-        "venv_exe": str(resolved.interpreter),
-        "yaml_path": str(resolved.recipe or "") or None,
-        "launch_command": blueprint.launch_command,
-        "result_dir": str(resolved.result_dir),
-        "max_time_s": blueprint.max_time_s,
-        "first_step_s": blueprint.first_step_s,
-        "first_step_rule": rule,
-        "trainer": trainer.name,
-        "metric": asked.objective.metric if asked.objective else None,
-        "metric_line": shown.printed if shown else None,
-        "findings": [asdict(f) for f in found],
+        "findings": [asdict(finding) for finding in found],
         "exit_code": 0,
-        "next": [f"autoresearch run {shlex.quote(path)} --dry-run"],
+        "next": [] if refusals else [f"autoresearch run {shlex.quote(path)} --dry-run"],
     }
-    bad = len(errors(found))
-    lines = [*map(str, found), f"first step: {rule}"]
-    if metric:
-        lines.append(f"metric: {metric}" + (f"; {shown.provenance}" if shown else ""))
+    bad, shown = len(errors(found)), run.trainer_settings.metric_shown
+    lines = [*map(str, found), f"first step: {run.first_step_rule}"]
+    if run.spec.objective:
+        lines.append(f"metric: {run.spec.objective}" + (f"; {shown.provenance}" if shown else ""))
     lines.append(f"{path}: {counted(bad, 'error')}, {counted(len(found) - bad, 'warning')}")
     if not refusals:
         return CommandResult(payload, lines)
-    payload["next"] = []  # people see what refuses it among the findings
     return CommandResult(payload, lines, refusals[0].exit_code, refusals if output.typed.as_json else ())
 
 

@@ -81,11 +81,11 @@ def run(
     with written:
         settings = project.load(path.absolute().parent, environ=os.environ, flags=flags)
         experiment = Experiment(path, settings, real_parts(), fix_of, note, objective=(metric, direction))
-        plan = _plan(*planned(experiment), blueprint) if dry_run or (wrote and asking) else None
-        if plan:
-            if dry_run or plan.exit_code:
-                return plan
-            output.show(plan)
+        if dry_run or (wrote and asking):
+            what = plan(*planned(experiment), blueprint)
+            if dry_run or what.exit_code:
+                return what
+            output.show(what)
             if not output.confirmed("Start it?"):
                 return CommandResult({})
         # none of it is for a plan
@@ -144,7 +144,7 @@ def _first_blueprint(path: Path, *, asking: bool, yes: bool) -> bool:
     return True
 
 
-def _plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blueprint: str) -> CommandResult:
+def plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blueprint: str) -> CommandResult:
     """All that was found, and at the end all that refuses the run; it exits as the first of these."""
     from autoresearch.core.blueprint.finding import one_of_a_kind
     from autoresearch.core.metrics.constraint import constraint_words

@@ -1,4 +1,4 @@
-"""JSON Schemas (2020-12) of our YAML files and of a blueprint's notes, made from the tables that also check them.
+"""JSON Schemas (2020-12) of our YAML files, made from the tables that also check them.
 
 For editors: a file that we write names its schema in its first line, as yaml-language-server reads it.
 """
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.blueprint.note_keys import NOTE_KEYS
 from autoresearch.core.campaign.space import RANGE
 from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS
 from autoresearch.core.keys import DURATION, Key, Schema, ValueType
@@ -21,7 +20,7 @@ from autoresearch.plugins import PluginGroup
 from autoresearch.proposers.queue_entry import ENTRY
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-NAMES = ("campaign", "autoresearch", "notes", "idea")
+NAMES = ("campaign", "autoresearch", "idea")
 FILE = ".autoresearch.schema.json"
 """Beside autoresearch.yaml and campaign.yaml, and committed with them: a path into an installed package differs from
 one person to the next, and an address needs a network."""
@@ -33,12 +32,11 @@ _IDEA: Schema = {"type": "object", "properties": ENTRY, "additionalProperties": 
 
 
 def schema_of(name: str) -> Schema:
-    """The schema of campaign.yaml (`campaign`), autoresearch.yaml (`autoresearch`), a blueprint's notes (`notes`) or an
-    entry of a queue (`idea`).
+    """The schema of campaign.yaml (`campaign`), autoresearch.yaml (`autoresearch`) or an entry of a queue (`idea`).
 
     That of autoresearch.yaml holds the campaign's as `$defs/campaign`: one file for both. KeyError for another name.
     """
-    made = {"campaign": _campaign, "autoresearch": _project, "notes": _notes, "idea": _idea}[name]()
+    made = {"campaign": _campaign, "autoresearch": _project, "idea": _idea}[name]()
     return {"$schema": DRAFT, **made, **({"$defs": {"campaign": _campaign()}} if name == "autoresearch" else {})}
 
 
@@ -133,9 +131,3 @@ def _is_kind(launcher_kind: Kind) -> Schema:
 
 def _only(options: Iterable[str]) -> Schema:
     return {"propertyNames": {"enum": ["kind", "slots", *options]}}
-
-
-def _notes() -> Schema:
-    keys = {key.name: key.schema() for key in NOTE_KEYS}
-    keys["env"] |= {"type": ["string", "array", "object"]}
-    return _closed("the notes of a blueprint", keys)

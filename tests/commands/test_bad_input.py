@@ -118,7 +118,7 @@ def test_blueprints_that_are_no_files(bench: Any) -> None:
 def test_check_tells_programs_everything(bench: Any) -> None:
     path = bench.blueprint("ok", notes="- prepare: please make tea\n")
     good = bench.ask("blueprint", "check", path)
-    assert good["ok"] and good["valid"] and (good["exit_code"], good["slug"], good["max_time_s"]) == (0, "try-ok", 600)
+    assert good["ok"] and good["valid"] and (good["exit_code"], good["limits"]["max_s"]) == (0, 600)
     assert {f["code"] for f in good["findings"]} == {"no_explanation", "not_a_command"}
     path.write_text(path.read_text().replace(COMMAND, f"{COMMAND}; pkill x"))
     (kill,) = [f for f in bench.ask("blueprint", "check", path, check=3)["findings"] if f["code"] == "kills_by_name"]
@@ -132,7 +132,7 @@ def test_blueprint_new_from_flags(bench: Any) -> None:
     path = bench.repo / "sub/new.md"
     assert made["path"] == str(path)
     checked = bench.ask("blueprint", "check", path)
-    assert (checked["launch_command"], checked["max_time_s"]) == (COMMAND, 5400)
+    assert (checked["command_line"], checked["limits"]["max_s"]) == (COMMAND, 5400)
     assert "$(touch pwned)" in checked["purpose"] and not list(bench.root.rglob("pwned"))
     refused(bench, 5, "blueprint", "new", "sub/new.md", *flags, says="exists already")
     bench.ask("blueprint", "new", "sub/new.md", "--purpose", "other", "--command", "true", "--force")

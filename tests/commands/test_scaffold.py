@@ -45,7 +45,7 @@ def test_written_and_checked_in_one_go(project: Any) -> None:
     assert 'HERE / "../../data.jsonl"' in (place / "get_training_dataset_item_list.py").read_text()
     assert '"{here}/../../agent.py"' in (place / "run_episode_once.py").read_text()
     checked = project.ask("blueprint", "check", place / "blueprint.md")
-    assert checked["valid"] and checked["codebase_dir"] == str(place)
+    assert checked["valid"] and checked["cwd"] == str(place)
     again, _, err = project.here("scaffold", "blackbox", "agents/adder", *flags())
     assert again == 5 and "exist already" in err and "--force" in err
     code, out, _ = project.here("scaffold", "check", "agents/adder")

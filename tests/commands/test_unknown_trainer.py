@@ -46,7 +46,7 @@ def test_check_and_plan_say_what_ends_it(
     path = bench.unknown("print('hello')", **values)
     assert rule(bench, path, *flags, **environment) == expected
     if not flags:
-        assert bench.ask("blueprint", "check", path, **environment)["first_step_rule"] == expected
+        assert bench.ask("blueprint", "check", path, **environment)["limits"]["first_step_rule"] == expected
         assert f"first step: {expected}" in bench.here("blueprint", "check", path, **environment)[1]
 
 
@@ -59,7 +59,7 @@ def test_a_new_blueprint_leaves_the_first_step_to_the_default(bench: Any) -> Non
     (bench.repo / "x.py").touch()
     bench.ask("blueprint", "new", "new.md", "--purpose", "p", "--command", "python x.py", "--max-time", "10m")
     checked = bench.ask("blueprint", "check", "new.md")
-    assert checked["first_step_rule"] == f"{SINCE} for 20 minutes is ended"
+    assert checked["limits"]["first_step_rule"] == f"{SINCE} for 20 minutes is ended"
     assert "limits_crossed" not in [finding["code"] for finding in checked["findings"]]
 
 

@@ -13,11 +13,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from autoresearch import cli
-from autoresearch.core.blueprint.finding import Severity
-from autoresearch.core.blueprint.note_keys import LIST_KEYS, TEXT_KEYS
-from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.blueprint.schema import EXAMPLE
-from autoresearch.errors import AutoresearchError, BlueprintError
+from autoresearch.errors import AutoresearchError
 from autoresearch.lab import json_schemas, settings
 from autoresearch.lab.campaign_setup.campaign_file import CAMPAIGN_KEYS, read_campaign_file
 from autoresearch.lab.yaml_files import parse_any
@@ -61,7 +59,6 @@ def test_it_is_a_schema_with_a_description_of_every_key(name: str) -> None:
 def test_every_key_is_in_its_schema_and_its_default_passes() -> None:
     keys = {
         "campaign": {"blueprint", *CAMPAIGN_KEYS},
-        "notes": {*TEXT_KEYS, *LIST_KEYS},
     }
     for name, known in keys.items():
         assert VALIDATORS[name].schema["properties"].keys() == known
@@ -82,19 +79,6 @@ def test_every_example_passes_and_none_with_a_typo() -> None:
         for key in data:
             typo = {**{k: v for k, v in whole.items() if k != key}, key[:-1] + "_": data[key]}
             assert errors(name, typo), (where, key)
-
-
-def test_the_notes_of_every_blueprint_pass() -> None:
-    paths = list(ROOT.glob("blueprints/**/*.md"))
-    lines = [line for path in paths for line in re.findall(r"(?m)^- (\w+): (.+)$", path.read_text())]
-    notes = [(key, value) for key, value in lines if key in (*TEXT_KEYS, *LIST_KEYS)]
-    assert len(notes) > 10
-    for key, value in notes:
-        try:
-            read = parse_any(value.encode(), key)
-        except BlueprintError:
-            read = value
-        assert errors("notes", {key: value if isinstance(read, dict) else read}) == [], (key, value)
 
 
 def test_every_line_of_the_template_passes() -> None:
@@ -142,13 +126,6 @@ PROJECTS: list[tuple[str, bool]] = [
     ("notify: ntfy://topic", True), ("notify: [ntfy://a, ntfy://b]", True), ("notify:", True),
     ("notify: {url: 'ntfy://a'}", False), ("notify: [{command: ring}]", False), ("notify: 3", False),
 ]  # fmt: skip
-NOTES: list[tuple[str, bool]] = [
-    ("direction: maximize", True), ("direction: sideways", False), ("keep_children: true", True),
-    ("keep_children: perhaps", False), ("first_step: kl", True), ("first_step: soon", False),
-    ("evaluate_time: 10m", True), ("evaluate_time: soon", False), ("swarm_on_busy: stop", True),
-    ("swarm_on_busy: use", False), ("metric: mean(reward, last 5)", True), ("seed: 7", True),
-    ("env: [A=1, B=2]", True), ("requires_env: [HF_TOKEN, X]", True), ("prepare: make data", True),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "good"), CAMPAIGNS)
@@ -189,18 +166,6 @@ def test_project_keys_agree_with_our_check(text: str, good: bool, tmp_path: Path
             settings.targets_of(name, loaded.launchers, "test")
 
     found = errors("autoresearch", parse_any(text.encode(), settings.FILE))
-    assert (passes(ours), found == []) == (good, good), found
-
-
-@pytest.mark.parametrize(("text", "good"), NOTES)
-def test_notes_agree_with_our_check(text: str, good: bool) -> None:
-    blueprint = EXAMPLE.partition("## Other Notes")[0] + f"## Other Notes\n- {text}\n"
-
-    def ours() -> None:
-        parsed = parse_blueprint(blueprint.encode(), "b.md")
-        assert not [f for f in parsed.findings if f.severity is Severity.ERROR]
-
-    found = errors("notes", parse_any(text.encode(), "notes"))
     assert (passes(ours), found == []) == (good, good), found
 
 

@@ -1,8 +1,9 @@
-"""The first stage: the bytes of a blueprint become a Document of sections with their lines.
+"""The first stage: the bytes of a blueprint become a Document of sections with their items.
 
 A section begins in any of the ways that published blueprints use (AgentJet's classic and swarm
 skills, Alpha-RL-Research): `## [exp_purpose]`, `# exp_purpose`, `**[exp_purpose]**`,
 `1. [exp_purpose] Experiment purpose (text):`, `[exp_purpose]: ...`, `exp_purpose: ...`.
+Its items are `- description: ...`, `- dir: ...`, `- content 1: ...`, paragraphs and code blocks.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from enum import StrEnum
 from itertools import dropwhile
 
 from autoresearch.core.blueprint.finding import Finding, error, warning
-from autoresearch.core.blueprint.model import SECTIONS
-from autoresearch.core.blueprint.note_keys import LIST_KEYS, TEXT_KEYS
+from autoresearch.core.blueprint.model import SECTION_KINDS, SECTIONS
+from autoresearch.core.blueprint.note_keys import LIST_KEYS, TEXT_KEYS, note_key
 from autoresearch.core.text.regex import later
 
 MAX_BYTES = 1 << 20
@@ -27,9 +28,8 @@ _FENCE = later(r"^(?P<indent>\s*)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
 _HEADING = later(r"^ {0,3}(?P<hash>#{1,6})(?P<text>(?:\s.*|\[.*|【.*|exp[_-].*|))$", re.IGNORECASE)
 _RULE = later(r"^ {0,3}(?:(?:- *){3,}|(?:\* *){3,}|(?:_ *){3,}|={3,})\s*$")
 _TAG = later(
-    r"^(?P<bullet>[-*+]\s+)?(?P<bold>(?:\*\*|__|`){0,3})(?P<number>\d{1,2}\s*[.)、．]\s*)?(?P<bold2>(?:\*\*|__|`){0,3})"
-    r"(?:(?P<open>[\[【［])\s*`?(?P<inside>exp(?:[ _-]+[a-z]+)+)`?\s*[\]】］]|(?P<bare>exp(?:[_-][a-z]+)+))"
-    r"(?P<rest>.*)$",
+    r"^ {0,3}(?P<hash>#{1,6}\s*)?(?P<mark>(?:[-*+]\s+|\*\*|__|`|\d{1,2}\s*[.)、．]\s*){0,4})"
+    r"(?:[\[【［]\s*`?(?P<inside>exp(?:[ _-]+[a-z]+)+)`?\s*[\]】］]|(?P<bare>exp(?:[_-][a-z]+)+))(?P<rest>.*)$",
     re.IGNORECASE,
 )
 _NOTES_TITLE = later(
@@ -44,15 +44,28 @@ NOTE_LINE = later(
     r"(?:：|:(?:\*\*)?(?=\s|$))\s*(?P<rest>.*)$"
 )
 _KEYS_ONLY = (*TEXT_KEYS, "prepare", "cleanup", "env", "requires_env")  # the other keys are also words of prose
+_COMMENT = later(  # or a heading or code block, whose text stays
+    r"(?ms)^(?:(?P<kept> {0,3}#[^\n]*$)|[ \t]*(?P<fence>`{3,}|~{3,})[^`\n]*$.*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z))"
+    r"|<!--.*?-->"
+)
+_BULLET = later(r"^(?P<indent>\s*)(?:[-*+•]|\d{1,2}[.)、])(?:\s+|$)(?P<rest>.*)$")
+_LABEL = later(
+    r"^(?P<mark>\*\*|__|`)?(?P<label>[^\W\d][\w -]{0,39}?)(?: ?\d{1,2})?(?:\*\*|__|`)? ?[:：](?!//)"
+    r"(?(mark)(?:\*\*|__)?)\s*(?P<rest>.*)$"
+)
+_CONTENT = {"content", "contents", "内容"}
+_FOR_READERS = {
+    "description", "desc", "hint", "hints", "warning", "note", "notes", "example", "examples", "remark", "default",
+    "描述", "说明", "提示", "警告", "注意", "备注", "例如", "默认",
+}  # fmt: skip
+_VALUE_WORDS = {kind.name: frozenset([kind.name, *kind.words.split()]) for kind in SECTION_KINDS}
 
 
 class LabelRole(StrEnum):
     """The kind of text that an item's label announces."""
 
     VALUE = "value"  # a typed key: dir, path, command, time, purpose
-    CONTENT = "content"  # content n
     PLAIN = "plain"  # a paragraph, or an item without a known label
-    DEFAULT = "default"  # `default:`, left over from the published template: not a value
     TEXT = "text"  # description, hint, warning, note, example: for readers
 
 
@@ -115,7 +128,7 @@ class Section:
     head: str
     level: int
     body: tuple[SourceLine, ...] = ()
-    items: tuple[SectionItem, ...] = ()  # of one of the seven sections only, see `core.blueprint.items`
+    items: tuple[SectionItem, ...] = ()  # of the notes and the seven sections only
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +152,15 @@ def read_document(data: bytes) -> Document:
     """
     if (refusal := _unreadable(data)) is not None:
         return Document(findings=(refusal,))
-    texts = data.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
-    lines, findings = _source_lines(_unwrapped(texts))
+    text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    end = text.rfind("-->") + 3  # one that is never closed stays as it is
+    text = _COMMENT.sub(_uncommented, text[:end]) + text[end:] if end > 2 else text
+    lines, findings = _source_lines(_unwrapped(text.split("\n")))
     title, tagged = _split(lines)
     known = (*SECTIONS, NOTES, OTHER)
     findings += [_unknown(section) for section in tagged if section.key not in known]
     sections = [section if section.key in known else replace(section, key=OTHER) for section in tagged]
+    sections = [replace(s, items=_items(s)) if s.key in (*SECTIONS, NOTES) else s for s in sections]
     findings += _occurrences(sections)
     if any(section.key in SECTIONS for section in sections):
         findings += _misplaced_keys(sections)
@@ -174,13 +190,11 @@ def _unreadable(data: bytes) -> Finding | None:
 
 def _split(source_lines: Sequence[SourceLine]) -> tuple[str, list[Section]]:
     """The title and the sections; the key of an unknown section is still as written."""
-    hashed = any(not n.block and _HEADING.match(n.text) and _tag(n.text, hashed=True) for n in source_lines)
+    hashed = any(not n.block and n.text.lstrip()[:1] == "#" and _tag(n.text, hashed=True) for n in source_lines)
     title, headings, bodies = "", list[Section](), list[list[SourceLine]]()
-    for n, source_line in enumerate(source_lines):
+    for source_line in source_lines:
         current = headings[-1] if headings else None
-        opened = (
-            None if source_line.block else _opens(source_line, current, hashed) or _bare_notes(source_lines, n, current)
-        )
+        opened = None if source_line.block else _opens(source_line, current, hashed)
         if opened is not None:
             headings.append(opened)
             bodies.append([])
@@ -211,15 +225,11 @@ def _unwrapped(lines: list[str]) -> list[str]:
 
 
 def _source_lines(texts: Sequence[str]) -> tuple[list[SourceLine], list[Finding]]:
-    """The lines, those of code marked as such; an error if the last code block is not closed.
-
-    `<!-- ... -->` in prose is blanked out; headings and code stay as they are, and so does what is never closed.
-    """
+    """The lines, those of code marked as such; an error if the last code block is not closed."""
     lines: list[SourceLine] = []
-    fence, info, indent, block, opened, inside = "", "", 0, 0, 0, False
-    closed = max((no for no, text in enumerate(texts, 1) if "-->" in text), default=0)
+    fence, info, indent, block, opened = "", "", 0, 0, 0
     for no, text in enumerate(texts, 1):
-        mark = None if inside else _FENCE.match(text)
+        mark = _FENCE.match(text)
         if mark and not fence:
             fence, block, opened = mark["fence"], block + 1, no
             info, indent = mark["info"].strip().lower().partition(" ")[0], len(mark["indent"])
@@ -229,25 +239,13 @@ def _source_lines(texts: Sequence[str]) -> tuple[list[SourceLine], list[Finding]
             cut = min(indent, len(text) - len(text.lstrip()))
             lines.append(SourceLine(no, text[cut:], indent, block, info))
         else:
-            if not _HEADING.match(text):
-                text, inside = _uncommented(text, inside=inside, goes_on=no < closed)
             lines.append(SourceLine(no, text, _indent(text)))
     message = f"the code block that begins here is never closed with {fence}"
     return lines, [error(opened, "unclosed_fence", message)] if fence else []
 
 
-def _uncommented(text: str, *, inside: bool, goes_on: bool) -> tuple[str, bool]:
-    """The line without comments, and whether one is open behind it; `goes_on`: one that is open is closed below."""
-    kept = ""
-    while inside or "<!--" in text:
-        before, _, text = ("", "", text) if inside else text.partition("<!--")
-        _, closing, behind = text.partition("-->")
-        if not closing and not goes_on:
-            return f"{kept}{before}{'' if inside else '<!--'}{text}", False
-        kept, inside, text = kept + before, not closing, behind
-        if inside:
-            return kept, True
-    return kept + text, False
+def _uncommented(match: re.Match[str]) -> str:
+    return match[0] if match["kept"] or match["fence"] else "\n" * match[0].count("\n")
 
 
 def _indent(text: str) -> int:
@@ -274,18 +272,6 @@ def _opens(source_line: SourceLine, open_section: Section | None, hashed: bool) 
     return None
 
 
-def _bare_notes(source_lines: Sequence[SourceLine], at: int, open_section: Section | None) -> Section | None:
-    """The notes section begun by a line `Other notes:` followed by a key of the notes; None for other lines."""
-    title = _plain(source_lines[at].text).rstrip("*_ ")
-    titled = _NOTES_TITLE.match(title) if title.endswith((":", "：")) and source_lines[at].indent < 4 else None
-    if titled is None or titled["rest"].rstrip(":：").strip("*_ ()（）").lower() not in ("", "optional", "可选"):
-        return None
-    below = next((n for n in source_lines[at + 1 :] if n.text.strip()), None)
-    if below is None or below.block or not _declared_key(below.text):
-        return None
-    return Section(NOTES, source_lines[at].no, title, "", open_section.level if open_section else 2)
-
-
 def _ends(level: int, open_section: Section) -> bool:
     """Whether an unknown heading ends the section; in a launch command `# ...` is a shell comment."""
     if open_section.key == "exp_launch_command" and level < open_section.level <= 6:
@@ -295,25 +281,18 @@ def _ends(level: int, open_section: Section) -> bool:
 
 def _tag(text: str, *, hashed: bool) -> tuple[str, str] | None:
     """(section key, text after it) of a line that begins a section; None for any other line."""
-    heading = _HEADING.match(text)
-    plain = (heading["text"] if heading else text).replace("\\[", "[").replace("\\]", "]").replace("\\_", "_")
-    if _indent(text) > 3:
-        return None
-    match = _TAG.match(plain.strip())
+    match = _TAG.match(text.replace("\\[", "[").replace("\\]", "]").replace("\\_", "_"))
     if match is None:
         return None
-    rest = match["rest"].strip()
-    colon = not rest.strip("*_` ") or rest.lstrip("*_` ")[0] in ":："
-    bold = (match["bold"] + match["bold2"]).strip("`")
-    number, bracket = match["number"], match["inside"]
-    marked = bool(bracket and (bold or number))
-    begins = bool(bracket and not match["bullet"] and "`" not in match["bold"])  # `[exp_max_time] 1 hour in all`
-    loose = not hashed and (marked or begins or (colon or rest[:1] in "(（") if bracket else colon)
-    if not (heading or marked or loose):
-        return None
-    key = re.sub(r"[ _-]+", "_", (bracket or match["bare"]).lower())
-    rest = re.sub(r"^[\s*_`]*[:：]?[\s*_]*", "", rest).rstrip("#").rstrip() if heading else rest
-    return key, re.sub(r"^[*_`]*\s*[:：]?\s*(?:\*\*|__)?\s*", "", rest).strip()
+    mark, rest = match["mark"], match["rest"].lstrip("*_` ")
+    if not match["hash"] and (match["bare"] or not re.search(r"[*_\d]\S", f"{mark.rstrip()}x")):
+        begins = not rest or rest[0] in ":：" or (match["inside"] and not mark)  # `[exp_max_time] 1 hour in all`
+        if hashed or not begins:
+            return None
+    rest = rest.lstrip(":：").lstrip("*_ ")
+    return re.sub(r"[ _-]+", "_", (match["inside"] or match["bare"]).lower()), (
+        rest.rstrip("#") if match["hash"] else rest
+    ).strip()
 
 
 def without_indent(lines: Sequence[str]) -> list[str]:
@@ -371,3 +350,71 @@ def _declared_key(line: str) -> str:
     if item is None or not item["bullet"] or len(item["indent"]) > 3:
         return ""
     return item["key"] if item["key"] in (*TEXT_KEYS, *LIST_KEYS) else ""
+
+
+def _items(section: Section) -> tuple[SectionItem, ...]:
+    """The items of a section in order; the text after the tag in its heading is the first one."""
+    key, head, begun = section.key, section.head, list[SectionItem]()
+    if re.search(r"[:：]$", head) or re.fullmatch(r"[(（][^()（）]*[)）]", head):
+        begun.append(SectionItem(LabelRole.TEXT, "title", section.line, 10**6, head))  # ends here
+    elif head:
+        begun.append(_labelled(key, head, section.line, indent=-1))
+    more: dict[int, list[SourceLine]] = {}  # the lines that continue an item, and blank ones between them
+    blanks: list[SourceLine] = []
+    for line in section.body:
+        if not line.block and not line.text.strip():
+            blanks.append(line)
+            continue
+        own = more.setdefault(len(begun), [])
+        if begun and _continues(key, line, begun[-1], own, bool(blanks)):
+            own += [*(blanks if own else ()), line]
+        else:
+            begun.append(_begun(key, line))
+            more[len(begun)] = [*begun[-1].more]
+        blanks = []
+    return tuple(replace(item, more=tuple(more.get(n, ()))) for n, item in enumerate(begun, 1))
+
+
+def _continues(key: str, source_line: SourceLine, item: SectionItem, more: Sequence[SourceLine], blank: bool) -> bool:
+    """Whether a line continues the item before it, which has the lines `more` so far; `blank`: after a blank line."""
+    before = more[-1] if more else None
+    if source_line.block:
+        same = before is not None and before.block == source_line.block
+        waiting = not item.first and not more and item.role is not LabelRole.PLAIN
+        return same or source_line.indent > item.indent or waiting
+    if key == NOTES and item.role is LabelRole.PLAIN:  # below words there may be a key
+        return False
+    blank = blank or (before is not None and before.block > 0)
+    if not blank and (before.text if before is not None else item.first).endswith("\\"):
+        return True
+    if item.indent >= 0 or item.role is not LabelRole.PLAIN:
+        return source_line.indent > max(item.indent, 0)
+    return not blank and not _BULLET.match(source_line.text) and _begun(key, source_line).role is LabelRole.PLAIN
+
+
+def _begun(key: str, source_line: SourceLine) -> SectionItem:
+    if not source_line.block:
+        if bullet := _BULLET.match(source_line.text):
+            return _labelled(key, bullet["rest"], source_line.no, indent=source_line.indent)
+        item = _labelled(key, source_line.text.strip(), source_line.no, indent=source_line.indent or -1)
+        if item.role is not LabelRole.PLAIN:
+            return item
+    return SectionItem(LabelRole.PLAIN, "", source_line.no, -1, "", (source_line,))
+
+
+def _labelled(key: str, text: str, line: int, *, indent: int) -> SectionItem:
+    label = _LABEL.match(text)
+    name = label["label"].strip().lower() if label else ""
+    if key == NOTES:
+        role = LabelRole.VALUE if note_key(name) else LabelRole.PLAIN
+    elif name in _FOR_READERS:
+        role = LabelRole.TEXT
+    else:
+        role = LabelRole.VALUE if name in _VALUE_WORDS[key] else LabelRole.PLAIN
+    if label is None or (role is LabelRole.PLAIN and name not in _CONTENT):
+        return SectionItem(LabelRole.PLAIN, "", line, indent, text.strip())
+    first = label["rest"].rstrip()
+    if label["mark"] and first.endswith(label["mark"]) and not first.startswith(label["mark"]):
+        first = first[: -len(label["mark"])]
+    block = re.fullmatch(r"[|>][+-]?", first.strip())  # the indicator of a YAML block scalar
+    return SectionItem(role, name, line, indent, "" if block else first)

@@ -18,14 +18,13 @@ from autoresearch.core.text.durations import spoken
 
 RESULT_ROOT = "./auto_agent/exp_results/"
 _PATH_WORDS = (
-    "dir directory path folder file value location codebase executable exe python interpreter venv yaml recipe config "
-    "root 目录 路径 文件 位置 解释器 值"
+    "dir directory path folder file value codebase python venv yaml recipe config 目录 路径"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SectionKind:
-    """One of the seven sections. `words`: the last word of a label in front of its value."""
+    """One of the seven sections. `words`: the labels that may stand in front of its value."""
 
     name: str
     key: str  # of the item with its value
@@ -38,7 +37,7 @@ class SectionKind:
 SECTION_KINDS = (
     SectionKind(
         *("exp_purpose", "purpose", "what it is for and how it differs from the others", ""),
-        words="purpose goal hypothesis aim value 目的 目标 假设",
+        words="purpose 目的",
     ),
     SectionKind("exp_codebase_dir", "dir", "the directory that the command runs in", "./", is_path=True),
     SectionKind(
@@ -51,7 +50,7 @@ SECTION_KINDS = (
     ),
     SectionKind(
         *("exp_launch_command", "command", "one shell command, the only text that a shell reads", ""),
-        words="command cmd launch run value 命令 指令 启动",
+        words="command cmd 命令",
     ),
     SectionKind(
         *("exp_result_dir", "path", "where log, results and finish.flag go", f"{RESULT_ROOT}<slug>/"), is_path=True
@@ -60,7 +59,7 @@ SECTION_KINDS = (
         *("exp_max_time", "time"),
         "the time in all; a limit to the first step too, if it is to be enforced as written; each with its label",
         f"{spoken(MAX_TIME_S)} in all, {spoken(FIRST_STEP_S)} to the first step",
-        words="time value max maximum total maxtime limit timeout duration runtime budget step 时间 时长 上限 超时",
+        words="time 时间",
     ),
 )
 SECTIONS = tuple(kind.name for kind in SECTION_KINDS)

@@ -15,11 +15,6 @@ from autoresearch.core.run.swarm import DEBUG_S, HEALTH_S, POLL_S
 from autoresearch.core.text.durations import spoken
 
 SWARM = "swarm_"
-_ALIASES = {
-    "sources": "source", "metrics_file": "source", "metric_file": "source", "metric_source": "source",
-    "required_env": "requires_env", "environment": "env", "prepares": "prepare", "objective": "metric",
-    "framework": "trainer", "constraints": "constraint", "includes": "include",
-}  # fmt: skip
 DIRECTIONS: Mapping[str, str] = {  # other words for them
     **dict.fromkeys(("max", "maximise", "higher", "higher is better", "up", "最大", "最大化"), "maximize"),
     **dict.fromkeys(("min", "minimise", "lower", "lower is better", "down", "最小", "最小化"), "minimize"),
@@ -111,7 +106,6 @@ TEXT_KEYS = tuple(name for name in BY_NAME if name not in LIST_KEYS)
 
 
 def note_key(word: str) -> str:
-    """The key of the notes that a word names, directly or as an alias; "" for any other word."""
+    """The key of the notes that a word names; "" for any other word."""
     key = re.sub(r"[ -]+", "_", word.strip().lower())
-    key = _ALIASES.get(key, key)
     return key if key in BY_NAME else ""

@@ -1,8 +1,8 @@
 """The notes of a blueprint: declared keys, which autoresearch acts on, and prose, which it only shows.
 
-Keys are items (`- trainer: verl`, possibly with a list or a code block below) or are in a fenced yaml block, in any
-notes section. Prose is never run: the steps below a heading such as `### Preparatory Work` are left to the reader.
-What a key takes is declared in `note_keys`; here is how its text is found, read, and written.
+Keys are items (`- trainer: verl`, possibly with a list or a code block below) in any notes section. Prose is never run:
+the steps below a heading such as `### Preparatory Work` are left to the reader. What a key takes is declared in
+`note_keys`; here is how its text is found, read, and written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from autoresearch.core.blueprint.document import (
     LabelRole,
     Section,
     SectionItem,
-    SourceLine,
     without_indent,
 )
 from autoresearch.core.blueprint.finding import Finding, error, warning
@@ -41,7 +40,6 @@ _NAME = later(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SEED = later(r"\d{1,9}|--?[A-Za-z][\w.-]*|\$[A-Za-z_]\w*|[A-Za-z_][\w-]*(?:\.[\w-]+)*|")
 _RETRIES = later(r"([1-9]\d{0,5})\s*(?:times\s*)?(?:in|within|/)\s*(.+)\Z")
 _DIRECTED = later(r"(?P<metric>.*[^\s,]),?\s+(?P<direction>min(?:imi[sz]e)?|max(?:imi[sz]e)?)")
-_YAML_KEY = later(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<rest>.*)|)$")
 _BULLET = later(r"\s*[-*+]\s+(.*\S.*)$")
 _PROSE = ("resume", "seed")  # these keys are words of prose, too
 _ONE_A_LINE = ("include", "exclude", "hide", "writable")
@@ -89,41 +87,17 @@ def _prose(sections: Sequence[Section]) -> str:
 
 
 def _entries(section: Section, findings: list[Finding]) -> list[tuple[str, SectionItem]]:
-    """The declared keys of a section: its items, and fenced yaml that contains known keys."""
-    entries, blocks = list[tuple[str, SectionItem]](), list[list[SourceLine]]()
+    """The declared keys of a section."""
+    entries = list[tuple[str, SectionItem]]()
     for item in section.items:
         if item.role is LabelRole.VALUE:
             entries.append((note_key(item.label), item))
             continue
-        blocks += item.code
         for no, text in item.prose:
             if (match := NOTE_LINE.match(text)) and (close := _close(match["key"])):
                 message = f"{match['key']!r} is taken as prose, not as a key"
                 findings.append(warning(no, "unknown_note", message, f"did you mean `{close}:`?"))
-    for block in blocks:
-        if block[0].info in ("yaml", "yml"):
-            entries += _yaml_entries(block, findings)
     return entries
-
-
-def _yaml_entries(block: Sequence[SourceLine], findings: list[Finding]) -> list[tuple[str, SectionItem]]:
-    """The entries of a fenced yaml block; [] if it is an excerpt of something else."""
-    items, more = list[SectionItem](), list[list[SourceLine]]()
-    for line in block:
-        if match := _YAML_KEY.match(line.text):
-            items.append(SectionItem(LabelRole.VALUE, match["key"], line.no, 0, (match["rest"] or "").strip()))
-            more.append([])
-        elif items and (items[-1].first.startswith("|") or not re.match(r"\s*(?:#|$)", line.text)):
-            more[-1].append(SourceLine(line.no, line.text, len(line.text) - len(line.text.lstrip())))
-    entries = [(note_key(item.label), replace(item, more=tuple(m))) for item, m in zip(items, more, strict=True)]
-    known = [(key, item) for key, item in entries if key]
-    if not known or any(key in TEXT_KEYS and not item.first and item.more for key, item in known):
-        return []
-    for key, item in entries:
-        if not key:
-            message = f"{item.label!r} is not a key that the notes know; it is ignored"
-            findings.append(warning(item.line, "unknown_note", message, f"known: {', '.join(BY_NAME)}"))
-    return known
 
 
 def _close(word: str) -> str:
@@ -143,8 +117,6 @@ def _values(key: str, item: SectionItem) -> list[NoteValue]:
     while more and not more[-1].text.strip():
         more = more[:-1]
     first, below = item.first, "\n".join(without_indent([line.text for line in more])).strip("\n")
-    if first in ("|", "|-", ">", ">-"):
-        return [NoteValue(item.line, below)]
     brackets = {"env": ("[]", "{}")}.get(key, ("[]",))
     if first[:1] + first[-1:] in brackets and key in LIST_KEYS:
         parts = re.findall(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^,\"']|[\"'])+", first[1:-1])

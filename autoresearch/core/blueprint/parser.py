@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoresearch.core.blueprint.document import NOTES, Document, LabelRole, Section, SectionItem, read_document
 from autoresearch.core.blueprint.finding import Finding, error, errors, warning
-from autoresearch.core.blueprint.items import with_items
 from autoresearch.core.blueprint.model import RESULT_ROOT, SECTION_KINDS, SECTIONS, Blueprint, Notes
 from autoresearch.core.blueprint.notes import read_notes
 from autoresearch.core.blueprint.values import SectionValue, read_values
 from autoresearch.core.run.limits import FIRST_STEP_S, MAX_TIME_S
-from autoresearch.core.text.durations import DurationMatch, find_durations, normalise, problem, spoken
+from autoresearch.core.text.durations import find_durations, normalise, problem, spoken
 from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_LEAST, slugify
 from autoresearch.errors import BlueprintError
@@ -27,34 +25,26 @@ from autoresearch.errors import BlueprintError
 
 _FIRST = later(
     r"first[\s_-]*(?:\w+[\s_-]+){0,3}?(?:steps?|updates?|kl|loss|metrics?|iterations?|optimi[sz]er)\b"
-    r"|first[_-]?step|\bstep (?:1|one)\b|\bkl\b|kl[_ ]loss|首步|首个|首次|第一步|第一个|第1步|第 1 步"
-)
-_TOTAL = later(
-    r"\bmax(?:imum)?\b|max[_ ]?time|\btotal\b|\bin all\b|\boverall\b|\baltogether\b|\bwhole\b|\bentire\b"
-    r"|\bforce\w*|\bforcib\w+|\bbudget\b|\brun[- ]?time\b|\bwall\b|\bdeadline\b|\ball\b"
-    r"|整体|总|最大|最长|强制|一共|共计|运行时间|全部"
+    r"|first[_-]?step|\bstep (?:1|one)\b|\bkl\b|kl[_ ]loss|首步|首个|首次|第一步|第一个"
 )
 _EACH = later(  # of one run, where the total is that of the campaign: `10h total, 1h each`
     r"\beach\W*$|\beach\W{0,6}\d|(?:\b(?:each|per) (?:single )?|/ ?)(?:run|experiment|idea|trial|hypothesis|job)\b"
-    r"|\bapiece\b"
-    r"|每个(?:实验|运行)|每次(?:实验|运行)|单次"
+    r"|每个(?:实验|运行)|每次(?:实验|运行)"
 )
-_BOUND = later(  # words for any limit: the one last mentioned, else the total time
-    r"\bterminat\w+|\bkill\w*|\bcut\b|\bstop\w*|\blimit\w*|\btimeout\b|\bat most\b|\bwithin\b"
-    r"|\b(?:no|not) (?:more|longer) than\b|\bexceed\w*|\bends?\b|最多|不超过|上限|终止|超时|以内|之内"
-)
-_NOISE = later(r"\b(?:every|each|per|takes?|took|usually|typical\w*|about|around|roughly)\b|通常|大约|左右|一般")
-_ASIDE = later(  # before a duration they show that it is not one of the limits
-    r"\b(?:every|checkpoint\w*|validation|warm\w*|sav(?:e|ed|ing)|interval|poll\w*|sleep)\b|每隔|每步|验证|保存"
+_TOTAL = later(
+    r"\bmax(?:imum)?\b|max[_ ]?time|\btotal\b|\b(?:in|over)[ -]?all\b|\bwhole\b|\bbudget\b|整体|总|最长"
+    r"|一共|运行时间"
 )
 _COUNT = later(r"\b(\d{1,6}) (?:experiments?|ideas?|trials?|attempts?|hypothes[ei]s)\b|(\d{1,6})\s?个(?:实验|想法)")
-_BULLET = later(r"\s*(?:[-*+]|\d{1,2}[.)])\s+(?=\S)")
 _FILLERS = later(
     r"\b(?:or|and|for|is|in|of|whichever (?:comes|is) first|each|per|(?:run|experiment|idea|trial|job)s?)\b"
     r"|(?<!\w)[^\w\s]+|[^\w\s]+(?!\w)"
 )
-_CLAUSES = later(r"[,;，；。、()\[\]]|\.(?=\s|$)|\n|\s[-–—]\s|\b(?:and|with|but|while|whereas)\b")
-_DEFAULTED = later(r"\b(?:default\w*|n/?a|none|standard)\b|默认|缺省|无", re.IGNORECASE)
+_ASIDE = later(r"[(（]([^()（）]*\d[^()（）]*)[)）]")  # a clause of its own where it may hold a duration
+_JOINED = later(r"\n(?![^\n]{0,40}[:：|]|\s*[-*+] )")  # the lines of a paragraph
+_BULLETS = later(r"(?:\n|: )[-*+] ")
+_CLAUSES = later(r"[,;，；。\n]|\.(?=\s|$)|\band\b")
+_LIMIT_ITEM = "write it as `- time: 12 hours in all, 40 minutes to the first step`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,45 +61,43 @@ class TimeLimits:
 
 @dataclass(frozen=True, slots=True)
 class _LimitText:
-    kind: str  # first, total, each, noise or ""
+    kind: str  # first, total, each or ""
     seconds: float
     line: int
     words: str
 
 
 def read_time_limits(document: Document) -> tuple[TimeLimits, list[Finding]]:
-    """Both limits of the section, with findings. Its values take precedence over its description and hints."""
+    """Both limits of the section, with findings; its description and hints count where nothing else says a duration."""
     if (section := document.named.get("exp_max_time")) is None:
         return TimeLimits(), []
-    values = [s for i in section.items if i.role not in (LabelRole.TEXT, LabelRole.DEFAULT) for s in _durations(i)]
-    texts = [s for i in section.items if i.role in (LabelRole.TEXT, LabelRole.DEFAULT) for s in _durations(i)]
-    tiers = (values, texts)
+    values = [item for item in section.items if item.role is not LabelRole.TEXT]
+    limits = [limit for item in values for limit in _limits_in(item)]
+    limits = limits or [limit for item in section.items for limit in _limits_in(item)]
     findings = [
         error(limit.line, "impossible_duration", f"{limit.words!r} {trouble}")
-        for limit in values + texts
+        for limit in limits
         if (trouble := problem(limit.seconds))
     ]
     if findings:
         return TimeLimits(), findings
-    each, first = _one("each", (values or texts,), findings), _one("first", tiers, findings)
-    known = [one.seconds for one in (each, first) if each and one]  # said again in another unit
-    rest = [[one for one in tier if one.seconds not in known] for tier in tiers]
-    whole = _one("total", tiers, findings) or _unlabelled(rest, findings)
+    each, first, whole = _chosen(limits, findings)
     total = each or whole
-    campaign_s = whole.seconds if each and whole and whole.seconds > each.seconds else None
-    if each and whole and whole.seconds < each.seconds:
-        message = f"{whole.words!r} is shorter than {each.words!r}, and is not taken for the time of all runs"
-        findings.append(warning(whole.line, "limits_crossed", message))
     most, which = (total.seconds, "in all") if total else (MAX_TIME_S, "in all, the default")
     if first and first.seconds > most:
         message = f"the first step may take {spoken(first.seconds)}, longer than {spoken(most)} {which}"
         findings.append(warning(first.line, "limits_crossed", message))
-    if not total and not first:
-        findings += _no_duration(section.items, section.line)
-    limits = TimeLimits(total.seconds if total else None, first.seconds if first else None, total.line if total else 0)
-    counts = (_count(normalise(item.text)) for item in section.items if item.role is not LabelRole.TEXT)
-    count, each_s = next(filter(None, counts), None), each.seconds if each else None
-    return replace(limits, campaign_s=campaign_s, each_s=each_s, count=count), findings
+    if not limits:
+        findings += _no_duration(values)
+    count = next(filter(None, (_count(normalise(item.text)) for item in values)), None)
+    found = _campaign_limits(each, whole, count)
+    return replace(
+        found,
+        max_s=total.seconds if total else None,
+        first_step_s=first.seconds if first else None,
+        max_line=total.line if total else 0,
+        campaign_s=found.campaign_s if each and whole and whole.seconds > each.seconds else None,
+    ), findings
 
 
 def limits_in_line(text: str) -> TimeLimits:
@@ -117,23 +105,23 @@ def limits_in_line(text: str) -> TimeLimits:
 
     Raises ValueError for what is not understood of it, by name.
     """
-    normal = normalise(text)
-    found = _durations(SectionItem(LabelRole.PLAIN, "", 1, -1, text))
-    findings: list[Finding] = []
-    each = _one("each", (found,), findings)
-    whole = _one("total", (found,), findings) or _unlabelled((found,), findings)
+    normal, findings = normalise(text), list[Finding]()
+    each, _, whole = _chosen(list(_limits_in(SectionItem(LabelRole.PLAIN, "", 1, -1, text))), findings)
     left, taken = _COUNT.sub(" ", normal), (each, whole)
     for part in reversed(find_durations(left)):
         known = any(one and one.seconds == part.seconds for one in taken)
         left = f"{left[: part.start]} {left[part.end :]}" if known and not problem(part.seconds) else left
-    for words in (_FILLERS, _TOTAL, _BOUND):
+    for words in (_TOTAL, _FILLERS):
         left = words.sub(" ", left)
     if findings or left.strip():
         unclear = f"{text!r} does not say which limit is which"
         raise ValueError(unclear if findings else f"{' '.join(left.split())!r} of {text!r} is no limit")
-    return TimeLimits(
-        campaign_s=whole.seconds if whole else None, each_s=each.seconds if each else None, count=_count(normal)
-    )
+    return _campaign_limits(each, whole, _count(normal))
+
+
+def _campaign_limits(each: _LimitText | None, total: _LimitText | None, count: int | None) -> TimeLimits:
+    campaign_s, each_s = total.seconds if total else None, each.seconds if each else None
+    return TimeLimits(campaign_s=campaign_s, each_s=each_s, count=count)
 
 
 def _count(text: str) -> int | None:
@@ -141,133 +129,60 @@ def _count(text: str) -> int | None:
     return int(match[1] or match[2]) if match else None
 
 
-def _one(kind: str, tiers: Sequence[Sequence[_LimitText]], findings: list[Finding]) -> _LimitText | None:
-    """The limit of this kind in the first tier that has it; two different ones are an error."""
-    for tier in tiers:
-        same = [s for s in tier if s.kind == kind]
-        other = next((s for s in same if s.seconds != same[0].seconds), None)
-        if other:
-            what = {"total": "in all", "each": "for each run"}.get(kind, "to the first step")
-            message = (
-                f"[exp_max_time] says both {spoken(same[0].seconds)} (line {same[0].line}) "
-                f"and {spoken(other.seconds)} (line {other.line}) {what}"
-            )
-            findings.append(error(other.line, "two_limits", message, "keep one of them"))
-        if same:
-            return same[0]
-    return None
+def _chosen(
+    limits: Sequence[_LimitText], findings: list[Finding]
+) -> tuple[_LimitText | None, _LimitText | None, _LimitText | None]:
+    """Those of each run, to the first step and in all; without a label it is in all. Two that compete are an error."""
+    chosen: dict[str, _LimitText | None] = {}
+    for kind, what in (("each", "for each run"), ("first", "to the first step"), ("total", "in all"), ("", "")):
+        known = [one.seconds for one in chosen.values() if one]  # said again in another unit
+        same = [limit for limit in limits if limit.kind == kind and (kind or limit.seconds not in known)]
+        if not kind and chosen["total"]:
+            same = []
+        if other := next((limit for limit in same if limit.seconds != same[0].seconds), None):
+            says = f"says both {{}} and {{}} {what}" if what else "does not say which limit is which: {} and {}"
+            both = says.format(*(f"{limit.words!r} (line {limit.line})" for limit in (same[0], other)))
+            findings.append(error(other.line, "two_limits", f"[exp_max_time] {both}", _LIMIT_ITEM))
+        chosen[kind] = next(iter(same), None)
+    return chosen["each"], chosen["first"], chosen["total"] or chosen[""]
 
 
-def _unlabelled(tiers: Sequence[Sequence[_LimitText]], findings: list[Finding]) -> _LimitText | None:
-    """A single duration without a label is the total time; two different ones are an error."""
-    for tier in tiers:
-        bare = [s for s in tier if not s.kind]
-        if len({s.seconds for s in bare}) > 1:
-            both = " and ".join(f"{s.words!r} (line {s.line})" for s in bare[:2])
-            hint = "write `24 hours in all, 20 minutes to the first step`"
-            message = f"[exp_max_time] does not say which limit is which: {both}"
-            findings.append(error(bare[1].line, "unlabelled_durations", message, hint))
-        if bare:
-            return bare[0]
-    return None
-
-
-def _no_duration(items: Sequence[SectionItem], line: int) -> list[Finding]:
+def _no_duration(items: Sequence[SectionItem]) -> list[Finding]:
     """An error for a value without a duration: `time: 24` lacks a unit, `as long as it takes` is none."""
     for item in items:
-        text = item.text
-        if item.role not in (LabelRole.VALUE, LabelRole.CONTENT) and not (
-            item.role is LabelRole.PLAIN and re.search(r"\d", text)
-        ):
-            continue
-        if text and not _DEFAULTED.search(text) and "${" not in text:
-            message = f"[exp_max_time] holds no duration: {text.splitlines()[0][:60]!r}"
-            return [error(item.line or line, "no_duration", message, "write it like 24 hours or 90 min")]
+        words = item.text if item.label or re.search(r"\d", item.text) else ""
+        if words and not re.match(r"(?i)default|n/?a\b|none|默认|无|.*\$\{", words):
+            message = f"[exp_max_time] holds no duration: {words.splitlines()[0][:60]!r}"
+            return [error(item.line, "no_duration", message, _LIMIT_ITEM)]
     return []
 
 
-def _durations(item: SectionItem) -> list[_LimitText]:
-    """Every duration of an item, classified by the words of its clause.
-
-    A clause without one says of what kind the next is, and so does `First step success timeout:` for all below it.
-    """
-    label = f"{item.label}: " if item.label and item.role is LabelRole.VALUE and item.label != "time" else ""
-    below = ((line.no, line.text if line.block else _BULLET.sub("", line.text, count=1)) for line in item.more)
-    raw = [(item.line, label + item.first), *below]
-    lines = [(no, text) for no, text in ((no, normalise(text).strip()) for no, text in raw) if text]
-    text, starts = "\n".join(text for _, text in lines), [0]
-    for _, line in lines:
-        starts.append(starts[-1] + len(line) + 1)
-    limits: list[_LimitText] = []
-    heading, context, timed = "", "", False
-    for start, stop, durations in _clauses(text):
-        clause = text[start:stop]
-        if text[start - 1 : start] in ("", "\n"):
-            context, timed = context or heading, False
-        if durations:
-            for part, kind in _kinds(text, start, stop, durations, context):
-                no = lines[bisect.bisect(starts, part.start) - 1][0]
-                limits.append(_LimitText(kind, part.seconds, no, " ".join(text[part.start : part.end].split())[:60]))
-            context, timed = "", True
-        else:
-            context = _kind(clause, context) or context
-        if text[stop : stop + 1] in ("", "\n"):
-            written = text[:stop].rstrip(" *_")
-            heading = context if written.endswith(":") and not timed else heading
-            context = "" if timed or written.endswith((".", "。", "!", ";")) else context
-    return limits
+def _limits_in(item: SectionItem) -> Iterator[_LimitText]:
+    """Every duration of an item; the words of its clause say which limit it is."""
+    text = normalise(f"{item.label.replace('_', ' ')}: {item.text}")
+    text = _ASIDE.sub(r"; \1;", text if item.code else _BULLETS.sub("\n", _JOINED.sub(" ", text)))
+    durations = find_durations(text)
+    starts = [part.start for part in durations]
+    cuts = [0]
+    for cut in _CLAUSES.finditer(text):
+        before = bisect.bisect(starts, cut.start()) - 1
+        if before < 0 or durations[before].end <= cut.start():  # `1 hour and 30 minutes` is one
+            cuts.append(cut.end())
+    for part in durations:
+        n = bisect.bisect(cuts, part.start)
+        clause = text[cuts[n - 1] : cuts[n] - 1 if n < len(cuts) else None]
+        kind = next((kind for kind, words in _KINDS if words.search(clause)), "")
+        yield _LimitText(kind, part.seconds, item.line, " ".join(text[part.start : part.end].split())[:60])
 
 
-def _kinds(
-    text: str, start: int, stop: int, durations: Sequence[DurationMatch], context: str
-) -> Iterator[tuple[DurationMatch, str]]:
-    """The durations of one clause, each with its kind: of words before it, or behind it where those stand there."""
-    before = bool(_kind(text[start : durations[0].start], ""))
-    edges = [start, *(edge for part in durations for edge in (part.start, part.end)), stop]
-    for n, part in enumerate(durations):
-        left, right = text[edges[2 * n] : part.start], text[part.end : edges[2 * n + 3]]
-        around = text[start:stop] if len(durations) == 1 else left if before else right
-        kind = _kind(around, context) or ("noise" if _NOISE.search(around) else context)
-        of = kind == "each" and text[start : part.start].rstrip().endswith(" of")  # `20 rollouts of seven minutes each`
-        yield part, "noise" if of or (kind != "first" and _ASIDE.search(left)) else kind
-
-
-def _clauses(text: str) -> Iterator[tuple[int, int, list[DurationMatch]]]:
-    """Start and end of each clause with its durations; a comma or an `and` inside a duration separates none."""
-    durations, at = deque(find_durations(text)), 0
-    for start, stop in [*(cut.span() for cut in _CLAUSES.finditer(text)), (len(text), len(text))]:
-        own = list[DurationMatch]()
-        while durations and durations[0].end <= start:
-            own.append(durations.popleft())
-        if durations and durations[0].start < start:
-            durations.extendleft(reversed(own))
-            continue
-        yield at, start, own
-        at = stop
-
-
-def _kind(words: str, context: str) -> str:
-    """first, total, each or "": from the words themselves, or from the kind last mentioned."""
-    if _FIRST.search(words):
-        return "first"
-    if _EACH.search(words):
-        return "each"
-    if _TOTAL.search(words):
-        return "total"
-    return (context or "total") if _BOUND.search(words) else ""
+_KINDS = (("first", _FIRST), ("each", _EACH), ("total", _TOTAL))
 
 
 # Unreplaced `${...}` placeholders: errors, unless a shell will expand them or the text defines them.
 #
-# The rules:
-# - `${Name} = value` defines it: prose may use it, values may not.
-# - In the launch command a shell expands `${VAR}`. It is an error if VAR is a name of the published template,
-#   or is neither declared (`env:`, `requires_env:`), nor assigned in the command, nor set in every shell.
-#   `$VAR` without braces is never a placeholder.
-# - In a path or a purpose it is an error: no shell reads those.
-# - In `[exp_max_time]` it is an error unless the section gives the total time otherwise.
-# - In a description, hint or warning it is an error unless the section has its value.
-# - In the notes only the template's names are errors; the rest may be shell code for a reader.
+# In the launch command a shell expands `${VAR}`; it is an error where VAR is a name of the published template, or is
+# neither declared (`env:`, `requires_env:`), nor assigned in the command, nor set in every shell. `$VAR` is never one.
+# In any other value it is an error, as no shell reads it; in the words around a value it is a warning.
 
 _TEMPLATE_NAMES = frozenset({
     "maxtime", "max_time", "testfreq", "subject_dir", "subject_name", "exp_stage", "n", "runner",
@@ -281,36 +196,24 @@ _EVERY_SHELL = frozenset({
     "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES", "AUTORESEARCH_RUN_ID",
 })  # fmt: skip
 _PLACEHOLDER = later(r"(?<!\\)\$\{\s*([A-Za-z_][\w .-]*?)\s*\}")
-_TWO_WORDS = later(r"[^\W\d_]{3,}.*[^\W\d_]{3,}")
-_FOUR_HAN = later(r"[\u4e00-\u9fff]{4,}")
-_DEFINED = later(r"\$\{\s*([A-Za-z_][\w .-]*?)\s*\}\s*(?:=|:=|＝|是|为)\s*\S")
 
 
 def unreplaced(
     document: Document, values: Mapping[str, SectionValue], notes: Notes, *, timed: bool
 ) -> Iterator[Finding]:
     """Findings for every unreplaced placeholder; `timed`: whether [exp_max_time] gives the total time."""
-    defined = {m[1].lower() for s in document.named.values() for line in s.body for m in _DEFINED.finditer(line.text)}
     command = values.get("exp_launch_command")
-    commands = _PLACEHOLDER.findall(command.text) if command else []
-    for key, section in document.named.items():
-        taken, own = set(values[key].lines) if key in values else set(), key in SECTIONS
-        texts = [item for item in section.items if item.role is LabelRole.TEXT]
-        talk = {no for item in texts for no in (item.line, *(line.no for line in item.more))} - taken
-        for no, name in _placeholders(section):
-            if key == NOTES:
-                if name.lower() in _TEMPLATE_NAMES - defined and not re.fullmatch(r"[a-z]|runner", name):
-                    yield _unreplaced(no, name, "write the value itself")
-            elif not own or (key == "exp_max_time" and timed) or (no not in taken and name.lower() in defined):
-                continue
-            elif key == "exp_launch_command" and no in taken:
-                continue  # checked as shell code, below
-            elif key == "exp_purpose" and name in commands:
-                continue  # it quotes the command
-            elif no in talk and key in values and key != "exp_purpose":
-                yield warning(no, "placeholder", f"${{{name}}} in the explanation was never replaced")
-            else:
-                yield _unreplaced(no, name, "write the value itself; no shell reads this text")
+    quoted = _PLACEHOLDER.findall(command.text) if command else []
+    for key, section in ((key, section) for key, section in document.named.items() if key in SECTIONS):
+        taken = values[key].lines if key in values else ()
+        for no, text in ((section.line, section.head), *((line.no, line.text) for line in section.body)):
+            for name in _PLACEHOLDER.findall(text):
+                if (key == "exp_launch_command" and no in taken) or (key == "exp_purpose" and name in quoted):
+                    continue  # the first is checked as shell code
+                if no not in taken and (key in values or (key == "exp_max_time" and timed)):
+                    yield warning(no, "placeholder", f"${{{name}}} in the explanation was never replaced")
+                else:
+                    yield _unreplaced(no, name, "write the value itself; no shell reads this text")
     if command:
         yield from _in_command(command, notes)
 
@@ -319,12 +222,6 @@ def needed_variables(command: str) -> tuple[str, ...]:
     """The `${NAME}` of a command that neither it nor every shell sets."""
     known = _EVERY_SHELL.union(_assigned(command))
     return tuple(name for name in dict.fromkeys(_PLACEHOLDER.findall(command)) if name not in known)
-
-
-def _placeholders(section: Section) -> Iterator[tuple[int, str]]:
-    """(line, name) of each placeholder."""
-    for no, text in ((section.line, section.head), *((line.no, line.text) for line in section.body)):
-        yield from ((no, match[1]) for match in _PLACEHOLDER.finditer(text))
 
 
 def _unreplaced(line: int, name: str, hint: str) -> Finding:
@@ -372,7 +269,7 @@ def parse_blueprint(data: bytes, name: str) -> Blueprint:
     warnings: for a file that is not text, a missing command, a section that occurs twice, an unreplaced placeholder,
     or a duration that no run can have, among others.
     """
-    document = with_items(read_document(data))
+    document = read_document(data)
     if not any(section.key in SECTIONS for section in document.sections):
         raise BlueprintInvalid(_located(document.findings, name))
     notes, note_findings = read_notes(document)
@@ -443,17 +340,12 @@ def _unexplained(document: Document, values: Mapping[str, SectionValue], slug: s
 
 
 def _is_explained(section: Section, value: SectionValue | None) -> bool:
-    if value and value.explained:
-        return True
+    """Whether a section has words besides its value."""
     if section.key == "exp_max_time":
-        texts = [item.text for item in section.items]
-        return any(map(_TWO_WORDS.search, texts)) or any(_FOUR_HAN.search(one) for one in texts if not one.isascii())
-    taken = set(value.lines) if value else set()
-    return any(_explains(item, taken) for item in section.items)
-
-
-def _explains(item: SectionItem, taken: set[int]) -> bool:
-    """Whether an item has words besides the lines of the value."""
-    if item.role is LabelRole.TEXT or len(re.findall(r"\w+", item.label)) > 1:
-        return bool(item.text)
-    return any(no not in taken and re.search(r"[^\W\d_]{2,}", text) for no, text in item.prose)
+        return any(item.text for item in section.items)
+    lines = dict(line for item in section.items for line in item.prose)
+    own = value.lines if value else ()
+    if value and len(own) == 1 and own[0] in lines:
+        lines[own[0]] = lines[own[0]].replace(value.text, "", 1)
+        own = ()
+    return any(no not in own and re.search(r"[^\W\d_]{2,}", text) for no, text in lines.items())

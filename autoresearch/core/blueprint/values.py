@@ -1,22 +1,20 @@
 """The values of the sections as they are written: purpose, paths and launch command.
 
-Each is separated from the labels, prose and quotes around it; nothing is expanded. Several commands are an error,
-not a guess.
+A value is that of a typed item (`- dir: /data/x`), a code block, or what stands alone in the prose of its section.
+Where two compete, none is chosen: the error has the line to write. Nothing is expanded.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from autoresearch.core.blueprint.document import Document, LabelRole, Section, SectionItem, SourceLine
 from autoresearch.core.blueprint.finding import Finding, error, warning
-from autoresearch.core.blueprint.items import label_of, with_role
-from autoresearch.core.blueprint.model import SECTION_KINDS
+from autoresearch.core.blueprint.model import SECTION_KINDS, SectionKind
 from autoresearch.core.text.regex import later
 
-_PATHS = tuple(kind.name for kind in SECTION_KINDS if kind.is_path)
 _MAX_COMMAND_BYTES = 131072  # Linux: the longest single argument of a program (MAX_ARG_STRLEN)
 _NOTHING = later(
     r"^(?:n/?a|none|null|nil|nothing|not (?:needed|applicable)|tbd|todo|无|没有|不需要|未定|-+)"
@@ -25,41 +23,23 @@ _NOTHING = later(
 )
 _EXAMPLE = later(r"(?:\be\.?g\b|\bfor example\b|\bsuch as\b|例如|比如|示例).*", re.IGNORECASE)
 _CODE_SPAN = later(r"(?<!`)(`{1,3})(?!`)([^`\n]+)(?<!`)\1(?!`)")
-_START = later(r"^(?:~|\.{1,2})?/|^\.{1,2}$")
+_QUOTED = later(r"(\*\*|\"|'|`{1,3})(.+?)\1")
+_START = later(r"(?:~[\w.-]*|\.{1,2})?/(?!/)|\.{1,2}$")
 _WHOLE = later(r"[\w.+@%=,-]+(?:/[\w.+@%=,-]*)+|[\w.-]+\.(?:ya?ml|json|toml)|python[\d.]*|auto")
 _TOKEN = later(
     r"(?<![A-Za-z0-9_/.:~-])"
     r"((?:~|\.{1,2})?/(?!/)[A-Za-z0-9_.+@%=,:/~${}-]*[A-Za-z0-9_/}]|[\w.-]+(?:/[\w.-]+)*\.ya?ml)"
 )
-_BARE = later(r"[\"'*]{0,2}(?:~[\w.-]*|\.{1,2})?/(?!/)")
-_SENTENCE = later(  # words and punctuation of a sentence after a path; file names with spaces do not contain them
-    r"[,;:!?，。；：！？.](?:\s|$)|\s[-–—]{1,2}\s|\s/|[(（](?!\d+[)）])|\s(?:是|为|在|用于|存放|其中)"
-    r"|\s(?:is|are|was|were|will|has|have|holds?|contains?|lies|which|that|where|with|on|in|at|for|from|and|or"
-    r"|the|an?|as|to|by|of|its?|this|see|not|but|if|then)(?=\s|$)",
-    re.IGNORECASE,
-)
-_STARTERS = frozenset({  # programs that commonly begin a command line in this field
-    "python", "python3", "bash", "sh", "zsh", "torchrun", "accelerate", "deepspeed", "uv", "uvx", "ray",
-    "env", "cd", "export", "source", "nohup", "ajet", "ajet-swarm", "srun", "sbatch", "salloc", "conda",
-    "mamba", "micromamba", "poetry", "pipenv", "pixi", "trl", "exec", "sleep", "printf", "cat", "seq",
-    "touch", "mkdir", "ls", "timeout", "stdbuf", "numactl", "taskset", "nice", "ionice", "ssh", "kubectl",
-    "docker", "podman", "apptainer", "singularity", "node", "npm", "npx", "cargo", "julia", "Rscript",
-    "perl", "ruby", "java", "mpirun", "mpiexec", "horovodrun", "ulimit", "unset", "cp", "mv", "ln", "tar",
-    "wget", "curl", "git", "pip", "pip3", "rm", "eval", "tee", "xargs", "setsid", "sudo", "pkill",
-    "killall", "tmux",
+_REMARK = later(r"(?<=\S)(?:\s+#(?:\s.*)?|\s*[(（](?!\d+[)）])[^()（）]*[)）]\s*)$")
+_SENTENCE = later(r"[,;!?，。；！？](?:\s|$)|\w\.$|\s[-–—]\s|\s(?:is|are|and|or|holds?|contains?|which)\s|\s[是为在]")
+_FIRST_WORD = later(r"(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\S*)\s*)*[a-z.~/$({\[]\S*|[A-Z]\w*=\S*|Rscript")
+_SHELL = later(r"\s--?\w|\s[|&<>]|;\s|\\$|\$\w|\w/\w|\w\.\w|\s[\"']\S|^[A-Za-z_]\w*=|^[.~]{0,2}/")
+_PROGRAM = later(r"(?:python[\d.]*|(?:ba|z)?sh|torchrun|accelerate|uv|ray|ajet|trl|make|srun|cd|export|source|set)$")
+_OPENERS = frozenset({
+    "use", "using", "run", "start", "see", "please", "note", "default", "train", "launch", "first", "then", "just",
+    "as", "in", "on", "when", "each", "all", "any", "with", "by",
 })  # fmt: skip
-_WORDS_TOO = frozenset({  # also words that begin sentences: they need shell syntax, an assignment, or a short line
-    "time", "set", "echo", "true", "false", "test", "for", "while", "until", "if", "trap", "date", "make",
-    "go", "read", "wait", "kill", "yes", "swift", "exit", "screen",
-})  # fmt: skip
-_STOPWORDS = frozenset({
-    "the", "a", "an", "this", "that", "use", "using", "run", "start", "to", "we", "you", "see", "please",
-    "and", "with", "in", "it", "note", "default", "of", "by", "as", "or", "on", "is", "train", "training",
-    "launch", "first", "then", "just", "our", "your", "when", "each", "all", "any", "command",
-})  # fmt: skip
-_WORD = later(r"[\w./~$@{}+-]+")
-_ASSIGN = later(r"^[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;&|]*)(?=\s|$|;)\s*;?\s*")
-_STRUCTURE = later(r"\s&&\s|\s--?\w|\s\|\s|\s\\$|;\s|\$\w|\w/\w|\s>\s?")
+_PROSE = frozenset({"the", "an", "this", "that", "is", "are", "it", "we", "you", "to", "of", "our", "and", "or"})
 _CONSOLE = frozenset({"console", "shell-session", "shellsession", "terminal"})
 _RUNNABLE = (frozenset({"bash", "sh", "shell", "zsh"}) | _CONSOLE, frozenset({""}), frozenset({"text"}))
 
@@ -71,7 +51,6 @@ class SectionValue:
     text: str
     lines: tuple[int, ...]
     findings: tuple[Finding, ...] = ()
-    explained: bool = False  # the same item also has explaining words
 
     @property
     def line(self) -> int:
@@ -81,8 +60,7 @@ class SectionValue:
 
 def read_values(document: Document) -> tuple[dict[str, SectionValue], list[Finding]]:
     """section -> its value, for all sections that have one except [exp_max_time]; a path that says NA is "" here."""
-    sections = document.named
-    values: dict[str, SectionValue] = {}
+    sections, values = document.named, dict[str, SectionValue]()
     findings: list[Finding] = []
     if section := sections.get("exp_purpose"):
         if value := _purpose(section.items):
@@ -90,13 +68,10 @@ def read_values(document: Document) -> tuple[dict[str, SectionValue], list[Findi
         else:
             hint = "say what the experiment is for and how it differs from the others"
             findings.append(warning(section.line, "no_explanation", "[exp_purpose] says nothing", hint))
-    for key in _PATHS:
-        if key in sections and (path := _path(sections[key].items)):
-            values[key] = replace(path, text="") if means_nothing(path.text) else path
+    for kind in SECTION_KINDS:
+        if kind.is_path and kind.name in sections and (path := _path(sections[kind.name].items, kind)):
+            values[kind.name] = path
             findings += path.findings
-            if "\n" in path.text:
-                message = f"the path in [{key}] goes over {path.text.count(chr(10)) + 1} lines"
-                findings.append(error(path.line, "path_of_lines", message, "keep one line"))
     command, problems = _launch_command(sections.get("exp_launch_command"))
     if command:
         values["exp_launch_command"] = command
@@ -108,137 +83,86 @@ def means_nothing(text: str) -> bool:
     return bool(_NOTHING.match(text.strip()))
 
 
-def _without_examples(text: str) -> str:
-    """A sentence up to `e.g.` or `例如`: an example is not a value."""
-    return _EXAMPLE.sub("", text)
-
-
-def _described(items: Sequence[SectionItem]) -> list[SectionItem]:
-    """The `description:` items, in which people put the value if they use no other key."""
-    return [i for i in items if _describes(i)]
-
-
-def _describes(item: SectionItem) -> bool:
-    return item.role is LabelRole.TEXT and item.label.startswith(("desc", "描述"))
+def _tiers(items: Sequence[SectionItem]) -> Iterator[list[SectionItem]]:
+    """Typed items, then prose, then the descriptions, in which people put the value if they use no other key."""
+    yield [item for item in items if item.role is LabelRole.VALUE]
+    yield [item for item in items if item.role is LabelRole.PLAIN]
+    yield [item for item in items if item.role is LabelRole.TEXT and item.label.startswith(("desc", "描述"))]
 
 
 def _purpose(items: Sequence[SectionItem]) -> SectionValue | None:
     """The text of `purpose:` if given, else all of the section except hints; None if empty."""
-    chosen = [i for i in with_role(items, LabelRole.VALUE) if i.text]
-    if not chosen:
-        chosen = [i for i in items if i.text and (i.role is not LabelRole.TEXT or _describes(i))]
+    typed, plain, described = _tiers(items)
+    chosen = [i for i in typed if i.text] or [i for i in items if i.text and (i in plain or i in described)]
     if not chosen:
         return None
     parts = [i.text if i.prose else "\n".join(n.text for n in i.more).strip("\n") for i in chosen]
     lines = {n for i in chosen for n in [i.line, *(m.no for m in i.more)]}
-    return SectionValue("\n".join(parts).strip(), tuple(sorted(lines)), (), True)
+    return SectionValue("\n".join(parts).strip(), tuple(sorted(lines)))
 
 
-def _looks_like_path(text: str) -> bool:
-    """Whether a text is a path rather than words."""
-    return bool(_START.match(text) or (not re.search(r"\s", text) and _WHOLE.fullmatch(text)))
-
-
-def _is_path(text: str) -> bool:
-    """Whether a text is a path as it stands, says that there is none, or can be nothing else."""
-    return _looks_like_path(text) or means_nothing(text)
-
-
-def _path(items: Sequence[SectionItem]) -> SectionValue | None:
-    """The path that a section names: with its key, as a `content`, in a code block, in prose; None if there is none."""
-    typed = [value for item in with_role(items, LabelRole.VALUE) if (value := _typed_path(item))]
-    contents = [value for item in with_role(items, LabelRole.CONTENT) if (value := _typed_path(item))]
-    typed += [value for value in contents if _is_path(value.text)]
-    typed += [value for value in contents if not re.search(r"\s", value.text)]
-    if typed:
-        return typed[0]
-    plain = list(with_role(items, LabelRole.PLAIN, LabelRole.CONTENT))
-    if block := next((block for item in plain for block in item.code[:1]), None):
-        return _block_path(block)
-    lines = (line for item in [*plain, *_described(items)] for line in item.prose)
-    return next((path for no, text in lines if (path := _path_in_prose(text.strip(), no))), None)
-
-
-def _typed_path(item: SectionItem) -> SectionValue | None:
-    """The path after a label such as `dir:`, which may contain spaces, or the one in `the code lives in /mnt/x`."""
-    if item.code and not item.first:
-        return _block_path(item.code[0])
-    no, text = next(((no, text) for no, text in item.prose if text.strip()), (0, ""))
-    value = _cleaned(text, no) if text else None
-    if value is None or text.strip()[0] in "`\"'*" or _is_path(value.text) or not re.search(r"\s", value.text):
-        return value
-    path = _path_in_prose(value.text, value.line)
-    return path if path and _START.match(path.text) else value
-
-
-def _block_path(block: list[SourceLine]) -> SectionValue | None:
-    full = [n for n in block if n.text.strip()]
-    return SectionValue("\n".join(n.text for n in full), tuple(n.no for n in full)) if full else None
-
-
-def _cleaned(raw: str, no: int) -> SectionValue | None:
-    """A path without surrounding quotes, trailing comment or trailing parenthesis."""
-    text = raw.strip()
-    if span := _CODE_SPAN.match(text) or re.match(r"(\*\*|\"|')(.+?)\1(?=\s|$|[,，。;；(（])", text):
-        inner = span[2].strip() if span[1].startswith("`") else span[2]
-        return SectionValue(inner, (no,), (), bool(text[span.end() :].strip(" .。")))
-    findings: list[Finding] = []
-    for code, pattern in (
-        ("inline_comment", r"(?<=\S)\s+#(?:\s.*)?$"),
-        ("trailing_remark", r"(?<=\S)\s*[(（](?!\d+[)）])[^()（）]*[)）]\s*$"),
-    ):
-        shorter = re.sub(pattern, "", text)
-        if shorter != text and shorter:
-            what = "the comment" if code == "inline_comment" else "the remark in parentheses"
-            findings.append(_doubt(no, code, f"{what} behind the path is not taken as a part of it: {shorter}"))
-            text = shorter
-    text = text.rstrip("。；，;")
-    return SectionValue(text, (no,), tuple(findings), bool(findings)) if text else None
-
-
-def _bare(text: str, no: int) -> SectionValue | None:
-    """The path that a line begins with: the whole line unless a sentence follows; None if it begins with no path."""
-    value = _cleaned(text, no) if _BARE.match(text) else None
-    if value is None or not re.search(r"\s", value.text):
-        return value
-    if text[0] in "\"'*" or not _SENTENCE.search(value.text):
-        return value
-    path = value.text.split()[0].rstrip(".,:;，。；：")
-    return SectionValue(path, (no,), (*value.findings, _cut(path, no)), True)
-
-
-def _doubt(line: int, code: str, message: str) -> Finding:
-    return warning(line, code, message, "put the path in backquotes if that belongs to it")
-
-
-def _cut(path: str, no: int) -> Finding:
-    return _doubt(no, "path_cut", f"words follow, so the path ends at the space: {path}")
-
-
-def _path_in_prose(text: str, no: int) -> SectionValue | None:
-    """The path that a line of prose names; None if it names none."""
-    if not text:
-        return None
-    if means_nothing(text):
-        return SectionValue("NA", (no,), (), len(text) > 6)
-    label, rest = label_of(text)
-    if label and rest and (means_nothing(rest) or _looks_like_path(rest.strip("`\"' "))):
-        path = _cleaned(rest, no)
-        if path and not re.search(r"\s", path.text):
-            return SectionValue(path.text, path.lines, path.findings, True)
-    if bare := _bare(text, no):
-        return bare
-    sentence = _without_examples(text)
-    for span in _CODE_SPAN.finditer(sentence):
-        if _looks_like_path(span[2].strip()):
-            return SectionValue(span[2].strip(), (no,), (), sentence.strip() != span.group())
-    if _looks_like_path(sentence) and not re.search(r"\s", sentence):
-        return SectionValue(sentence.rstrip("。；，;"), (no,))
-    if token := _TOKEN.search(sentence):
-        name = token[1].rstrip(".,:")
-        cut = re.match(r" [^\s/:]+/", sentence[token.end() :])  # `in /data/my code/x`
-        return SectionValue(name, (no,), (_cut(name, no),) if cut else (), True)
+def _path(items: Sequence[SectionItem], section_kind: SectionKind) -> SectionValue | None:
+    """The path that a section names: with its key, in a code block, or alone in prose; None if it names none."""
+    for tier in _tiers(items):
+        block = next((block for item in tier for block in item.code[:1] if not item.first), None)
+        if full := [line for line in block or () if line.text.strip()]:
+            message = f"the path in [{section_kind.name}] goes over {len(full)} lines"
+            wrong = (error(full[0].no, "path_of_lines", message, "keep one line"),) if len(full) > 1 else ()
+            text = "\n".join(line.text for line in full)
+            return SectionValue("" if means_nothing(text) else text, tuple(line.no for line in full), wrong)
+        found: dict[str, SectionValue] = {}
+        for item in tier:
+            lines = [(no, text.strip()) for no, text in item.prose if text.strip()]
+            for no, text in lines[:1] if item.role is LabelRole.VALUE else lines:
+                for path in _paths_in(text, no, typed=item.role is LabelRole.VALUE):
+                    found.setdefault(path.text, path)
+        if len(found) > 1:
+            one, other = list(found.values())[:2]
+            message = f"[{section_kind.name}] names both {one.text or 'NA'} and {other.text or 'NA'}"
+            hint = f"write the one that is meant as `- {section_kind.key}: {one.text or other.text}`"
+            return SectionValue("", other.lines, (error(other.line, "two_paths", message, hint),))
+        if found:
+            return next(iter(found.values()))
     return None
+
+
+def _paths_in(text: str, no: int, *, typed: bool) -> Iterator[SectionValue]:
+    """The paths that one line names; of a typed item it is the whole line, unless that is a sentence about one."""
+    if means_nothing(text):
+        yield SectionValue("", (no,))
+    elif quoted := _QUOTED.fullmatch(text):
+        yield SectionValue(quoted[2].strip() if text[0] == "`" else quoted[2], (no,))
+    elif _START.match(text) or (typed and not _TOKEN.search(text)) or _WHOLE.fullmatch(text):
+        plain = _bare(_REMARK.sub("", text))
+        findings: tuple[Finding, ...] = ()
+        if plain != _bare(text):
+            message = f"the remark behind the path is not taken as a part of it: {plain}"
+            findings = (warning(no, "trailing_remark", message, "put the path in backquotes if that belongs to it"),)
+        if not re.search(r"\s", plain) or not _SENTENCE.search(plain):
+            yield SectionValue(plain, (no,), findings)
+        else:
+            first, _, rest = plain.partition(" ")
+            more = [token[1].rstrip(".,:") for token in _TOKEN.finditer(rest)]
+            yield from (SectionValue(_bare(path), (no,)) for path in (*_cut(first, plain), *more))
+    else:
+        sentence = _EXAMPLE.sub("", text)
+        spans = [span[2].strip() for span in _CODE_SPAN.finditer(sentence)]
+        paths = [span for span in spans if _START.match(span) or _WHOLE.fullmatch(span)]
+        for token in _TOKEN.finditer(_CODE_SPAN.sub(" ", sentence)):
+            paths += _cut(token[1].rstrip(".,:"), token.string[token.start() :])
+        if typed and not any(map(_START.match, paths)):
+            paths = [text]
+        yield from (SectionValue(path, (no,)) for path in paths)
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"(?<=\w)\.$", "", text.rstrip("。；，;,"))
+
+
+def _cut(path: str, text: str) -> tuple[str, ...]:
+    """The path that the text begins with; with what follows, too, where that may belong to it: `/data/my code/x`."""
+    longer = re.match(rf"{re.escape(path)} [^\s/:]+/\S*", text)
+    return (path, longer[0]) if longer else (path,)
 
 
 def _launch_command(section: Section | None) -> tuple[SectionValue | None, list[Finding]]:
@@ -246,11 +170,15 @@ def _launch_command(section: Section | None) -> tuple[SectionValue | None, list[
     hint = "write it as `- command: python -m ...` or in a fenced code block"
     if section is None:
         return None, [error(0, "missing_command", "there is no [exp_launch_command]", hint)]
-    commands = _commands_in(section.items)
+    typed, plain, described = _tiers(section.items)
+    commands = _commands(typed) or _commands(plain) or _commands(described)
+    if typed and len(commands) == 1 and not looks_like_command(commands[0].text):
+        commands = _blocks(plain) or commands  # `- command: see below`
     if len(commands) > 1:
         where = ", ".join(str(command.line) for command in commands[:5])
         message = f"[exp_launch_command] holds {len(commands)} commands (lines {where})"
-        hint = "keep one; others can be joined with && or go to `prepare:` in the notes"
+        first = commands[0].text.split("\n")[0]
+        hint = f"keep one, as `- command: {first}`; others can be joined with && or go to `prepare:` in the notes"
         return None, [error(commands[1].line, "many_commands", message, hint)]
     if not commands:
         return None, [error(section.line, "missing_command", "[exp_launch_command] holds no command", hint)]
@@ -261,111 +189,67 @@ def _launch_command(section: Section | None) -> tuple[SectionValue | None, list[
     return commands[0], [error(commands[0].line, "long_command", message, "use a script")]
 
 
-def looks_like_command(text: str) -> bool:
-    """Whether a line is a shell command rather than a sentence."""
-    line = text.strip()
-    assigned = False
-    while match := _ASSIGN.match(line):
-        line, assigned = line[match.end() :], True
-    match = _WORD.match(line)
-    if match is None:
-        return (line[:1] in "({[" and bool(re.search(r"[;&|]", line))) or (assigned and not line)
-    word = match.group()
-    if line[match.end() : match.end() + 1] not in ("", " ", "\t", ";", "\\", "|", "&", "<", ">", "\n"):
+def looks_like_command(text: str, *, surely: bool = False) -> bool:
+    """Whether a line is a shell command rather than a sentence; `surely`: few words alone are none."""
+    line, words = text.strip(), text.split()
+    if not words or words[0].lower() in _OPENERS | _PROSE or not _FIRST_WORD.match(line):
         return False
-    name = word.rsplit("/", 1)[-1]
-    structured = bool(_STRUCTURE.search(line))
-    if re.search(r"[。，]|\w\.\s*$", line.split("#")[0]) and not re.search(r"\s--?\w|/\w", line):
+    if re.search(r"[。，：]|\w[.:]\s*$", line.split(" #")[0]) and not re.search(r"\s--?\w|/\w", line):
         return False  # it ends like a sentence
-    if name in _STARTERS or re.fullmatch(r"python[\d.]*|\S+\.(?:sh|bash|py)", name):
-        return True
-    if name in _WORDS_TOO:
-        return structured or assigned or len(line.split()) <= 3
-    if word.startswith(("./", "/", "~/")):
-        return True
-    ours = word.lower() not in _STOPWORDS and word[:1].islower() and word.isascii()
-    return (assigned or structured) and ours
+    known = _PROGRAM.match(words[0]) if surely else len(words) < 4
+    return bool(_SHELL.search(line) or (known and not _PROSE.intersection(words)))
 
 
-def _commands_in(items: Sequence[SectionItem]) -> list[SectionValue]:
-    """The commands of the section in the first kind of item that has any; more than one is for the author to solve."""
-    for role in (LabelRole.VALUE, LabelRole.CONTENT, LabelRole.PLAIN):
-        values = _among(list(with_role(items, role)))
-        values = [v for v in values if v.text.strip() and ("\n" in v.text or not means_nothing(v.text))]
-        if role is LabelRole.VALUE and len(values) == 1 and not looks_like_command(values[0].text):
-            below = _among([i for i in with_role(items, LabelRole.PLAIN) if i.code])
-            values = below or values  # `- command: see below`, and a code block below
-        bare = [v for v in values if not v.explained]
-        values = bare if len(bare) == 1 else values  # the only one that stands alone wins over those quoted in prose
-        if values:
-            return values
-    return _among(_described(items))[:1]
+def _commands(items: Sequence[SectionItem]) -> list[SectionValue]:
+    """The commands of these items: code blocks, else lines, else what sentences quote."""
+    if blocks := _blocks(items):
+        return blocks
+    if lines := [value for item in items if (value := _whole(item) or _run_of_lines(item))]:
+        return lines
+    spans = [(no, span) for i in items for no, text in i.prose for span in _CODE_SPAN.finditer(_EXAMPLE.sub("", text))]
+    return [SectionValue(span[2].strip(), (no,)) for no, span in spans if looks_like_command(span[2])]
 
 
-def _among(items: Sequence[SectionItem]) -> list[SectionValue]:
-    """The commands of these items; code blocks marked as shell win over unmarked blocks, those over `text` blocks."""
-    blocks = [b for i in items for b in i.code if any(n.text.strip() for n in b)]
-    for infos in _RUNNABLE:
-        if runnable := [b for b in blocks if b[0].info in infos]:
-            quoted = [v for i in items if not i.code for v in _commands(i) if not v.explained]
-            return [_code(block) for block in runnable] + quoted
-    return [v for i in items for v in _commands(i)]
-
-
-def _commands(item: SectionItem) -> list[SectionValue]:
-    """The commands in the text of one item: the value of its key, or commands in its prose."""
-    prose = [(no, text) for no, text in item.prose]
-    whole = "\n".join(text for _, text in prose).strip()
-    if not whole:
-        return []
-    if (span := _CODE_SPAN.fullmatch(whole)) and "`" not in span[2]:
-        return [SectionValue(span[2].strip(), (prose[0][0],))]
-    if item.role is LabelRole.VALUE:
-        if whole.endswith((":", "：")) and len(prose) == 1:
-            return []
-        return [SectionValue(_unbulleted(whole), tuple(no for no, text in prose if text.strip()))]
-    if command := _run_of_lines(prose):
-        return [command]
-    sentences = [(no, _without_examples(text)) for no, text in prose]
-    spans = [(no, s[2].strip()) for no, text in sentences for s in _CODE_SPAN.finditer(text)]
-    return [SectionValue(text, (no,), (), True) for no, text in spans if looks_like_command(text)]
+def _blocks(items: Sequence[SectionItem]) -> list[SectionValue]:
+    """Their code blocks; those marked as shell win over unmarked ones, those over `text`."""
+    blocks = [block for item in items for block in item.code if any(line.text.strip() for line in block)]
+    coded = ([_code(block) for block in blocks if block[0].info in infos] for infos in _RUNNABLE)
+    return next(filter(None, ([one for one in some if not means_nothing(one.text)] for some in coded)), [])
 
 
 def _code(block: list[SourceLine]) -> SectionValue:
-    texts = [n.text for n in block]
-    full = [n.no for n in block if n.text.strip()]
-    if block[0].info in _CONSOLE and next(t for t in texts if t.strip()).lstrip().startswith("$ "):
-        texts = [re.sub(r"^\s*\$ ", "", t) for t in texts]
-    first, last = full[0] - block[0].no, full[-1] - block[0].no
-    return SectionValue("\n".join(texts[first : last + 1]), tuple(range(full[0], full[-1] + 1)))
+    full = [n for n, line in enumerate(block) if line.text.strip()]
+    texts = [line.text for line in block[full[0] : full[-1] + 1]]
+    if block[0].info in _CONSOLE and texts[0].lstrip().startswith("$ "):
+        texts = [re.sub(r"^\s*\$ ", "", text) for text in texts]
+    return SectionValue("\n".join(texts), tuple(line.no for line in block[full[0] : full[-1] + 1]))
 
 
-def _run_of_lines(prose: Sequence[tuple[int, str]]) -> SectionValue | None:
+def _whole(item: SectionItem) -> SectionValue | None:
+    """The text of a typed item, or of one that is a code span, as it stands."""
+    text = "\n".join(text for _, text in item.prose).strip()
+    lines = tuple(no for no, line in item.prose if line.strip())
+    if (span := _CODE_SPAN.fullmatch(text)) and "`" not in span[2]:
+        return SectionValue(span[2].strip(), lines)
+    if len(lines) == 1:
+        text = re.sub(r"^[-*]\s+(?=[^-\s])", "", text)  # `- python x` below `- command:`
+    said = text and not (means_nothing(text) or text[-1] in ":：") if len(lines) < 2 else True
+    return SectionValue(text, lines) if said and item.role is LabelRole.VALUE else None
+
+
+def _run_of_lines(item: SectionItem) -> SectionValue | None:
     """The first line of a paragraph that is a command, with its continuation lines."""
     taken: list[tuple[int, str]] = []
-    margin, explained = 0, False
-    for no, text in prose:
+    margin = 0
+    for no, text in item.prose if item.role is LabelRole.PLAIN else ():
         if not taken:
-            label, rest = label_of(text)
-            behind = bool(label) and looks_like_command(rest)
-            if not behind and not looks_like_command(text):
-                explained = explained or bool(text.strip())
-                continue
-            taken.append((no, rest if behind and not looks_like_command(text) else text.strip()))
-            margin, explained = len(text) - len(text.lstrip()), explained or behind
-            continue
-        joined = re.search(r"(?:\\|&&|\|\|?|;|\bdo|\bthen)\s*$", taken[-1][1])
-        deeper = len(text) - len(text.lstrip()) > margin
-        if not joined and not (text.strip() and (deeper or looks_like_command(text))):
+            behind = re.split(r"[:：]\s+", text, maxsplit=1)[-1]  # `Training command: python x`
+            if command := next((one for one in (text, behind) if looks_like_command(one, surely=True)), ""):
+                taken, margin = [(no, command.strip())], len(text) - len(text.lstrip())
+        elif re.search(r"(?:\\|&&|\|\|?|;|\bdo|\bthen)\s*$", taken[-1][1]) or (
+            text.strip() and (len(text) - len(text.lstrip()) > margin or looks_like_command(text))
+        ):
+            taken.append((no, text[margin:] if text[:margin].isspace() else text))
+        else:
             break
-        taken.append((no, text[margin:] if text[:margin].isspace() else text))
-    if not taken:
-        return None
-    whole = "\n".join(text for _, text in taken).strip()
-    return SectionValue(whole, tuple(no for no, _ in taken), (), explained)
-
-
-def _unbulleted(text: str) -> str:
-    """Strip the bullet of a one-line `- python x` below `- command:`."""
-    bullet = re.match(r"[-*]\s+(?=[^-\s])", text)
-    return text[bullet.end() :] if bullet and "\n" not in text else text
+    return SectionValue("\n".join(text for _, text in taken).strip(), tuple(no for no, _ in taken)) if taken else None

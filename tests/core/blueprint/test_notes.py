@@ -31,19 +31,6 @@ def refused(body: str) -> str:
     return caught.value.message
 
 
-@pytest.mark.parametrize(
-    ("line", "field", "value"),
-    [
-        ("- framework: verl", "trainer", "verl"),
-        ("- Objective: pass@1", "metric", "pass@1"),
-        ("- required env: A, B", "requires_env", ("A", "B")),
-        ("- frameworks: verl", "trainer", ""),
-    ],
-)
-def test_keys_have_aliases(line: str, field: str, value: object) -> None:
-    assert getattr(notes(line), field) == value
-
-
 def test_an_evaluation() -> None:
     found = notes("- evaluate: python eval.py --on $AUTORESEARCH_RESULT_DIR\n- evaluate_time: 5m\n- metric: pass@1")
     assert (found.evaluate, found.evaluate_s) == (("python eval.py --on $AUTORESEARCH_RESULT_DIR",), 300.0)
@@ -150,8 +137,6 @@ def test_commands() -> None:
         ("- env:\n  ```\n  export A=\"x y\"\n  B='$HOME'\n  ```", {"A": "x y", "B": "$HOME"}),
         ('- env: A="tab\\tand \\"quote\\""', {"A": 'tab\tand "quote"'}),
         ("- env: {A: 1, B: 'x, y'}", {"A": "1", "B": "x, y"}),
-        ("- environment: A=1", {"A": "1"}),
-        ('```yaml\nenv:\n  A: 1\n  B: "x: y"\n```', {"A": "1", "B": "x: y"}),
     ],
 )
 def test_env(body: str, env: dict[str, str]) -> None:
@@ -173,33 +158,8 @@ def test_sources_come_first(text: str, source: tuple[SourceFormat, str]) -> None
     (found,) = notes(f"- source: {text}").source
     assert (found.format, found.path) == source
     assert found.authority < 0  # before anything that a trainer is known to write
-    first, second = notes("- source: a.jsonl\n- metrics_file: b.jsonl").source
+    first, second = notes("- source: a.jsonl\n- source: b.jsonl").source
     assert first.authority < second.authority
-
-
-def test_yaml_block() -> None:
-    found, findings = read(
-        "Some words.\n\n```yaml\n# settings\ntrainer: trl\nmetric: eval/reward\nrequires_env: [A, B]\n"
-        "prepare:\n"
-        "  - make a\n  - make b\ncleanup: |\n  set -e\n  rm x\nfrobnicate: 3\n```\n"
-    )
-    assert (found.trainer, found.metric, found.requires_env) == ("trl", "eval/reward", ("A", "B"))
-    assert (found.prepare, found.cleanup) == (("make a", "make b"), ("set -e\nrm x",))
-    assert [(f.line, f.code) for f in findings] == [(18, "unknown_note")]
-
-
-@pytest.mark.parametrize(
-    "block",
-    [
-        "```yaml\ntrainer:\n  n_gpus_per_node: 8\nmetric:\n```",
-        "```yaml\najet:\n  trainer: verl\n```",
-        "```bash\ntrainer: verl\n```",
-        "```\ntrainer: verl\n```",
-    ],
-)
-def test_an_excerpt_of_a_recipe_is_prose(block: str) -> None:
-    found, findings = read(block)
-    assert (found.trainer, findings) == ("", [])
 
 
 def test_prose_is_never_run() -> None:
@@ -246,16 +206,6 @@ def test_a_kind_of_source_that_nobody_knows_is_told() -> None:
     (found,) = read("- source: yaml runs/m.jsonl")[1]
     assert found.code == "odd_source" and "`yaml` is no kind of source" in found.message and "jsonl" in found.hint
     assert not read("- source: runs/m 1.jsonl")[1] and not read("- source: JSONL: runs/m.jsonl")[1]
-
-
-@pytest.mark.parametrize(
-    "line", ["Other notes:", "Notes:", "**Other Notes:**", "其他说明：", "8. 其他说明：", "Notes (optional):"]
-)
-@pytest.mark.parametrize("blank", ["", "\n"])
-def test_a_bare_line_above_declared_keys_opens_the_notes(line: str, blank: str) -> None:
-    found, findings = read(f"- metric: a/b\n- trainer: verl\n{blank}- hint: x\n", f"\n{line}\n{blank}")
-    assert (found.metric, found.trainer) == ("a/b", "verl")
-    assert findings == []
 
 
 @pytest.mark.parametrize(

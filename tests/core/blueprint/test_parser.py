@@ -242,7 +242,6 @@ def test_a_blueprint_of_bare_lines() -> None:
         ("- dir: |\n    /data/x", "/data/x"),
         ("- dir: /data/copy (1)", "/data/copy (1)"),
         ("- description: all code\n- content 1: lies here\n- content 2: /data/x", "/data/x"),
-        ("- content: code", "code"),
         ("Main code path (absolute path): /data/x", "/data/x"),
         ("The code lies in `/data/x`, branch main.", "/data/x"),
         ("The code lies in /data/x, branch main.", "/data/x"),
@@ -282,7 +281,7 @@ def test_paths(body: str, path: str) -> None:
 def test_a_bare_path_with_spaces_is_whole(body: str, path: str) -> None:
     b = parse(f"## [exp_codebase_dir]\n{body}\n\n{COMMAND}")
     assert b.codebase_dir == path
-    assert not codes(b) & {"path_cut", "trailing_remark"}
+    assert "trailing_remark" not in codes(b)
     assert path in parse(f"## [exp_codebase_dir] {body}\n\n{COMMAND}").codebase_dir or body.startswith("-")
 
 
@@ -290,19 +289,32 @@ def test_a_bare_path_with_spaces_is_whole(body: str, path: str) -> None:
     ("body", "path"),
     [
         ("/data/x is the checkout", "/data/x"),
-        ("/tmp/my results/one is where it goes.", "/tmp/my"),
         ("/data/x, branch main", "/data/x"),
-        ("/data/x and /data/y", "/data/x"),
         ("/data/结果 是代码目录", "/data/结果"),
         ("./code — the checkout", "./code"),
-        ("The code lies in /data/my code/x", "/data/my"),
+        ("/data/x\n\nAll of it is below /data/x.", "/data/x"),
+        ("- dir: /data/x\n\nNot /data/y, which is older.", "/data/x"),
     ],
 )
-def test_a_path_is_never_cut_in_silence(body: str, path: str) -> None:
-    b = parse(f"## [exp_codebase_dir]\n- hint: x\n\n{body}\n\n{COMMAND}")
-    assert b.codebase_dir == path
-    assert [f.line for f in b.findings if f.code == "path_cut"] == [4]
-    assert "path_cut" not in codes(parse(f"## [exp_codebase_dir]\nIt is in {path}, on main.\n\n{COMMAND}"))
+def test_a_path_that_stands_alone_in_prose(body: str, path: str) -> None:
+    assert parse(f"## [exp_codebase_dir]\n- hint: x\n\n{body}\n\n{COMMAND}").codebase_dir == path
+
+
+@pytest.mark.parametrize(
+    ("body", "both"),
+    [
+        ("/data/x and /data/y", "/data/x and /data/y"),
+        ("It was in /data/x.\nNow it is in `/data/y`.", "/data/x and /data/y"),
+        ("- dir: /data/x\n- dir: /data/y", "/data/x and /data/y"),
+        ("/tmp/my results/one is where it goes.", "/tmp/my and /tmp/my results/one"),
+        ("The code lies in /data/my code/x", "/data/my and /data/my code/x"),
+        ("/data/x\n\nNA", "/data/x and NA"),
+    ],
+)
+def test_two_paths_that_compete_are_refused_with_the_line_to_write(body: str, both: str) -> None:
+    error = refused(f"## [exp_codebase_dir]\n{body}\n\n{COMMAND}")
+    assert f"[exp_codebase_dir] names both {both}" in error.message
+    assert error.hint == f"write the one that is meant as `- dir: {both.split(' ')[0]}`"
 
 
 @pytest.mark.parametrize(
@@ -338,11 +350,11 @@ def test_venv(word: str, venv: str) -> None:
 def test_remarks_behind_a_path_are_told() -> None:
     b = parse(f"## [exp_codebase_dir]\n- dir: /data/x  # ours\n\n{COMMAND}")
     assert b.codebase_dir == "/data/x"
-    assert "inline_comment" in codes(b)
+    assert "trailing_remark" in codes(b)
     b = parse(f"## [exp_codebase_dir]\n- dir: /data/x (absolute path)\n\n{COMMAND}")
     assert b.codebase_dir == "/data/x"
     assert [f.line for f in b.findings if f.code == "trailing_remark"] == [2]
-    assert "inline_comment" not in codes(parse(f"## [exp_codebase_dir]\n- dir: /data/x#1\n\n{COMMAND}"))
+    assert "trailing_remark" not in codes(parse(f"## [exp_codebase_dir]\n- dir: /data/x#1\n\n{COMMAND}"))
 
 
 def test_missing_sections_have_the_documented_defaults() -> None:
@@ -478,7 +490,6 @@ PLACEHOLDERS = [
     ("## [exp_codebase_dir]\n- dir: ${HOME}/x\n", 2),
     ("## [exp_purpose]\n- purpose: try ${model}\n", 2),
     ("## [exp_result_dir]\n- description: under ${subject_dir}\n", 2),
-    ("## Notes\nstage ${EXP_STAGE}\n", 2),
 ]
 
 
@@ -491,10 +502,6 @@ def test_unreplaced_placeholders(text: str, line: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "## [exp_max_time]\n${MaxTime} = 12 hours\nNot more than ${MaxTime}.\n",
-        "## [exp_max_time]\n- description: Maximum runtime, or ${MaxTime}\n- time: 12 hours\n",
-        "## [exp_max_time]\n${MaxTime} = 12 hours\n\n## Notes\nEpochs must fit in ${MaxTime}.\n",
-        "## [exp_result_dir]\n${subject_dir} = /r\n- path: /r/x\n- note: below ${subject_dir}\n",
         "## [exp_codebase_dir]\n- dir: /a/$b\n",
         "## [exp_purpose]\n- purpose: {{ model }} and $x and \\${y}\n",
         "## Notes\nexport DATA=${DATA}/x\n",
@@ -502,7 +509,18 @@ def test_unreplaced_placeholders(text: str, line: int) -> None:
 )
 def test_what_is_no_unreplaced_placeholder(text: str) -> None:
     assert "placeholder" not in codes(parse(f"{COMMAND}\n{text}"))
-    assert "placeholder" in codes(parse(f"{COMMAND}- hint: not ${{MaxTime}}\n"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- hint: not ${MaxTime}\n",
+        "## [exp_max_time]\n- description: Maximum runtime, or ${MaxTime}\n- time: 12 hours\n",
+        "## [exp_result_dir]\n- path: /r/x\n- note: below ${subject_dir}\n",
+    ],
+)
+def test_a_placeholder_beside_the_value_is_remarked_on(text: str) -> None:
+    assert "placeholder" in codes(parse(f"{COMMAND}{text}"))
 
 
 @pytest.mark.parametrize(
