@@ -297,7 +297,7 @@ class _Reader:
         outputs = tuple(file for file in (shell.one(one.source) for one in targets) if not _TERMINAL.fullmatch(file))
         if first == "exec" and not rest:
             shell.outputs = outputs or shell.outputs
-        elif first:
+        elif first and statement.end != "(":  # else the name of a function
             plain = words if first in DECLARES else words[:own]
             expanded = [*(shell.one(word.source) for word in plain), *shell.all_of(words[len(plain) :])]
             inner = replace(shell, outputs=outputs or shell.outputs, line=shell.line + statement.line - 1)

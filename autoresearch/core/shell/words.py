@@ -96,7 +96,8 @@ def statements(text: str) -> Iterator[Statement]:
             if not now.words:
                 line, counted = line + text.count("\n", counted, token.start()), token.start()
             now.level, now.line = level - opens, line
-            word = RawWord(unquoted(source) if kind == "word" else source[:2], token.start(), at, source)
+            source = source if kind == "word" else source[:2]  # `[[` and `((` without what they test
+            word = RawWord(unquoted(source), token.start(), at, source)
             if text[at : at + 1] == "(" and _ARRAY.match(source):
                 word.items, at = _items(text, at + 1)
                 word.stop = at

@@ -142,6 +142,12 @@ def test_lines_follow_quotes_continuations_and_here_documents() -> None:
     assert [(c.line, c.words[0]) for c in simple_commands(text)] == [(1, "cat"), (6, "echo"), (10, "pkill")]
 
 
+def test_what_is_no_program_is_not_taken_for_the_training() -> None:
+    text = "f() { python t.py; }\nif [[ -f x && -f y ]]; then (( n++ )); fi\n"
+    text += "case $A in a) cd x;; esac; for i in 1; do :; done"
+    assert [one.text for one in simple_commands(text) if one.may_train] == ["python t.py"]
+
+
 def test_words_without_wrappers_and_offsets_in_any_script() -> None:
     (command,) = simple_commands("""A='x y' sudo -n /bin/p"k"ill "a\\"b $c" d\\ e 'f''g'""")
     assert command.words == ["A=x y", "sudo", "-n", "/bin/pkill", 'a"b $c', "d e", "fg"]
