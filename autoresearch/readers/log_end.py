@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from autoresearch.core.diagnosis.failure import MAX_LINE, Failure, LogPosition
 from autoresearch.core.diagnosis.kinds import table
-from autoresearch.core.diagnosis.root import Search
+from autoresearch.core.diagnosis.root import SURVIVED, Search
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.text.regex import later
 from autoresearch.records.hostile import open_readable
@@ -34,6 +34,7 @@ _WIDTH = 240
 CHUNK = 1 << 20
 TAIL = 4 << 20  # of a log is read
 COUNTED = 1 << 28  # failures up to this byte get a line number, later ones only a byte offset
+_MOVES = frozenset((SignalKind.STEP, SignalKind.VALIDATION))
 _TRACKERS = ("wandb:", "swanlab:", "mlflow")  # print a summary at the exit of a program that crashed, too
 # that a training is over, as programs say it; `done` alone is what the scripts around them say
 _END = later(
@@ -97,7 +98,7 @@ def last_words(
         def placed(failures: Iterable[Failure]) -> tuple[Failure, ...]:
             return tuple(_placed(one, file, low + text.starts[one.position.number - 1]) for one in failures)
 
-        causes = placed(search.failures() or (search.overcome() if ended_badly else ()))
+        causes = placed(search.failures(ended_badly=ended_badly))
         shown = digest(placed(search.firsts.values()), placed(search.notices()), search.last_step)
         return LastWords(causes, shown, search.traceback)
 
@@ -123,24 +124,34 @@ class _Text:
 
 def _searched(text: _Text, signals: Iterable[SignalPattern], harmless: Sequence[str]) -> Search:
     """What a text shows; the number of each position is that of its line in it."""
-    of_steps = (SignalKind.STEP, SignalKind.VALIDATION, SignalKind.NAN)
-    patterns = [LinePattern.of(signal) for signal in signals if signal.kind in of_steps]
-    blind = any(not pattern.needles for pattern in patterns)  # one without needles must see every line
-    may_be_step = text.holding([b""] if blind else {needle for one in patterns for needle in one.needles})
     search, tells = Search(harmless), text.holding(table().needles, small=True)
+    of_steps = _kinds_of_steps(text, signals)
     for index, line in enumerate(text.lines):
-        if may_be_step[index]:
-            cleaned = clean(line)
-            kinds = {signal.kind for pattern in patterns for signal in pattern.read(cleaned)}
-            if SignalKind.STEP in kinds or SignalKind.VALIDATION in kinds:
-                search.step(without_escapes(line).decode("utf-8", "replace"))
-            if SignalKind.NAN in kinds:
-                search.nan(line.decode("utf-8", "replace"), LogPosition(index + 1))
-            if kinds:
-                continue
-        if line and (tells[index] or search.wants_all):
+        kinds: set[str] = of_steps.get(index, set())
+        if kinds & _MOVES:
+            search.step(without_escapes(line).decode("utf-8", "replace"))
+        if SignalKind.NAN in kinds:
+            search.nan(line.decode("utf-8", "replace"), LogPosition(index + 1))
+        elif line and not kinds and (tells[index] or search.wants_all):
             search.look(line.decode("utf-8", "replace"), LogPosition(index + 1))
     return search
+
+
+def _kinds_of_steps(text: _Text, signals: Iterable[SignalPattern]) -> dict[int, set[str]]:
+    """The kinds of the lines of the last SURVIVED steps, and of all between them and behind, by index."""
+    patterns = [LinePattern.of(signal) for signal in signals if signal.kind in (*_MOVES, SignalKind.NAN)]
+    blind = any(not pattern.needles for pattern in patterns)  # one without needles must see every line
+    may_be_step = text.holding([b""] if blind else {needle for one in patterns for needle in one.needles})
+    found, steps = dict[int, set[str]](), set[bytes]()
+    for index in range(len(text.lines) - 1, -1, -1):
+        if may_be_step[index]:
+            cleaned = clean(text.lines[index])
+            found[index] = {signal.kind for pattern in patterns for signal in pattern.read(cleaned)}
+            if found[index] & _MOVES:
+                steps.add(without_escapes(text.lines[index]))
+                if len(steps) >= SURVIVED:
+                    break
+    return found
 
 
 def _placed(failure: Failure, file: BinaryIO, offset: int) -> Failure:

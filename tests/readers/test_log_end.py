@@ -71,7 +71,7 @@ def test_what_was_overcome_is_believed_of_a_run_that_ended_badly(tmp_path: Path)
     path = log(tmp_path, OOM + "step 1\nstep 2\n")
     assert last_words(path, (STEP,)).cause is None
     cause = last_words(path, (STEP,), ended_badly=True).cause
-    assert cause is not None and cause.kind.value == "memory"
+    assert cause is not None and cause.kind.value == "memory" and "went on after it" in cause.note
 
 
 def test_quoted_lines_are_followed_to_their_end(tmp_path: Path) -> None:

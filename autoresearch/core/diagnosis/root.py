@@ -157,22 +157,24 @@ class Search:
             self._step_texts.add(hash(text))
             self.steps, self.last_step, self._quote = self.steps + 1, text[:MAX_SEEN], None
 
-    def failures(self) -> tuple[Failure, ...]:
-        """The failures that fewer than two steps followed, each kind once, the root cause first."""
-        return self._root_first(overcome=False)
+    def failures(self, *, ended_badly: bool = False) -> tuple[Failure, ...]:
+        """The failures that fewer than two steps followed, each kind once, the root cause first.
 
-    def overcome(self) -> tuple[Failure, ...]:
-        """The failures that steps followed: they count only if the run ended badly and nothing else explains it."""
-        return self._root_first(overcome=True)
-
-    def _root_first(self, *, overcome: bool) -> tuple[Failure, ...]:
-        found = [one for one in self._sightings.values() if (self.steps - one.at_step >= SURVIVED) is overcome]
-        lost = min((one.order for one in found if one.rank == Rank.SIGN), default=len(self._sightings))
+        ended_badly: then, if nothing else explains it, those that steps followed; but nothing that diverged recovers
+        and ends a run later.
+        """
+        seen = list(self._sightings.values())
+        fresh = [one for one in seen if self.steps - one.at_step < SURVIVED]
+        if not fresh and ended_badly:
+            fresh = [one for one in seen if one.rank != Rank.DIVERGED]
+            for one in fresh:
+                one.failure = replace(one.failure, note="training went on after it; nothing else explains the end")
+        lost = min((one.order for one in fresh if one.rank == Rank.SIGN), default=len(seen))
         by_kind: dict[FailureKind, Failure] = {}
-        for one in found:  # a dead process refuses connections
+        for one in fresh:  # a dead process refuses connections
             if one.failure.kind is FailureKind.MACHINE and one.chain and one.rank == Rank.CAUSE and one.order > lost:
                 one.rank = Rank.REPORT
-        for one in sorted(found, key=lambda one: (one.rank, one.order)):
+        for one in sorted(fresh, key=lambda one: (one.rank, one.order)):
             by_kind.setdefault(one.failure.kind, replace(one.failure, is_sign=one.rank >= Rank.SIGN))
         return tuple(by_kind.values())
 

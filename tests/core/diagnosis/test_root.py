@@ -139,7 +139,7 @@ def test_what_two_steps_followed_was_overcome() -> None:
     assert kinds(OOM, "step 1") == ["memory"]  # Ray may bring one late
     assert kinds(OOM, "step 1", "step 1") == ["memory"]  # `ray job submit` prints the log's end again
     assert kinds(OOM, "step 1", "step 2") == []
-    assert [f.kind.value for f in search(OOM, "step 1", "step 2").overcome()] == ["memory"]
+    assert [f.kind.value for f in search(OOM, "step 1", "step 2").failures(ended_badly=True)] == ["memory"]
     said = [line for n in range(4) for line in (*chain("KeyError: 'answer'"), f"step {n}")]
     assert kinds(*said) == []
     assert root(*said, *chain("ValueError: new")) == "ValueError: new"
