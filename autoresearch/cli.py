@@ -352,7 +352,7 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
     if type(error).__name__ == "Abort":
         return 130
     if isinstance(error, FileNotFoundError) and error.filename is None:  # so fails `os.getcwd`
-        from autoresearch.git_repo.project import current_project
+        from autoresearch.git_repo.checkout import current_project
 
         try:
             current_project()

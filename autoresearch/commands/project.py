@@ -372,10 +372,10 @@ def clean(
     Branches, ledgers, results and run directories stay, and so does a worktree with changes that no commit holds.
     """
     from autoresearch.commands.wiring import parts
-    from autoresearch.git_repo.checkout import asked_project
+    from autoresearch.git_repo.checkout import current_project
     from autoresearch.lab.disk import cleaning
 
-    of_project = None if every else asked_project(Path.cwd())
+    of_project = None if every else current_project()
     socket = project.load(Path.cwd(), environ=os.environ).text("tmux_socket")
     cleaned = (cleaning.remove_leftovers if yes else cleaning.find_leftovers)(parts(), of_project, socket)
     again = ["autoresearch clean --all --yes" if every else "autoresearch clean --yes"]

@@ -4,41 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
-from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import first_free
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.runner.basics import failpoint
 
 NAME_MAX_BYTES = 240  # per component: the file system's 255, less ".lock" and the suffix "-NNNN"
-PATH_MAX_BYTES = 1000
 ATTEMPTS = 1000
-_FORBIDDEN = later(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
 
 
-def branch_fault(name: str) -> str:
-    """What is wrong with a branch name, as a clause; "" if git and the file system accept it.
-
-    The rules are those of git-check-ref-format(1) with --branch, and limits of length, which git leaves to the file
-    system.
-    """
-    if not name or name in ("@", "HEAD"):
-        return "it is not a name"
-    if name.startswith("-"):
-        return "it begins with a hyphen"
-    if found := _FORBIDDEN.search(name):
-        return f"it contains {found.group()!r}"
-    if name.endswith((".", "/")) or name.startswith("/"):
-        return f"it begins or ends with {name[-1] if name.endswith(('.', '/')) else '/'!r}"
-    parts = name.split("/")
-    if any(part.startswith(".") or part.endswith(".lock") for part in parts):
-        return "a part of it begins with a dot or ends with .lock"
-    encoded = [part.encode("utf-8", "surrogateescape") for part in parts]
-    if max(map(len, encoded)) > NAME_MAX_BYTES or sum(map(len, encoded)) > PATH_MAX_BYTES:
-        return f"it is too long (a part may have {NAME_MAX_BYTES} bytes)"
-    return ""
+def is_branch_name(name: str) -> bool:
+    """Whether git and the file system accept a branch name."""
+    if name == "@" or "\0" in name or max(len(os.fsencode(part)) for part in name.split("/")) > NAME_MAX_BYTES:
+        return False
+    return Git(Path("/")).ask("check-ref-format", "--branch", name)[0] == 0
 
 
 def claim_branch(checkout: Checkout, name: str, commit: str, *, again: Callable[[str], bool] = lambda _: False) -> str:
@@ -49,8 +31,8 @@ def claim_branch(checkout: Checkout, name: str, commit: str, *, again: Callable[
     purpose before a crash; then its name is returned. Raises UsageError for an impossible name, ConflictError when
     a thousand names are taken, GitFailed if the repository cannot be written.
     """
-    if fault := branch_fault(name):
-        raise UsageError(f"{name[:80]!r} cannot be a branch name: {fault}")
+    if not is_branch_name(name):
+        raise UsageError(f"{name[:80]!r} cannot be a branch name", hint="see `git help check-ref-format`")
     stem, wanted, number = name, name, 1
     for _ in range(ATTEMPTS):
         if not (wanted == checkout.branch and not checkout.head):  # the unborn branch of a repository without a commit
@@ -95,9 +77,7 @@ def advance_branch(checkout: Checkout, name: str, commit: str, expected: str) ->
 
 def branch_commit(checkout: Checkout, name: str) -> str | None:
     """The commit that a local branch points to; None if there is no such branch."""
-    if branch_fault(name):
-        return None
-    status, out, _ = checkout.git.ask("rev-parse", "--verify", "--quiet", f"refs/heads/{name}^{{commit}}")
+    status, out, _ = checkout.git.ask("show-ref", "--verify", "--hash", f"refs/heads/{name}")
     return out.decode().strip() if status == 0 else None
 
 

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.text.regex import later
+from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.git import LIST, Git, GitFailed
 
 INIT = "`git init` there and commit"
 ABANDONED_S = 3600.0  # an older private index is abandoned
 _INDEX = "autoresearch-index-"
-WHOLE_ID = later("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +55,6 @@ class Checkout:
         """The id of a commit given by id or branch. Raises GitFailed if there is none."""
         return self.git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
-    def id_of(self, name: str) -> str:
-        """The same, of a commit that is about to be read: whether there is one of a whole id shows then."""
-        return name if WHOLE_ID.fullmatch(name) else self.commit(name)
-
 
 @dataclass(frozen=True, slots=True)
 class NoCheckout:
@@ -79,8 +74,16 @@ def find(directory: Path) -> Checkout | None:
     return found if isinstance(found, Checkout) else None
 
 
-def asked_project(directory: Path) -> Path:
-    """The project of a directory, as git knows it (`git_repo.project`)."""
+def current_project() -> Path:
+    """The project of the current directory. Raises NotFoundError if that directory was removed."""
+    try:
+        return project_of(Path.cwd())
+    except FileNotFoundError as error:
+        raise NotFoundError("the current directory was removed", hint="go to that of your project") from error
+
+
+def project_of(directory: Path) -> Path:
+    """The main working tree of its repository, the same for all linked ones; else the directory itself."""
     try:
         found = _ask(directory)
     except GitFailed:

@@ -92,7 +92,7 @@ def commit_hypothesis(
     from autoresearch.git_repo.comparison import below
     from autoresearch.git_repo.trees import entries_of
 
-    commit = checkout.id_of(parent)
+    commit = checkout.commit(parent)
     with private_index(checkout) as git:
         git.run(*FULL, "read-tree", commit)
         for number, patch in enumerate(change.patches, 1):

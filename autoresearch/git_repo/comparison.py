@@ -69,7 +69,7 @@ def diffstat(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = 
 
 def changed_paths(checkout: Checkout, a: str, b: str) -> tuple[str, ...]:
     """The paths that differ between two commits. Raises GitFailed."""
-    before, after = (entries_of(checkout, checkout.id_of(one)).items() for one in (a, b))
+    before, after = (entries_of(checkout, checkout.commit(one)).items() for one in (a, b))
     return tuple(sorted({os.fsdecode(path) for path, _ in before ^ after}))
 
 

@@ -16,8 +16,8 @@ from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import Checkout, find, private_index
 from autoresearch.git_repo.git import LFS_FILES, LIST
 from autoresearch.git_repo.remove_tree import empty, stays_inside, wipe
-from autoresearch.git_repo.tree_state import is_pointer
 from autoresearch.git_repo.trees import submodules_of, write_files
+from autoresearch.records.hostile import read_readable
 
 _POINTER = later(rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*oid sha256:([0-9a-f]{64})\nsize (\d+)\n")
 _POINTER_BYTES = 1024  # at most
@@ -34,8 +34,15 @@ def extra_paths(checkout: Checkout, entries: Iterable[bytes]) -> tuple[str, ...]
             git.run("update-index", "--replace", "-z", "--index-info", feed=held)
         listed = git.run(*LIST, "--others", "--directory").split(b"\0")
         stored = filter(None, git.run("ls-files", "-z", "--", LFS_FILES).split(b"\0"))  # commits have pointers to them
-    listed += [path for path in stored if not is_pointer(checkout.root / os.fsdecode(path))]
+    listed += [path for path in stored if not _is_pointer(checkout.root / os.fsdecode(path))]
     return tuple(os.fsdecode(path) for path in listed if path)
+
+
+def _is_pointer(path: Path) -> bool:
+    try:
+        return read_readable(path, _POINTER_BYTES).startswith(b"version https://git-lfs.github.com/spec/")
+    except OSError:
+        return False
 
 
 def fill_submodules(checkout: Checkout, worktree: Path, commit: str) -> None:

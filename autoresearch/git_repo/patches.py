@@ -92,7 +92,7 @@ class IsolatedWorktree:
         """Open the worktree with exactly the files of a commit, for edits; raises as `Slot.switch` does."""
         slot, path, common = self.slot, self.slot.path, self.slot.checkout.common_dir
         index, repository = _beside(slot, "index"), _beside(slot, "git")
-        base = slot.checkout.id_of(commit)
+        base = slot.checkout.commit(commit)
         slot.switch(base)
         wipe_nested(path)
         link, admin = (path / ".git").read_bytes(), admin_of(path)

@@ -19,12 +19,11 @@ from pathlib import Path
 
 from autoresearch.core.run.extra_paths import ExtraPath
 from autoresearch.errors import ConflictError
-from autoresearch.git_repo.checkout import WHOLE_ID, Checkout
+from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.extras import fill_submodules, is_as_in, show
 from autoresearch.git_repo.git import Git, GitFailed, directory_locked
 from autoresearch.git_repo.remove_tree import discard, remove_pipes, wipe
 from autoresearch.git_repo.trees import EXACT, write_files
-from autoresearch.records import hostile
 from autoresearch.records.hostile import open_readable
 from autoresearch.records.rundir import write_atomically
 from autoresearch.runner.basics import failpoint
@@ -164,11 +163,6 @@ class Slot:
             )
 
     def _head(self, worktree: Path) -> str:
-        """The commit that is checked out, as git's admin directory of the worktree has it. Raises GitFailed."""
-        head = hostile.read_plain(worktree / "HEAD", 100).decode("utf-8", "replace").strip()
-        if WHOLE_ID.fullmatch(head):
-            return head
-        # a branch, or this repository keeps its references elsewhere
         return self._git(worktree, "rev-parse", "HEAD").decode().strip()
 
     def changed_files(self) -> dict[str, str]:

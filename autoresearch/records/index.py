@@ -88,7 +88,7 @@ class IndexEntry:
     blueprint: str = ""
     blueprint_sha: str = ""
     created: float = 0.0  # wall clock, seconds
-    project: str = ""  # of the codebase (`git_repo.project.project_of`); "" in entries of old versions
+    project: str = ""  # of the codebase (`git_repo.checkout.project_of`); "" in entries of old versions
     started_in: str = ""  # the project in which the command was run
 
 

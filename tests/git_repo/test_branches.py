@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from autoresearch.errors import ConflictError, UsageError
-from autoresearch.git_repo.branches import advance_branch, branch_commit, branch_fault, claim_branch
+from autoresearch.git_repo.branches import advance_branch, branch_commit, claim_branch, is_branch_name
 from autoresearch.git_repo.checkout import Checkout, find
 
 pytestmark = pytest.mark.system
@@ -41,12 +41,12 @@ def test_a_name_is_good_where_git_and_the_disk_take_it(repo: Repo) -> None:
         if takes("check-ref-format", "--branch", name) and takes("update-ref", ref, "HEAD"):
             accepted.append(name)
             repo.git("update-ref", "-d", ref)
-    assert accepted == [name for name in GOOD + BAD if not branch_fault(name)] == GOOD
+    assert accepted == [name for name in GOOD + BAD if is_branch_name(name)] == GOOD
 
 
 def test_a_bad_name_is_a_clear_error(checkout: Checkout) -> None:
-    for name in [*BAD, "@", "y" * 241, "/".join(["y" * 200] * 6)]:
-        with pytest.raises(UsageError, match=r"cannot be a branch name: \w"):
+    for name in [*BAD, "@", "y" * 241]:
+        with pytest.raises(UsageError, match="cannot be a branch name"):
             claim_branch(checkout, name, checkout.head)
         assert branch_commit(checkout, name) is None
 

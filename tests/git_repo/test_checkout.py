@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autoresearch.git_repo import tree_state
-from autoresearch.git_repo.checkout import NoCheckout, find, locate, why_not
+from autoresearch.git_repo.checkout import NoCheckout, find, locate, project_of, why_not
 
 pytestmark = pytest.mark.system
 
@@ -118,25 +117,10 @@ def test_a_broken_repository_is_a_reason_and_no_error(repo: Repo) -> None:
     assert why_not(repo.root / "sub")
 
 
-def test_files_that_are_not_what_they_seem(repo: Repo) -> None:
-    assert tree_state.look(repo.checkout) == tree_state.TreeState()
-    repo.write("mod/x.py")
-    lib = type(repo)(repo.root / "mod")
-    lib.git("init", "-q")
-    lib.git("config", "user.email", "a@b")
-    lib.git("config", "user.name", "a")
-    lib.commit()
-    repo.write(".gitattributes", "*.bin filter=lfs\n")
-    repo.write("w.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:aa\nsize 3\n")
-    repo.write("whole.bin")
-    repo.write("a b.py", "1\n")
-    repo.commit()
-    repo.git("checkout", "-qb", "other")
-    repo.write("a b.py", "2\n")
-    repo.commit()
-    repo.git("checkout", "-q", "-")
-    repo.write("a b.py", "3\n")
-    repo.commit()
-    repo.git("merge", "-q", "other", check=False)
-    lib.write("x.py", "2\n")
-    assert tree_state.look(repo.checkout) == tree_state.TreeState(("a b.py",), ("mod",), ("w.bin",))
+def test_the_project_is_the_main_working_tree(repo: Repo) -> None:
+    repo.git("worktree", "add", "-q", "../linked")
+    outside = repo.root.parent / "outside"
+    outside.mkdir()
+    for place in ("lib", "../linked", "../linked/lib"):
+        assert project_of(repo.root / place) == repo.root
+    assert project_of(outside) == outside

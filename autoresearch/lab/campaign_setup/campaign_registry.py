@@ -69,7 +69,7 @@ def find(name: str, parts: Parts) -> CampaignDir:
     direct = CampaignDir(Path(os.path.abspath(name or ".")))  # noqa: PTH100
     if direct.spec.is_file():
         return direct
-    from autoresearch.git_repo.project import current_project
+    from autoresearch.git_repo.checkout import current_project
 
     here, every = current_project(), known(parts)
     own = [one for one in every if one.is_of(here)] or _moved(here)
@@ -115,7 +115,7 @@ def unfinished(parts: Parts, *, elsewhere: bool = False) -> list[KnownCampaign]:
     """
     if not (every := known(parts)):
         return every
-    from autoresearch.git_repo.project import current_project
+    from autoresearch.git_repo.checkout import current_project
 
     here = current_project()
     own = [one for one in every if one.is_of(here)]
@@ -130,7 +130,7 @@ def unfinished(parts: Parts, *, elsewhere: bool = False) -> list[KnownCampaign]:
 
 def register(campaign_spec: CampaignSpec, parts: Parts) -> CampaignSpec:
     """Make a campaign known to commands in any directory; returns its spec, with a result directory of its own."""
-    from autoresearch.git_repo.project import current_project
+    from autoresearch.git_repo.checkout import current_project
 
     folder = _folder(parts)
     with state_usable(folder), locked(folder / ".lock"):

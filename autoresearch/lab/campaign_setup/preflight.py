@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
-from autoresearch.git_repo.branches import branch_commit, branch_fault
+from autoresearch.git_repo.branches import branch_commit, is_branch_name
 from autoresearch.git_repo.extras import empty_submodules
 from autoresearch.lab.campaign_setup.campaign_spec import free_prefix, other_code, other_terms
 from autoresearch.lab.campaign_setup.queue_checks import check_queue
@@ -51,10 +51,8 @@ def preflight(proposed: ProposedCampaign) -> ProposedCampaign:
 
 def _as_it_is(proposed: ProposedCampaign, commit: str) -> Iterator[Finding]:
     """Warnings about files beside the code that are missing, or that no edit of the code changes."""
-    from autoresearch.lab.resolve.resolve_run import tree_findings  # with all that resolves a run
 
     spec, checkout = proposed.spec, proposed.base.checkout
-    yield from tree_findings(checkout)
     if empty := empty_submodules(checkout, commit):
         message = f"the submodule {empty[0]} is empty here, and so for every run"
         yield Finding(Severity.WARNING, "submodules", message, f"git submodule update --init {shlex.join(empty)}")
@@ -67,8 +65,9 @@ def _as_it_is(proposed: ProposedCampaign, commit: str) -> Iterator[Finding]:
 def _of_spec(proposed: ProposedCampaign) -> tuple[Finding, ...]:
     """Warnings about outputs and search space. UsageError or BlueprintError for what no campaign can do."""
     spec = proposed.spec
-    if fault := branch_fault(spec.branch("baseline")):
-        raise UsageError(f"the prefix {spec.prefix!r} makes no branch: {fault}", code="bad_prefix")
+    if not is_branch_name(spec.branch("baseline")):
+        hint = "see `git help check-ref-format`"
+        raise UsageError(f"git accepts no branch with the prefix {spec.prefix!r}", hint=hint, code="bad_prefix")
     if odd := [path for path in (spec.repository, spec.result_dir) if len(path.splitlines()) > 1]:
         raise UsageError(
             f"{odd[0]!r} has a line break in it, and the blueprint of an idea holds a path on one line",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
-from autoresearch.git_repo.project import current_project, project_of
+from autoresearch.git_repo.checkout import current_project, project_of
 from autoresearch.lab.launch.runner_session import keys_of_runner
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.resolve.run_names import free_name

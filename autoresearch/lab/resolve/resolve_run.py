@@ -15,8 +15,6 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo import checkout as repository
-from autoresearch.git_repo import tree_state
-from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.resolve import host_check
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.resolved_run import LaunchOptions, ResolvedRun, RunOptions, limits_of
@@ -63,28 +61,8 @@ def _resolve(resolved: ResolvedBlueprint, run_options: RunOptions) -> ResolvedRu
     limits = limits_of(trainer_settings, settings)
     found = trainer_settings.all_findings(limits.max_s, launch_options.environment)
     server = ask.server(trainer).check_server(resolved.blueprint, (launch_options.target,))
-    tree = tree_findings(launch_options.checkout) if launch_options.checkout else ()
-    run = ResolvedRun(spec, launch_options, trainer_settings, (*found, *tree, *server, *launch_options.leased.findings))
+    run = ResolvedRun(spec, launch_options, trainer_settings, (*found, *server, *launch_options.leased.findings))
     return replace(run, findings=(*run.findings, *run.crossed_limits(), *run.gpu_findings(settings)))
-
-
-MOST_NAMED = 3  # files of one kind
-
-
-def tree_findings(checkout: Checkout) -> tuple[Finding, ...]:
-    """Warnings about files of the code that are not what they seem."""
-    tree = tree_state.look(checkout)
-    kinds = (
-        ("merge_conflict", tree.conflicts, "has a merge conflict", "resolve it, and `git add` it"),
-        ("submodule_edits", tree.edited_submodules, "is a submodule with edits, which no commit here holds",
-         "commit them in it; --require-snapshot refuses such a run"),
-        ("lfs_pointer", tree.lfs_pointers, "is a pointer of Git LFS, without the content", "git lfs pull"),
-    )  # fmt: skip
-    return tuple(
-        Finding(Severity.WARNING, code, f"{path} {words}", hint)
-        for code, paths, words, hint in kinds
-        for path in paths[:MOST_NAMED]
-    )
 
 
 def _launch_options(trainer_settings: TrainerSettings, run_options: RunOptions) -> LaunchOptions:

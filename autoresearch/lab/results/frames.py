@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
-from autoresearch.git_repo.project import current_project
+from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs import sessions
 from autoresearch.records import campaign_records, recorded_run

@@ -17,7 +17,7 @@ from autoresearch.core.statistics.noise import mean, noise_in
 from autoresearch.core.text.regex import later
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo import checkout as repository
-from autoresearch.git_repo.project import current_project
+from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes.recipe_of_run import CommittedRun
 from autoresearch.lab.runs import sessions

@@ -33,7 +33,7 @@ def find(name: str, parts: Parts) -> RunDir:
         return RunDir(Path(entry.run_dir))
     if Path(name).is_absolute() and (found := _at(name, parts)):
         return found
-    from autoresearch.git_repo.project import current_project
+    from autoresearch.git_repo.checkout import current_project
 
     project = str(current_project())
     own = _named(name, project, parts)
