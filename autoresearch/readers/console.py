@@ -14,12 +14,15 @@ from pathlib import Path
 from autoresearch.core.metrics import metric_keys
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import LineReader, Trainer
+from autoresearch.core.text.regex import later
 from autoresearch.readers.chunks import chunks
 from autoresearch.readers.step_numbers import numbered
 from autoresearch.records.lines import tail
+from autoresearch.runner.metric_lines import body, parse
 from autoresearch.runner.step_finder import StepFinder
 from autoresearch.runner.text import Needles, logical_lines, plain
 
+_TORN = later(r"\{[^}]*\Z| - [^:\s]*\Z")  # a dict, or a pair, that ends nowhere
 _LONGEST = 600  # characters of a summary, which quotes a line; secrets in it are masked
 
 
@@ -55,6 +58,23 @@ def read_whole_log(path: Path, reader: LineReader, offset: int = 0, *, ended: bo
             yield last
 
     return numbered(readings())
+
+
+def cut_line(path: Path, reader: LineReader | None, *, ended: bool = False) -> str:
+    """The last line of a log if it is of a step, and cut, so that it was not read; else "".
+
+    reader: of its trainer; None where steps are found.
+    """
+    data = tail(path, 1 << 16).replace(b"\r", b"\n")
+    lines = list(logical_lines(data))
+    text = lines[-1] if lines else ""
+    known = (
+        any(needle in text for needle in reader.needles)
+        if reader
+        else bool((found := parse(body(text))) and found.steps)
+    )
+    whole = (ended or data.endswith(b"\n")) and not _TORN.search(text)
+    return "" if whole or not known else plain(text, 80)
 
 
 def find_metrics(

@@ -53,7 +53,7 @@ def clean(line: bytes) -> bytes:
     """
     if b"\0" in line:
         line = line.rpartition(b"\0")[2]
-    line = without_escapes(line).translate(None, _CONTROLS)
+    line = without_escapes(line).translate(None, _CONTROLS).removeprefix(b"\xef\xbb\xbf")  # a mark of byte order
     if b"\xc2" in line or b"\xe2" in line:
         line = _WIDE_CONTROLS.sub(b"", line)
     for _ in range(_MOST_LABELS):

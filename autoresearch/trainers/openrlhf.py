@@ -39,7 +39,8 @@ _COMMAND = later(r"\bopenrlhf[./]cli[./]train_(?P<kind>ppo_ray|sft|dpo|rm)\b")
 
 # Only the logger's prefix may precede a dict, and the dict ends the line. The literal comes first, as re searches for
 # it quickly.
-_HEAD = r"ppo_trainer(?:(?<=^INFO \d\d-\d\d \d\d:\d\d:\d\d ppo_trainer))\w{0,20}\.py:\d{1,6}\] [^\w\r\n]{0,8}"
+_TIME = r"INFO \d\d-\d\d \d\d:\d\d:\d\d ppo_trainer"
+_HEAD = rf"ppo_trainer(?<={_TIME})(?<![\w'\"]{_TIME})\w{{0,20}}\.py:\d{{1,6}}\] [^\w\r\n]{{0,8}}"
 _DICT = r": (?=\{.*\}$)"
 _BAR = r"%\|[^|\r\n]{0,640}\| *"
 _LINES = (

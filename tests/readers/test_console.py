@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.run.trainer import Trainer
+from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.readers import chunks
 from autoresearch.readers.console import EachLine, read_whole_log, tail_lines
+from autoresearch.readers.read import read_source
+from autoresearch.trainers.registry import by_name
 
 PATTERNS = (
     SignalPattern(SignalKind.STEP, r"step:(?P<step>\d+) ", needles=("step:",)),
@@ -122,6 +124,28 @@ def test_tail_lines(tmp_path: Path) -> None:
     assert tail_lines(path) == ["first", "x" * 100, "last"]
     assert tail_lines(path, max_bytes=50) == ["last"]
     assert tail_lines(tmp_path / "none.log") == []
+
+
+STEP = "step:{n} - actor/kl_loss:0.1 - critic/rewards/mean:0.{n}"
+
+
+@pytest.mark.parametrize(
+    ("trainer", "before"),
+    [*(("verl", text) for text in ("\ufeff", "Saving checkpoint...   ", "Saving checkpoint...")), ("verl", "bar]")],
+)
+def test_what_is_glued_before_a_step_does_not_hide_it(tmp_path: Path, trainer: str, before: str) -> None:
+    (tmp_path / "run.log").write_text(before + STEP.format(n=1) + "\n")
+    found = read_source(Source(SourceFormat.CONSOLE, "run.log"), tmp_path, 0, by_name(trainer), ended=True)
+    assert ([reading.step for reading in found.readings], found.warnings) == ([1], ())
+
+
+@pytest.mark.parametrize("trainer", ["verl", "generic"])
+@pytest.mark.parametrize("end", [STEP.format(n=3)[:30] + "\n", STEP.format(n=3)])
+def test_a_last_line_that_is_cut_is_said(tmp_path: Path, trainer: str, end: str) -> None:
+    (tmp_path / "run.log").write_text(f"{STEP.format(n=1)}\n{STEP.format(n=2)}\n{end}")
+    found = read_source(Source(SourceFormat.CONSOLE, "run.log"), tmp_path, 0, by_name(trainer))
+    assert max(found.points("critic/rewards/mean")) == 2
+    assert "ends with a line that is cut" in found.warnings[0]
 
 
 def test_a_last_line_without_its_newline_counts_once_its_writer_ended(tmp_path: Path) -> None:

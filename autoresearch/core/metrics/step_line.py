@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 
-# Allowed right before `step:`: nothing, white space, or the closing bracket of a progress bar or a prefix; not the
-# marks behind which verl/workers/reward_manager prints samples. `global_step:` must not match. The literal comes first,
-# as re searches for it quickly.
-_HEAD = r"step:(?:(?<=^step:)|(?<=[ \t\])]step:))" + "".join(
+# Anything may be glued before `step:` but a word (`global_step:`), a quotation mark, and the marks behind which
+# verl/workers/reward_manager prints samples. The literal comes first, as re searches for it quickly.
+_HEAD = r"step:(?<![\w/'\"`-]step:)" + "".join(
     rf"(?<!\[{mark}\] step:)" for mark in ("prompt", "response", "ground_truth")
 )
 
