@@ -34,6 +34,7 @@ _CHDIR = frozenset({"C", "D", "chdir", "directory", "cwd"})
 PASS_ON = frozenset(["srun", "mpirun", "mpiexec", "docker", "podman", "singularity", "apptainer", "kubectl", "ray"])
 """Programs that run the command in their arguments, perhaps on another machine or in another file system."""
 ELSEWHERE = frozenset({"sbatch", "srun", "ssh", "kubectl"})
+AWAY = frozenset({"ssh", "docker", "podman", "singularity", "apptainer", "kubectl"})  # with files of their own
 _STARTED = later(
     r"(?:bash|sh|zsh|python[\d.]*|uv|env|nohup|sudo|timeout|torchrun|accelerate|deepspeed|ray|exec|p?kill|killall|trl)\Z"
     r"|\S+\.(?:sh|bash)\Z"

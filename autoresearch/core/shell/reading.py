@@ -325,12 +325,12 @@ class _Reader:
         if name in programs.PASS_ON or name in programs.ELSEWHERE:
             child.parent = simple
         if name in ("source", ".") and operand:
-            self._script(operand, simple.line, shell, sourced=True)
+            self._script(operand, shell, sourced=True)
         elif name in programs.SHELLS and (at := programs.text_after_c(argv)):
             child.variables = child.with_arguments(argv[at + 2 :])
             self.read(argv[at], child)
         elif name in programs.SHELLS and operand:
-            self._script(operand, simple.line, child)
+            self._script(operand, child)
         elif name == "eval":
             self.read(" ".join(argv[1:]), inner := replace(shell, own=False, line=simple.line))
             shell.cwd = inner.cwd
@@ -338,12 +338,12 @@ class _Reader:
             self.read(" ".join(operand[1:]), replace(child, cwd=None))
         elif name == "sbatch":
             self.read(str(known.get("COMMAND") or ""), child)  # ray.sub of NeMo-RL runs it
-            self._script(argv[next((n for n, word in enumerate(argv) if _SCRIPT.match(word)), len(argv)) :], 1, child)
+            self._script(argv[next((n for n, word in enumerate(argv) if _SCRIPT.match(word)), len(argv)) :], child)
         elif name in programs.PASS_ON and (started := programs.nested_argv(argv)):
             child.cwd = child.path(argv[argv.index("--working-dir") + 1] if "--working-dir" in argv[:-1] else "")
             self._run(self._add(started, child), child, surely=surely)
         elif argv and "/" in argv[0] and not argv[0].endswith(".py"):
-            self._script(argv, simple.line, child)
+            self._script(argv, child, known=False)
         if file := programs.python_file(argv):
             self._program(file, child)
         if name in ("cd", "pushd", "popd"):
@@ -358,17 +358,17 @@ class _Reader:
             for key in argv[1:]:
                 shell.variables.pop(key, None)
 
-    def _opened(self, path: str | None) -> str:
+    def _opened(self, path: str | None, shell: _Shell) -> str:
         try:
-            return self.open_text(path) if path else ""
+            return "" if path is None or _is_away(shell.parent) else self.open_text(path)
         except (OSError, ValueError):
             return ""
 
-    def _script(self, argv: list[str], line: int, shell: _Shell, *, sourced: bool = False) -> None:
-        """Read a script with its arguments, in this shell if it is sourced, else in its own."""
+    def _script(self, argv: list[str], shell: _Shell, *, sourced: bool = False, known: bool = True) -> None:
+        """Read a script with its arguments, in this shell if it is sourced; unless `known`, it may be any program."""
         path = shell.path(argv[0]) if argv else None
-        text = self._opened(path)
-        if path is None or not (text and (sourced or _SCRIPT.match(argv[0]) or _SHEBANG.match(text))):
+        text = self._opened(path, shell)
+        if path is None or not text or not (known or _SCRIPT.match(argv[0]) or _SHEBANG.match(text)):
             return
         where = path.removeprefix(f"{self.base}/" if self.base else "")
         self.scripts.setdefault(path, Script(argv[0], path, where, text, shell.cwd))
@@ -383,10 +383,15 @@ class _Reader:
         """Note a Python program, if its text can be read."""
         path, stem = shell.path(name) or "", name.removesuffix(".py")
         for one in (path, *(shell.path(f"{folder}{stem}{end}") for folder, end in _PLACES)) if path else ():
-            if text := self._opened(one):
+            if text := self._opened(one, shell):
                 where = str(one).removeprefix(f"{self.base}/" if self.base else "")
                 self.scripts.setdefault(str(one), Script(name, str(one), where, text, shell.cwd, python=True))
                 return
+
+
+def _is_away(simple: SimpleCommand | None) -> bool:
+    """Whether what it starts has other files than this machine."""
+    return simple is not None and (simple.name in programs.AWAY or _is_away(simple.parent))
 
 
 def _assign(word: RawWord, shell: _Shell, *, surely: bool) -> None:

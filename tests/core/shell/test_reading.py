@@ -109,7 +109,7 @@ def scripts(text: str, variables: Mapping[str, str] | None = None) -> list[str]:
         *("D=X; bash $D/Y.sh", "export D=X && ${D}/Y.sh", "bash ${UNSET:-X}/Y.sh", "bash $ROOT/Y.sh"),
         *("cd X && nohup nice -n 5 bash -xo pipefail Y.sh --a", 'bash "$(pwd)/X/Y.sh"', "cd $ROOT && sh Y.sh"),
         *("cd A && cd ../X && bash Y.sh", "cd X && srun bash Y.sh", "ray job submit --working-dir X -- bash Y.sh"),
-        *("cd X || exit 1; bash Y.sh", "cd X && timeout -k 5 60 ./Y.sh", "cd X && sbatch --wait Y.sh"),
+        *("bash X/Y.sh a", "cd X || exit 1; bash Y.sh", "cd X && timeout -k 5 60 ./Y.sh", "cd X && sbatch --wait Y.sh"),
     ],
 )
 def test_every_way_to_start_a_script_in_a_directory(command: str) -> None:
@@ -124,12 +124,25 @@ def test_a_subshell_and_a_text_leave_the_directory_as_it_was() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("ssh h 'cd X && bash Y.sh'", "cd $U && bash Y.sh", "bash $U/Y.sh", "cd - ; sh Y.sh"),
+        *(
+            "ssh h 'cd /X && bash Y.sh'",
+            "docker run i bash Y.sh",
+            "cd $U && bash Y.sh",
+            "bash $U/Y.sh",
+            "cd - ; sh Y.sh",
+        ),
         *("for d in a b; do bash $d/Y.sh; done", "echo 'bash x.sh' # bash y.sh\ncat <<E\nbash z.sh\nE"),
     ],
 )
 def test_what_nobody_can_know_is_not_read(command: str) -> None:
     assert scripts(command) == []
+
+
+def test_a_program_is_a_script_by_its_name_its_first_line_or_its_shell() -> None:
+    texts = {"go": "true", "bin": "#!/bin/sh\ntrue"}
+    for command, read in (("bash go", 1), ("./go", 0), ("./bin", 1)):
+        reading = read_shell(command, open_text=texts.__getitem__)
+        assert len(reading.scripts) == read, command
 
 
 def test_a_loop_of_scripts_is_read_once() -> None:
