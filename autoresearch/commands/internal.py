@@ -98,7 +98,7 @@ def client(run: RunArgument) -> int:
 def down(run: RunArgument) -> CommandResult:
     """Stop the engine, end the server, see its port free: a `cleanup` step, harmless to repeat."""
     from autoresearch.core.run.spec import RunState
-    from autoresearch.lab.runs.record_lost import sweep
+    from autoresearch.lab.runs.processes import sweep
     from autoresearch.trainers import ask
 
     recorded, trainer = _swarm_run(run)

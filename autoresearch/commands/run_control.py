@@ -75,7 +75,7 @@ def stop(
 
 def _closed(outcome: Outcome, parts: Parts) -> CommandResult:
     """End what is left of a run that is over; exits 5 where the port of its server stays taken."""
-    from autoresearch.lab.runs.record_lost import sweep
+    from autoresearch.lab.runs.processes import sweep
     from autoresearch.trainers import ask, registry
 
     more: dict[str, Any] = {}

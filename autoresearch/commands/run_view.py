@@ -56,6 +56,18 @@ def living_lines(payload: Mapping[str, Any], run_state: RunState, *, event: str 
     ]
 
 
+def use_line(use: Mapping[str, Any]) -> str:
+    """What a run uses of this machine (`lab.runs.processes.use_of`)."""
+    from autoresearch.lab.disk.usage import gb
+
+    words = [f"CPU {use['cpu_percent']:.0f} % of a core", f"memory {gb(use['memory_bytes'])}"]
+    for gpu in use["gpu_use"]:
+        load, used = gpu["load_percent"], gpu["used_mib"]
+        known = [f"{load} %"] * (load is not None) + [gb(used << 20)] * (used is not None)
+        words.append(f"GPU {gpu['index']} {', '.join(known) or 'unknown'}")
+    return f"uses: {'; '.join(words)}"
+
+
 def elsewhere(payload: Mapping[str, Any], run_state: RunState) -> list[str]:
     """A line about where a run is that is not here."""
     if not payload.get("place"):

@@ -16,6 +16,7 @@ from autoresearch.commands.run_view import (
     living_lines,
     living_payload,
     outcome_result,
+    use_line,
 )
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.text.durations import parse_duration
@@ -71,6 +72,7 @@ def status(
 
 def _one(run: str, parts: Parts) -> CommandResult:
     from autoresearch.commands.name_lookup import campaign_instead
+    from autoresearch.lab.runs.processes import use_of
 
     try:
         recorded = sessions.recorded(run, parts)
@@ -84,9 +86,11 @@ def _one(run: str, parts: Parts) -> CommandResult:
     payload = living_payload(recorded, LINES) | {
         "attach": info.attach if info else None,
         **({"server_session": server.session, "server_attach": server.attach} if server else {}),
+        **(use := use_of(rundir, recorded.spec)),
         "next": [f"autoresearch wait {recorded.spec.run} --for 100s"],
     }
-    more = [f"python: {recorded.spec.interpreter_words}", f"attach: {payload['attach']}"]
+    more = [use_line(use)] if use else []
+    more += [f"python: {recorded.spec.interpreter_words}", f"attach: {payload['attach']}"]
     more += [f"server: {server.attach}"] if server else []
     return CommandResult(payload, living_lines(payload, state, more=more))
 

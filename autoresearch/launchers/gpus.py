@@ -26,6 +26,8 @@ LEASES_VARIABLE = "AUTORESEARCH_GPU_LEASES"
 LEASES = Path("/var/tmp/autoresearch-gpu")  # local on purpose: flock over NFS is unreliable
 ANSWER_S = 30.0  # nvidia-smi without a persistence daemon takes seconds on eight GPUs
 
+USE_S = 2.0  # the same, for who only wants to know how busy they are
+
 _QUERY = ("--query-gpu=index,uuid,name,memory.total,memory.used", "--format=csv,noheader,nounits")
 _UUID = later(r"(GPU|MIG)-[0-9A-Za-z/-]+\Z")
 
@@ -56,6 +58,15 @@ def find() -> tuple[Gpu, ...]:
     """All GPUs of this machine; empty without a driver or a device, or if nvidia-smi does not answer."""
     said = program.output("nvidia-smi", *_QUERY, timeout_s=ANSWER_S)
     return parse(said or "")  # a lost GPU makes the exit code 15 although the others are listed
+
+
+def use(uuids: Collection[str]) -> list[dict[str, int | None]]:
+    """Index, load in percent and used MiB of these GPUs; None where the driver does not report it."""
+    query = ("--query-gpu=uuid,index,utilization.gpu,memory.used", "--format=csv,noheader,nounits")
+    said = program.output("nvidia-smi", *query, timeout_s=USE_S) if uuids else None
+    rows = [[cell.strip() for cell in line.split(",")] for line in (said or "").splitlines()]
+    names = ("index", "load_percent", "used_mib")
+    return [dict(zip(names, map(_mib, row[1:]), strict=True)) for row in rows if len(row) == 4 and row[0] in uuids]
 
 
 def parse(text: str) -> tuple[Gpu, ...]:

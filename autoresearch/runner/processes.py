@@ -36,12 +36,7 @@ def start_ticks(pid: int) -> int | None:
 
 def run_id_of(pid: int) -> str:
     """The run id in a process's environment; "" if there is none or it may not be read."""
-    return variable_of(pid, RUN_ID)
-
-
-def variable_of(pid: int, name: str) -> str:
-    """A variable of a process's environment; "" if there is none or it may not be read."""
-    found = (b"\0" + _environment(pid)).partition(b"\0" + name.encode() + b"=")[2]
+    found = (b"\0" + _environment(pid)).partition(b"\0" + RUN_ID.encode() + b"=")[2]
     return found.partition(b"\0")[0].decode("utf-8", "replace")
 
 

@@ -99,6 +99,16 @@ def test_a_run_is_begun_once_and_outlives_the_terminal(bench: Any) -> None:
     assert [row["run_id"] for row in ledger_rows(again["ledger"])] == [run]
 
 
+def test_a_living_run_tells_what_it_uses_of_the_machine(bench: Any) -> None:
+    path = bench.script("step(1)\nballast = bytearray(100_000_000)\nwhile True: pass")
+    run = bench.ask("run", path, "--detach")["run"]
+    bench.until(lambda: bench.ask("status", run).get("memory_bytes", 0) > 100_000_000)
+    used = bench.ask("status", run)
+    assert used["cpu_percent"] > 0 and used["memory_bytes"] > 100_000_000 and used["gpu_use"] == []
+    assert re.search(r"^uses: CPU \d+ % of a core; memory \d+\.\d [GM]B$", bench.here("status", run)[1], re.MULTILINE)
+    assert "cpu_percent" not in bench.ask("stop", run, "--reason", "seen")
+
+
 def test_two_commands_on_one_blueprint_at_once_make_one_run(bench: Any) -> None:
     blueprint = bench.blueprint("long")
     both = [bench.spawn("run", blueprint, "--detach", "--json", stdout=subprocess.PIPE) for _ in range(2)]

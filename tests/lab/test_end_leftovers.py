@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autoresearch.lab.runs.record_lost import sweep_companions
+from autoresearch.lab.runs.processes import sweep_companions
 
 COMPANION = Path(__file__).parents[1] / "nasty" / "companion.py"
 PATTERN = "saved_experiments/companion_logs/companion/*.pgid"

@@ -91,6 +91,18 @@ def test_find_asks_the_program(script: str | None, found: int, tmp_path: Path, m
 
 
 @pytest.mark.system
+def test_the_use_of_gpus_is_what_the_driver_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = "GPU-a, 0, 97, 31744\nGPU-b, 1, [N/A], [N/A]\nGPU-c, 2, 5, 4\nUnable to determine the device handle\n"
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\ncat <<'END'\n{rows}END\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    first, second = gpus.use(["GPU-a", "GPU-b"])
+    assert first == {"index": 0, "load_percent": 97, "used_mib": 31744}
+    assert second == {"index": 1, "load_percent": None, "used_mib": None}
+    assert gpus.use([]) == []
+
+
+@pytest.mark.system
 def test_a_hanging_nvidia_smi_is_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 1000\n")
     (tmp_path / "nvidia-smi").chmod(0o755)

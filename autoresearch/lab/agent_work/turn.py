@@ -42,7 +42,7 @@ from autoresearch.lab.agent_work.turn_dir import (
 from autoresearch.lab.agent_work.turn_dir import TurnEnvironment as TurnEnvironment
 from autoresearch.lab.disk.usage import disk_usage
 from autoresearch.lab.resolve.run_names import new_token
-from autoresearch.lab.runs.record_lost import RUN_ID, SWEEP_S, sweep
+from autoresearch.lab.runs.processes import RUN_ID, SWEEP_S, sweep
 from autoresearch.records.hostile import read_plain
 from autoresearch.records.rundir import is_locked, locked, write_all
 from autoresearch.runner.basics import failpoint

@@ -15,7 +15,8 @@ from autoresearch.lab.ideas.commit_builder import IdeaRefused
 from autoresearch.lab.ideas.idea_commit import as_line, claim
 from autoresearch.lab.results.collect import measure_again
 from autoresearch.lab.runs.adopt import adopt
-from autoresearch.lab.runs.record_lost import SWEEP_S, record_lost, sweep
+from autoresearch.lab.runs.processes import SWEEP_S, sweep
+from autoresearch.lab.runs.record_lost import record_lost
 from autoresearch.lab.runs.sessions import server_session_info
 from autoresearch.records import campaign_records, evidence
 from autoresearch.records.ledger import Ledger

@@ -48,7 +48,7 @@ def adopt_all(parts: Parts) -> Iterator[Adopted]:
             if parts.clock() - entry.created > (STARTING_S if rundir.removed else OUT_OF_SIGHT_S):
                 try:
                     if was_deleted(rundir, entry):
-                        from autoresearch.lab.runs.record_lost import carriers
+                        from autoresearch.lab.runs.processes import carriers
 
                         if carriers(entry.run):
                             continue  # it still trains; a later call records it

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,94 +17,13 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.runs.processes import SWEEP_S, sweep, sweep_companions
 from autoresearch.records import events, exit_record, journal
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.hostile import read_plain
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.recorded_run import read as read_spec
 from autoresearch.records.rundir import RunDir, locked, read_json
-from autoresearch.runner import processes
-from autoresearch.runner.basics import RUN_ID as RUN_ID
-from autoresearch.runner.basics import clock, failpoint
-from autoresearch.runner.processes import Table, process_table, run_id_of, variable_of
-
-SWEEP_S = 10.0  # a process that survives KILL for so long is stuck in the kernel
-MARK = "ScriptHash"  # what AgentJet gives every daemon: ajet/utils/smart_daemon.py of modelscope/AgentJet at d20cce0e
-CLOCK_S = 2.0  # start times have the resolution of a tick, and the clock may have been set meanwhile
-
-_WRITTEN_DOWN = later(r"(?:^|\.)(?P<mark>[0-9a-f]{8})\.(?P<host>.+)\.[a-z]+\Z")
-
-
-def sweep(run: str, grace_s: float) -> int:
-    """TERM, at most SWEEP_S of grace, KILL until none is left; returns how many processes were ended."""
-    return _end(lambda: carriers(run), min(grace_s, SWEEP_S))
-
-
-def sweep_companions(files: Iterable[Path], run: str, since: float, *, grace_s: float) -> int:
-    """The same for daemons recorded in files `*.HASH.HOST.*`, each with the number of a process group.
-
-    since: wall time of the run's start; older files and processes belong to others. So does a process that carries, or
-    has an ancestor that carries, the id of another run. Reused group numbers are not hit.
-    """
-    marks, groups = set(), dict[int, float]()
-    for path in files:
-        name = _WRITTEN_DOWN.search(path.name)
-        with contextlib.suppress(OSError, ValueError):
-            written = path.stat().st_mtime
-            if name and name["host"] == os.uname().nodename and written >= since - CLOCK_S:
-                marks.add(name["mark"])
-                groups[int(read_plain(path, 64))] = written
-    return _end(lambda: _daemons(marks, groups, run, since), grace_s) if marks else 0
-
-
-def _end(living: Callable[[], list[int]], grace_s: float) -> int:
-    """Each process is looked for anew before it is sent anything, so a number that was given again is never hit."""
-    found = set(living())
-    processes.send(found, signal.SIGTERM)
-    until = time.monotonic() + grace_s
-    while living() and time.monotonic() < until:
-        time.sleep(0.05)
-    until, empty = time.monotonic() + SWEEP_S, 0
-    while empty < 2 and time.monotonic() < until:  # one that forks may have been missed by a single look
-        left = living()
-        empty = 0 if left else empty + 1
-        found.update(left)
-        processes.send(left, signal.SIGKILL)
-        time.sleep(0.02)
-    return len(found)
-
-
-def carriers(run: str) -> list[int]:
-    """The living processes of a run. tmux servers are spared: ending one would end foreign sessions."""
-    return [pid for pid in _others(process_table()) if run_id_of(pid) == run]
-
-
-def _others(table: Table) -> Iterator[int]:
-    """The living processes but this one and tmux's."""
-    for pid, (name, state, _) in table.items():
-        if pid != os.getpid() and not name.startswith(b"tmux") and not processes.is_dead(pid, state):
-            yield pid
-
-
-def _lineage(pid: int, table: Table) -> Iterator[int]:
-    """A process and its ancestors."""
-    while pid in table:
-        yield pid
-        pid = table[pid][2]
-
-
-def _daemons(marks: set[str], groups: Mapping[int, float], run: str, since: float) -> list[int]:
-    """The living daemons that carry a mark, or existed when their group was written down, and what is below them."""
-    table, found = process_table(), set()
-    for pid in _others(table):
-        born = time.time() - clock() + (processes.start_ticks(pid) or 0) / os.sysconf("SC_CLK_TCK")
-        with contextlib.suppress(OSError):
-            ours = variable_of(pid, MARK) in marks or born <= groups.get(os.getpgid(pid), 0.0) + CLOCK_S
-            runs = {run_id_of(one) for one in _lineage(pid, table)} if ours else set()
-            if ours and born >= since - CLOCK_S and runs <= {"", run}:
-                found.add(pid)
-    return [pid for pid in _others(table) if not found.isdisjoint(_lineage(pid, table))]
-
+from autoresearch.runner.basics import failpoint
 
 _RECORD = later(rb"(\d+),\d+,(\d+),[^;]*;(.*)")  # facility and level, number, microseconds since the boot
 _WORDS = {

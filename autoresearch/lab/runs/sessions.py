@@ -19,7 +19,6 @@ from autoresearch.records.rundir import RunDir, read_json
 if TYPE_CHECKING:
     from autoresearch.launchers.tmux_session import SessionInfo
 
-SHELLS = frozenset((b"bash", b"zsh", b"sh", b"dash", b"fish", b"ksh", b"tcsh", b"csh", b"ash"))
 NEAR = 50  # runs whose names are compared with one that is not known
 LISTED = 5  # runs of other projects to list if this one has none of that name
 
@@ -120,25 +119,14 @@ def close_session(rundir: RunDir, parts: Parts) -> bool:
 def works(session: str, parts: Parts) -> bool | None:
     """Whether anything runs in a tmux session, whoever made it; None if there is none of exactly this name.
 
-    A shell that nobody gave a script, and that has no child, waits for a command.
+    A shell that waits for a command is nothing that runs.
     """
     from autoresearch.lab import settings
-    from autoresearch.runner.processes import process_table
+    from autoresearch.lab.runs.processes import is_idle_shell
 
     socket = settings.load(Path.cwd(), environ=parts.environ).text("tmux_socket")
     panes = parts.launcher(socket).panes_of(session)
-    parents = {parent for _, state, parent in process_table().values() if state != "Z"}
-    return any(not pane.dead and (pane.pane_pid in parents or not _prompts(pane.pane_pid)) for pane in panes) or (
-        False if panes else None
-    )
-
-
-def _prompts(pid: int) -> bool:
-    from autoresearch.runner.basics import read_file
-
-    shell, *words = read_file(f"/proc/{pid}/cmdline").rstrip(b"\0").split(b"\0")
-    name = shell.rpartition(b"/")[2].removeprefix(b"-")
-    return name in SHELLS and all(word[:2] == b"--" or (word[:1] == b"-" and b"c" not in word) for word in words)
+    return any(not pane.dead and not is_idle_shell(pane.pane_pid) for pane in panes) if panes else None
 
 
 def living(parts: Parts) -> list[IndexEntry]:
