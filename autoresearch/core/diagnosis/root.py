@@ -87,6 +87,7 @@ class _Sighting:
     at_step: int  # how many steps had been printed when it was new
     chain: int = 0  # of a traceback's last line: which chain of exceptions it belongs to
     outside: bool = False
+    weak: bool = False  # it ended a thread, or came while cleaning up
 
 
 @dataclass(slots=True)
@@ -160,11 +161,11 @@ class Search:
     def failures(self, *, ended_badly: bool = False) -> tuple[Failure, ...]:
         """The failures that fewer than two steps followed, each kind once, the root cause first.
 
-        ended_badly: then, if nothing else explains it, those that steps followed; but nothing that diverged recovers
-        and ends a run later.
+        ended_badly: then also what ended a thread, and, if nothing else explains it, what steps followed; but nothing
+        that diverged recovers and ends a run later.
         """
         seen = list(self._sightings.values())
-        fresh = [one for one in seen if self.steps - one.at_step < SURVIVED]
+        fresh = [one for one in seen if self.steps - one.at_step < SURVIVED and (ended_badly or not one.weak)]
         if not fresh and ended_badly:
             fresh = [one for one in seen if one.rank != Rank.DIVERGED]
             for one in fresh:
@@ -244,8 +245,10 @@ class Search:
 
     def _begin(self, process: _Process, *, spared: bool) -> None:
         self._open += process.traceback is None
-        process.traceback, process.coming = process.coming, _Traceback()
+        before, process.traceback, process.coming = process.traceback, process.coming, _Traceback()
         process.traceback.spared = process.traceback.spared or spared
+        if before is not None and before.last is None:  # two threads printed their heads at once
+            process.traceback.weak = process.traceback.weak or before.weak
         if not process.traceback.link:
             self._chains += 1
             process.chain, process.root, process.texts = self._chains, None, []
@@ -283,6 +286,7 @@ class Search:
         failure = replace(failure, kind=meaning.kind, line=text, frame=last, note=meaning.note)
         weak = traceback.weak or any(one.function in _CLEANING_UP for one in (last, traceback.last) if one)
         new = self._add(replace(meaning, rank=Rank.REPORT) if weak else meaning, failure, process.chain)
+        new.weak = weak
         if meaning.rank is Rank.REPORT:
             return
         self.firsts.setdefault(failure.process, failure)
@@ -322,7 +326,7 @@ class Search:
         new = self._add(meaning, Failure(meaning.kind, text, position, process=name, note=meaning.note))
         if _USAGE.match(text):  # a launch that read its options in vain: those before it in the file are over
             for old in self._sightings.values():
-                if old is not new and old.rank != Rank.PROOF and _USAGE.match(old.failure.line):
+                if old is not new and old.rank == Rank.CAUSE and _USAGE.match(old.failure.line):
                     old.rank = Rank.REPORT
 
     def _add(self, meaning: LineMeaning, failure: Failure, chain: int = 0) -> _Sighting:

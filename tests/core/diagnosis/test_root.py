@@ -164,6 +164,12 @@ def test_an_assertion_without_words_is_told_by_its_source() -> None:
     )
 
 
+def test_what_ended_a_thread_counts_only_after_a_bad_end() -> None:
+    said = search("Exception in thread Exception in thread A:", ":", HEAD, *chain("ValueError: x"))
+    assert said.failures() == ()
+    assert [one.line for one in said.failures(ended_badly=True)] == ["ValueError: x"]
+
+
 def test_no_failure() -> None:
     assert kinds(*["Error: <answer> tag not found"] * 177) == []  # it goes on from them
     assert kinds("3it/s]Exception ignored in: <function f>", *chain("TypeError: None")) == []
