@@ -22,7 +22,8 @@ _LOOPBACK = later(r"(?:-p|--publish)(?:=|\s*)[\"']?(?:127\.\d+\.\d+\.\d+|\[::1\]
 RECORDS = "reports/auto_research"  # in the repository of the code
 _SPARE = "the harness ends the whole process tree of a run itself; take it out"
 _AUTOKILL = later(r"(?:\w+\+?=(?:.*\s)?)?--autokill(?:=|\s|\Z)", re.DOTALL)  # or in a variable that is passed on
-_AJET, _KILL = later(r"\bajet(?:[./-]|\Z)"), later(r"--kill(?:=|\Z)")
+_AUTO = later(r"--a(?:u(?:t(?:o(?:k(?:i(?:l)?)?)?)?)?)?\Z")  # argparse accepts any prefix of a flag
+_KILL = later(r"--k(?:i(?:l(?:l)?)?)?(?:=|\Z)")
 _OWN = later(r"-[Pgs]\b|-[Pgs]\d|--(?:parent|pgroup|session)\b")  # of pkill: what the caller itself started
 _BY_NAME = frozenset({"pkill", "killall", "killall5", "skill", "slay"})
 _RAY_STOP = later(r"(?:ray|python[\d.]* (?:.* )?-m ray(?:\.scripts){0,2}) stop(?: |\Z)")
@@ -92,11 +93,11 @@ def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[
 _HARMS: tuple[tuple[str, str, Callable[[SimpleCommand], bool]], ...] = (
     (
         *("autokill", "--autokill kills every python and ray process on this host, our watcher included"),
-        lambda one: any(map(_AUTOKILL.match, one.words)),
+        lambda one: any(map(_AUTOKILL.match, one.words)) or (_is_ajet(one) and any(map(_AUTO.match, one.argv))),
     ),
     (
         *("kills_by_name", "--kill ends every process whose command line matches, other runs included"),
-        lambda one: any(map(_AJET.search, one.argv)) and any(map(_KILL.match, one.argv)),
+        lambda one: _is_ajet(one) and any(map(_KILL.match, one.argv)),
     ),
     (
         *("kills_by_name", "{name} ends processes by name, other people's runs included"),
@@ -115,6 +116,11 @@ _HARMS: tuple[tuple[str, str, Callable[[SimpleCommand], bool]], ...] = (
         lambda one: bool(_RAY_STOP.match(" ".join([one.name, *one.argv[1:]]))),
     ),
 )
+
+
+def _is_ajet(simple: SimpleCommand) -> bool:
+    """Whether this is AgentJet's launcher or swarm command, with any interpreter."""
+    return simple.name.startswith("ajet") or any(re.search(r"\bajet[./]", word) for word in simple.argv)
 
 
 def lint_swarm(swarm: Swarm) -> Iterator[Finding]:

@@ -26,6 +26,8 @@ def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:
         ("ajet --kill 'a|python' --conf x.yaml", "kills_by_name"),
         ("/v/bin/python -X dev -u -m ajet.launcher --conf x.yaml --kill 'a|python'", "kills_by_name"),
         ("ajet-swarm start --swarm-port=10086 --autokill", "autokill"),
+        ("ajet-swarm start --kil 'a|python'", "kills_by_name"),
+        ("ajet --conf x.yaml --auto", "autokill"),
         ("ARGS='--conf x.yaml --autokill'\npython -m ajet.launcher $ARGS", "autokill"),
         ("ARGS+=(--autokill); ajet $ARGS", "autokill"),
         ("export MORE=--autokill; bash run.sh", "autokill"),
