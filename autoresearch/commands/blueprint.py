@@ -79,10 +79,10 @@ def check(
         "exit_code": 0,
         "next": [] if refusals else [f"autoresearch run {shlex.quote(path)} --dry-run"],
     }
-    bad, shown = len(errors(found)), run.trainer_settings.metric_shown
+    bad = len(errors(found))
     lines = [*map(str, found), f"first step: {run.first_step_rule}"]
     if run.spec.objective:
-        lines.append(f"metric: {run.spec.objective}" + (f"; {shown.provenance}" if shown else ""))
+        lines.append(f"metric: {run.spec.objective}")
     lines.append(f"{path}: {counted(bad, 'error')}, {counted(len(found) - bad, 'warning')}")
     if not refusals:
         return CommandResult(payload, lines)

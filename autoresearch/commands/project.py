@@ -19,9 +19,12 @@ from autoresearch.lab import settings as project
 if TYPE_CHECKING:
     from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
     from autoresearch.lab.disk.cleaning import Cleaned
+    from autoresearch.lab.recipes.likely_objective import PrintedNumber
 
 BLUEPRINT, CAMPAIGN = "experiment.md", "campaign.yaml"
 _COMMIT = "git init && git add -A && git commit -m start"
+_NO_SCRIPT = "no script of a usual name is there (train.py, main.py, run.sh): name what trains by --command"
+TRY_S = 60.0  # of a trial that a person agrees to
 MOST_LISTED = 100  # in the JSON object; people see fewer
 MOST_KEPT_LINES = 8
 
@@ -29,19 +32,16 @@ MOST_KEPT_LINES = 8
 def init(
     words: Annotated[list[str] | None, Positional(metavar="[DIR] [-- COMMAND...]", show_default=False)] = None,
     command: Annotated[str, Option(help="How it is trained, if not by train.py, main.py or run.sh.")] = "",
-    metric: Annotated[str, Option(help="The objective; by default, what the script prints last.")] = "",
-    try_: Annotated[
-        str, Option("--try", metavar="DURATION", help="Run it so long where its text does not name the metric.")
-    ] = "",
+    metric: Annotated[str, Option(help="The objective; without it, the first run shows which numbers there are.")] = "",
+    try_: Annotated[str, Option("--try", metavar="DURATION", help="Run it so long, and show what it prints.")] = "",
 ) -> CommandResult:
-    """Write autoresearch.yaml, a blueprint of the training script, and a campaign.yaml that varies what it takes.
+    """Write autoresearch.yaml, a blueprint of the training command, and a campaign.yaml that lists what it takes.
 
-    The script's text is read, and its --help is asked where the text shows no flag. Files that exist are kept; with a
-    command, a metric or --try, those that `init` wrote and nobody edited are written anew. --try runs it in a worktree,
-    which is removed. The words behind `--` are the command, as --command is.
+    Its --help is asked for its flags. Files that exist are kept; with a command, a metric or --try, those that `init`
+    wrote and nobody edited are written anew. --try runs it in a worktree, which is removed, and shows every number that
+    it prints or writes. The words behind `--` are the command, as --command is.
     """
     from autoresearch.lab.campaign_setup.first_blueprint import unedited
-    from autoresearch.lab.campaign_setup.training_programs import likely_commands, whole_commands
 
     directory, *more = (words or [])[: len(words or ()) - len(output.typed.behind)] or ["."]
     command = output.typed.behind_as_line or command
@@ -53,27 +53,23 @@ def init(
         raise NotFoundError(f"there is no directory {root}", hint="a command stands behind `--`")
     asking, trying = not output.agent_or_pipe(), parse_duration(try_) if try_ else 0.0
     own = unedited(root, (BLUEPRINT, CAMPAIGN)) if command or metric or trying else set[Path]()
-    wrote = _settings_file(root)
+    wrote: dict[str, str] = {}
     first = _blueprint_file(root / BLUEPRINT, command, metric, wrote, asking=asking, trying=trying, own=own)
-    nothing: dict[str, Any] = {"campaign": None, "varies": [], "remarks": []}
-    campaign = _campaign_file(root, wrote, own) if first["blueprint"] else nothing
+    wrote |= _settings_file(root)
+    nothing: dict[str, Any] = {"campaign": None, "settings": {}, "remarks": []}
+    campaign = _campaign_file(root, wrote, own, asking=asking) if first["blueprint"] else nothing
     if not wrote:
         hint = "nothing was changed; edit it, or name another command behind `--`: what nobody edited is written anew"
         raise ConflictError(f"{root / BLUEPRINT} exists already", hint=hint)
-    remarks, unnamed = [*first.pop("remarks", ()), *campaign["remarks"]], first.pop("unnamed", "")
+    remarks = [*first.pop("remarks", ()), *campaign["remarks"]]
     near = root == Path.cwd()
     here = {name: name if near else shlex.quote(str(root / name)) for name in (BLUEPRINT, CAMPAIGN)}
     plan = "" if asking else " --dry-run"  # on a terminal it shows the plan and asks
     following = [f"autoresearch run {here[BLUEPRINT]}", f"autoresearch campaign start {here[CAMPAIGN]}{plan}"]
     if not first["blueprint"]:
-        new = f"autoresearch blueprint new {BLUEPRINT} --purpose WHY --command COMMAND"
-        following = ["autoresearch config show", new]
-        typed = whole_commands(root)
-        if commands := [*typed, *likely_commands(root)]:
-            named = commands[0] if typed or len(commands) == 1 else "COMMAND"  # of several, one is as likely as another
-            following.insert(0, output.typed.again("--command", named))
-    elif not (first["metric"] or trying) and (unnamed or not first["candidates"]) and str(root / BLUEPRINT) in wrote:
-        following.insert(0, output.typed.again("--try", "60s"))  # it reads what a run prints
+        following = ["autoresearch config show", output.typed.again("--command", "COMMAND")]
+    elif missing := first.pop("missing", ()):
+        following.insert(0, output.typed.again(*missing, without=("--try", try_)))
     payload = {"path": str(root / project.FILE), "files": [*wrote], **first, **campaign, "remarks": remarks}
     lines = [_wrote(os.path.relpath(path) if near else path, words) for path, words in wrote.items()]
     output.remark_path()
@@ -116,7 +112,7 @@ def first_files(none: AutoresearchError, blueprint: Path, *, asking: bool, yes: 
 
     Raises UsageError, with nothing written, where nobody agreed or there is nothing to train. `none`: what to say.
     """
-    from autoresearch.lab.campaign_setup.training_programs import training_command, what_may_train
+    from autoresearch.lab.campaign_setup.first_blueprint import training_command
 
     root = blueprint.parent
     if not (asking or yes):
@@ -128,14 +124,14 @@ def first_files(none: AutoresearchError, blueprint: Path, *, asking: bool, yes: 
         )
     if not asking and not training_command(root):
         fix = "autoresearch init --command 'python YOUR_SCRIPT.py'"
-        raise UsageError(f"nothing was started: {what_may_train(root)}", fix=fix, code=none.code)
+        raise UsageError(f"nothing was started: {_NO_SCRIPT}", fix=fix, code=none.code)
     output.remark(f"{none.message}: this is what `autoresearch init` does")
     wrote: dict[str, str] = {}
     first = _blueprint_file(blueprint, "", "", wrote, asking=asking)
     if not first["blueprint"]:
         raise UsageError("nothing was started: no command that trains was named", code=none.code)
     wrote |= _settings_file(root)
-    remarks = [*first.get("remarks", ()), *(_campaign_file(root, wrote)["remarks"] if campaign else ())]
+    remarks = [*first.get("remarks", ()), *(_campaign_file(root, wrote, asking=asking)["remarks"] if campaign else ())]
     remarks = [one for one in remarks if _COMMIT not in one]  # `first_commit` comes next
     for line in (*(_wrote(os.path.relpath(path), words) for path, words in wrote.items()), *remarks):
         output.remark(line)
@@ -162,70 +158,65 @@ def _blueprint_file(
 ) -> dict[str, Any]:  # fmt: skip
     """Write the blueprint, unless there is one or nothing to train; first ask, if `asking`.
 
-    trying: seconds that the command may run where its text does not say which metric counts. own: files that may be
-    written anew, the command as it is there if none is named.
+    trying: seconds that the command runs to show its numbers. own: files that may be written anew, the command as it
+    is there if none is named.
     """
     from autoresearch.lab.campaign_setup import first_blueprint as first
-    from autoresearch.lab.campaign_setup.training_programs import training_command, typed_commands, what_may_train
     from autoresearch.lab.render import render_blueprint
 
-    root, purpose, given = path.parent, "", bool(command)
+    root, purpose = path.parent, ""
+    result: dict[str, Any] = {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": ""}
+    result["numbers"] = []
     if path.exists() and path not in own:
-        return {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": "", "candidates": []}
-    command = command or (first.command_of(path) if path.exists() else training_command(root))
+        return result
+    command = command or (first.command_of(path) if path.exists() else first.training_command(root))
     if asking:
-        for words, place in typed_commands(root):
-            output.remark(f"{place} has `{words}`")
         command = output.answered("Which command trains it (empty: none)?", command)
     if not command:
-        nothing = {"blueprint": None, "launch_command": "", "metric": metric, "direction": ""}
-        return {**nothing, "remarks": [] if asking else [what_may_train(root)]}
+        return result | {"blueprint": None, "remarks": [] if asking else [_NO_SCRIPT]}
     settings = first.as_read(first.first_blueprint(root, command, metric, "", path), path, os.environ)
-    metric, likely = (settings.objective.metric if settings.objective else ""), settings.texts.objectives
-    tried = ""  # what a run printed, if that says nothing
-    if trying and not metric:
+    trainer, remarks = settings.trainer, list[str]()
+    metric = settings.objective.metric if settings.objective else ""
+    if trying and trainer.named:
+        message = f"`{command}` starts {trainer.name}, which is not run for a trial: its numbers are known"
+        raise UsageError(message, hint="leave out --try; --metric names another one of its numbers")
+    question = f"Run `{command}` for {spoken(TRY_S)}, in a copy, to see which numbers it prints?"
+    if not trying and asking and not (metric or trainer.named) and output.confirmed(question):
+        trying = TRY_S
+    numbers: Sequence[PrintedNumber] = ()
+    if trying:
         from autoresearch.lab.campaign_setup.tried_command import tried_command
 
         output.remark(f"running `{command}` for at most {spoken(trying)}, in a copy")
         environ = {**settings.resolved.unsynchronised, **os.environ}
-        shown, tried = tried_command(command, root, trying, settings.resolved.interpreter, environ)
-        likely, tried = shown or likely, "" if shown else tried
-        metric = likely[0].name if len(likely) == 1 and likely[0].objective else ""
+        trial = tried_command(command, root, trying, settings.resolved.interpreter, environ)
+        numbers, remarks = trial.numbers, [*trial.words, *(f"it has {one}" for one in trial.numbers)]
+        metric = metric or (numbers[0].name if trial.sure else "")
     if asking:
-        for one in likely:
-            output.remark(f"it has {one}")
-        likeliest = likely[0].name if len(likely) == 1 else ""
+        for one in remarks:
+            output.remark(one)
+        likeliest = numbers[0].name if numbers else ""
         metric = output.answered("Which metric is the objective (empty: none)?", metric or likeliest)
-        purpose = output.answered("What is the experiment for, in a sentence (may be empty)?")
-    number = next((one for one in likely if one.name == metric), None)
+        purpose, remarks = output.answered("What is the experiment for, in a sentence (may be empty)?"), []
+    number = next((one for one in numbers if one.name == metric), None)
     fields = first.first_blueprint(root, command, metric, purpose, path)
-    fields = replace(fields, source=number.sources if number else ())
+    fields = replace(fields, source=(number.file,) if number and number.file else ())
     if asking and metric and not fields.direction:
         fields = replace(fields, direction=asked_direction(f"Are higher or lower values of {metric} better?"))
     first.write_file(path, render_blueprint(fields))
+    missing = () if metric or trainer.named else ("--metric", numbers[0].name) if numbers else ("--try", "60s")
     way = fields.direction or "whether a higher or a lower one is better is for you to say: `- direction:`"
-    counts = f"{metric} counts ({way})" if metric else "no metric is named in it"
-    wrote[str(path)] = f"`{command}`; {counts}" + (f", {number.provenance}" if number else "")
-    remarks = [*([tried] if tried else []), *settings.texts.unread(), *settings.unset(os.environ)]
-    if not metric and likely and not tried:
-        words = " or ".join(map(str, likely)) if trying else settings.likely_words
-        remarks.append(f"it may be {words}: name it as `- metric:` in {path.name}")
-    program, missing = settings.texts.missing()
-    if missing:
-        remarks.append(f"{program} ends at once without {', '.join(missing)}: complete the command in {path.name}")
-    elif absent := settings.absent():
-        remarks.append(f"{'; '.join(absent)}: if the program does not get or make it itself, complete {path.name}")
-    typed = sorted(typed_commands(root), key=lambda one: command.split()[-1] not in one[0])  # of the same program first
-    if not given and typed and command not in dict(typed):
-        remarks.append(f"{typed[0][1]} has `{typed[0][0]}`: if that is meant, write it into {path.name}")
-    return {
-        "blueprint": str(path),
+    wrote[str(path)] = f"`{command}`; " + (f"{metric} counts ({way})" if metric else "no metric is named in it")
+    if metric and numbers and not number:
+        remarks.append(f"{metric} was not printed")
+    elif not (metric or numbers):
+        remarks.append("no metric is named: the first run will tell which numbers there are")
+    return result | {
         "launch_command": command,
         "metric": metric,
-        "metric_line": number.printed if number else None,
         "direction": fields.direction,
-        "candidates": [one.name for one in likely],
-        "unnamed": "" if metric else settings.texts.unnamed,
+        "numbers": [asdict(one) | {"words": str(one)} for one in numbers],
+        "missing": missing,
         "remarks": remarks,
     }
 
@@ -245,8 +236,10 @@ def asked_direction(question: str) -> str:
     return str(typer.prompt(question, value_proc=read))
 
 
-def _campaign_file(root: Path, wrote: dict[str, str], own: Set[Path] = frozenset()) -> dict[str, Any]:
-    """Write the campaign file of the blueprint, unless there is one that is not its `own`."""
+def _campaign_file(
+    root: Path, wrote: dict[str, str], own: Set[Path] = frozenset(), *, asking: bool = False
+) -> dict[str, Any]:
+    """Write the campaign file of the blueprint, unless there is one that is not its `own`; ask for its space."""
     from autoresearch.git_repo import checkout
     from autoresearch.lab.campaign_setup.first_blueprint import write_file
     from autoresearch.lab.campaign_setup.first_campaign import first_campaign
@@ -256,18 +249,26 @@ def _campaign_file(root: Path, wrote: dict[str, str], own: Set[Path] = frozenset
     if found is None or not found.head:  # `campaign` in a folder without any file of ours offers to do it
         remarks.append(f"a campaign keeps each idea on a git branch, and there is no commit yet; type: {_COMMIT}")
     if path.exists() and path not in own:
-        return {"campaign": str(path), "varies": [], "remarks": remarks}
+        return {"campaign": str(path), "settings": {}, "remarks": remarks}
     campaign = first_campaign(root / BLUEPRINT, os.environ, path.name)
-    for patch in own - {root / BLUEPRINT, path}:
-        patch.unlink()
-    write_file(path, campaign.text)
-    for name, text in campaign.files.items():
-        if not (root / name).exists():
-            write_file(root / name, text)
-    varied = ", ".join(campaign.varies)
-    wrote[str(path)] = f"ideas vary {varied}" if varied else ""
-    remarks += [campaign.remark] if campaign.remark else []
-    return {"campaign": str(path), "varies": list(campaign.varies), "remarks": remarks}
+    space = _asked_space(campaign.settings) if asking and campaign.settings else ""
+    write_file(path, campaign.text + space)
+    wrote[str(path)] = space.strip()
+    remarks += [campaign.remark] if campaign.remark and not space else []
+    return {"campaign": str(path), "settings": dict(campaign.settings), "remarks": remarks}
+
+
+def _asked_space(settings: Mapping[str, object]) -> str:
+    """The space that a person at the keyboard writes, as a line of the campaign file; "" for later."""
+    from autoresearch.lab.campaign_setup.first_campaign import space_line
+
+    output.remark(f"it takes {', '.join(key if one is None else f'{key} ({one})' for key, one in settings.items())}")
+    while answer := output.answered("What may the ideas vary, such as `lr: [0.1, 0.3]` (empty: say it later)?"):
+        try:
+            return space_line(answer)
+        except AutoresearchError as error:
+            output.remark(f"{error.message}; {error.hint}")
+    return ""
 
 
 # ------------------------------------------------------------------------------------------ config

@@ -97,8 +97,8 @@ def prove(
 
 def _sides(words: list[str], against: str) -> tuple[Side, Side, Path | None]:
     """The two sides, and the project's blueprint where no command was typed."""
+    from autoresearch.lab.campaign_setup.first_blueprint import training_command
     from autoresearch.lab.campaign_setup.proof import Side
-    from autoresearch.lab.campaign_setup.training_programs import training_command
     from autoresearch.lab.resolve.resolve_blueprint import read_blueprint
 
     command = output.typed.behind

@@ -61,7 +61,7 @@ def run(
     elif not blueprint:
         raise UsageError(
             "what is to be run? neither a command nor a blueprint was named",
-            hint="`autoresearch init` finds what trains, and writes a blueprint",
+            hint="`autoresearch init` asks for the command, and writes a blueprint",
             fix="autoresearch init",
         )
     else:
@@ -157,8 +157,6 @@ def plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], bluep
     environment = {**spec.environment, **(options.caches if target.is_local else {})}
     stall = "report only" if limits.stall_s is None else output.duration(limits.stall_s)
     times = [output.duration(seconds) for seconds in (limits.first_step_s, limits.max_s, limits.grace_s)]
-    shown = trainer.metric_shown
-    by = f"; {shown.provenance}" if shown else ""
     asking = f", asking for {count} GPU{'s' if count > 1 else ''}" if count else ""
     rows = [
         ["where", f"{target}{asking}" if not target.is_local else "here, in tmux"],
@@ -170,7 +168,7 @@ def plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], bluep
         ["trainer", f"{spec.trainer}, by {script}" if script else spec.trainer],
         ["recipe", spec.recipe],
         ["GPUs", str(gpus or "")],
-        ["metric", f"{spec.objective}{by}" if spec.objective else "none"],
+        ["metric", str(spec.objective or "none")],
         ["constraints", constraint_words(spec.constraints)],
         ["limits", f"first step {times[0]}, in all {times[1]}, stall {stall}, grace {times[2]}"],
         ["first step", resolved_run.first_step_rule],
@@ -210,7 +208,6 @@ def plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], bluep
         "metric": spec.objective.metric if spec.objective else None,
         "direction": spec.objective.direction.value if spec.objective else None,
         "constraints": list(spec.constraints),
-        "metric_line": shown.printed if shown else None,
         "limits": {
             "first_step_s": limits.first_step_s,
             "first_step_rule": resolved_run.first_step_rule,

@@ -41,8 +41,8 @@ def project(undrawn: Any) -> Any:
 
 
 def proof(bench: Any, *words: str, code: int = 0) -> tuple[dict[str, Any], str]:
-    """What `prove --json WORDS` answers, and what it says beside that."""
-    found, out, err = bench.here("prove", "--json", *words)
+    """What `prove --json WORDS` answers, by val_acc unless these name another metric, and what it says beside that."""
+    found, out, err = bench.here("prove", "--json", *(() if "--metric" in words else ("--metric", "val_acc")), *words)
     assert found == code, out + err
     return dict(json.loads(out)), err
 
@@ -149,7 +149,7 @@ def test_where_nothing_is_random_one_run_of_each_side_tells(project: Any) -> Non
     for branch, value in (("low", "0.5"), ("high", "0.7")):
         project.git("checkout", "-qB", branch, "mine")
         (project.repo / "train.py").write_text(exact.replace("{0.5", f"{{{value}"))
-        blueprint = project.here("init", "--json", "--", "python", "train.py")
+        blueprint = project.here("init", "--json", "--metric", "val_acc", "--", "python", "train.py")
         notes = project.repo / "experiment.md"
         notes.write_text(f"{notes.read_text()}- seed: none\n")
         project.git("add", "-A")
@@ -178,6 +178,7 @@ def test_after_a_crash_of_the_controller_the_same_line_goes_on(project: Any) -> 
 
 def test_a_seed_that_the_script_takes_and_never_reads_makes_no_copies(project: Any) -> None:
     fresh = SCRIPT.replace('random.Random(int(os.environ["AUTORESEARCH_SEED"]))', "random")
+    fresh = fresh.replace("(1, 2, 3)", "range(1, 40)")
     fresh = fresh.replace("lr = parser", 'parser.add_argument("--seed", type=int)\nlr = parser')
     (project.repo / "train.py").write_text(fresh)
     found, _ = proof(project, "--", "python train.py --seed 1", "python train.py --seed 1 --lr 0.3")
@@ -204,6 +205,13 @@ def test_what_cannot_be_compared(project: Any, words: tuple[str, ...], told: str
     code, _, err = project.here("prove", *words)
     assert code == (3 if "gone.py" in told else 2) and told in err, err
     assert not list(project.repo.glob("**/typed")) and project.git("status", "--porcelain") == "", "nothing is left"
+
+
+def test_which_number_counts_is_said_before_anything_starts(project: Any) -> None:
+    code, out, _ = project.here("prove", "--json", "--", "python train.py", "python train.py --lr 0.2")
+    error = json.loads(out)["error"]
+    assert (code, error["code"]) == (2, "no_metric") and error["fix"].startswith("autoresearch prove --metric NAME ")
+    assert not list(project.repo.glob("**/typed"))
 
 
 NAMELESS = SCRIPT.replace("val_acc", "foldedness")

@@ -25,8 +25,8 @@ PAIR = ("python train.py", "python other.py")
 
 
 def typed(bench: Any, *words: str, code: int = 0) -> tuple[dict[str, Any], str]:
-    """What `run --json -- WORDS` answers, and what it says beside that."""
-    found, out, err = bench.here("run", "--json", "--", *words)
+    """What `run --json --metric val_acc -- WORDS` answers, and what it says beside that."""
+    found, out, err = bench.here("run", "--json", "--metric", "val_acc", "--", *words)
     assert found == code, out + err
     return dict(json.loads(out)), err
 

@@ -9,7 +9,7 @@ import pytest
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.overrides import LaunchSettings
-from autoresearch.lab.recipes.seeds import randomness_of, refuse, way_of, with_flag
+from autoresearch.lab.recipes.seeds import refuse, way_of, with_flag
 from autoresearch.trainers import registry
 
 WAYS = [
@@ -67,31 +67,3 @@ def test_a_way_that_leads_nowhere_is_refused() -> None:
             refuse(way_of(launch, {}, Notes(seed=note)), launch)
     launch = launched("python t.py", {"a": {"seed": 1}})
     refuse(way_of(launch, launch.recipe or {}, Notes(seed="a.seed")), launch)
-
-
-@pytest.mark.parametrize(
-    ("source", "known"),
-    [
-        ("import numpy as np\nrng = np.random.default_rng()", "random"),
-        ("import random\nrandom.seed()\nrandom.random()", "random"),
-        ("import random, time\nrandom.seed(time.time_ns() % 1000)", "random"),
-        ("import torch\nmodel = torch.nn.Linear(3, 1)", "random"),
-        ("import random\nx = random.gauss(0, 1)", "random"),
-        ("import torch\ntorch.manual_seed(1337)", "fixed"),
-        ("import numpy as np\nSEED = 3\nrng = np.random.default_rng(SEED)", "fixed"),
-        ("import torch, transformers\nmodel = torch.nn.Linear(3, 1)", "unknown"),  # its Trainer seeds with 42
-        ("import random, sys\nrandom.seed(int(sys.argv[1]))", "unknown"),
-        ("import random\nrandom.Random(3).random()\nrandom.Random().random()", "unknown"),
-        ("import torch\nfit(seed=3)", "unknown"),
-        ("import os, random, time\nrandom.seed(int(time.time()))", "random"),
-        ("import os, random, time\nrandom.seed(int(os.environ.get('SEED', time.time_ns())))", "unknown"),
-        ("import random, time\nrandom.seed(seed or time.time_ns())", "unknown"),
-        ("print(1)", "unknown"),
-        ("def (", "unknown"),
-    ],
-)
-def test_what_a_program_says_of_its_randomness(source: str, known: str) -> None:
-    found, why = randomness_of({"train.py": source})
-    assert found == known and (bool(why) is (known != "unknown") or why == "train.py:3 draws anew")
-    with_module = {"train.py": "import data, random\nrandom.random()", "data.py": source}
-    assert randomness_of(with_module)[0] == ("random" if source == "print(1)" else known)

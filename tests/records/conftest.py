@@ -97,7 +97,6 @@ def spec() -> RunSpec:
         purpose="Does a\nlarger step sort better? 更好",
         campaign="20261121-sort",
         experiment="sort",
-        metric_line="print(f\"val_loss {loss}\")",
         index=3,
         replicate=2,
         blueprint="/b/sort.md",

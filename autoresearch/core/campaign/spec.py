@@ -119,7 +119,7 @@ class CampaignSpec:
     shown: tuple[ExtraPath, ...] = ()  # what the base commit lacks, and how worktrees show it
     hide: tuple[str, ...] = ()  # untracked, too, or outside of it: only the evaluation may read it
     self_reported: bool = False  # an agent edits code that measures itself, as the blueprint names no `evaluate:`
-    seeding: str = ""  # random, fixed or none, where notes or source tell it; "": the baseline's runs show it
+    seeding: str = ""  # random, fixed or none, where the notes tell it; "": the baseline's runs show it
     seeding_why: str = ""
     resolution: float | None = None  # of a deterministic objective, in its unit; None: as its runs show it
     min_steps: int = 0  # a run with fewer steps is a smoke run

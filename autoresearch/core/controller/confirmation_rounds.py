@@ -85,7 +85,7 @@ def check_seeds(state: CampaignState, curves: Curves) -> tuple[ControllerAction,
 
 
 def _randomness(state: CampaignState, effect: seeding.Effect, runs: Sequence[SeededRun]) -> dict[str, Any]:
-    """What is known of the randomness: as it was declared or read, else by the curves; equal runs are copies."""
+    """What is known of the randomness: as it was declared, else by the curves; equal runs are copies."""
     known, why = state.spec.seeding, state.spec.seeding_why
     if known == Randomness.RANDOM and effect.values:
         return {"seen": False, "randomness": known, "why": why}
@@ -95,8 +95,6 @@ def _randomness(state: CampaignState, effect: seeding.Effect, runs: Sequence[See
         return {"randomness": known, "why": why}
     if known == Randomness.FIXED or not effect.values:
         return {"randomness": Randomness.FIXED.value, "why": why if known == Randomness.FIXED else ""}
-    if known == "" and why:  # the text shows what draws anew, and the runs that it counts
-        return {"randomness": Randomness.RANDOM.value, "why": why}
     return {"randomness": seeding.from_the_start(runs).value}
 
 

@@ -66,7 +66,6 @@ class RunSpec:
     launcher: str = "tmux"
     objective: Objective | None = None
     constraints: tuple[str, ...] = ()  # limits on other metrics; a run that breaks one is judged like a crash
-    metric_line: str = ""  # the line of source that prints the objective, where nothing else names it
     branch: str = ""
     commit: str = ""
     recipe_in_commit: str = ""  # path of the recipe in that commit; "" if it is not in it
@@ -120,11 +119,6 @@ class RunSpec:
         """The metrics to read of it: those of its objective and of its constraints."""
         limited = (key for one in parsed(self.constraints) for key in one.keys if key != MEMORY)
         return tuple(dict.fromkeys((*(self.objective.keys if self.objective else ()), *limited)))
-
-    @property
-    def needs_metric(self) -> bool:
-        """Whether somebody named the objective, or its trainer has one; what only a text showed is no promise."""
-        return self.objective is not None and not self.metric_line
 
     @property
     def unkept(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -16,6 +17,7 @@ from autoresearch.core.metrics.signal import Reading
 from autoresearch.errors import AutoresearchError, InputMissing, UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
+from autoresearch.lab.recipes.likely_objective import PrintedNumber, candidates
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import ask
@@ -52,9 +54,8 @@ def _target(campaign_file: CampaignFile, objective: Objective) -> float | None:
 def objective_of(setup: CampaignSetup) -> Objective:
     """Flag or campaign file over blueprint over trainer, for the metric and for its direction.
 
-    Where nobody names a metric, it is the best of what the last run of the blueprint printed, or of what its program's
-    text prints. Where that does not tell it either, it is "" if no run has printed anything yet: the first baseline
-    runs will show what there is. InputMissing otherwise.
+    Where nobody names a metric, it is the best of what the last run of the blueprint printed. It is "" if no run has
+    printed anything yet: the first baseline runs will show what there is. InputMissing otherwise.
     """
     notes, trainer, sources = setup.blueprint.notes, setup.trainer_settings.trainer, setup.sources
     usual = trainer.objective(setup.trainer_settings.whole)
@@ -118,32 +119,25 @@ def what_counts(campaign_spec: CampaignSpec) -> str:
 
 
 def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:
-    """The metric that is an objective, of the last run of the blueprint or else in its program's text, and its source.
+    """The metric that is an objective, of the last run of the blueprint, and its source.
 
     "" if the first baseline runs are to show it. Raises InputMissing without one.
     """
-    from autoresearch.lab.recipes.printed_names import PrintedName, candidates
-
     resolved = setup.trainer_settings.resolved
     run, printed, readings = _printed(setup)
-    likely = candidates(map(PrintedName, printed))
-    two = [one.name for one in setup.trainer_settings.texts.objectives if one.also]  # numbers of one name
-    if len(likely) == 1 and likely[0].objective and likely[0].name not in two:
+    likely = candidates(PrintedNumber(name, math.nan, math.nan) for name in printed)
+    if len(likely) == 1 and likely[0].objective:
         return steadier(likely[0].name, readings) or likely[0].name, f"none was named; run {run} printed it"
-    found = setup.trainer_settings.found_metric
-    if found is not None and (not printed or found.name in printed):
-        return steadier(found.name, readings) or found.name, f"none was named; {found.printed}"
     if not (printed or setup.file["prove"] or setup.file["target"]):
         return "", ""
     start = f"autoresearch run {shlex.quote(str(resolved.path))}"
-    in_text = [one.name for one in setup.trainer_settings.texts.objectives]
-    seen = f"{run} printed" if printed else "the text of the program shows"
+    seen = f"{run} printed {', '.join(printed[:8])}" if printed else "no run of this blueprint has printed one yet"
     raise InputMissing(
-        f"which number counts? none is named; {seen} {', '.join((printed or in_text)[:8]) or 'none'}",
+        f"which number counts? none is named; {seen}",
         hint="--metric names it, by the words that the program prints before it, such as --metric 'val loss' "
         "(in a blueprint: `- metric: val loss` in the notes)" + ("" if printed else "; one run lists what it prints"),
         missing="metric",
-        add=f"- metric: {next(iter([one.name for one in likely] or printed or in_text), 'NAME')}",
+        add=f"- metric: {next(iter([one.name for one in likely] or printed), 'NAME')}",
         add_to=str(resolved.path),
         fix=f"autoresearch metrics {run}" if printed else start,
         code="no_metric",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -13,14 +14,21 @@ from autoresearch.core.metrics.objective import usual_direction
 from autoresearch.errors import ConflictError
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.resolve_blueprint import BlueprintFile, base_of, read_blueprint, resolve_blueprint
-from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
 from autoresearch.records.index import state_home, state_usable
 from autoresearch.records.rundir import read_json, write_json
 from autoresearch.trainers import registry
 
-IDEAS = "ideas"  # the directory of the patches
+SCRIPTS = ("train.py", "main.py", "train.sh", "run.sh", "src/train.py", "scripts/train.py", "scripts/train.sh")
 _WRITTEN = "init.json"  # in the state directory: the digest of each file that `init` wrote, by its path
+
+
+def training_command(directory: Path) -> str:
+    """How the first script of a usual name is started; "" if there is none."""
+    script = next((name for name in SCRIPTS if (directory / name).is_file()), "")
+    if not script or script.endswith(".sh"):
+        return script and f"bash {script}"
+    return f"{'uv run' if (directory / 'uv.lock').exists() and shutil.which('uv') else 'python'} {script}"
 
 
 def first_blueprint(
@@ -30,8 +38,6 @@ def first_blueprint(
 
     Paths of a directory above it are absolute: relative ones would mean another one once that is a git repository.
     """
-    launch = LaunchTexts(shell_reader(directory, {})(command), directory)
-    sources = next((one.sources for one in launch.objectives if one.name == metric), ())
     base = base_of(path)
     codebase = f"./{directory.relative_to(base)}" if directory.is_relative_to(base) else str(directory)
     fields = BlueprintFields(
@@ -42,7 +48,6 @@ def first_blueprint(
         codebase_dir="./" if directory == base else codebase,
         metric=metric,
         direction=usual_direction(metric, None).value if metric else "",
-        source=sources,
     )
     return replace(fields, result_dir="" if directory == base else f"{codebase}/{fields.default_result_dir()}")
 
@@ -66,7 +71,6 @@ def command_of(path: Path) -> str:
 
 def write_file(path: Path, text: str) -> None:
     """Write a file of a project, which may be written anew as long as nobody edits it."""
-    path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
     record = state_home() / _WRITTEN
     with state_usable(record.parent):
@@ -75,12 +79,12 @@ def write_file(path: Path, text: str) -> None:
 
 
 def unedited(root: Path, names: Sequence[str]) -> set[Path]:
-    """Of the files of these names, and of the patches, those that are as `write_file` left them.
+    """Of the files of these names, those that are as `write_file` left them.
 
     Raises ConflictError if a file of these names is not.
     """
     known = read_json(state_home() / _WRITTEN) or {}
-    paths = [*(root / name for name in names), *(root / IDEAS).glob("*.diff")]
+    paths = [root / name for name in names]
     own = {path for path in paths if path.is_file() and known.get(str(path)) == _digest(path)}
     if others := [name for name in names if (root / name).exists() and root / name not in own]:
         raise ConflictError(

@@ -48,7 +48,7 @@ def typed_blueprint(command: str, directory: Path, metric: str = "") -> tuple[Pa
 
     Also returns whether it was written now.
 
-    metric: the objective; "" leaves it to what the trainer or the program's text shows, as in any blueprint.
+    metric: the objective; "" leaves it to the trainer, as in any blueprint.
     """
     root = next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), directory)
     folder = root / TYPED

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.agents.protection import why_protected
 from autoresearch.core.agents.turns import AGENT, HYBRID, OPTIMISER
 from autoresearch.core.campaign.overrides import flatten
-from autoresearch.core.campaign.space import around, need_grid, need_search, on_one_line, read_space
+from autoresearch.core.campaign.space import need_grid, need_search, read_space
 from autoresearch.core.campaign.spec import ProposerSpec
 from autoresearch.errors import InputMissing, UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
@@ -19,12 +17,7 @@ from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.proposers.queue_entry import QUEUE
 from autoresearch.proposers.registry import NAMES, check_packages
 
-
-def launch_of(setup: CampaignSetup) -> LaunchSettings:
-    """What the ideas can vary: all that the launch has, and what a key of the space needs of the program's `--help`."""
-    space = setup.file["space"]  # a queue is checked entry by entry
-    keys = tuple(map(str, space)) if isinstance(space, Mapping) else ()
-    return setup.trainer_settings.launch_for(keys, setup.checkout.root, setup.parts.environ)
+MOST_TOLD = 8  # settings in a message
 
 
 def resolve_proposer(setup: CampaignSetup, launch: LaunchSettings) -> ProposerSpec:
@@ -65,42 +58,33 @@ def _require(queue: str) -> None:
 
 
 def _nothing_to_try(campaign_file: CampaignFile, launch: LaunchSettings) -> InputMissing:
-    """The error of a search without a space, with one around what the launch has."""
+    """The error of a search without a space, with what the launch has."""
     message = f"there is nothing to try: no `space` is given, and the trainer {launch.trainer.name} has none of its own"
-    line = space_line(launch)
-    if line:
-        message += f"; this launch has {', '.join(f'{key} ({value})' for key, value in _offered(launch).items())}"
-        hint = f"--set 'space={line}', or in the campaign file: space: {line}; --queue FILE tries a list of your own"
-        fix = shlex.join(["autoresearch", "campaign", "start", str(campaign_file.source)])
-    else:
-        hint = (
-            "`space: {lr: {low: 1e-6, high: 1e-4, log: true}}` in the campaign file if something takes an lr; "
-            "else changes of files, by a list (--queue ideas.yaml) or a coding agent (--proposer agent --agent NAME)"
-        )
-        fix = "autoresearch config schema idea"
+    known = offered(launch)
+    if known:
+        shown = (key if value is None else f"{key} ({value})" for key, value in [*known.items()][:MOST_TOLD])
+        message += f"; this launch has {', '.join(shown)}"
+    key = next(iter(known), "lr")
+    what = "keys to what they may be" if known else "what the program takes to what it may be"
+    line = f"space: {{{key}: [VALUE, VALUE]}}"
     return InputMissing(
         message,
-        hint=hint,
+        hint=f"`{line}` in the campaign file maps {what}; or change files, by a list (--queue ideas.yaml) or a coding "
+        "agent (--proposer agent --agent NAME)",
         missing="space",
-        add=f"space: {line or '{lr: {low: 1e-6, high: 1e-4, log: true}}'}",
+        add=line,
         add_to=str(campaign_file.path or campaign_file.blueprint.with_name("campaign.yaml")),
-        fix=fix,
-        setting=f"space={line}" if line else "",
+        fix="autoresearch config schema" if known else "autoresearch config schema idea",
         code="no_space",
     )
 
 
-def space_line(launch: LaunchSettings) -> str:
-    """A space around two numbers of this launch, as a campaign file has it; "" if it has none."""
-    offered = list(_offered(launch).items())[:2]
-    return on_one_line({key: around(key, value) for key, value in offered}) if offered else ""
+def offered(launch: LaunchSettings) -> dict[str, int | float | None]:
+    """The numbers that this launch could vary, and its flags of an unknown default (None), which come last.
 
-
-def _offered(launch: LaunchSettings) -> dict[str, Any]:
-    """The numbers that this launch could vary; not what measures a run, such as its seed or its number of steps."""
-    numbers = {
-        key: value
-        for key, value in flatten(launch.settings).items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9 and not why_protected(key)
-    }
-    return dict(list(numbers.items())[:8])
+    Without what measures a run, such as its seed or its number of steps.
+    """
+    known = flatten({**launch.settings, **{key.lstrip("-"): value for key, value in launch.flags.items()}})
+    free = {key: value for key, value in known.items() if not why_protected(key)}
+    numbers = {key: one for key, one in free.items() if isinstance(one, int | float) and not isinstance(one, bool)}
+    return {**numbers, **{key: None for key, value in free.items() if value is None}}

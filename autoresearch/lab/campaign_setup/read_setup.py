@@ -76,7 +76,7 @@ def read_setup(campaign_file: CampaignFile, parts: Parts) -> CampaignSetup:
     raise_on_errors(resolved)
     checkout = campaign_checkout(resolved.codebase)
     trainer = registry.for_blueprint(resolved.blueprint, shell_reading=resolved.shell_reading)
-    trainer_settings = ask_trainer(trainer, resolved, job="ajet_campaign")
+    trainer_settings = ask_trainer(trainer, resolved, job="ajet_campaign").with_flags(parts.environ)
     setup = CampaignSetup(campaign_file, settings, trainer_settings, checkout, targets, parts)
     setup.sources.update(campaign_file.sources)
     if source != "built-in":

@@ -12,7 +12,7 @@ from autoresearch.lab.campaign_setup.campaign_cost import CampaignCost, priced
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_goal import constraints_of, objective_of, rules_of
 from autoresearch.lab.campaign_setup.campaign_spec import ProposedBase, campaign_spec, with_earlier_name
-from autoresearch.lab.campaign_setup.proposer_spec import launch_of, resolve_proposer
+from autoresearch.lab.campaign_setup.proposer_spec import resolve_proposer
 from autoresearch.lab.campaign_setup.read_setup import read_setup
 from autoresearch.lab.campaign_setup.shown_to_runs import not_sent, with_shown
 from autoresearch.lab.campaign_setup.take_over import with_earlier
@@ -50,8 +50,7 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     objective = objective_of(setup)
     rules = rules_of(setup, objective)
     gpus, per_run = check_gpus(setup)
-    launch = launch_of(setup)
-    of_help = {key: value for key, value in launch.flags.items() if key not in trainer_settings.launch().flags}
+    launch = trainer_settings.launch(setup.checkout.root)
     spec = campaign_spec(
         setup,
         resolve_proposer(setup, launch),
@@ -60,7 +59,7 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
         rules=rules,
         gpus=gpus,
         gpus_per_run=per_run,
-        flags=of_help,
+        flags=launch.flags,
     )
     raise_on(secret_findings(setup, spec))
     base = ProposedBase.of(setup, spec)

@@ -8,7 +8,7 @@ import shlex
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from autoresearch.records.rundir import RunDir, read_json
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
+    from autoresearch.lab.recipes.likely_objective import PrintedNumber
     from autoresearch.records.campaign_records import CampaignDir
 
 
@@ -96,20 +97,6 @@ def fault_of(campaign_dir: CampaignDir, state: CampaignState) -> str:
     return fault if when + 0.001 >= began else ""  # times in the journal are rounded
 
 
-@dataclass(frozen=True, slots=True)
-class PrintedNumber:
-    """A number that a run printed, or an expression over it, with its first and its last value."""
-
-    name: str
-    first: float
-    last: float
-    proposed: bool
-
-    def __str__(self) -> str:
-        """`val loss: 2.31 to 0.94 (proposed)`."""
-        return f"{self.name}: {self.first:.6g} to {self.last:.6g}{' (proposed)' if self.proposed else ''}"
-
-
 def unnamed_runs(state: CampaignState) -> Iterator[FinishedRun]:
     """The baseline's runs that ended well before anybody named the objective, the last one first."""
     for row in reversed(state.baseline.unnamed if state.baseline else ()):
@@ -121,18 +108,16 @@ def numbers_now(state: CampaignState) -> list[PrintedNumber]:
     """What the baseline printed, the proposed objective first; [] unless the campaign is paused for one to be named."""
     waits = state.phase is CampaignPhase.PAUSED and not state.spec.objective.metric
     for finished in unnamed_runs(state) if waits else ():
-        from autoresearch.core.metrics.objective import Objective, steadier
+        from autoresearch.core.metrics.objective import Objective
+        from autoresearch.lab.recipes.likely_objective import with_proposal
         from autoresearch.lab.results.diagnosis import printed_numbers
         from autoresearch.lab.results.measure import RunFiles
 
         files = RunFiles.of(finished, ended=True)
         numbers = printed_numbers(finished, files.trainer, files.measure())
-        named = replace(finished.spec, objective=Objective(best := next(iter(numbers), "")))  # as it will be read
-        readings = RunFiles.of(replace(finished, spec=named), ended=True).measure().readings
-        if name := steadier(best, readings):
-            series = Objective(name).series(readings)
-            numbers = {name: (series[0][1], series[-1][1]), **numbers}
-        return [PrintedNumber(name, *values, proposed=not n) for n, (name, values) in enumerate(numbers.items())]
+        best = Objective(numbers[0].name if numbers else "")
+        named = replace(finished, spec=replace(finished.spec, objective=best))  # as it will be read
+        return with_proposal(numbers, RunFiles.of(named, ended=True).measure().readings)
     return []
 
 

@@ -112,9 +112,9 @@ class CommitBuilder:
         """What the command and the scripts in a commit can vary. `recipe`: in place of the commit's."""
         command, variables = self.blueprint.launch_command, tuple(self.blueprint.notes.env.items())
         codebase = Path(self.spec.repository) / self.spec.codebase
-        scripts, flags = _launch_files(self.checkout, commit, codebase, command, variables)
+        scripts = _launch_files(self.checkout, commit, codebase, command, variables)
         own = self.inherited(commit) if recipe is None else recipe
-        return LaunchSettings(self.trainer, own, command, scripts, {**flags, **self.spec.flags})
+        return LaunchSettings(self.trainer, own, command, scripts, self.spec.flags)
 
     def whole(self, commit: str) -> Recipe:
         """All that a commit sets: its recipe over its parents, and the settings of the command and its scripts."""
@@ -240,11 +240,11 @@ def _file(checkout: Checkout, commit: str, path: str) -> bytes:
 @lru_cache(maxsize=256)
 def _launch_files(
     checkout: Checkout, commit: str, codebase: Path, command: str, variables: tuple[tuple[str, str], ...]
-) -> tuple[Mapping[str, str], Mapping[str, object]]:
-    """The scripts that a command starts, as a commit holds them, and the flags of its program."""
+) -> Mapping[str, str]:
+    """The scripts that a command starts, as a commit holds them."""
     files = CommitFiles(checkout, commit)
     texts = LaunchTexts(shell_reader(codebase, dict(variables), files)(command), codebase, files)
-    return texts.scripts(checkout.root), texts.flags()
+    return texts.scripts(checkout.root)
 
 
 @dataclass(frozen=True, slots=True)

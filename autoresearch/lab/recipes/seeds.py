@@ -1,20 +1,15 @@
-"""Seeds: how a run's seed reaches its training, how to set another one, and what a program's text tells of them."""
+"""Seeds: how a run's seed reaches its training, and how to set another one."""
 
 from __future__ import annotations
 
-import ast
 import re
-import sys
-from collections.abc import Mapping, Sequence
 
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.shell.reading import simple_commands
-from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, Randomness, SeedWay
+from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, SeedWay
 from autoresearch.core.text.command_words import with_words
-from autoresearch.core.text.python_text import called_name, syntax_tree
-from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.shell_settings import plain_key, settings_in, with_value
@@ -113,82 +108,3 @@ def _number(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     return int(value) if isinstance(value, str) and re.fullmatch(r"\d{1,18}", value.strip()) else None
-
-
-# ------------------------------------------------------------------ what the text of a program tells
-
-_SEEDS = later(
-    r"(?:manual_seed(?:_all)?|(?:\w+_)?seed(?:_\w+)?|default_rng|RandomState|Random|SeedSequence|PRNGKey|"
-    r"enable_full_determinism)\Z"
-)
-"""Calls that make or seed a generator; without an argument, or with None, from fresh randomness."""
-_DRAWS = later(r"(?:random|rand|randn|randint|uniform|normal|gauss|choices?|shuffle|sample|permutation)\Z")
-_CLOCKS = frozenset({"time", "time_ns", "urandom", "getpid", "token_bytes", "randbits", "uuid4", "perf_counter_ns"})
-_LOOKED_UP = frozenset({"get", "getenv"})
-_PLAIN = {*sys.stdlib_module_names, "numpy", "torch", "scipy", "sklearn", "pandas", "tqdm", "yaml", "matplotlib"}
-"""Modules that seed nothing by themselves; of others, such as transformers, that is not known."""
-
-
-def randomness_of(sources: Mapping[str, str]) -> tuple[Randomness, str]:
-    """Where the randomness of these Python texts (path -> text) comes from, and the line that tells; UNKNOWN and "".
-
-    Of one that seeds some generators with constants and others with nothing: UNKNOWN, and the line that draws anew.
-    A seed that comes from elsewhere, such as a flag or a variable, tells nothing: that is tried out.
-    """
-    constant = unseeded = drawn = ""
-    imported: set[str] = set()
-    for path, text in sources.items():
-        if (tree := syntax_tree(text)) is None:
-            return Randomness.UNKNOWN, ""
-        imported |= _imports(tree)
-        numbers = _numbers(tree)
-        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-            name, where = called_name(call.func), f"{path}:{call.lineno}"
-            if any(keyword.arg in ("seed", "random_state") for keyword in call.keywords):
-                return Randomness.UNKNOWN, ""
-            if not _SEEDS.match(name):
-                drawn = drawn or (where if _DRAWS.match(name) else "")
-                continue
-            seed = call.args[0] if call.args else ast.Constant(None)
-            seed = numbers.get(seed.id, seed) if isinstance(seed, ast.Name) else seed
-            parts = [*ast.walk(seed)]
-            called = {called_name(one.func) for one in parts if isinstance(one, ast.Call)}
-            if called & _LOOKED_UP or any(isinstance(one, ast.BoolOp | ast.IfExp | ast.Subscript) for one in parts):
-                return Randomness.UNKNOWN, ""  # the clock may only be what is taken where nobody gives a seed
-            if called & _CLOCKS:
-                unseeded = unseeded or where
-            elif not isinstance(seed, ast.Constant):
-                return Randomness.UNKNOWN, ""
-            elif seed.value is None:
-                unseeded = unseeded or where
-            else:
-                constant = constant or where
-    own = {path.removesuffix(".py").rpartition("/")[2] for path in sources}
-    if constant:
-        both = (Randomness.UNKNOWN, f"{unseeded} draws anew")
-        return both if unseeded else (Randomness.FIXED, f"{constant} seeds with a constant")
-    if imported - _PLAIN - own or not (unseeded or drawn or "torch" in imported):
-        return Randomness.UNKNOWN, ""
-    where = unseeded or drawn or next(iter(sources))
-    return Randomness.RANDOM, f"{where} draws anew" if ":" in where else f"{where} seeds nothing"
-
-
-def _imports(tree: ast.Module) -> set[str]:
-    """The top-level modules that a program imports."""
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found.add("" if node.level else (node.module or "").partition(".")[0])
-    return found
-
-
-def _numbers(tree: ast.Module) -> dict[str, ast.expr]:
-    """What the names at the top of a program are set to, of those that are set once."""
-    found: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(tree):
-        targets: Sequence[ast.expr] = node.targets if isinstance(node, ast.Assign) else ()
-        for name in (one.id for one in targets if isinstance(one, ast.Name)):
-            found.setdefault(name, []).append(node.value)  # type: ignore[attr-defined]
-    return {name: values[0] for name, values in found.items() if len(values) == 1}

@@ -135,7 +135,6 @@ def _spec(
         created=created,
         objective=trainer_settings.objective,
         constraints=notes.constraint,
-        metric_line=trainer_settings.found_metric.printed if trainer_settings.found_metric else "",
         branch=names.branch,
         parent_commit=names.parent_commit,
         parent_branch=names.parent_branch,

@@ -6,10 +6,9 @@ import os.path
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.document import MAX_BYTES
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -17,22 +16,16 @@ from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, p
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.core.run.trainer import COPIES, Recipe, Source, Trainer
 from autoresearch.core.shell.reading import SimpleCommand
-from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, Randomness, SeedWay
-from autoresearch.core.text.regex import later
+from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, SeedWay
 from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
 from autoresearch.lab.recipes import seeds
 from autoresearch.lab.recipes.overrides import LaunchSettings
-from autoresearch.lab.recipes.seeds import randomness_of
 from autoresearch.lab.resolve import host_check
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.scripts import LaunchTexts
 from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers import ask, nrl_k8s, ray_job
 
-if TYPE_CHECKING:
-    from autoresearch.lab.recipes.printed_names import PrintedName
-
-_VARIABLE = later(r"\$(?:([A-Z][A-Z0-9_]*)\b|\{([A-Z][A-Z0-9_]*)\})")  # others are of the shell, or of loops
 END_NRL_RUN = Path(__file__).parents[2] / "runner" / "end_nrl_run.py"
 END_RAY_JOB = Path(__file__).parents[2] / "runner" / "end_ray_job.py"
 RAY_S = 90.0  # the program itself waits a shorter time
@@ -48,6 +41,7 @@ class TrainerSettings:
     command: str  # the command to run: the blueprint's, with its Ray job named
     understood: str  # the trainer's own command, from a script if need be, with its variables filled in
     copy: tuple[Path, str] | None = None  # path of the recipe's copy that is read instead, and its text
+    flags: Mapping[str, object] = field(default_factory=dict)  # `--lr` -> default, as the program's `--help` has them
 
     @property
     def started(self) -> SimpleCommand | None:
@@ -68,9 +62,8 @@ class TrainerSettings:
     @property
     def sources(self) -> tuple[Source, ...]:
         """Files of metrics, as absolute paths: declared ones, then those that the trainer writes."""
-        told = self.found_metric.sources if self.found_metric else self._named_file
         found: dict[str, Source] = {}
-        for source in (*self.resolved.blueprint.notes.source, *told, *self.trainer.sources(self.whole)):
+        for source in (*self.resolved.blueprint.notes.source, *self.trainer.sources(self.whole)):
             path = str((self.cwd / source.path).absolute())
             found.setdefault(path, replace(source, path=path))
         return tuple(found.values())
@@ -99,41 +92,9 @@ class TrainerSettings:
 
     @property
     def seeding(self) -> tuple[str, str]:
-        """`random`, `fixed` or `none`, as the notes declare it or the program's text shows, and how; else "".
-
-        And a line that draws anew, where other lines seed with constants, or a seed is typed: the runs tell.
-        """
+        """`random`, `fixed` or `none`, as the notes declare it, and that they do; "" and "" where the runs tell."""
         note = self.resolved.blueprint.notes.seed
-        if note in UNSEEDED:
-            return note, f"the notes say `- seed: {note}`"
-        if self.trainer.named:
-            return "", ""
-        found, why = randomness_of(self.texts.sources)
-        if self.seed is not None:  # which the program may not read
-            return "", why if found is Randomness.RANDOM else ""
-        return ("" if found is Randomness.UNKNOWN else found.value), why
-
-    @property
-    def found_metric(self) -> PrintedName | None:
-        """The number that its program prints and that is the objective, where nobody names one."""
-        if self.resolved.blueprint.notes.metric or self.trainer.objective(self.whole):
-            return None
-        likely = self.texts.likely(self.whole)
-        return likely[0] if len(likely) == 1 and likely[0].objective else None
-
-    @property
-    def _named_file(self) -> tuple[Source, ...]:
-        """The file into which its program writes the metric that the notes name, where they declare none."""
-        notes = self.resolved.blueprint.notes
-        if not notes.metric or notes.source:
-            return ()
-        return next((one.sources for one in self.texts.objectives if one.name == notes.metric), ())
-
-    @property
-    def metric_shown(self) -> PrintedName | None:
-        """The objective as its program prints or writes it; None where no text shows it."""
-        name = self.objective.metric if self.objective else ""
-        return next((one for one in self.texts.objectives if one.name == name), None)
+        return (note, f"the notes say `- seed: {note}`") if note in UNSEEDED else ("", "")
 
     @property
     def texts(self) -> LaunchTexts:
@@ -144,21 +105,16 @@ class TrainerSettings:
         """All that the blueprint's command can vary. `root`: of its repository; None for the codebase itself."""
         resolved, texts = self.resolved, self.texts
         recipe = resolved.inherited if resolved.recipe and resolved.recipe.suffix != ".toml" else None  # not edited
-        return LaunchSettings(
-            self.trainer, recipe, texts.reading.text, texts.scripts(root or resolved.codebase), texts.flags()
-        )
+        scripts = texts.scripts(root or resolved.codebase)
+        return LaunchSettings(self.trainer, recipe, texts.reading.text, scripts, self.flags)
 
-    def with_help(self, launch: LaunchSettings, environ: Mapping[str, str]) -> LaunchSettings:
-        """A launch with what the program's `--help` names."""
+    def with_flags(self, environ: Mapping[str, str]) -> TrainerSettings:
+        """It, with the flags that the `--help` of a program names whose trainer does not know its command line."""
         resolved = self.resolved
-        named = self.texts.flags_of_help(resolved.interpreter, {**environ, **resolved.blueprint.notes.env})
-        return replace(launch, flags={**named, **launch.flags})
-
-    def launch_for(self, keys: Iterable[str], root: Path, environ: Mapping[str, str]) -> LaunchSettings:
-        """The launch with these keys: its program is asked if one is found nowhere else; hydra's is, too, for none."""
-        launch, names = self.launch(root), [key.removeprefix("+") for key in keys]
-        known = all(map(launch.has, names)) and bool(names or launch.own_words or not self.texts.of_hydra)
-        return launch if known else self.with_help(launch, environ)
+        if self.trainer.takes_arguments or not resolved.files.here:
+            return self
+        flags = self.texts.flags_of_help(resolved.interpreter, {**environ, **resolved.blueprint.notes.env})
+        return replace(self, flags=flags)
 
     @property
     def seed_words(self) -> str:
@@ -176,14 +132,13 @@ class TrainerSettings:
 
     @property
     def objective(self) -> Objective | None:
-        """The metric of the blueprint, else the trainer's usual one, else the one that is found in its program's text.
+        """The metric of the blueprint, else the trainer's usual one; None where nobody names one.
 
         Raises BlueprintError for an expression that cannot be parsed.
         """
         notes, usual, path = self.resolved.blueprint.notes, self.trainer.objective(self.whole), self.resolved.path
         if not notes.metric:
-            found = usual or (self.found_metric.objective if self.found_metric else None)
-            return replace(found, direction=Direction(notes.direction)) if found and notes.direction else found
+            return replace(usual, direction=Direction(notes.direction)) if usual and notes.direction else usual
         try:
             parse(notes.metric)
         except ExpressionError as error:
@@ -206,62 +161,15 @@ class TrainerSettings:
 
     def all_findings(self, max_s: float, environ: Mapping[str, str]) -> tuple[Finding, ...]:
         """Those of the blueprint, and these."""
-        return (*self.resolved.findings, *self.findings(max_s, environ), *self._incomplete(environ), *self._unjudged())
-
-    def _incomplete(self, environ: Mapping[str, str]) -> tuple[Finding, ...]:
-        """Warnings of what the program's text demands, or takes as data, and the command does not give."""
-        typed = self.resolved.file.is_typed
-        command, where = ("the command", "") if typed else ("[exp_launch_command]", self.resolved.blueprint.name)
-        hint = "mend it, or take a Python that reads it; `- metric: NAME` in the notes names what counts"
-        found = [Finding(Severity.WARNING, "not_parsed", one, hint, where) for one in self.texts.unread()]
-        unset, hint = self.unset(environ), f"write the value into {command}"
-        found += [Finding(Severity.WARNING, "unset_variable", one, hint, where) for one in unset]
-        program, missing = self.texts.missing()
-        if missing:
-            message = f"{program} ends at once without {', '.join(missing)}, which the command does not give it"
-            return (*found, Finding(Severity.WARNING, "missing_flags", message, f"write them into {command}", where))
-        hint = f"complete {command}, unless the program gets or makes it itself"
-        return (*found, *(Finding(Severity.WARNING, "missing_data", one, hint, where) for one in self.absent()))
-
-    def unset(self, environ: Mapping[str, str]) -> list[str]:
-        """The variables that the command's own words take as they are and that nothing sets, in a sentence."""
-        notes, own = self.resolved.blueprint.notes, self.resolved.shell_reading.own
-        words = [match[1] or match[2] for one in own for word in one.argv for match in _VARIABLE.finditer(word)]
-        known = [*notes.prepare, *notes.env, *notes.requires_env, self.resolved.blueprint.launch_command]
-        text = _VARIABLE.sub("", "\n".join(known))
-        names = [name for name in dict.fromkeys(words) if name not in environ and not re.search(rf"\b{name}\b", text)]
-        return [f"{' and '.join(f'${name}' for name in names)}: nothing sets that, so it is empty"] if names else []
-
-    def absent(self) -> list[str]:
-        """The data that command, program and recipe name and that is not there, in words; [] where it is prepared."""
-        recipe = {} if self.trainer.named else self.whole  # a trainer has checks of its own
-        return [] if self.resolved.blueprint.notes.prepare else self.texts.absent(recipe)
-
-    @property
-    def likely_words(self) -> str:
-        """What may be the objective, where nobody names one."""
-        held_out = any(one.objective for one in self.texts.objectives)
-        more = "" if held_out or not self.texts.unnamed else self.texts.unnamed
-        unnamed = [f"a number whose name only a run shows ({more})"] if more else []
-        return " or ".join([*map(str, self.texts.objectives), *unnamed])
+        return (*self.resolved.findings, *self.findings(max_s, environ), *self._unjudged())
 
     def _unjudged(self) -> tuple[Finding, ...]:
         """A warning if no metric judges the run."""
         if self.objective:
             return ()
-        likely = self.texts.objectives
         notes = "the notes of the blueprint that the run writes" if self.resolved.file.is_typed else "the notes"
-        message, hint = "no metric is named", f"add `- metric: NAME` to {notes}"
-        if likely:
-            message += f", and it may be {self.likely_words}"
-            hint = f"add one to {notes}: {' or '.join(f'`- metric: {one.name}`' for one in likely)}"
-        elif self.texts.unnamed and not self.trainer.named:
-            message += f", and only a run shows what the numbers of {self.texts.unnamed} are called"
-        elif self.trainer.named:
-            message += f", and the trainer {self.trainer.name} has no usual one"
-        else:
-            message += ", and none was found in what the project's text prints or writes (packages are not read)"
-        return (Finding(Severity.WARNING, "no_metric", f"{message}: the run cannot be judged", hint),)
+        message = "no metric is named, so the run cannot be judged; it will list the numbers that it prints"
+        return (Finding(Severity.WARNING, "no_metric", message, f"add `- metric: NAME` to {notes}"),)
 
     @property
     def _last(self) -> SimpleCommand | None:

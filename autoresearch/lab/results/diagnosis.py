@@ -22,6 +22,7 @@ from autoresearch.core.run.ending import HUNG_AFTER_END, LEFT_TRAINING, NO_NUMBE
 from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.text.regex import later
+from autoresearch.lab.recipes.likely_objective import PrintedNumber, with_proposal
 from autoresearch.lab.results.measure import Measurement, RunFiles, numbers_in
 from autoresearch.readers.console import tail_lines
 from autoresearch.readers.log_end import TAIL, LastWords, end_of, last_words
@@ -143,7 +144,7 @@ def why_unmeasured(finished: FinishedRun, trainer: Trainer, measurement: Measure
         return None
     if trainer.named and not end.steps_seen and not measurement.steps:
         return Failure(FailureKind.NO_STEP, f"{trainer.name} exited with 0 and printed no training step")
-    if spec.objective is None or not spec.needs_metric:
+    if spec.objective is None:
         return None
     names = dict.fromkeys(name for reading in measurement.readings for name in reading.metrics)
     near = nearest_lines(spec.objective.keys, names)
@@ -153,23 +154,17 @@ def why_unmeasured(finished: FinishedRun, trainer: Trainer, measurement: Measure
     return Failure(FailureKind.METRIC_UNREAD, what + _nearest(spec.objective, finished.rundir.log))
 
 
-def printed_numbers(
-    finished: FinishedRun, trainer: Trainer, measurement: Measurement
-) -> dict[str, tuple[float, float]]:
-    """The first and the last value of each number that a run printed, by name, the likeliest objective first."""
-    from autoresearch.lab.recipes.printed_names import PrintedName, candidates  # of these runs alone
-
+def printed_numbers(finished: FinishedRun, trainer: Trainer, measurement: Measurement) -> list[PrintedNumber]:
+    """Each number that a run printed, the likeliest objective first."""
     lines = tail_lines(finished.rundir.log, max_bytes=_NEAREST_BYTES)
-    found = numbers_in(measurement.readings, lines, trainer)
-    likely = [one.name for one in candidates(map(PrintedName, found))]
-    return {name: found[name] for name in dict.fromkeys((*likely, *found))}
+    return with_proposal(numbers_in(measurement.readings, lines, trainer), measurement.readings)
 
 
 def unread_words(finished: FinishedRun, trainer: Trainer, measurement: Measurement) -> str:
     """What a run without a value has printed instead, and the line that chooses one of the numbers: a sentence."""
     objective = finished.spec.objective
     what = f"{objective.metric} was not read" if objective else "no metric was named"
-    best, *others = printed_numbers(finished, trainer, measurement) or [""]
+    best, *others = [one.name for one in printed_numbers(finished, trainer, measurement)] or [""]
     if not best:
         return f"{what}, and {NO_NUMBER}"
     printed = mask_text(", ".join((best, *others)[:_MOST_NAMES]))

@@ -11,6 +11,7 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
+from autoresearch.lab.recipes.likely_objective import PrintedNumber
 from autoresearch.readers.console import read_whole_log
 from autoresearch.readers.read import (
     TRACKERS,
@@ -72,16 +73,14 @@ class EvaluationLog:
         return self.own.line(text) if not known or any(needle in text for needle in known) else None
 
 
-def numbers_in(readings: Sequence[Reading], lines: Sequence[str], trainer: Trainer) -> dict[str, tuple[float, float]]:
-    """The first and the last value of each number in readings and in lines of a log, whatever their spelling, by name.
-
-    Counts are left out.
-    """
-    log, found = EvaluationLog(trainer, 0), dict[str, tuple[float, float]]()
+def numbers_in(readings: Sequence[Reading], lines: Sequence[str], trainer: Trainer) -> list[PrintedNumber]:
+    """The numbers in readings and in lines of a log, whatever their spelling; counts are left out."""
+    log, found, measured = EvaluationLog(trainer, 0), dict[str, PrintedNumber](), set[str]()
     for one in (*readings, *filter(None, map(log.line, lines))):
-        values = {name: value for name, value in one.metrics.items() if not is_count(value)}
-        found |= {name: (found.get(name, (value,))[0], value) for name, value in values.items()}
-    return found
+        for name, value in one.metrics.items():
+            found[name] = replace(found.get(name, PrintedNumber(name, value, value)), last=value)
+        measured.update(name for name, value in one.metrics.items() if not is_count(value))
+    return [number for name, number in found.items() if name in measured]
 
 
 MOST_SO_FAR = 16 << 20  # bytes: read in a fraction of a second

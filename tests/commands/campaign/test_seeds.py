@@ -117,6 +117,8 @@ print(f"val_score: {0.94 + bonus + rng.uniform(-3e-4, 3e-4):.6f}", flush=True)
 def test_a_script_that_seeds_nothing_gives_replicates(camp: Any) -> None:
     prepared(camp, "0")
     (camp.bench.repo / "train.py").write_text(FRESH)
+    blueprint = camp.bench.repo / "exp.md"
+    blueprint.write_text(f"{blueprint.read_text()}- seed: random\n")
     camp.bench.git("commit", "-qam", "it draws anew")
     path = camp.file(queue=camp.ideas({"slug": "real", "overrides": {"bonus": 0.06}}))
     plan = camp.bench.ask("campaign", path, "--dry-run")
@@ -124,8 +126,8 @@ def test_a_script_that_seeds_nothing_gives_replicates(camp: Any) -> None:
     sentence = camp.bench.ask("campaign", "status")["seed"]["sentence"]
     assert state.replicated and len(state.baseline.values) == 3, camp.said()
     assert state.by_slug("real").confirmed == "confirmed", camp.said()
-    assert sentence == "Every run is a replicate, whatever its seed: train.py:3 draws anew."
-    assert "train.py:3 draws anew" in str(plan)
+    assert sentence == "Every run is a replicate, whatever its seed: the notes say `- seed: random`."
+    assert "the notes say `- seed: random`" in str(plan)
 
 
 def test_an_idea_that_fixes_a_seed_itself_is_not_confirmed(camp: Any) -> None:

@@ -1,4 +1,4 @@
-"""Campaigns over the flags of a script that nobody knows: in the command, in a shell script, or only in its text."""
+"""Campaigns over the flags of a script that nobody knows: in the command, in a shell script, or only in its help."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ TRAIN = """
 import argparse, os
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=float, default=0.5)
-parser.add_argument("--batch-size", type=int, default=8)
-parser.add_argument("--seed", type=int, default=3)
-for name in ("weight-decay",):  # which no reader of the text can know
-    parser.add_argument("--" + name, type=float, default=0.0)
+parser.add_argument("--batch-size", type=int, default=8, help="(default: 8)")
+parser.add_argument("--seed", type=int, default=3, help="of the draws (default: 3)")
+parser.add_argument("--weight-decay", type=float, default=0.0)
 if os.environ.get("AUTORESEARCH_RUN_ID") is None:
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "", "--help sees no GPU"
 args = parser.parse_args()
@@ -78,7 +77,7 @@ def test_a_flag_that_only_its_help_names(camp: Any) -> None:
     project(camp.bench, "python train.py --lr 0.1")
     state = camp.run(space={"weight-decay": [0.05, 0.1]}, count=2, **FAST)
     assert [row.command for row in state.rows][1] == "python train.py --lr 0.1 --weight-decay 0.05 --seed 3"
-    assert state.spec.flags == {"--weight-decay": None}
+    assert state.spec.flags == {"--lr": None, "--batch-size": 8, "--seed": 3, "--weight-decay": None}
 
 
 HYDRA = {

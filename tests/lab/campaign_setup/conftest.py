@@ -13,10 +13,8 @@ from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.targets import LOCAL, Target
-from autoresearch.core.shell.reading import read_shell
 from autoresearch.lab.campaign_setup.campaign_file import DEFAULTS, CampaignFile
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
-from autoresearch.lab.resolve.scripts import LaunchTexts
 from autoresearch.records.index import Index
 from autoresearch.trainers import registry
 
@@ -54,8 +52,6 @@ def setup() -> Callable[..., CampaignSetup]:
             whole=recipe or {},
             resolved=resolved,
             gpus_needed=lambda environ: needed,
-            found_metric=None,
-            texts=LaunchTexts(read_shell("python train.py"), Path("/x")),
         )
         parts: Any = SimpleNamespace(environ={}, index=NO_RUNS, clock=lambda: NOW)
         checkout: Any = None

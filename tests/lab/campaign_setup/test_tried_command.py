@@ -29,8 +29,8 @@ for step in range(12_000):
 @pytest.mark.parametrize(
     ("text", "name", "words"),
     [
-        ("mean reward", "mean_reward", "step 0 fps=0.5 mean reward=0.5"),
-        ("entropy", "", "none of its numbers (fps, entropy) looks like an objective; its last line: step "),
+        ("mean reward", "mean_reward", "read `step` as the step, and fps, mean_reward, from "),
+        ("entropy", "", "`python train.py` ran for 4 seconds; its last line: step "),
     ],
 )
 def test_a_run_is_ended_with_all_it_started(tmp_path: Path, text: str, name: str, words: str) -> None:
@@ -39,8 +39,10 @@ def test_a_run_is_ended_with_all_it_started(tmp_path: Path, text: str, name: str
     (root / "old.py").write_text("")
     begin_repository(root)
     (root / "train.py").write_text(LOOP % (str(note), text))  # not committed, but on disk
-    found, said = tried_command("python train.py", root, 4.0, Path(sys.executable), os.environ)
-    assert ([one.name for one in found], words in said) == ([name] if name else [], True), said
+    trial = tried_command("python train.py", root, 4.0, Path(sys.executable), os.environ)
+    assert {one.name for one in trial.numbers} == {"fps", text.replace(" ", "_")} and trial.numbers[0].first == 0.5
+    assert (trial.numbers[0].name if trial.sure else "") == name and trial.numbers[0].last > 1
+    assert words in " ".join(trial.words), trial
     assert sorted(path.name for path in root.iterdir()) == [".git", "old.py", "train.py"]
     assert not list((root / ".git").glob("worktrees/*"))
     state = Path(f"/proc/{note.read_text()}/stat")
@@ -54,14 +56,18 @@ def test_a_run_is_ended_with_all_it_started(tmp_path: Path, text: str, name: str
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("import no_such_package", "ended with exit 1 within 30 seconds: nothing that it printed looks like an"),
-        ("", "ended with exit 0 within 30 seconds and printed nothing, and wrote no file of metrics"),
+        ("import no_such_package", "ended with exit 1 within 30 seconds; its last line: ModuleNotFoundError: "),
+        ("", "ended with exit 0 within 30 seconds, and printed nothing"),
+        (
+            "import argparse\np = argparse.ArgumentParser()\np.add_argument('--data', required=True)\np.parse_args()",
+            "ended with exit 2 within 30 seconds; its last line: train.py: error: the following arguments are",
+        ),
     ],
 )
 def test_without_a_repository_a_copy_is_run(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "train.py").write_text(text)
-    found, said = tried_command("python train.py", tmp_path, 30.0, Path(sys.executable), os.environ)
-    assert (found, words in said) == ([], True), said
+    trial = tried_command("python train.py", tmp_path, 30.0, Path(sys.executable), os.environ)
+    assert (trial.numbers, words in trial.words[0], trial.sure) == ((), True, False), trial
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
 
 
@@ -92,8 +98,9 @@ def test_what_it_writes_counts_where_nothing_is_printed(
     (tmp_path / "outputs").mkdir()
     (tmp_path / "old.csv").write_text("epoch,val_loss\n1,0.5\n")  # not of this run
     (tmp_path / "train.py").write_text(WRITES.replace("NAME", repr(name)).replace("TEXT", text))
-    found, _ = tried_command("python train.py", tmp_path, 30.0, Path(sys.executable), os.environ)
-    assert [(one.name, *(f"{file.format} {file.path}" for file in one.sources)) for one in found] == [(metric, source)]
+    trial = tried_command("python train.py", tmp_path, 30.0, Path(sys.executable), os.environ)
+    best = trial.numbers[0]
+    assert trial.sure and best.file and (best.name, f"{best.file.format} {best.file.path}") == (metric, source)
 
 
 def test_it_sees_what_git_ignores(tmp_path: Path) -> None:
@@ -103,6 +110,6 @@ def test_it_sees_what_git_ignores(tmp_path: Path) -> None:
     (root / "data/x").write_text("0.5")
     begin_repository(root)
     (root / "train.py").write_text("print('read', open('data/x').read())\nopen('data/x', 'w').write('1')\n")
-    _, said = tried_command("python train.py", root, 30.0, Path(sys.executable), os.environ)
-    assert "ended with exit 0" in said and "its last line: read 0.5" in said
+    (words,) = tried_command("python train.py", root, 30.0, Path(sys.executable), os.environ).words
+    assert "ended with exit 0" in words and "its last line: read 0.5" in words
     assert (root / "data/x").read_text() == "0.5"
