@@ -16,7 +16,6 @@ from typing import Any
 from autoresearch.core.diagnosis.failure import FailureKind
 from autoresearch.core.text.regex import later
 
-_PROXYCHAINS = "proxychains is installed: begin the command with `proxychains -q` where the host needs a proxy"
 _DOTTED = r"^(?:[A-Za-z_]\w*\.)*"
 _EXCEPTION = later(_DOTTED + r"(\w+)(?:\([\w.]{1,80}\))?(?:: |:?$)")
 _USUAL_NAME = later(r"(?:Error|Exception|Interrupt|Exit|NotFound|Stop\w*)$")
@@ -61,15 +60,12 @@ class KindTable:
         """One sentence, what to try; "" for a word that is no kind, as in records of before."""
         return str(self.kinds[FailureKind(word)]["remedy"]) if word in set(FailureKind) else ""
 
-    def suggestions(
-        self, failure_kind: FailureKind, trainer: str = "", *, proxychains: bool = False
-    ) -> tuple[str, ...]:
-        """What to try, the most likely first. proxychains: whether that program is installed on this host."""
+    def suggestions(self, failure_kind: FailureKind, trainer: str = "") -> tuple[str, ...]:
+        """What to try, the most likely first."""
         about = self.kinds[failure_kind]
         base = trainer.removesuffix("_swarm")
         own = about.get("trainers", {}).get("verl" if base == "agentjet" else base, ())
-        network = (_PROXYCHAINS,) if proxychains and failure_kind is FailureKind.MACHINE else ()
-        return (about["remedy"], *own, *network, *about.get("more", ()))
+        return (about["remedy"], *own, *about.get("more", ()))
 
     def match(self, line: str) -> LineMeaning | None:
         """What the words of a line tell, stripped of colours and prefixes."""

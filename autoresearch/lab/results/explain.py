@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -111,8 +110,7 @@ def explain_log(log: Path, trainer: Trainer | None, tail: int) -> Explanation:
 
 def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | None) -> tuple[str, ...]:
     if cause is not None:
-        proxychains = bool(shutil.which("proxychains4") or shutil.which("proxychains"))
-        return table().suggestions(cause.kind, trainer.name if trainer else "", proxychains=proxychains)
+        return table().suggestions(cause.kind, trainer.name if trainer else "")
     if end is None or end.ending not in BADLY:
         return ()
     number = end.signal or ((end.returncode or 0) - 128)

@@ -189,15 +189,13 @@ def test_what_the_machine_did_is_tried_again() -> None:
     assert "machine" in DEVICES and table().policy(FailureKind.MACHINE) == "wait"
 
 
-def test_a_trainers_own_knobs_and_a_proxy() -> None:
-    def told(kind: FailureKind, trainer: str = "", **more: bool) -> str:
-        return " ".join(table().suggestions(kind, trainer, **more))
+def test_a_trainers_own_knobs() -> None:
+    def told(kind: FailureKind, trainer: str = "") -> str:
+        return " ".join(table().suggestions(kind, trainer))
 
     for trainer in ("verl", "agentjet_swarm"):
         assert "ppo_micro_batch_size" in told(FailureKind.MEMORY, trainer)
     assert "ppo_micro" not in told(FailureKind.MEMORY, "slime")
-    assert "proxychains" in told(FailureKind.MACHINE, proxychains=True)
-    assert "proxychains" not in told(FailureKind.MACHINE) + told(FailureKind.PROGRAM, proxychains=True)
 
 
 @pytest.mark.parametrize(
