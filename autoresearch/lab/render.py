@@ -92,7 +92,6 @@ def render_blueprint(fields: BlueprintFields) -> str:
         note_lines=note_lines(fields),
         item=_item,
         code=_code,
-        remarks=_remarks,
         spoken=spoken,
     )
     parse_blueprint(text.encode(), f"{filled.title[:60]}.md")
@@ -157,13 +156,3 @@ def _code(key: str, text: str) -> str:
     fence = "`" * (longest + 1)
     info = "bash" if key in _COMMANDS else "text"
     return "\n".join([f"- {key}:", f"  {fence}{info}", *(f"  {line}" for line in text.split("\n")), f"  {fence}"])
-
-
-def _remarks(text: str) -> str:
-    """Prose for readers, fenced if one of its lines could be parsed as a heading or a key."""
-    text = text.replace("\r\n", "\n").strip("\n")
-    if re.search(r"^(?:\s+\S|[#`~*_\-+>|\[【\d\\]|exp|\S+\s*[:：])|<!--", text, re.MULTILINE | re.IGNORECASE):
-        longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-        fence = "`" * (longest + 1)
-        return f"{fence}text\n{text}\n{fence}"
-    return text

@@ -43,7 +43,6 @@ PLAIN = BlueprintFields(
     writable=("/scratch/cache",),
     launcher="slurm",
     source=(source_of("jsonl runs/m.jsonl"), source_of("console", 1)),
-    remarks="Ask Ann before changing this.",
 )
 
 
@@ -81,14 +80,13 @@ def assert_same(fields: BlueprintFields) -> None:
     assert n.evaluate_s == fields.evaluate_s
     assert dict(n.env) == dict(fields.env)
     assert n.source == fields.source
-    assert fields.remarks.replace("\r\n", "\n").strip() in n.text
     assert b.findings == ()
 
 
 def test_round_trip() -> None:
     assert_same(PLAIN)
     read = parse_blueprint(render_blueprint(PLAIN).encode(), "rendered.md")
-    assert fields_like(read, remarks=PLAIN.remarks) == PLAIN
+    assert fields_like(read) == PLAIN
     assert_same(BlueprintFields(title="t", purpose="p", launch_command="c"))
     assert "ends early" not in render_blueprint(PLAIN)
 
@@ -130,7 +128,7 @@ EVIL = [
 @pytest.mark.parametrize("evil", EVIL)
 def test_round_trip_of_evil_strings(evil: str) -> None:
     line = " ".join(evil.split())
-    assert_same(replace(PLAIN, purpose=evil, remarks=evil))
+    assert_same(replace(PLAIN, purpose=evil))
     assert_same(replace(PLAIN, launch_command=f"python x; {evil}", prepare=(evil, evil), cleanup=(evil,)))
     assert_same(
         replace(
@@ -157,7 +155,6 @@ def test_round_trip_of_random_strings() -> None:
                 launch_command=f"true {text}",
                 prepare=(text,),
                 env={"A": text},
-                remarks=text,
             )
         )
 
@@ -183,28 +180,22 @@ def test_what_cannot_be_written(change: dict[str, object], word: str) -> None:
         render_blueprint(replace(PLAIN, **change))  # type: ignore[arg-type]
 
 
-def test_fields_from_yaml_and_flags() -> None:
+def test_fields_from_flags() -> None:
     fields = fields_from(
         {
             "title": "T",
-            "exp_purpose": "p",
-            "command": "python x",
-            "exp_max_time": "90 min",
+            "purpose": "p",
+            "launch_command": "python x",
+            "max_time_s": "90 min",
             "first_step_s": 60,
             "prepare": ["a", "b"],
             "cleanup": "c",
             "env": {"A": 1},
             "keep_children": True,
-            "notes": "prose",
             "slug": None,
         }
     )
-    assert (fields.purpose, fields.launch_command, fields.remarks, fields.slug) == (
-        "p",
-        "python x",
-        "prose",
-        "",
-    )
+    assert (fields.purpose, fields.launch_command, fields.slug) == ("p", "python x", "")
     assert (fields.max_time_s, fields.first_step_s) == (5400.0, 60.0)
     assert (fields.prepare, fields.cleanup, fields.env) == (("a", "b"), ("c",), {"A": "1"})
     assert_same(fields)
@@ -216,15 +207,15 @@ def test_fields_from_yaml_and_flags() -> None:
         ({"colour": "red"}, "'colour' is not a field"),
         ({"purpose": ""}, "needs a purpose"),
         ({"purpose": ["a"]}, "purpose must be a text"),
-        ({"max_time": "soon"}, "'soon' is not a duration"),
-        ({"max_time": -1}, "no time at all"),
+        ({"max_time_s": "soon"}, "'soon' is not a duration"),
+        ({"max_time_s": -1}, "no time at all"),
         ({"env": "A B"}, "env: 'A B' is not NAME=value"),
         ({"keep_children": "perhaps"}, "keep_children: 'perhaps' is neither"),
     ],
 )
 def test_fields_that_are_refused(change: dict[str, object], word: str) -> None:
     with pytest.raises(UsageError, match=re.escape(word)):
-        fields_from({"title": "t", "purpose": "p", "command": "c"} | change)
+        fields_from({"title": "t", "purpose": "p", "launch_command": "c"} | change)
 
 
 def test_templates_are_strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

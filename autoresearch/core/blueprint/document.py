@@ -152,10 +152,10 @@ def read_document(data: bytes) -> Document:
     """
     if (refusal := _unreadable(data)) is not None:
         return Document(findings=(refusal,))
-    text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    text = "\n".join(_unwrapped(data.decode("utf-8-sig").replace("\r\n", "\n").split("\n")))
     end = text.rfind("-->") + 3  # one that is never closed stays as it is
     text = _COMMENT.sub(_uncommented, text[:end]) + text[end:] if end > 2 else text
-    lines, findings = _source_lines(_unwrapped(text.split("\n")))
+    lines, findings = _source_lines(text.split("\n"))
     title, tagged = _split(lines)
     known = (*SECTIONS, NOTES, OTHER)
     findings += [_unknown(section) for section in tagged if section.key not in known]
@@ -285,14 +285,12 @@ def _tag(text: str, *, hashed: bool) -> tuple[str, str] | None:
     if match is None:
         return None
     mark, rest = match["mark"], match["rest"].lstrip("*_` ")
-    if not match["hash"] and (match["bare"] or not re.search(r"[*_\d]\S", f"{mark.rstrip()}x")):
+    if not match["hash"] and (match["bare"] or not re.search(r"\*\*|__|\d", mark)):
         begins = not rest or rest[0] in ":：" or (match["inside"] and not mark)  # `[exp_max_time] 1 hour in all`
         if hashed or not begins:
             return None
-    rest = rest.lstrip(":：").lstrip("*_ ")
-    return re.sub(r"[ _-]+", "_", (match["inside"] or match["bare"]).lower()), (
-        rest.rstrip("#") if match["hash"] else rest
-    ).strip()
+    rest = rest.rstrip("#") if match["hash"] else rest
+    return re.sub(r"[ _-]+", "_", (match["inside"] or match["bare"]).lower()), rest.lstrip(":：").lstrip("*_ ").strip()
 
 
 def without_indent(lines: Sequence[str]) -> list[str]:

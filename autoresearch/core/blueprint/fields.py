@@ -1,4 +1,4 @@
-"""BlueprintFields: the values from which a blueprint is rendered, from flags, a YAML file or another blueprint."""
+"""BlueprintFields: the values from which a blueprint is rendered, from flags or another blueprint."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ from autoresearch.errors import UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlueprintFields(Notes):
-    """The values of a new blueprint, with those of its notes. Only title, purpose and launch_command have no default.
-
-    `remarks` is prose for readers.
-    """
+    """The values of a new blueprint and its notes. Only title, purpose and launch_command have no default."""
 
     title: str
     purpose: str
@@ -34,7 +31,6 @@ class BlueprintFields(Notes):
     result_dir: str = ""  # "" = ./auto_agent/exp_results/<slug>/
     max_time_s: float = MAX_TIME_S
     first_step_s: float | None = None  # None: the default of the project
-    remarks: str = ""
 
     def default_result_dir(self) -> str:
         """`result_dir`, or the default one for this slug or title."""
@@ -43,14 +39,7 @@ class BlueprintFields(Notes):
 
 _OF_NOTES = frozenset(f.name for f in fields(Notes))
 _OWN = {f.name: str(f.type) for f in fields(BlueprintFields) if f.name not in _OF_NOTES}
-_NAMES = {
-    "exp_purpose": "purpose", "exp_codebase_dir": "codebase_dir", "exp_venv_exe": "venv_exe",
-    "exp_yaml_path": "yaml_path", "exp_launch_command": "launch_command", "exp_result_dir": "result_dir",
-    "exp_max_time": "max_time_s", "max_time": "max_time_s", "first_step_timeout": "first_step_s",
-    "command": "launch_command", "recipe": "yaml_path", "codebase": "codebase_dir", "notes": "remarks",
-    "evaluate_s": "evaluate_time",
-}  # fmt: skip
-FIELD_NAMES = (*_OWN, *BY_NAME, *_NAMES)
+FIELD_NAMES = (*_OWN, *BY_NAME)
 """Every name that `fields_from` accepts."""
 
 
@@ -62,7 +51,7 @@ def fields_like(blueprint: Blueprint, **changes: Any) -> BlueprintFields:
     """
     notes, old, new = blueprint.notes, blueprint.result_dir, str(changes.get("result_dir", blueprint.result_dir))
     same = {name: getattr(notes, name) for name in _OF_NOTES}
-    same |= {name: getattr(blueprint, name) for name in _OWN if name != "remarks"}
+    same |= {name: getattr(blueprint, name) for name in _OWN}
     same["text"], same["first_step_s"] = "", blueprint.first_step_s if blueprint.first_step_given else None
     same["env"] = {name: moved(value, old, new) for name, value in notes.env.items()}
     same["source"] = tuple(replace(source, path=moved(source.path, old, new)) for source in notes.source)
@@ -78,27 +67,23 @@ def moved(text: str, old: str, new: str) -> str:
 
 
 def fields_from(mapping: Mapping[str, object]) -> BlueprintFields:
-    """Fields from a parsed YAML file or from flags; `exp_` names and durations in words are accepted.
+    """Fields from flags; durations in words are accepted.
 
     Raises UsageError for an unknown name, a value of the wrong type, or a missing required field.
     """
     values, given = dict[str, Any](), dict[str, list[NoteValue]]()
-    for key, value in mapping.items():
-        name = _NAMES.get(key, key)
-        if name not in (*_OWN, *BY_NAME):
-            raise UsageError(f"{key!r} is not a field of a blueprint", hint=f"known: {', '.join((*_OWN, *BY_NAME))}")
+    for name, value in mapping.items():
+        if name not in FIELD_NAMES:
+            raise UsageError(f"{name!r} is not a field of a blueprint", hint=f"known: {', '.join(FIELD_NAMES)}")
         if value is None:
             continue
         if name in BY_NAME:
             given[name] = [NoteValue(0, text) for text in _texts(name, value)]
         else:
             values[name] = limit(name, value) if _OWN[name].startswith("float") else _text(name, value)
-    for name in ("title", "purpose", "launch_command"):
+    for name, option in (("purpose", "--purpose 'why it is run'"), ("launch_command", "--command 'python train.py'")):
         if not values.get(name, "").strip():
-            option = {"purpose": "--purpose 'why it is run'", "launch_command": "--command 'python train.py'"}.get(name)
-            raise UsageError(
-                f"a blueprint needs a {name.replace('_', ' ')}", hint=option or f"`{name}: TEXT` in the file of values"
-            )
+            raise UsageError(f"a blueprint needs a {name.replace('_', ' ')}", hint=option)
     notes, findings = notes_of(given)
     if wrong := errors(findings):
         raise UsageError(wrong[0].message, hint=wrong[0].hint)

@@ -17,9 +17,7 @@ from autoresearch.core.run.trainer import Source
 from autoresearch.core.text.durations import spoken
 
 RESULT_ROOT = "./auto_agent/exp_results/"
-_PATH_WORDS = (
-    "dir directory path folder file value codebase python venv yaml recipe config 目录 路径"
-)
+_PATH_WORDS = "dir directory path folder file value codebase python venv yaml recipe config 目录 路径"
 
 
 @dataclass(frozen=True, slots=True)

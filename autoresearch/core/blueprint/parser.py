@@ -16,7 +16,7 @@ from autoresearch.core.blueprint.model import RESULT_ROOT, SECTION_KINDS, SECTIO
 from autoresearch.core.blueprint.notes import read_notes
 from autoresearch.core.blueprint.values import SectionValue, read_values
 from autoresearch.core.run.limits import FIRST_STEP_S, MAX_TIME_S
-from autoresearch.core.text.durations import find_durations, normalise, problem, spoken
+from autoresearch.core.text.durations import find_durations, normalise, problem
 from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_LEAST, slugify
 from autoresearch.errors import BlueprintError
@@ -83,10 +83,6 @@ def read_time_limits(document: Document) -> tuple[TimeLimits, list[Finding]]:
         return TimeLimits(), findings
     each, first, whole = _chosen(limits, findings)
     total = each or whole
-    most, which = (total.seconds, "in all") if total else (MAX_TIME_S, "in all, the default")
-    if first and first.seconds > most:
-        message = f"the first step may take {spoken(first.seconds)}, longer than {spoken(most)} {which}"
-        findings.append(warning(first.line, "limits_crossed", message))
     if not limits:
         findings += _no_duration(values)
     count = next(filter(None, (_count(normalise(item.text)) for item in values)), None)
@@ -178,18 +174,12 @@ def _limits_in(item: SectionItem) -> Iterator[_LimitText]:
 _KINDS = (("first", _FIRST), ("each", _EACH), ("total", _TOTAL))
 
 
-# Unreplaced `${...}` placeholders: errors, unless a shell will expand them or the text defines them.
+# Unreplaced `${...}` placeholders.
 #
-# In the launch command a shell expands `${VAR}`; it is an error where VAR is a name of the published template, or is
-# neither declared (`env:`, `requires_env:`), nor assigned in the command, nor set in every shell. `$VAR` is never one.
-# In any other value it is an error, as no shell reads it; in the words around a value it is a warning.
+# In the launch command a shell expands `${VAR}`; it is an error where VAR is neither declared (`env:`, `requires_env:`)
+# nor assigned in the command nor set in every shell; `$VAR` is never one. In any other value it is an error, as no
+# shell reads it; in the words around a value it is a warning.
 
-_TEMPLATE_NAMES = frozenset({
-    "maxtime", "max_time", "testfreq", "subject_dir", "subject_name", "exp_stage", "n", "runner",
-    "path_to_blue_print", "path_to_blueprint", "max_parallel_blueprints", "exp_purpose",
-    "exp_codebase_dir", "exp_venv_exe", "exp_yaml_path", "exp_launch_command", "exp_result_dir",
-    "exp_max_time",
-})  # fmt: skip
 _EVERY_SHELL = frozenset({
     "HOME", "PATH", "PWD", "OLDPWD", "USER", "LOGNAME", "SHELL", "TMPDIR", "HOSTNAME", "LANG", "TERM",
     "UID", "EUID", "PPID", "RANDOM", "SECONDS", "LINENO", "BASH_SOURCE", "PIPESTATUS",
@@ -229,11 +219,10 @@ def _unreplaced(line: int, name: str, hint: str) -> Finding:
 
 
 def _in_command(value: SectionValue, notes: Notes) -> Iterator[Finding]:
-    own = set(_assigned(value.text))
-    known = _EVERY_SHELL.union(notes.env, notes.requires_env, *map(_assigned, notes.prepare))
+    known = _EVERY_SHELL.union(notes.env, notes.requires_env, *map(_assigned, (value.text, *notes.prepare)))
     for n, text in enumerate(value.text.split("\n")):
         for name in (match[1] for match in _PLACEHOLDER.finditer(text)):
-            if name not in own and (name not in known or name.lower() in _TEMPLATE_NAMES):
+            if name not in known:
                 no = value.lines[min(n, len(value.lines) - 1)]
                 yield _unreplaced(no, name, f"write the value, or declare `requires_env: {name}` in the notes")
 

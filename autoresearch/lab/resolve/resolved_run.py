@@ -145,11 +145,10 @@ class ResolvedRun:
         return self.spec.limits.first_step_rule(steps_known=ask.steps_known(self.trainer_settings.trainer))
 
     def crossed_limits(self) -> tuple[Finding, ...]:
-        """Crossed limits that come from flags and settings; lint reports those of the blueprint."""
-        limits, resolved = self.spec.limits, self.resolved
-        given = limits.strict_first_step or resolved.blueprint.first_step_given  # an unset default is no request
-        known = any(f.code == "limits_crossed" for f in resolved.findings)
-        if self.spec.why or limits.first_step_s <= limits.max_s or not given or known:
+        """A limit to the first step that is longer than that in all."""
+        limits = self.spec.limits
+        given = limits.strict_first_step or self.resolved.blueprint.first_step_given  # an unset default is no request
+        if self.spec.why or limits.first_step_s <= limits.max_s or not given:
             return ()
         longer = f"{spoken(limits.first_step_s)}, longer than {spoken(limits.max_s)} in all"
         message = f"the first step may take {longer}: that limit comes first"

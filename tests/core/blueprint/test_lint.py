@@ -193,20 +193,6 @@ def test_recipes_that_are_fine(value: object) -> None:
     assert lint_recipe({"ajet.execute_test": True}, "", where="r.yaml")[0].line == 0
 
 
-@pytest.mark.parametrize(
-    ("times", "told"),
-    [
-        ("- time: the first step within 30 hours", True),
-        ("- time: 10 minutes in all", False),
-        ("- time: 1 hour in all, 1 hour to the first step", False),
-    ],
-)
-def test_a_first_step_longer_than_the_default_for_all_is_told(times: str, told: bool) -> None:
-    text = f"## [exp_launch_command]\n- command: python -m x\n## [exp_max_time]\n{times}\n"
-    findings = parse_blueprint(text.encode(), "b.md").findings
-    assert [f.line for f in findings if f.code == "limits_crossed"] == [4] * told
-
-
 def test_prose_that_would_be_the_evaluation_is_an_error() -> None:
     text = "## [exp_launch_command]\n- command: python x\n\n## Notes\n- evaluate: the checkpoint every 10 steps.\n"
     findings = lint_blueprint(parse_blueprint(text.encode(), "b.md"))

@@ -186,9 +186,3 @@ def test_the_line_to_write_is_shown() -> None:
     with pytest.raises(BlueprintInvalid) as caught:
         limits("12 hours, 40 minutes")
     assert caught.value.hint == "write it as `- time: 12 hours in all, 40 minutes to the first step`"
-
-
-def test_a_first_step_longer_than_the_run_is_told() -> None:
-    text = "## [exp_launch_command]\n- command: python x\n\n## [exp_max_time]\n10 min in all, 1 h to the first step\n"
-    findings = parse_blueprint(text.encode(), "b.md").findings
-    assert [(f.code, f.line) for f in findings if f.line == 5] == [("limits_crossed", 5)]
