@@ -21,7 +21,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import number, numbers, python_dict
@@ -29,7 +28,6 @@ from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, LineReader, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import nrl_k8s
 from autoresearch.trainers.framework import (
     FATAL_WITH_RAY,
     HOLD_S,
@@ -289,10 +287,6 @@ class NemoRl(CommandFramework):
             return None
         metrics = {f"train/{key}": value for key, value in numbers(python_dict(line[13:]) or {}).items()}
         return Reading(SignalKind.STEP, NO_STEP, metrics) if metrics else None
-
-    def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """Mistakes in an `nrl-k8s run` command."""
-        return nrl_k8s.lint(command)
 
     def time_limit(self, recipe: Recipe) -> float | None:
         """`checkpointing.checkpoint_must_save_by` in seconds after set-up; the run ends one step before that."""

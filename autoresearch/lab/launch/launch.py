@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import shutil
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.targets import Target
-from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable
+from autoresearch.errors import AutoresearchError
 from autoresearch.lab.launch.claim import claim, hide_records, prepare_result_dir, with_what_is_there
 from autoresearch.lab.launch.runner_session import await_report, close_previous, start_runner
 from autoresearch.lab.launch.snapshot_code import keep_code
@@ -21,9 +18,8 @@ from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import finish_flag, journal
 from autoresearch.records.rundir import locked
 from autoresearch.runner.basics import failpoint
-from autoresearch.trainers import ask, nrl_k8s
+from autoresearch.trainers import ask
 
-NRL_S = 60.0  # seconds; it loads recipes by omegaconf, which imports a lot
 STOPPED = "interrupted: {0} was not launched, and nothing of it runs"
 GOES_ON = "interrupted, but {0} was launched already and goes on: autoresearch wait {0}"
 
@@ -110,33 +106,5 @@ def check(resolved_run: ResolvedRun, *, ahead: bool = False) -> None:
     resolved_run.refuse()
     options = resolved_run.options
     check_local(None if ahead else options.tmux_socket, options.parts, options.checkout)
-    if options.target.is_local:
-        _check_nrl(resolved_run)
     if not ahead:  # when prepared ahead, the previous run still has the port
         ask.server(resolved_run.trainer_settings.trainer).check_port(resolved_run.spec)
-
-
-def _check_nrl(resolved_run: ResolvedRun) -> None:
-    """Refuse a launch that `nrl-k8s` would refuse, or whose tools are missing; contacts no cluster."""
-    spec, environment = resolved_run.spec, dict(resolved_run.options.environment)
-    run, path = nrl_k8s.find(spec.command), environment.get("PATH")
-    if run is None:
-        return
-    inside = "KUBERNETES_SERVICE_HOST" in environment  # in a pod it needs no kubectl
-    for tool in ("nrl-k8s",) if inside else ("nrl-k8s", "kubectl"):
-        if shutil.which(tool, path=path) is None:
-            message = f"{tool} is not on PATH, and the launch command needs it"
-            raise EnvironmentUnusable(message, code=f"no_{tool.replace('-', '_')}", hint=f"install {tool}")
-    if any(set(word) & set("$`*") for word in run.check):  # only a shell can expand these words
-        return
-    words = [str(shutil.which(run.check[0], path=path)), *run.check[1:]]
-    try:
-        said = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, cwd=spec.cwd, env=environment, timeout=NRL_S
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentUnusable(f"nrl-k8s check gave no answer: {error}", code="nrl_check_failed") from error
-    if said.returncode != 0:
-        lines = (said.stderr or said.stdout).decode("utf-8", "replace").strip().splitlines()
-        reason = lines[0] if lines else f"exit code {said.returncode}"
-        raise BlueprintError(f"nrl-k8s check refuses it: {reason}", hint=shlex.join(run.check), code="nrl_check_failed")

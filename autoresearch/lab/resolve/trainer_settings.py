@@ -24,9 +24,8 @@ from autoresearch.lab.resolve import host_check
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.scripts import LaunchTexts
 from autoresearch.lab.yaml_files import edit, parse_mapping
-from autoresearch.trainers import ask, nrl_k8s, ray_job
+from autoresearch.trainers import ask, ray_job
 
-END_NRL_RUN = Path(__file__).parents[2] / "runner" / "end_nrl_run.py"
 END_RAY_JOB = Path(__file__).parents[2] / "runner" / "end_ray_job.py"
 RAY_S = 90.0  # the program itself waits a shorter time
 
@@ -71,13 +70,9 @@ class TrainerSettings:
     @property
     def cleanup(self) -> tuple[str, ...]:
         """Commands to run after any ending: first the end of a job that outlives its client, then the blueprint's."""
-        run, job = nrl_k8s.find(self.understood), ray_job.find(self.understood)
-        words: tuple[str, ...] = ()
-        if run and run.name:
-            words = (str(END_NRL_RUN), "rayjob" if run.rayjob else "run", run.name, *run.words)
-        elif job and job.submission_id:
-            words = (str(END_RAY_JOB), job.address, job.submission_id)
-        ends = (shlex.join([sys.executable, "-I", *words]),) if words else ()
+        job = ray_job.find(self.understood)
+        words = [sys.executable, "-I", str(END_RAY_JOB), job.address, job.submission_id] if job else []
+        ends = (shlex.join(words),) if job and job.submission_id else ()
         return (*ends, *self.resolved.blueprint.notes.cleanup)
 
     @property
@@ -257,7 +252,7 @@ def ask_trainer(trainer: Trainer, resolved: ResolvedBlueprint, *, job: str = "")
 
 def _named(command: str, job: str) -> str:
     """The command with this name for the job that it submits."""
-    return nrl_k8s.named(ray_job.named(command, job), job) if job else command
+    return ray_job.named(command, job) if job else command
 
 
 def _copied(plain: TrainerSettings, recording: Recipe) -> TrainerSettings:

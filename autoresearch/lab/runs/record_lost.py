@@ -111,14 +111,14 @@ def _end_leftovers(recorded: RecordedRun) -> int:
 def _end_ray_job(spec: RunSpec) -> None:
     """End the job that the Runner would have ended; the blueprint's own cleanup commands are not run."""
     for command in spec.cleanup[:1]:
-        if "end_ray_job.py" in command or "end_nrl_run.py" in command:
+        if "end_ray_job.py" in command:
             import shlex
 
-            from autoresearch.lab.resolve.trainer_settings import END_NRL_RUN, END_RAY_JOB, RAY_S
+            from autoresearch.lab.resolve.trainer_settings import END_RAY_JOB, RAY_S
             from autoresearch.launchers import program
 
             words = shlex.split(command)
-            if words[2:3] in ([str(END_RAY_JOB)], [str(END_NRL_RUN)]):
+            if words[2:3] == [str(END_RAY_JOB)]:
                 program.output(*words, timeout_s=RAY_S)
 
 
