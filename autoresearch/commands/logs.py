@@ -16,7 +16,7 @@ from autoresearch.commands.run_view import event_line, grown, repair_line
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.diagnosis.failure import FailureKind
 from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP, Ending
-from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
+from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.runs import sessions
 from autoresearch.lab.runs.run_status import tail_lines
 from autoresearch.records.rundir import RunDir
@@ -155,18 +155,13 @@ def note(
 
 def explain(
     run: Annotated[str, Positional(metavar="RUN|FILE", show_default=False, help="A run, or any log.")] = "",
-    log: Annotated[str, Option("--log", metavar="FILE", hidden=True)] = "",
     trainer: Annotated[str, Option(metavar="NAME", help="Whose log lines and settings to expect.")] = "",
     digest: Annotated[bool, Option(help="Each process's first exception, kills, the last step.")] = False,
     tail: Annotated[int, Option(help="Last lines of the log to add.")] = 8,
 ) -> CommandResult:
     """Why a run ended: its class with the line that proves it, hung or exited, what to try."""
-    if run and log:  # the option is of before a file could be named in place of a run
-        raise UsageError("explain takes a run or --log FILE, not both")
-    if Path(run).is_file():
-        run, log = "", run
     count = max(0, min(tail, MOST_TAIL))
-    payload, found = _log(log, trainer, count) if log else _run(run or "last", trainer, count)
+    payload, found = _log(run, trainer, count) if Path(run).is_file() else _run(run or "last", trainer, count)
     if not digest and not _is_unclear(payload):
         payload["digest"] = []
     return CommandResult(payload, _lines(payload, found))
@@ -184,9 +179,6 @@ def _log(log: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
     from autoresearch.trainers import registry
 
     path = Path(log).absolute()
-    if not path.is_file():
-        what = f"{path} is a directory, not a log" if path.is_dir() else f"there is no log {path}"
-        raise NotFoundError(what, hint="name the file that the trainer's output went to")
     found = explain_log(path, registry.by_name(trainer) if trainer else None, tail)
     return {"run": None, "state": None, "ending": None, "returncode": None, **as_payload(found), "next": []}, found
 

@@ -29,7 +29,6 @@ WIDE = 30
 
 def metrics(
     run: Annotated[str, Positional(metavar="RUN|FILE", show_default=False, help="A run, or any log.")] = "",
-    log: Annotated[str, Option("--log", metavar="FILE", hidden=True)] = "",
     trainer: Annotated[str, Option(help="Whose log it is; else its lines say.")] = "",
     source: Annotated[
         str,
@@ -45,7 +44,7 @@ def metrics(
 
     if out:
         frames.check_name(Path(out))
-    name, found = _read(run, log, trainer, source, metric)
+    name, found = _read(run, trainer, source, metric)
     found = found.filtered(key or ())
     if out and any(Path(out).resolve() == Path(read.source.path).resolve() for read in found.reads):
         raise UsageError(f"--out {out} is where the metrics are read from", hint="name another file", code="bad_out")
@@ -63,19 +62,18 @@ def metrics(
     return CommandResult(payload, _lines(name, found, payload))
 
 
-def _read(run: str, log: str, trainer: str, source: str, metric: str) -> tuple[str, Readout]:
-    """What is read of a run, or of a file or directory that is none; `log` is of before these could be named so."""
+def _read(run: str, trainer: str, source: str, metric: str) -> tuple[str, Readout]:
+    """What is read of a run, or of a file or directory that is none."""
     from autoresearch.commands.wiring import parts
     from autoresearch.lab.results import readout
     from autoresearch.lab.runs import sessions
 
-    if run and log:
-        raise UsageError("a run or --log FILE, not both", fix="autoresearch metrics FILE --trainer NAME")
-    path = Path(log or run)
-    a_log, a_directory = bool(log) or bool(run and path.is_file()), bool(run) and path.is_dir()
-    if not a_log:
-        fix = "autoresearch metrics FILE --trainer NAME"
-        a_run = UsageError("--trainer is for a log; a run has its trainer", fix=fix)
+    path = Path(run)
+    a_directory = bool(run) and path.is_dir()
+    if a_directory or not (run and path.exists()):
+        a_run = UsageError(
+            "--trainer is for a log; a run has its trainer", fix="autoresearch metrics FILE --trainer NAME"
+        )
         if trainer and not a_directory:
             raise a_run
         try:

@@ -4,15 +4,14 @@ verl (verl/utils/tracking.py, FileLogger): {"step": 3, "data": {"actor/kl_loss":
 stands for NaN. Flat objects contain their own step: `step`, `global_step`, `training/global_step` and similar keys.
 
 AgentJet's "markdown" files (`val_print_to_markdown_file_path`, `train_print_to_...`) hold dicts as `str` prints them,
-with `np.float64(...)` and bare NaN; no code is evaluated. Lines written before 2026-03-30 name no step: their
-validations are counted, and the source maps the count to a step.
+with `np.float64(...)` and bare NaN; no code is evaluated.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from autoresearch.core.metrics import metric_keys
@@ -79,22 +78,16 @@ def read_jsonl(path: Path, offset: int = 0) -> Iterator[Reading]:
     return numbered(reading for line, _ in lines(path, offset) for reading in _readings(line))
 
 
-def read_dict_lines(path: Path, offset: int = 0, validated_at: Callable[[int], int] = lambda n: n) -> Iterator[Reading]:
-    """The readings of a file of Python dicts, else like `read_jsonl`.
+def read_dict_lines(path: Path, offset: int = 0) -> Iterator[Reading]:
+    """The readings of a file of Python dicts, else like `read_jsonl`."""
 
-    Without a named step, training counts from 1, and the n-th validation, from 0, has the step `validated_at(n)`.
-    """
-    seen = {SignalKind.STEP: 1, SignalKind.VALIDATION: 0}
-    for line, _ in lines(path, offset):
-        metrics = metric_keys.renamed(numbers(python_dict(line.decode("utf-8", "replace").strip("\0 \t\r")) or {}))
-        step = metric_keys.step_of(metrics)
-        for reading in metric_keys.readings(metric_keys.NO_STEP if step is None else step, metrics):
-            ordinal = seen[reading.kind]
-            seen[reading.kind] += 1
-            if reading.step < 0:
-                step = validated_at(ordinal) if reading.kind is SignalKind.VALIDATION else ordinal
-                reading = Reading(reading.kind, step, reading.metrics, ordinal=True)
-            yield reading
+    def readings() -> Iterator[Reading]:
+        for line, _ in lines(path, offset):
+            metrics = numbers(python_dict(line.decode("utf-8", "replace").strip("\0 \t\r")) or {})
+            step = metric_keys.step_of(metrics)
+            yield from metric_keys.readings(metric_keys.NO_STEP if step is None else step, metrics)
+
+    return numbered(readings())
 
 
 def read_json(path: Path, offset: int = 0) -> Iterator[Reading]:

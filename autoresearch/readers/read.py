@@ -34,7 +34,7 @@ from autoresearch.runner.text import plain
 
 _HEAD = 1 << 16
 _TEXT_CONTROL = frozenset(b"\t\n\r\x0b\x0c\x08\x07\x1b")
-_AGENTJET = (b"'global_step", b"'training/global_step'", b"'step'", b"task_pass_rate@", b"TGC@")
+_AGENTJET = (b"'global_step", b"'training/global_step'", b"'step'", b"task_pass_rate@")
 
 
 def sniff(path: Path) -> str:
@@ -213,7 +213,7 @@ def _read_file(source: Source, path: Path, offset: int, trainer: Trainer) -> Ite
     if source.format in _READ:
         return _READ[SourceFormat(source.format)](path, offset)
     if source.format is SourceFormat.DICT_LINES:
-        return read_dict_lines(path, offset, source.validated_at)
+        return read_dict_lines(path, offset)
     if source.format is SourceFormat.TENSORBOARD:
         return read_tensorboard(path, offset, trainer.key_of)
     if source.format is SourceFormat.TRAINER_STATE:

@@ -17,7 +17,7 @@ class MetricReader(Protocol):
     """Reads the files of one format. Instances are stateless."""
 
     def recognises(self, path: Path) -> bool:
-        """Whether this existing file or directory has the format; asked by `metrics --log` where none of ours fits."""
+        """Whether this existing file or directory has the format; asked by `metrics FILE` where none of ours fits."""
         return False
 
     def read(self, path: Path, offset: int) -> Iterable[Reading]:

@@ -96,13 +96,10 @@ class AgentJet(CommandFramework):
         return Objective(PASS_RATE if validated else "critic/real_reward", Direction.MAXIMIZE)
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """The validation file, in which lines of older versions name no step, and the training file."""
+        """The validation file and the training file."""
         found = []
         if path := text_of(recipe, VALIDATION):
-            every = validates_every(recipe) or 1
-            first = 0 if look_up(recipe, f"{COMMON}.val_before_train") else every
-            last = whole_number(recipe, f"{COMMON}.total_training_steps") or 0
-            found.append(Source(SourceFormat.DICT_LINES, path, 0, first, every, last))
+            found.append(Source(SourceFormat.DICT_LINES, path))
         if path := text_of(recipe, TRAINING):
             found.append(Source(SourceFormat.DICT_LINES, path, 1))
         return tuple(found)

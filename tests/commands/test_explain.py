@@ -97,19 +97,18 @@ def test_any_log(bench: Any, tmp_path: Path) -> None:
     assert (found["failure"], found["line_number"], found["run"]) == ("machine", 51, None)
     assert any("n_gpus_per_node" in text for text in found["try"])
     assert (found["process"], found["next"]) == (None, [])
-    assert len(bench.ask("explain", "--log", log, "--tail", "100000")["tail"]) == 40
+    assert len(bench.ask("explain", log, "--tail", "100000")["tail"]) == 40
     log.write_text("")
-    assert bench.ask("explain", "--log", log)["failure"] is None
+    assert bench.ask("explain", log)["failure"] is None
 
 
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (("explain", "--log", "/no/such.log"), 4),
-        (("explain", "--log", "/etc"), 4),
+        (("explain", "/no/such.log"), 4),
+        (("explain", "/etc"), 4),
         (("explain", "nobody"), 4),
-        (("explain", "last", "--log", "/no/such.log"), 2),
-        (("explain", "--log", "/etc/hostname", "--trainer", "nobody"), 2),
+        (("explain", "/etc/hostname", "--trainer", "nobody"), 2),
     ],
 )
 def test_what_cannot_be_explained(bench: Any, words: tuple[str, ...], code: int) -> None:

@@ -56,45 +56,45 @@ def steps(payload: dict[str, Any], key: str) -> dict[int, float | None]:
     ],
 )
 def test_any_log(ask: Ask, name: str, trainer: str, counts: tuple[int, int]) -> None:
-    found = ask("--log", LOGS / name, "--trainer", trainer)
+    found = ask(LOGS / name, "--trainer", trainer)
     assert (len(found["steps"]), len(found["validations"])) == counts
     assert set(found["steps"][0]) == {"step", "metrics"} and found["steps"][0]["metrics"]
     assert (found["failure"], found["warnings"]) == (None, [])
     assert (found["source_kind"], found["source"]) == ("console", str(LOGS / name))
-    alone = ask("--log", LOGS / name)
+    alone = ask(LOGS / name)
     assert (len(alone["steps"]), len(alone["validations"])) == counts
     assert alone["trainer"] == ("verl" if trainer == "tinygrpo" else trainer)
 
 
 def test_a_failure_with_the_line_that_proves_it(ask: Ask) -> None:
-    found = ask("--log", LOGS / "verl_raise_np2_ray.log", "--trainer", "verl")
+    found = ask(LOGS / "verl_raise_np2_ray.log", "--trainer", "verl")
     assert found["failure"]["kind"] == "memory" and "out of memory" in found["failure"]["line"]
 
 
 def test_what_is_not_finite_is_null(ask: Ask) -> None:
-    found = ask("--log", LOGS / "tinygrpo_nan.log", "--trainer", "tinygrpo", "--metric", "mean(actor/kl_loss)")
+    found = ask(LOGS / "tinygrpo_nan.log", "--trainer", "tinygrpo", "--metric", "mean(actor/kl_loss)")
     assert steps(found, "actor/kl_loss")[3] is None and steps(found, "actor/kl_loss")[2]
     assert (found["metric_value"], found["step"]) == (None, None)
 
 
 def test_expressions(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     log = LOGS / "tinygrpo.log"
-    found = ask("--log", log, "--metric", "max(task_pass_rate@1) - first(task_pass_rate@1)")
+    found = ask(log, "--metric", "max(task_pass_rate@1) - first(task_pass_rate@1)")
     assert found["metric_value"] == pytest.approx(0.007812 - 0.004883) and found["step"] == 2
-    assert ask("--log", log, "--metric", "task_pass_rate@1")["metric_value"] == 0.007812
-    bad = ask("--log", log, "--metric", "max(task_pass_rate@1", code=2)
+    assert ask(log, "--metric", "task_pass_rate@1")["metric_value"] == 0.007812
+    bad = ask(log, "--metric", "max(task_pass_rate@1", code=2)
     assert bad["error"]["code"] == "bad_metric" and "character 21" in bad["error"]["message"]
-    none = ask("--log", log, "--metric", "avg(task_pass_rate@1)")
+    none = ask(log, "--metric", "avg(task_pass_rate@1)")
     assert none["metric_value"] is None and "did you mean mean(...)?" in none["warnings"][0]
     capsys.readouterr()
-    assert cli.run(["metrics", "--log", str(log), "--metric", "max(task_pass_rate@1)"]) == 0
+    assert cli.run(["metrics", str(log), "--metric", "max(task_pass_rate@1)"]) == 0
     assert "max(task_pass_rate@1) = 0.007812 at step 2" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("sample", LOGS_OF_PROGRAMS, ids=lambda sample: sample.path.stem)
 def test_a_file_gives_the_number_that_a_run_with_this_log_gives(ask: Ask, sample: Sample, tmp_path: Path) -> None:
     spec = run_spec("lone", tmp_path / "runs/lone", objective=Objective(sample.metric))
-    found = ask("--log", sample.path, "--metric", sample.metric)
+    found = ask(sample.path, "--metric", sample.metric)
     for trainer in dict.fromkeys(("generic", found["trainer"])):
         run = RunFiles(spec, registry.by_name(trainer, metrics=(sample.metric,)), sample.path).measure()
         assert run.last and found["metric_value"] == run.last[1]
@@ -111,63 +111,64 @@ def test_a_file_gives_the_number_that_a_run_with_this_log_gives(ask: Ask, sample
     ],
 )
 def test_the_metric_that_is_named_is_read_wherever_it_stands(ask: Ask, name: str, metric: str, value: float) -> None:
-    assert ask("--log", HERE / name, "--metric", metric)["metric_value"] == value
+    assert ask(HERE / name, "--metric", metric)["metric_value"] == value
 
 
 def test_the_wrong_trainer_is_told(ask: Ask) -> None:
-    found = ask(LOGS / "verl_ok_np2_ray.log", "--trainer", "nemo_rl")  # without --log it is the same
+    found = ask(LOGS / "verl_ok_np2_ray.log", "--trainer", "nemo_rl")
     assert (found["steps"], found["source"]) == ([], None)
     assert "--trainer verl" in found["warnings"][0]
-    unknown = ask("--log", LOGS / "verl_ok_np2_ray.log", "--trainer", "vrl", code=2)
+    unknown = ask(LOGS / "verl_ok_np2_ray.log", "--trainer", "vrl", code=2)
     assert unknown["error"]["code"] == "unknown_trainer"
 
 
+@pytest.mark.system
 def test_what_is_no_log(ask: Ask, tmp_path: Path) -> None:
-    missing = ask("--log", tmp_path / "none.log", code=4)
+    missing = ask(tmp_path / "none.log", code=4)
     assert "none.log" in missing["error"]["message"]
     binary = tmp_path / "model.safetensors"
     binary.write_bytes(bytes(range(256)) * 40)
     for more in ((), ("--trainer", "verl"), ("--source", "console")):
-        assert ask("--log", binary, *more, code=2)["error"]["code"] == "binary_file"
-    assert ask("--log", tmp_path, code=4)["error"]["code"] == "no_metrics"
-    assert ask("--log", tmp_path, "--source", "console", code=2)["error"]["code"] == "not_a_file"
-    assert ask("--log", "/dev/null", code=2)["error"]["code"] == "not_a_file"
+        assert ask(binary, *more, code=2)["error"]["code"] == "binary_file"
+    assert ask(tmp_path, code=4)["error"]["code"] == "no_metrics"
+    assert ask(tmp_path, "--source", "console", code=2)["error"]["code"] == "not_a_file"
+    assert ask("/dev/null", code=2)["error"]["code"] == "not_a_file"
     for name in ("empty.log", "empty.jsonl"):
         (tmp_path / name).touch()
-        found = ask("--log", tmp_path / name)
+        found = ask(tmp_path / name)
         assert found["steps"] == [] and "is empty" in found["warnings"][0]
     prose = tmp_path / "prose.log"
     prose.write_text("nothing to see\n" * 9)
-    found = ask("--log", prose)
+    found = ask(prose)
     assert found["steps"] == [] and found["failure"] is None and "no line with metrics" in found["warnings"][0]
     assert found["next"] == [f"autoresearch explain {prose} --json"]
     assert "as `step 10 loss 0.5` (on three lines at least); `- step_line:`" in found["warnings"][0]
     prose.write_text("2 files\nafter 30 rounds of it the loss went down to 0.31, it seems\nbye\n" * 2)
-    assert "; nearest is `after 30 rounds of it the loss went" in ask("--log", prose)["warnings"][0]
-    assert ask("last-summer", "--log", prose, code=2)["error"]["code"] == "usage"
+    assert "; nearest is `after 30 rounds of it the loss went" in ask(prose)["warnings"][0]
     assert ask("--trainer", "verl", code=2)["error"]["code"] == "usage"
 
 
 def test_a_log_that_was_truncated_under_its_writer(ask: Ask, tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     log.write_bytes(bytes(200_000) + (LOGS / "verl_np1.log").read_bytes())
-    assert len(ask("--log", log, "--trainer", "verl")["steps"]) == 1
+    assert len(ask(log, "--trainer", "verl")["steps"]) == 1
 
 
+@pytest.mark.system
 def test_every_kind_of_file(ask: Ask) -> None:
     kinds = {"wandb": "wandb", "swanlab": "swanlab", "tensorboard": "tensorboard"}
     for name, kind in kinds.items():
         for more in ((), ("--source", kind)):
-            found = ask("--log", SAMPLES / "metrics" / name, *more)
+            found = ask(SAMPLES / "metrics" / name, *more)
             assert (found["source_kind"], len(found["steps"]), len(found["validations"])) == (kind, 12, 3)
-    assert ask("--log", LOGS / "tinygrpo.jsonl")["source_kind"] == "jsonl"
-    assert ask("--log", LOGS / "agentjet_val.md")["source_kind"] == "dict_lines"
-    assert ask("--log", LOGS / "trl_v4.log")["source_kind"] == "console"
+    assert ask(LOGS / "tinygrpo.jsonl")["source_kind"] == "jsonl"
+    assert ask(LOGS / "agentjet_val.md")["source_kind"] == "dict_lines"
+    assert ask(LOGS / "trl_v4.log")["source_kind"] == "console"
 
 
 def test_validations_of_a_swarm_client(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "val_results.md").write_text("\n## Step 10\n- dataset: AIME\n- task_pass_rate@1: 21.67%\n")
-    found = ask("--log", tmp_path / "val_results.md")
+    found = ask(tmp_path / "val_results.md")
     assert (found["source_kind"], [row["step"] for row in found["validations"]]) == ("swarm_val", [10])
 
 
@@ -175,7 +176,7 @@ def test_an_event_file_that_was_cut_in_a_record(ask: Ask, tmp_path: Path) -> Non
     events = next((SAMPLES / "metrics" / "tensorboard").iterdir())
     cut = tmp_path / events.name
     cut.write_bytes(events.read_bytes()[:-20])
-    found = ask("--log", cut, "--key", "kl_loss")
+    found = ask(cut, "--key", "kl_loss")
     assert found["warnings"] == [] and 10 <= len(found["steps"]) <= 12
 
 
@@ -193,7 +194,7 @@ def test_a_file_that_grows_while_it_is_read(ask: Ask, tmp_path: Path) -> None:
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        found = ask("--log", log)
+        found = ask(log)
     finally:
         done.set()
         writer.join()
@@ -207,7 +208,7 @@ def test_a_table_for_people_and_a_file_for_pandas(capsys: pytest.CaptureFixture[
     rows = [{"step": n, **{f"actor/k{m}": n * m for m in range(40)}, "reward": n / 1000} for n in range(1, 1001)]
     rows += [{"step": n, "val/acc": n / 1000, "val/other": None} for n in range(100, 1001, 100)]
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert cli.run(["metrics", "--log", str(log), "--out", str(tmp_path / "deep" / "m.csv")]) == 0
+    assert cli.run(["metrics", str(log), "--out", str(tmp_path / "deep" / "m.csv")]) == 0
     out = capsys.readouterr().out
     assert len(out.splitlines()) <= 30 and "1000 steps, 10 validations" in out and "1010 rows" in out
     read = {
@@ -217,7 +218,7 @@ def test_a_table_for_people_and_a_file_for_pandas(capsys: pytest.CaptureFixture[
     }
     for suffix, reader in read.items():
         target = tmp_path / f"out{suffix}"
-        assert cli.run(["metrics", "--log", str(log), "--out", str(target), "--key", "reward", "--key", "val/*"]) == 0
+        assert cli.run(["metrics", str(log), "--out", str(target), "--key", "reward", "--key", "val/*"]) == 0
         table = reader(target)
         assert list(table.columns[:2]) == ["step", "kind"] and set(table.columns[2:]) >= {"reward", "val/acc"}
         training, validation = (table[table["kind"] == kind] for kind in ("step", "validation"))
@@ -225,19 +226,19 @@ def test_a_table_for_people_and_a_file_for_pandas(capsys: pytest.CaptureFixture[
         assert list(validation["step"]) == list(range(100, 1001, 100))
         assert validation["val/other"].isna().all() if "val/other" in table else True
     assert not list(tmp_path.rglob("*.part"))
-    assert cli.run(["metrics", "--log", str(log), "--out", str(tmp_path / "m.xlsx")]) == 2
+    assert cli.run(["metrics", str(log), "--out", str(tmp_path / "m.xlsx")]) == 2
     before = log.read_bytes()
-    assert cli.run(["metrics", "--log", str(log), "--out", f"{tmp_path}/deep/../m.jsonl"]) == 2
+    assert cli.run(["metrics", str(log), "--out", f"{tmp_path}/deep/../m.jsonl"]) == 2
     assert log.read_bytes() == before  # a source is never written over
-    assert cli.run(["metrics", "--log", str(log), "--out", "/proc/m.csv"]) == 6
+    assert cli.run(["metrics", str(log), "--out", "/proc/m.csv"]) == 6
 
 
 def test_only_some_metrics_and_only_the_newest(ask: Ask) -> None:
-    found = ask("--log", LOGS / "tinygrpo.log", "--key", "*kl_loss", "--last", 2)
+    found = ask(LOGS / "tinygrpo.log", "--key", "*kl_loss", "--last", 2)
     assert [row["step"] for row in found["steps"]] == [3, 4]
     assert all(set(row["metrics"]) == {"actor/kl_loss"} for row in found["steps"])
     assert (found["validations"], found["left_off"]) == ([], 2)
-    nothing = ask("--log", LOGS / "tinygrpo.log", "--key", "kl_los?x", "--key", "wer")
+    nothing = ask(LOGS / "tinygrpo.log", "--key", "kl_los?x", "--key", "wer")
     (warning,) = nothing["warnings"]
     assert nothing["steps"] == [] and warning.startswith("no metric's name matches kl_los?x or wer; there are ")
     assert "actor/kl_loss" in warning
@@ -364,7 +365,7 @@ def test_a_lone_run_needs_no_direction_and_claims_no_best(bench: Any) -> None:
 def test_an_answer_for_an_agent_is_small_and_says_how_to_get_the_rest(ask: Ask, tmp_path: Path) -> None:
     log = tmp_path / "m.jsonl"
     log.write_text("".join(json.dumps({"step": n, "loss": 1 / n, "val/acc": n / 3000}) + "\n" for n in range(1, 3001)))
-    found = ask("--log", log)
+    found = ask(log)
     assert len(json.dumps(found)) < 9000 and found["steps"][-1]["step"] == 3000
     assert len(found["steps"]) > 20 and found["left_off"] + len(found["steps"]) + len(found["validations"]) >= 3000
     assert any("--out" in line for line in found["next"])

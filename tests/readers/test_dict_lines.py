@@ -36,38 +36,20 @@ def test_tinygrpo_files() -> None:
     assert math.isnan(trained[2].metrics["actor/grad_norm"])
 
 
-def test_lines_without_a_step_are_counted(tmp_path: Path) -> None:
-    text = "{'task_pass_rate@1': 0.1}\n{'task_pass_rate@1': 0.2, 'std_reward': inf}\n{'TGC@4': np.float64(0.3)}\n"
-    assert [(r.kind.value, r.step) for r in read(tmp_path, text)] == [
-        ("validation", 0),
-        ("validation", 1),
-        ("validation", 2),
-    ]
+def test_training_without_a_step_is_counted(tmp_path: Path) -> None:
     assert [r.step for r in read(tmp_path, "{'actor/pg_loss': 1}\n{'actor/pg_loss': 2}\n")] == [1, 2]
 
 
-OLD = "{'target dataset name': 'main_val_dataset', 'pass_n': 4, 'total_tasks': 8, 'TGC@1': %s, 'TGC@4-all-pass': 0.1}\n"
-
-
-def test_agentjet_before_it_named_a_step(tmp_path: Path) -> None:
-    """Its rates had another name then, and the last step is validated whatever the frequency."""
-    (tmp_path / "val.md").write_text("".join(OLD % rate for rate in ("0.1", "np.float64(0.2)", "nan", "0.4")))
-    source = Source(SourceFormat.DICT_LINES, "val.md", 0, 0, 20, 55)
-    found = list(read_source(source, tmp_path, 0, registry.by_name("agentjet")).readings)
-    assert [(r.kind.value, r.step) for r in found] == [("validation", s) for s in (0, 20, 40, 55)]
-    rates = [r.metrics["task_pass_rate@1"] for r in found]
-    assert (rates[:2], rates[3]) == ([0.1, 0.2], 0.4)
-    assert math.isnan(rates[2])
-    assert found[0].metrics["TGC@4-all-pass"] == found[0].metrics["task_pass_rate@4-all-pass"] == 0.1
+LINE = "{'global_steps': %d, 'pass_n': 4, 'total_tasks': 8, 'task_pass_rate@1': %s}\n"
 
 
 def test_what_an_older_run_appended_is_not_counted(tmp_path: Path) -> None:
     path = tmp_path / "val.md"
-    path.write_text(OLD % 0.9 + OLD % 0.95)
+    path.write_text(LINE % (10, 0.9) + LINE % (20, 0.95))
     held = path.stat().st_size
     with path.open("a") as file:
-        file.write(OLD % 0.1 + OLD % 0.2)
-    source = Source(SourceFormat.DICT_LINES, str(path), 0, 10, 10)
+        file.write(LINE % (10, 0.1) + LINE % (20, 0.2))
+    source = Source(SourceFormat.DICT_LINES, str(path))
     found = list(read_source(source, tmp_path, held, registry.by_name("agentjet")).readings)
     assert [(r.step, r.metrics["task_pass_rate@1"]) for r in found] == [(10, 0.1), (20, 0.2)]
 

@@ -119,11 +119,9 @@ def test_the_files_that_it_writes() -> None:
     form = SourceFormat.DICT_LINES
     place = "/data/results/agentjet_gsm8k"
     assert AJET.sources(GOOD) == (
-        Source(form, f"{place}/validation.md", 0, 0, 10, 100),
+        Source(form, f"{place}/validation.md"),
         Source(form, f"{place}/training.md", 1),
     )
-    late = changed(ajet__trainer_common__val_before_train=False, ajet__trainer_common__total_training_steps=None)
-    assert AJET.sources(late)[0] == Source(form, f"{place}/validation.md", 0, 10, 10, 0)
     assert AJET.sources({}) == ()
 
 
@@ -252,14 +250,6 @@ def test_three_ways_to_write_a_number(line: str) -> None:
         "training/global_step": 1,
     }
     assert matched(SignalKind.STEP, line) == [0.0]
-
-
-def test_the_old_name_of_the_pass_rate() -> None:
-    old = "step:20 - pass_n:4 - total_tasks:128 - TGC@1:0.41 - TGC@4:0.63 - TGC@4-all-pass:0.24 - mean_reward:0.41"
-    ((kind, step, metrics),) = read(old)
-    assert (kind, step) == ("validation", 20)
-    assert (metrics["task_pass_rate@1"], metrics["TGC@1"], metrics["task_pass_rate@4-all-pass"]) == (0.41, 0.41, 0.24)
-    assert matched(SignalKind.VALIDATION, old) == [0.0]
 
 
 def test_what_is_printed_for_people_is_no_metric() -> None:

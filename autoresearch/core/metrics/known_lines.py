@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from autoresearch.core.metrics.metric_keys import NO_STEP, readings, renamed
+from autoresearch.core.metrics.metric_keys import NO_STEP, readings
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.metrics.step_line import STEP, VALIDATION
 from autoresearch.core.run.trainer import LineReader
@@ -78,7 +78,7 @@ class KnownLines(LineReader):
         kind = SignalKind.VALIDATION if last.kind == SignalKind.VALIDATION else SignalKind.STEP
         if not metrics and not self._declared:
             return None
-        return Reading(kind, NO_STEP if last.step is None else last.step, renamed(metrics))
+        return Reading(kind, NO_STEP if last.step is None else last.step, metrics)
 
 
 @cache

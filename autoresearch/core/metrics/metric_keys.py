@@ -41,7 +41,7 @@ NO_STEP = -1
 
 _VALIDATION_PREFIXES = (
     *("val-", "val/", "val_", "eval/", "eval_", "validation/", "validation-"),
-    *("task_pass_rate@", "TGC@"),
+    "task_pass_rate@",
 )
 _ANY_VALIDATION = later("\n(?:" + "|".join(map(re.escape, _VALIDATION_PREFIXES)) + ")")
 _BESIDE_VALIDATION = (
@@ -53,15 +53,6 @@ _BESIDE_VALIDATION = (
     "std_reward",
 )
 _TRAINING_WORDS = ("loss", "grad_norm", "reward", "entropy", "kl")
-
-_OLD, _NEW = "TGC@", "task_pass_rate@"  # modelscope/AgentJet, at d20cce0e and by 2026-03
-
-
-def renamed(metrics: Mapping[str, float]) -> Mapping[str, float]:
-    """The metrics, with AgentJet's old names copied to the new ones, so that one objective reads both."""
-    if _OLD not in "\n".join(metrics):
-        return metrics
-    return {**metrics, **{f"{_NEW}{k[len(_OLD) :]}": value for k, value in metrics.items() if k.startswith(_OLD)}}
 
 
 @lru_cache(maxsize=1 << 14)

@@ -26,7 +26,7 @@ STEP = SignalPattern(
 VALIDATION = SignalPattern(
     SignalKind.VALIDATION,
     rf"{_HEAD}(?P<step>\d{{1,10}})(?= - )",
-    needles=("val-", "val/", "task_pass_rate@", "TGC@"),  # most steps do not validate
-    metrics=r"^(?:val[-/]|task_pass_rate@|TGC@)",
+    needles=("val-", "val/", "task_pass_rate@"),  # most steps do not validate
+    metrics=r"^(?:val[-/]|task_pass_rate@)",
 )
 """A line with validation results, alone or at the end of a training line."""

@@ -41,14 +41,6 @@ class Source:
     format: SourceFormat | str  # a SourceFormat, or the name of a reader that is a plug-in
     path: str  # absolute, or relative to the directory the trainer runs in
     authority: int = 0
-    first: int = 0  # the step of the first validation, if the file names no steps
-    every: int = 1  # steps between two validations
-    last: int = 0  # the last step, which is also validated; 0: unknown
-
-    def validated_at(self, n: int) -> int:
-        """The step of the n-th validation, counted from 0, in a file that names no step."""
-        step = self.first + n * self.every
-        return min(step, self.last) if self.last else step
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from autoresearch.core.metrics.objective import Objective, same_metric
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.run.ledger_row import LedgerRow
 
-_SOLVED = ("task_pass_rate@*", "num_all_success_tasks", "num_pass_n_tasks*", "TGC@*", "val/pass@*", "pass@*")
+_SOLVED = ("task_pass_rate@*", "num_all_success_tasks", "num_pass_n_tasks*", "val/pass@*", "pass@*")
 
 MEANINGS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     # AgentJet's own trainer counts a rollout as a success at reward >= 1; the client of its swarm tutorial, which

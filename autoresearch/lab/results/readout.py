@@ -227,7 +227,7 @@ def _reads_most(path: Path, objective: Objective | None, but: str) -> str:
 
 def _check_log(path: Path) -> None:
     if not path.exists():
-        raise NotFoundError(f"{path} is not there", hint="--log FILE: what a trainer printed")
+        raise NotFoundError(f"{path} is not there", hint="name what a trainer printed")
     if not path.is_file():
         raise UsageError(f"{path} is no file", hint="--source reads directories", code="not_a_file")
     with path.open("rb") as file:

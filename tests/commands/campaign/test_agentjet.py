@@ -19,7 +19,7 @@ common = conf["ajet"]["trainer_common"]
 rate = 0.25 + 10 * common["kl_loss_coef"] + 0.001 * conf["data"]["seed"]
 print("step:1 - critic/real_reward:0.500 - actor/kl_loss:0.001", flush=True)
 for key, line in (
-    ("val_print_to_markdown_file_path", "{'TGC@1': %r, 'pass_n': 4}" % rate),
+    ("val_print_to_markdown_file_path", "{'global_steps': 5, 'task_pass_rate@1': %r, 'pass_n': 4}" % rate),
     ("train_print_to_markdown_file_path", "{'actor/kl_loss': 0.1, 'training/global_step': 1}"),
 ):
     os.makedirs(os.path.dirname(common[key]), exist_ok=True)

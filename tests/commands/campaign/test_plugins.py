@@ -95,7 +95,7 @@ def test_a_run_with_a_plugin_and_what_doctor_says(dice: Any, site: Path) -> None
     read = json.loads(bench.cli("metrics", done["run"], "--json").stdout)
     assert (done["ending"], read["trainer"], read["metric_value"]) == ("finished", "dice", 0.203)
     assert read["source_kind"] == "scores"
-    assert json.loads(bench.cli("metrics", "--log", "scores.txt", "--json").stdout)["source_kind"] == "scores"
+    assert json.loads(bench.cli("metrics", "scores.txt", "--json").stdout)["source_kind"] == "scores"
     told = json.loads(bench.cli("doctor", "--json", check=None).stdout)["plugins"]
     assert {(one["group"], one["name"]): one["fault"] for one in told} == {
         ("trainers", "broken"): "ModuleNotFoundError: No module named 'autoresearch_example.no_such_module'",
