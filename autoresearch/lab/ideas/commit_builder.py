@@ -22,7 +22,7 @@ from autoresearch.git_repo.history import read_file
 from autoresearch.git_repo.trees import entries_of
 from autoresearch.lab.recipes.overrides import LaunchSettings, inherited, rewritten
 from autoresearch.lab.resolve.files import Files
-from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
+from autoresearch.lab.resolve.scripts import scripts_below, shell_reader
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.trainers import registry
 
@@ -242,9 +242,8 @@ def _launch_files(
     checkout: Checkout, commit: str, codebase: Path, command: str, variables: tuple[tuple[str, str], ...]
 ) -> Mapping[str, str]:
     """The scripts that a command starts, as a commit holds them."""
-    files = CommitFiles(checkout, commit)
-    texts = LaunchTexts(shell_reader(codebase, dict(variables), files)(command), codebase, files)
-    return texts.scripts(checkout.root)
+    read = shell_reader(codebase, dict(variables), CommitFiles(checkout, commit))
+    return scripts_below(checkout.root, read(command), codebase)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.recipes.overrides import inherited
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.lab.resolve.interpreter import shell_interpreter, unsynchronised
-from autoresearch.lab.resolve.scripts import LaunchTexts, missing_script, recipe_of, shell_reader
+from autoresearch.lab.resolve.scripts import missing_script, recipe_of, shell_reader
 from autoresearch.lab.yaml_files import SYNTAX, parse_mapping
 from autoresearch.records import finish_flag
 from autoresearch.runner.masking import MASK, mask_text
@@ -185,11 +184,6 @@ class ResolvedBlueprint:
     def path(self) -> Path:
         """The blueprint's file."""
         return self.file.path
-
-    @cached_property
-    def texts(self) -> LaunchTexts:
-        """Its command, and what that starts; each text is read once."""
-        return LaunchTexts(self.shell_reading, self.codebase, self.files)
 
 
 def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files: Files = OURS) -> ResolvedBlueprint:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -138,38 +137,28 @@ def missing_script(shell_reading: ShellReading, codebase: Path, files: Files = O
     return ""
 
 
-@dataclass(frozen=True)
-class LaunchTexts:
-    """The texts of what a command starts in its codebase."""
+def scripts_below(root: Path, shell_reading: ShellReading, codebase: Path) -> dict[str, str]:
+    """The shell scripts below `root` that a command starts: path from `root` -> text."""
+    read = [one for one in shell_reading.scripts if not one.python]
+    paths = {os.path.relpath(os.path.normpath(codebase / one.path), root): one.text for one in read}
+    return {path: text for path, text in paths.items() if not path.startswith("..")}
 
-    reading: ShellReading
-    codebase: Path
-    files: Files = OURS
 
-    def scripts(self, root: Path) -> dict[str, str]:
-        """The shell scripts below `root` that it starts: path from `root` -> text."""
-        read = [one for one in self.reading.scripts if not one.python]
-        paths = {os.path.relpath(os.path.normpath(self.codebase / one.path), root): one.text for one in read}
-        return {path: text for path, text in paths.items() if not path.startswith("..")}
+def flags_of_program(
+    shell_reading: ShellReading, codebase: Path, interpreter: Path, environ: Mapping[str, str]
+) -> dict[str, object]:
+    """The flags that the `--help` of a command's program names, as `LaunchSettings` takes them: `--lr` -> default.
 
-    def flags_of_help(self, interpreter: Path, environ: Mapping[str, str]) -> dict[str, object]:
-        """The flags that the program's own `--help` names, as `LaunchSettings` takes them: `--lr` -> default.
-
-        {} if it may not be asked. environ: the program's.
-        """
-        for program in self.reading.programs:
-            if parser := parser_of(program.text):
-                named = any(program.name in one.words for one in self.reading.commands)
-                module = program.name.removesuffix(".py").replace("/", ".")
-                words = [program.name] if named else ["-m", module]
-                own = None if parser != "hydra" else self._overrides(program.name)
-                found = ask_help(words, interpreter, self.codebase / (program.cwd or ""), environ, own)
-                dashes = "" if parser == "hydra" else "--"
-                return {f"{dashes}{key}": value for key, value in found.items()}
-        return {}
-
-    def _overrides(self, program: str) -> list[str]:
-        """What a program of hydra is started with, where only one command does: `experiment=example`, no options."""
-        starts = [one for one in self.reading.commands if python_file(one.argv) == program]
-        words = _own_words(starts[0]) if len(starts) == 1 else []
-        return [word for word in words if "=" in word and word[0] != "-" and not set(word) & set("$`")]
+    {} if it may not be asked. environ: the program's.
+    """
+    for program in shell_reading.programs:
+        if parser := parser_of(program.text):
+            named = any(program.name in one.words for one in shell_reading.commands)
+            words = [program.name] if named else ["-m", program.name.removesuffix(".py").replace("/", ".")]
+            starts = [one for one in shell_reading.commands if python_file(one.argv) == program.name]
+            own = _own_words(starts[0]) if len(starts) == 1 else []  # of hydra: `experiment=example`, no options
+            own = [word for word in own if "=" in word and word[0] != "-" and not set(word) & set("$`")]
+            cwd, dashes = codebase / (program.cwd or ""), "" if parser == "hydra" else "--"
+            found = ask_help(words, interpreter, cwd, environ, None if dashes else own)
+            return {f"{dashes}{key}": value for key, value in found.items()}
+    return {}

@@ -22,7 +22,7 @@ from autoresearch.lab.recipes import seeds
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.resolve import host_check
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
-from autoresearch.lab.resolve.scripts import LaunchTexts
+from autoresearch.lab.resolve.scripts import flags_of_program, scripts_below
 from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers import ask, ray_job
 
@@ -91,24 +91,20 @@ class TrainerSettings:
         note = self.resolved.blueprint.notes.seed
         return (note, f"the notes say `- seed: {note}`") if note in UNSEEDED else ("", "")
 
-    @property
-    def texts(self) -> LaunchTexts:
-        """The blueprint's command, and what it starts."""
-        return self.resolved.texts
-
     def launch(self, root: Path | None = None) -> LaunchSettings:
         """All that the blueprint's command can vary. `root`: of its repository; None for the codebase itself."""
-        resolved, texts = self.resolved, self.texts
+        resolved, reading = self.resolved, self.resolved.shell_reading
         recipe = resolved.inherited if resolved.recipe and resolved.recipe.suffix != ".toml" else None  # not edited
-        scripts = texts.scripts(root or resolved.codebase)
-        return LaunchSettings(self.trainer, recipe, texts.reading.text, scripts, self.flags)
+        scripts = scripts_below(root or resolved.codebase, reading, resolved.codebase)
+        return LaunchSettings(self.trainer, recipe, reading.text, scripts, self.flags)
 
     def with_flags(self, environ: Mapping[str, str]) -> TrainerSettings:
         """It, with the flags that the `--help` of a program names whose trainer does not know its command line."""
         resolved = self.resolved
         if self.trainer.takes_arguments or not resolved.files.here:
             return self
-        flags = self.texts.flags_of_help(resolved.interpreter, {**environ, **resolved.blueprint.notes.env})
+        own = {**environ, **resolved.blueprint.notes.env}
+        flags = flags_of_program(resolved.shell_reading, resolved.codebase, resolved.interpreter, own)
         return replace(self, flags=flags)
 
     @property
