@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from autoresearch.commands import output
 from autoresearch.commands.output import CommandResult, TableRows
-from autoresearch.core.text.numbers import counted
+from autoresearch.core.text.numbers import counted, span
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec
@@ -69,7 +69,6 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
 
     And whether a person needs it to agree, or would not expect it.
     """
-    from autoresearch.core.campaign.stop_rules import span
     from autoresearch.core.metrics.constraint import constraint_words
     from autoresearch.lab.resolve.shown_paths import shown_words
 
@@ -221,7 +220,7 @@ def _evaluation_words(proposed: ProposedCampaign) -> str:
     """What measures each run; where an agent edits what trains, also that nothing does."""
     notes = proposed.trainer_settings.resolved.blueprint.notes
     if notes.evaluate:
-        return f"{'; '.join(notes.evaluate)} at the base commit, within {output.duration(notes.evaluate_s)}"
+        return f"{'; '.join(notes.evaluate)} at the base commit, within {span(notes.evaluate_s)}"
     none = "the output of the training; `- evaluate: COMMAND` in the notes would measure it separately"
     return none if proposed.spec.research.agent else ""
 
@@ -230,7 +229,6 @@ def _agent_rows(campaign_spec: CampaignSpec) -> list[tuple[str, str, bool]]:
     """Which agent takes part, and what it may do."""
     from autoresearch.core.agents.agent import BUDGET_TURNS
     from autoresearch.core.agents.turns import HYBRID
-    from autoresearch.core.campaign.stop_rules import span
 
     own, budget = campaign_spec.research, campaign_spec.rules.budget_usd
     if not own.agent:

@@ -169,7 +169,7 @@ def live_parts(state: CampaignState) -> list[Part]:
     elif best and best.value is not None:
         parts += [(f"best {output.number(best.value)} {best.name}", ""), (sparkline(values), "cyan")]
     parts.append((f"{len(state.live)} running", ""))
-    left = f"deadline in {output.duration(found.remaining_s)}" if found.remaining_s is not None else eta(state)[2:]
+    left = found.deadline_words or eta(state)[2:]
     return [*parts, (left, "dim")] if left else parts
 
 

@@ -289,17 +289,6 @@ def save_traceback(error: Exception) -> str:
     return f"the traceback is in {state / 'last-error.txt'}"
 
 
-def duration(seconds: float | None) -> str:
-    """`1h02m`, `3m20s`, `12.3s`; `-` for unknown."""
-    if seconds is None:
-        return "-"
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s"
-
-
 def near(path: str | Path) -> str:
     """A path as people read it: from the working directory where that is shorter."""
     relative = os.path.relpath(path) if Path(path).is_absolute() else str(path)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from autoresearch.commands import layout
 from autoresearch.commands.layout import Column, Grid, cut
 from autoresearch.commands.output import number
-from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.run.overview import CampaignLine, Overview, PlaceLine, RunLine, short_campaign
 from autoresearch.core.run.spec import RunState
+from autoresearch.core.text.numbers import span
 
 
 def _state(line: RunLine, now: float) -> str:

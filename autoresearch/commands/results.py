@@ -16,6 +16,7 @@ from autoresearch.commands.layout import WIDEST, Column, Whole, columns, grid
 from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.output import CommandResult, LogLine
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.text.numbers import span
 from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _compared_rows(comparison: Comparison, sides: tuple[dict[str, Any], dict[str
             + (f" ± {output.number(side['sd'])}" if side["sd"] is not None else "")
             + f" (n={side['n']})",
             f"{_or(side['steps'])}, {_or(side['seed'])}",
-            output.duration(None if side["elapsed_min"] is None else side["elapsed_min"] * 60),
+            span(None if side["elapsed_min"] is None else side["elapsed_min"] * 60),
         ]
         for side in sides
     ]

@@ -14,6 +14,7 @@ from autoresearch.commands import REPAIRED, Option, Positional, output
 from autoresearch.commands.name_lookup import DirectionWord, target_named
 from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.text.numbers import span
 from autoresearch.errors import AutoresearchError, NotFoundError, UsageError
 from autoresearch.lab import settings as project
 from autoresearch.lab.launch.experiment import Experiment, planned
@@ -155,8 +156,8 @@ def plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], bluep
     gpus = trainer.gpus_needed(options.environment)
     count = None if target.is_local else options.remote_gpus.at(target)
     environment = {**spec.environment, **(options.caches if target.is_local else {})}
-    stall = "report only" if limits.stall_s is None else output.duration(limits.stall_s)
-    times = [output.duration(seconds) for seconds in (limits.first_step_s, limits.max_s, limits.grace_s)]
+    stall = "report only" if limits.stall_s is None else span(limits.stall_s)
+    times = [span(seconds) for seconds in (limits.first_step_s, limits.max_s, limits.grace_s)]
     asking = f", asking for {count} GPU{'s' if count > 1 else ''}" if count else ""
     rows = [
         ["where", f"{target}{asking}" if not target.is_local else "here, in tmux"],
@@ -177,7 +178,7 @@ def plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], bluep
         ["ledger", spec.ledger],
         *(["metrics", f"{source.format} {source.path}"] for source in spec.sources),
         *(["prepare", command] for command in spec.prepare),
-        *(["evaluate", f"{command} (within {output.duration(spec.evaluate_s)})"] for command in spec.evaluate),
+        *(["evaluate", f"{command} (within {span(spec.evaluate_s)})"] for command in spec.evaluate),
         *(["cleanup", command] for command in spec.cleanup),
         *(["env", f"{name}={value}"] for name, value in environment.items()),
         *(["note", line] for line in spec.notes.splitlines() if line.strip()),

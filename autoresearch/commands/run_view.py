@@ -15,6 +15,7 @@ from autoresearch.commands.live_line import Part, live_line, new_lines, progress
 from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.core.run.limits import nap
 from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.core.text.numbers import span
 from autoresearch.errors import AutoresearchError
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.events import Event
@@ -47,7 +48,7 @@ def living_payload(recorded: RecordedRun, tail: int | None = None) -> dict[str, 
 
 def living_lines(payload: Mapping[str, Any], run_state: RunState, *, event: str = "", more: list[str]) -> list[str]:
     """The same for people: where it stands, and the end of its log."""
-    spans = [output.duration(payload[key]) for key in ("elapsed_s", "deadline_s")]
+    spans = [span(payload[key]) for key in ("elapsed_s", "deadline_s")]
     return [
         f"{payload['run']}: {run_state.value}, {event}step {payload['step']}, elapsed {spans[0]}, limit in {spans[1]}",
         *elsewhere(payload, run_state),
@@ -115,7 +116,7 @@ class LiveView:
         """The live line: bar, step of total, metric and its sparkline, time left, or to the limit, what is awaited."""
         now, spec = self.stand(), self.recorded.spec
         parts: list[Part] = []
-        left = f"limit in {output.duration(now.left_s)}"
+        left = f"limit in {span(now.left_s)}"
         if now.step is not None:
             total = self.total = self.total or total_of(self.recorded.rundir.log, now.step)
             if total:
@@ -124,12 +125,12 @@ class LiveView:
             parts.append((f"step {now.step}{f'/{total}' if total else ''}", "bold"))
         else:
             awaited = "a step or new output" if spec.limits.first_step_since_output else "first step"
-            within = f", {awaited} within {output.duration(now.first_step_left_s)}" if now.first_step_left_s else ""
+            within = f", {awaited} within {span(now.first_step_left_s)}" if now.first_step_left_s else ""
             parts.append((f"{now.state.value}{within}", "yellow" if within else "bold"))
         if spec.objective and self.history:
             parts.append((f"{spec.objective.metric} {output.number(self.history[-1][1])}", ""))
             parts.append((sparkline([v for _, v in self.history]), "cyan"))
-        parts += [(left, ""), (f"{output.duration(now.elapsed_s)} so far", "dim")]
+        parts += [(left, ""), (f"{span(now.elapsed_s)} so far", "dim")]
         return [*parts, (now.newest_output[:SHOWN], "dim")] if now.newest_output else parts
 
     def _eta(self, step: int, total: int) -> str:
@@ -137,7 +138,7 @@ class LiveView:
         first, since = self._pace = self._pace or (step, time.monotonic())
         if step <= first:
             return ""
-        return f"about {output.duration((total - step) * (time.monotonic() - since) / (step - first))} left"
+        return f"about {span((total - step) * (time.monotonic() - since) / (step - first))} left"
 
     def report(self) -> tuple[str, float]:
         """One line for logs and agents, and the seconds until the next."""
@@ -150,8 +151,8 @@ class LiveView:
         if spec.objective and self.history:
             step += f", {spec.objective.metric} {output.number(self.history[-1][1])}"
         line = (
-            f"[{output.duration(now.elapsed_s)}] {spec.run}: {now.state.value}, {step}, "
-            f"limit in {output.duration(now.left_s)}, next look in {output.duration(pause)}"
+            f"[{span(now.elapsed_s)}] {spec.run}: {now.state.value}, {step}, "
+            f"limit in {span(now.left_s)}, next look in {span(pause)}"
         )
         return line, pause
 
@@ -217,7 +218,7 @@ def event_line(event: Event) -> str:
     fields = ", ".join(
         f"{k} {output.number(v) if isinstance(v, float) else v}" for k, v in event.fields.items() if v not in (None, "")
     )
-    stamp = "" if event.s is None else f"[{output.duration(event.s)}] "
+    stamp = "" if event.s is None else f"[{span(event.s)}] "
     words = text or f"{event.event.replace('_', ' ')}{': ' + fields if fields else ''}"
     return f"{stamp}{words}"[:300]
 
@@ -239,7 +240,7 @@ def _outcome_rows(outcome: Outcome) -> list[list[str]]:
     spec, end, rundir = outcome.spec, outcome.exit, outcome.rundir
     code = "unknown" if end.returncode is None else end.returncode
     never = "" if outcome.steps_read else "never"  # a Runner that was killed left no time of it
-    first = never if end.first_step_s is None else f"after {output.duration(end.first_step_s)}"
+    first = never if end.first_step_s is None else f"after {span(end.first_step_s)}"
     if spec.objective:
         better = outcome.best_value is not None and outcome.best_value != outcome.metric_value
         best = f" (best {output.number(outcome.best_value)})" if better else ""
@@ -251,7 +252,7 @@ def _outcome_rows(outcome: Outcome) -> list[list[str]]:
     log = outcome.where_now(Path(spec.result_dir) / "experiment_log.md")
     rows = [
         ["run", f"{spec.run} in {output.near(rundir.path)}"],
-        ["ended", f"{end.ending.wording}, return code {code}, after {output.duration(end.duration_s)}"],
+        ["ended", f"{end.ending.wording}, return code {code}, after {span(end.duration_s)}"],
         ["verdict", outcome.standing],
         ["first step", first],
         ["metric", metric],

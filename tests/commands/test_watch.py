@@ -318,7 +318,7 @@ def test_columns_go_in_an_order_and_no_line_is_folded() -> None:
         "sort #3 lower-kl",
         "0.5821",
         "0,3  59G",
-        "25h00m",
+        "25h",
     ):
         assert text in wide
 
@@ -332,7 +332,7 @@ def test_cells() -> None:
     assert not empty.size("step") and not empty.size("left") and empty.size("state") == len("unreachable 1h06m")
     silent = PlaceLine("ssh:g", "ssh", 4, 2, 0, NOW - 60, "no route", followed=False)
     assert place_text(silent, NOW) == (
-        "ssh:g: 2/4 slots, 2 free, unreachable since 1m00s: no route, not followed: its Follower is being started"
+        "ssh:g: 2/4 slots, 2 free, unreachable since 1m: no route, not followed: its Follower is being started"
     )
 
 

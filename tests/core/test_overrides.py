@@ -58,7 +58,7 @@ def test_sentences() -> None:
     assert sentence({"lr": 0.003, "group_size": 16}, BASE) == "lr 0.0003 -> 0.003, group_size 8 -> 16"
     assert sentence({"actor.optim.lr": "1e-5"}, BASE) == "lr 0.001 -> 1e-05"
     both = {"actor": {"optim": {"lr": 1e-5}}, "lr": 1}
-    assert sentence(both, BASE) == "actor.optim.lr 0.001 -> 1e-05, lr 0.0003 -> 1"
+    assert sentence(both, BASE) == "optim.lr 0.001 -> 1e-05, lr 0.0003 -> 1"
     assert sentence({"new": False, "task": "sort"}, BASE) == "new = false"
     assert sentence({"lr": 0.0003}, BASE) == "changes nothing"
     assert len(sentence({"prompt": "x" * 500})) < 60
@@ -68,7 +68,7 @@ def test_sentences() -> None:
     ("overrides", "name"),
     [
         ({"lr": 0.003, "group_size": 16}, "lr-3e-3-group-16"),
-        ({"lr": 0.0031623}, "lr-3-16e-3"),
+        ({"lr": 0.0031623}, "lr-3-1623e-3"),
         ({"temperature": 1.25}, "temperature-1-25"),
         ({"clip_low": 0.2, "clip_high": 0.3}, "clip-low-0-2-clip-high-0-3"),
         ({"entropy_coef": -0.05}, "entropy-neg0-05"),

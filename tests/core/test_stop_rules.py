@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from autoresearch.core.campaign.spec import Rules
-from autoresearch.core.campaign.stop_rules import StopFacts, span, stand
+from autoresearch.core.campaign.stop_rules import StopFacts, stand
 from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.text.numbers import span
 
 UP = Objective("pass@1", Direction.MAXIMIZE)
 DOWN = Objective("loss", Direction.MINIMIZE)
@@ -26,13 +27,13 @@ FACTS = StopFacts(attempted=17, best=0.5, gpu_hours=3.0, now=1000.0, run_s=60.0)
         (Rules(target=0.5), {}, "pass@1 = 0.5 (search mean) reaches the target 0.5"),
         (Rules(target=0.0), {"best": None}, ""),
         (Rules(deadline=1060.0), {}, ""),
-        (Rules(deadline=1059.0), {}, "59s are left, too short for another run of 1m00s"),
+        (Rules(deadline=1059.0), {}, "59s are left, too short for another run of 1m"),
         (Rules(deadline=1000.0), {"run_s": 0.0}, "the deadline has passed"),
         (Rules(deadline=1001.0), {"run_s": 0.0}, ""),
         (
             Rules(deadline=4600.0),
             {"run_s": 1800.0, "reserve_s": 3600.0},
-            "1h00m are left, too short for another run of 30m00s and 1h00m for the confirmation",
+            "1h are left, too short for another run of 30m and 1h for the confirmation",
         ),
         (Rules(budget_gpu_hours=4.0), {"run_gpu_hours": 1.0}, ""),
         (Rules(budget_gpu_hours=4.0), {"run_gpu_hours": 1.1}, "3.00 of 4 GPU hours are spent"),
@@ -75,5 +76,5 @@ def test_what_is_left() -> None:
 
 def test_spans() -> None:
     assert [span(s) for s in (0, 0.01, 0.25, 59.9, 60, 200, 3599, 3600, 22320)] == [
-        *("0s", "0.1s", "0.2s", "59s", "1m00s", "3m20s", "59m59s", "1h00m", "6h12m")
+        *("0s", "0.1s", "0.2s", "59s", "1m", "3m20s", "59m59s", "1h", "6h12m")
     ]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
-from autoresearch.core.campaign.overrides import canonical, flatten, plain
+from autoresearch.core.campaign.overrides import canonical, flatten, plain, short_keys, short_number
 
 MOST = 48  # characters of the settings or words; what does not fit is counted, or cut
 _VALUE_MOST = 24
-_EXACT = 5  # significant digits up to which a number is shown as it is: somebody wrote it
-_ROUNDED = 3  # of any other number: a sampler drew it
 
 
 def idea_name(index: int, hypothesis: Hypothesis, parent_index: int = 0) -> str:
@@ -54,23 +51,12 @@ def _settings(overrides: Mapping[str, object]) -> str:
     return " ".join(shown) + (f" +{left} more" if left else "")
 
 
-def short_keys(keys: Iterable[str]) -> dict[str, str]:
-    """The last part of each dotted key; of keys that share it, as many parts as tell them apart."""
-    parts = {key: key.split(".") for key in keys}
-    names = {}
-    for key, own in parts.items():
-        others = [other for name, other in parts.items() if name != key]
-        apart = (n for n in range(1, len(own)) if all(other[-n:] != own[-n:] for other in others))
-        names[key] = ".".join(own[-next(apart, len(own)) :])
-    return names
-
-
 def _spoken(value: object) -> str:
     value = plain(value)
     if isinstance(value, bool) or value is None or not isinstance(value, int | float):
         text = value.rstrip("/").rpartition("/")[2] if isinstance(value, str) else canonical(value)
         return _cut(" ".join(text.split()) or '""', _VALUE_MOST)
-    return _number(value)
+    return short_number(value)
 
 
 def _exactly(value: object) -> str | None:
@@ -80,19 +66,6 @@ def _exactly(value: object) -> str | None:
         cut = text != value if isinstance(value, str) else text.endswith("…")
         return None if cut else text
     return text if float(text) == value else None
-
-
-def _number(value: float) -> str:
-    """`4.4e-3`, `0.018`, `8192`: short numbers as they are, others to three digits; near 1, of what is missing to 1."""
-    if isinstance(value, int) and abs(value) < 1_000_000:
-        return str(value)
-    digits = _EXACT
-    if float(f"{value:.{_EXACT}g}") != value:
-        digits = math.ceil(1 - math.log10(1 - abs(value))) if 0.9 < abs(value) < 1 else _ROUNDED
-    if value and not 0.01 <= abs(value) < 1_000_000 and math.isfinite(value):
-        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
-        return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
-    return f"{value:.{digits}g}"
 
 
 def _words(hypothesis: Hypothesis) -> str:

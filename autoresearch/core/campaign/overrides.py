@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 
 from autoresearch.core.text.regex import later
@@ -17,6 +17,8 @@ from autoresearch.core.text.session_and_branch_names import SLUG_MAX, first_free
 
 _MISREAD = later(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+\Z")
 _TEXT_MAX = 40
+_EXACT = 5  # significant digits up to which a number is shown as it is: somebody wrote it
+_ROUNDED = 3  # of any other number: a sampler drew it
 
 
 def plain(value: object) -> object:
@@ -77,9 +79,9 @@ def fingerprint(overrides: Mapping[str, object], baseline: Mapping[str, object] 
 def sentence(overrides: Mapping[str, object], baseline: Mapping[str, object] | None = None) -> str:
     """The changes as text: `lr 0.0003 -> 0.003, group_size 8 -> 16`; `lr = 0.003` where the old value is unknown."""
     different, before = changed(overrides, baseline), flatten(baseline or {})
-    names = _names(different, lambda key: key.rpartition(".")[2])
-    sides = {key: f"{_spoken(before[key])} ->" if key in before else "=" for key in different}
-    return ", ".join(f"{names[k]} {sides[k]} {_spoken(v)}" for k, v in different.items()) or "changes nothing"
+    names = short_keys(different)
+    sides = {key: f"{shown(before[key])} ->" if key in before else "=" for key in different}
+    return ", ".join(f"{names[k]} {sides[k]} {shown(v)}" for k, v in different.items()) or "changes nothing"
 
 
 def slug(
@@ -87,8 +89,9 @@ def slug(
 ) -> str:
     """A name such as `lr-3e-3-group-16`: at most 40 characters, made unique among `taken` by a suffix such as `-2`."""
     different = changed(overrides, baseline)
-    last = {key: key.rpartition(".")[2] for key in different}
-    names = _names(different, lambda key: re.split(r"[_\-]", last[key])[0] or last[key])
+    names = short_keys(different)
+    firsts = {key: re.split(r"[_\-]", name)[0] or name for key, name in names.items()}
+    names = {key: one if list(firsts.values()).count(one) == 1 else names[key] for key, one in firsts.items()}
     words = " ".join(f"{names[key]} {_short(value)}" for key, value in different.items())
     whole = slugify(words, fallback="same")
     if len(re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")) > SLUG_MAX:
@@ -102,33 +105,40 @@ def unused(name: str, taken: Collection[str]) -> str:
     return first_free(name, taken.__contains__, SLUG_MAX)
 
 
-def _names(keys: Mapping[str, object], short: Callable[[str], str]) -> dict[str, str]:
-    """A short name for each key; keys whose short names clash get longer ones."""
-    shorts = [short(key) for key in keys]
-    lasts = [key.rpartition(".")[2] for key in keys]
-    return {
-        key: name if shorts.count(name) == 1 else last if lasts.count(last) == 1 else key
-        for key, name, last in zip(keys, shorts, lasts, strict=True)
-    }
+def short_keys(keys: Iterable[str]) -> dict[str, str]:
+    """The last part of each dotted key; of keys that share it, as many parts as tell them apart."""
+    parts = {key: key.split(".") for key in keys}
+    names = {}
+    for key, own in parts.items():
+        others = [other for name, other in parts.items() if name != key]
+        apart = (n for n in range(1, len(own)) if all(other[-n:] != own[-n:] for other in others))
+        names[key] = ".".join(own[-next(apart, len(own)) :])
+    return names
 
 
-def _spoken(value: object) -> str:
+def shown(value: object) -> str:
+    """A value of a recipe for people, with six digits, and cut if it is long."""
     value = plain(value)
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    text = value if isinstance(value, str) else canonical(value)
+    text = f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) else canonical(value)
     return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 3] + "..."
 
 
+def short_number(value: float) -> str:
+    """`4.4e-3`, `0.018`, `8192`: short numbers as they are, others to three digits; near 1, of what is missing to 1."""
+    if isinstance(value, int) and abs(value) < 1_000_000:
+        return str(value)
+    digits = _EXACT
+    if float(f"{value:.{_EXACT}g}") != value:
+        digits = math.ceil(1 - math.log10(1 - abs(value))) if 0.9 < abs(value) < 1 else _ROUNDED
+    if value and not 0.01 <= abs(value) < 1_000_000 and math.isfinite(value):
+        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
+    return f"{value:.{digits}g}"
+
+
 def _short(value: object) -> str:
-    """A value as part of a slug, which cannot hold a dot or a minus: 0.003 is 3e-3, -1 is neg1."""
+    """A value as part of a slug, which cannot hold a minus: -1 is neg1."""
     value = plain(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return _spoken(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    text = f"{abs(value):.3g}"
-    if 0 < abs(value) < 0.01 or "e" in text:
-        digits, _, power = f"{abs(value):.2e}".partition("e")
-        text = f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
-    return ("neg" if value < 0 else "") + text
+        return shown(value)
+    return ("neg" if value < 0 else "") + short_number(abs(value))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.text.numbers import number
+from autoresearch.core.text.numbers import number, span
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,11 @@ class Stand:
     def sentence(self) -> str:
         """The result as a sentence for the user."""
         return f"stop condition met: {self.met}" if self.met else self.remaining
+
+    @property
+    def deadline_words(self) -> str:
+        """How far it is to the deadline; "" without one."""
+        return "" if self.remaining_s is None else f"deadline in {span(self.remaining_s)}"
 
     @property
     def beside_count(self) -> str:
@@ -95,15 +100,3 @@ def _remaining(rules: Rules, facts: StopFacts, left_s: float | None) -> str:
         best = "nothing kept" if facts.best is None else f"best {number(facts.best)} (search mean)"
         words.append(f"{best}, target {rules.target:g}")
     return ", ".join(words)
-
-
-def span(seconds: float) -> str:
-    """A duration as `6h12m`, `3m20s`, `12s` or `0.2s`; `0.1s` is the shortest that is not nothing."""
-    if 0 < seconds < 1:
-        return f"{max(seconds, 0.1):.1f}s"
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    minutes, rest = divmod(whole, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s"

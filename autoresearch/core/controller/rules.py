@@ -8,7 +8,7 @@ from statistics import median
 from autoresearch.core.agents.agent import NotMade, Usage
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.campaign.stop_rules import Stand, StopFacts, span, stand
+from autoresearch.core.campaign.stop_rules import Stand, StopFacts, stand
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.cost import confirmation_to_come, runs_to_come
 from autoresearch.core.controller.proof import proof_of
@@ -16,6 +16,7 @@ from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.sentences import baseline_breach, launch_fault, unseen_path, without_metric
 from autoresearch.core.run.ending import WITHOUT_VALUE, Ending, Verdict, exit_code
 from autoresearch.core.statistics.noise import mean
+from autoresearch.core.text.numbers import span
 
 BREAKER = 3  # ideas in a row that fail with the same signature
 TRIPPED = "circuit breaker"

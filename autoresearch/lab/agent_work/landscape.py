@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from autoresearch.core.campaign.judgement import search_mean
-from autoresearch.core.campaign.overrides import canonical, flatten
+from autoresearch.core.campaign.overrides import canonical, flatten, shown
 from autoresearch.core.campaign.state import CampaignState, Idea
 
 MOST_VALUES = 8  # of one key; more are put into ranges
@@ -86,12 +86,6 @@ def _spot(points: Sequence[tuple[object, float]]) -> Spot:
     first, last = points[0][0], points[-1][0]
     text = shown(first) if canonical(first) == canonical(last) else f"{shown(first)} to {shown(last)}"
     return Spot(text, fmean(mean for _, mean in points), len(points))
-
-
-def shown(value: object) -> str:
-    """A value of a recipe, short."""
-    text = f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) else canonical(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _is_number(value: object) -> bool:

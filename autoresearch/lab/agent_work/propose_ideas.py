@@ -8,11 +8,12 @@ from statistics import median_low
 
 from autoresearch.core.agents.proposals import title_of
 from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.overrides import shown
 from autoresearch.core.campaign.state import Idea
 from autoresearch.core.campaign.tip import change_by
 from autoresearch.core.metrics.expression import Point
 from autoresearch.core.text.regex import later
-from autoresearch.lab.agent_work.landscape import effective, landscape, shown
+from autoresearch.lab.agent_work.landscape import effective, landscape
 from autoresearch.lab.agent_work.propose_context import Curves, ProposeContext
 from autoresearch.lab.agent_work.question import fenced
 from autoresearch.lab.agent_work.sections import section, within

@@ -14,10 +14,10 @@ from typing import Any
 from autoresearch.core.agents.agent import Bounds
 from autoresearch.core.agents.findings import ALL, MOST_SUMMARY, standing_findings
 from autoresearch.core.agents.proposals import KINDS, SCHEMA
-from autoresearch.core.campaign.stop_rules import span
+from autoresearch.core.campaign.overrides import shown
 from autoresearch.core.diagnosis.kinds import table
+from autoresearch.core.text.numbers import span
 from autoresearch.lab.agent_work.earlier_section import earlier_section
-from autoresearch.lab.agent_work.landscape import shown
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_ideas import (
     axis_lines,
@@ -133,7 +133,7 @@ def _campaign(propose_context: ProposeContext) -> str:
     if took:
         peak = "" if memory is None else f", and up to {memory:.3g} GB of memory"
         limit = "" if spec.timeout_s is None else f"; it is ended after {span(spec.timeout_s)}"
-        lines.append(f"A run takes {span(median(took)).removesuffix('00s')} (median of {len(took)}){peak}{limit}.")
+        lines.append(f"A run takes {span(median(took))} (median of {len(took)}){peak}{limit}.")
     lines += ["Why, as the person who started it says:", *_quoted(propose_context.purpose, half)]
     lines += ["How each run is started:", *_quoted(propose_context.command, half)]
     return section("The campaign", lines)

@@ -17,12 +17,12 @@ from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.shown_value import Basis
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.campaign.stop_rules import Stand, span
+from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.sentences import share_words
 from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING
 from autoresearch.core.statistics.comparable import NO_SIGNAL
-from autoresearch.core.text.numbers import counted
+from autoresearch.core.text.numbers import counted, span
 from autoresearch.lab.campaign_report import formatting, summary
 from autoresearch.lab.campaign_report.formatting import plain
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus

@@ -69,9 +69,5 @@ def stamp(wall: float | None) -> str:
 
 
 def minutes(value: float | None) -> str:
-    """`12 s`, `3.2 min`, `2.10 h`."""
-    if value is None:
-        return UNKNOWN
-    if value < 2:
-        return f"{value * 60:.0f} s"
-    return f"{value:.1f} min" if value < 120 else f"{value / 60:.2f} h"
+    """A duration that is given in minutes: `3m20s`."""
+    return UNKNOWN if value is None else numbers.span(60 * value)

@@ -14,7 +14,7 @@ from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
 from autoresearch.core.controller.cost import RunCount, baseline_runs, ideas_within, run_count
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.statistics.confirmation import design
-from autoresearch.core.text.numbers import counted
+from autoresearch.core.text.numbers import counted, span
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
@@ -71,12 +71,12 @@ class CampaignCost:
     def hours_words(self) -> str:
         """How long that takes."""
         if not self.duration.measured:
-            return f"unknown until the baseline ran; a run is cut after {_time(self.limit_s)}"
-        each = f"{_time(self.duration.seconds)} a run ({self.duration.source})"
+            return f"unknown until the baseline ran; a run is cut after {span(self.limit_s)}"
+        each = f"{span(self.duration.seconds)} a run ({self.duration.source})"
         if self.runs is None:
             return each
         turns = "; the agent's turns are not counted" if self.by_agent else ""
-        return f"{_usually(*map(_time, self._seconds))}, with {each} on {counted(self.slots, 'slot')}{turns}"
+        return f"{_usually(*map(span, self._seconds))}, with {each} on {counted(self.slots, 'slot')}{turns}"
 
     @property
     def _seconds(self) -> tuple[float, float, float]:
@@ -245,12 +245,3 @@ def _usually(least: object, usual: object, most: object, unit: str = "") -> str:
     """`usually 29 to 114 runs, at most 211`, without what is the same."""
     usually = f"{usual}{unit}" if least == usual else f"usually {least} to {usual}{unit}"
     return usually if usual == most else f"{usually}, at most {most}"
-
-
-def _time(seconds: float) -> str:
-    """A rough duration in one unit: `40 s`, `20 min`, `7.5 h`, `12 days`."""
-    for size, unit in ((1.0, "s"), (60.0, "min"), (3600.0, "h"), (86400.0, "days")):
-        if seconds < 100 * size or unit == "days":
-            break
-    number = seconds / size
-    return f"{number:.1f} {unit}" if number < 9.95 and number != round(number) else f"{number:.0f} {unit}"

@@ -43,7 +43,7 @@ def announce_full_disk(spec: RunSpec, error: Exception) -> None:
 
 def end_notice(outcome: Outcome, host: str) -> Notice:
     """Its ending, its number, and what to type next."""
-    from autoresearch.core.campaign.stop_rules import span
+    from autoresearch.core.text.numbers import span
 
     spec, end = outcome.spec, outcome.exit
     code = "unknown" if end.returncode is None else end.returncode

@@ -281,7 +281,7 @@ def test_at_a_terminal_it_asks_what_init_asks_and_shows_the_plan(camp: Any) -> N
     assert all(words in said for words in asked) and "write it, or press Enter" in said, said
     text = (root / "experiment.md").read_text()
     assert "python train.py\n" in text and "- metric: val_bpb" in text
-    assert "the campaign (--full: all" in said and "unknown until the baseline ran; a run is cut after 10 h" in said
+    assert "the campaign (--full: all" in said and "unknown until the baseline ran; a run is cut after 9h59m" in said
     (directory,) = (root / "reports/auto_research").iterdir()
     camp.known({"directory": str(directory)})
     assert len(camp.over().rows) == 3, camp.said()

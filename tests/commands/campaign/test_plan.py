@@ -33,11 +33,11 @@ def test_without_a_yes_not_one_byte_is_changed(camp: Any) -> None:
     assert plan["objective"].startswith("task_pass_rate@1, maximize")
     for words in ("24 ideas, the baseline among them  (flag --count)", "in 4m5", "task_pass_rate@1 reaching 0.8"):
         assert words in plan["stops at"], words
-    assert plan["each run"].startswith("at most 1m00s; 2 at a time") and "campaign.yaml" in plan["each run"]
+    assert plan["each run"].startswith("at most 1m; 2 at a time") and "campaign.yaml" in plan["each run"]
     assert plan["ideas from"].startswith("queue  (a queue is named)")
     assert "recipe.yaml" in plan["dirty"] and plan["branches"].startswith("autoresearch/one/")
     assert plan["runs"].startswith("24 ideas: usually 25 to ") and ", at most " in plan["runs"]
-    assert plan["hours"] == "unknown until the baseline ran; a run is cut after 60 s" and "room" not in plan
+    assert plan["hours"] == "unknown until the baseline ran; a run is cut after 1m" and "room" not in plan
     assert found["cost"]["runs_that_fit"] is None and found["cost"]["ideas_that_fit"] == 24
     for key, value in plan.items():
         assert key in out and value in out

@@ -93,7 +93,7 @@ def test_the_words_and_the_numbers(price: Callable[..., tuple[CampaignSpec, Camp
         "24 ideas: usually 29 to 114 runs, at most 211 (6 of the baseline, 23 first runs, up to 69 re-tests, "
         "8 to 16 to prove the best idea, if one seems better)"
     )
-    assert cost.hours_words == "usually 4.8 h to 19 h, at most 35 h, with 20 min a run (as the run x took) on 2 slots"
+    assert cost.hours_words == "usually 4h50m to 19h, at most 35h10m, with 20m a run (as the run x took) on 2 slots"
     assert (numbers["runs_at_least"], numbers["runs"], numbers["seconds_at_least"]) == (29, 114, 29 * 600)
     assert (numbers["runs_at_most"], numbers["seconds_at_most"]) == (runs.most, runs.most * 600)
     assert json.loads(json.dumps(numbers)) == numbers
@@ -102,14 +102,14 @@ def test_the_words_and_the_numbers(price: Callable[..., tuple[CampaignSpec, Camp
 def test_what_is_certain_is_said_once(price: Callable[..., tuple[CampaignSpec, CampaignCost]]) -> None:
     _, cost = price(count=24, confirm=False, retests=0, baseline=5)
     assert cost.runs_words == "24 ideas: 29 runs (6 of the baseline, 23 first runs)"
-    assert cost.hours_words.startswith("9.7 h, with 20 min a run")
+    assert cost.hours_words.startswith("9h40m, with 20m a run")
 
 
 def test_a_limit_is_no_expectation(price: Callable[..., tuple[CampaignSpec, CampaignCost]]) -> None:
     """A script of 2 s has room for more than 0 runs in 10 hours, though its blueprint allows 24 hours."""
     spec, cost = price(seen=False, count=24, hours=0.1)
     assert (spec.replicates, cost.capacity, cost.fits, cost.findings, cost.fits_words) == (5, None, None, (), "")
-    assert cost.hours_words == "unknown until the baseline ran; a run is cut after 6 min"  # what the deadline leaves
+    assert cost.hours_words == "unknown until the baseline ran; a run is cut after 6m"  # what the deadline leaves
     _, rest = price(seen=False, hours=0.1)
     assert rest.runs_words.startswith("ideas until the deadline ends it: most take one run")
 

@@ -35,7 +35,7 @@ SAYS = {
         "its controller is gone",  # nobody holds the lock
     ),
     "timeline.md": (
-        "crash oom-000001 (#4 Twice the batch (on #2)): no metric, 5.0 min, crashed: memory",
+        "crash oom-000001 (#4 Twice the batch (on #2)): no metric, 5m, crashed: memory",
         "skipped The same once more: equal to lr-up",
         "confirmed #9 lr=0.3 (on #2): +0.19 over 8 fresh baseline runs, p 0.001",
         "&lt;script&gt;",

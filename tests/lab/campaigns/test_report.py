@@ -80,7 +80,7 @@ def the_words_are_honest(markdown: str, data: dict[str, Any]) -> None:
         assert "equal to lr-up" in text
         assert "20261121-sort:1.3" in text
     tried, number, caution = data["outcome"]
-    assert tried == "10 of 12 ideas, 3 kept, 1 confirmed, in 75.7 min."
+    assert tried == "10 of 12 ideas, 3 kept, 1 confirmed, in 1h15m."
     assert number.startswith(f"The best confirmed idea is #9 lr=0.3 (on #2): {PROVED}")
     assert "2 ideas are kept on search means" in caution and "1 idea is demoted" in caution
     assert all(cell in markdown for cell in data["outcome"][::2])

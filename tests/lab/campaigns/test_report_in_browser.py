@@ -124,14 +124,14 @@ def test_the_table_on_a_phone(lived: Any, chrome: Browser) -> None:
     assert first[:3] == ["#2 lr=0.2", "kept", "0.59"] and len(first) == 5, "words and a button, too"
     more = "document.querySelector('#rows tr:nth-child(2) td.more button')"
     chrome.js(f"{more}.click()")
-    assert "10.0 min" in chrome.js(shown) and "lr-up" in str(chrome.js(shown))
+    assert "10m" in chrome.js(shown) and "lr-up" in str(chrome.js(shown))
     chrome.js("render()")
-    assert "10.0 min" in chrome.js(shown) and chrome.js(f"{more}.ariaExpanded") == "true", "as it was in a live page"
+    assert "10m" in chrome.js(shown) and chrome.js(f"{more}.ariaExpanded") == "true", "as it was in a live page"
     chrome.js(f"{more}.click()")
     assert chrome.js(shown) == first
     chrome.js("document.querySelector('[data-sort=minutes]').click()")
     times = "[...document.querySelectorAll('#rows td.by')].map(cell => cell.innerText)"
-    assert chrome.js(times)[-3:] == ["15.0 min", "20.0 min", "–"] and chrome.js(NAMES)[-2] == "#9 lr=0.3 (on #2)"
+    assert chrome.js(times)[-3:] == ["15m", "20m", "–"] and chrome.js(NAMES)[-2] == "#9 lr=0.3 (on #2)"
     chrome.js("$('find').value = 'lower kl', $('find').oninput()")
     assert chrome.js(NAMES) == ["#9 lr=0.3 (on #2)"]
 

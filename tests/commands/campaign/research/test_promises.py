@@ -19,7 +19,7 @@ def test_the_plan_says_who_and_how_much_and_changes_nothing(lab: Any) -> None:
     code, out, _ = lab.camp.bench.here("campaign", path, "--dry-run")
     told = " ".join(out.split())
     assert code == 0 and "command; 30% of the ideas, the others are tpe's" in told and "a review" in told
-    assert "each turn at most 30m00s and 0.4 USD (a tenth of the budget)" in told
+    assert "each turn at most 30m and 0.4 USD (a tenth of the budget)" in told
     assert "the agent is not sandboxed" in told and "guard true" in told
     assert not lab.camp.bench.git("branch", "--list", "autoresearch/*")
 

@@ -163,7 +163,7 @@ def test_every_number_of_the_rule_and_the_runs_is_that_of_the_ledger(recorded: R
     assert f"up to {1 + state.spec.retests} runs with other seeds" in judged
     took = [60 * row.elapsed_min for row in state.rows if row.elapsed_min]
     memory = max(row.memory_gb for row in state.rows if row.memory_gb)
-    expected = f"A run takes {int(median(took))}s (median of {len(took)}), and up to {memory:.3g} GB of memory."
+    expected = f"A run takes {median(took):.1f}s (median of {len(took)}), and up to {memory:.3g} GB of memory."
     assert expected in part(text, "The campaign")
 
 
