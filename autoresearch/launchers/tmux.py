@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.text import session_and_branch_names as naming
@@ -25,9 +26,7 @@ from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import host_sandbox_check, program
 from autoresearch.launchers.tmux_session import (
-    FIELDS,
     MARKER,
-    Pane,
     SessionInfo,
     attach_line,
     close_session,
@@ -37,35 +36,21 @@ from autoresearch.launchers.tmux_session import (
     socket_flags,
 )
 
+if TYPE_CHECKING:
+    from libtmux import Pane, Server
+    from libtmux.common import tmux_cmd
+
 __all__ = ["SessionInfo", "TmuxLauncher"]
 
+T = TypeVar("T")
 OLDEST = (3, 2)
 ANSWER_S = 10.0  # a tmux server that takes longer is unreachable; usual answers take 2 ms
-SILENT = 124  # the code of a call that was not answered in time
 KEEPER_S = 20  # the session that holds a new server open ends by itself after so many seconds
 
 _NO_SERVER = later(r"no server running on|error connecting to .*\((No such file or directory|Connection refused)\)")
 _EXITING = later("server exited|lost server")  # it exited during the call, which was not done
 _NO_PANE = later("no current target|no sessions|can't find session")  # of a server without any, or without that one
 _VARIABLE = later(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class _TmuxReply:
-    """The answer of one tmux call."""
-
-    code: int
-    lines: tuple[str, ...] = ()
-    error: str = ""
-
-    @property
-    def ok(self) -> bool:
-        return self.code == 0
-
-    @property
-    def absent(self) -> bool:
-        """Whether there is no server: that is a valid answer, any other error is not."""
-        return not self.ok and _NO_SERVER.search(self.error) is not None
 
 
 class TmuxLauncher:
@@ -83,16 +68,12 @@ class TmuxLauncher:
     def preflight(self) -> list[Finding]:
         """Problems that would prevent a session from living here; empty without any."""
         found = host_sandbox_check.findings(host_sandbox_check.look(os.environ))
-        answer = self._ask("list-sessions", "-F", "#{session_id}")
-        if answer.ok or answer.absent:
-            return found
         try:
-            _require_tmux(answer)
+            self._query("list-sessions", "-F", "#{session_id}")
         except EnvironmentUnusable as problem:
             hint = f"{problem.hint}: {problem.fix}" if problem.fix else problem.hint
             return [*found, Finding(Severity.ERROR, problem.code, problem.message, hint)]
-        message = f"the tmux server cannot be reached: {answer.error}"
-        return [*found, Finding(Severity.ERROR, "tmux_unreachable", message, host_sandbox_check.REMEDY)]
+        return found
 
     def start(self, session: str, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> SessionInfo:
         """Start `argv` (without a shell) in a new detached session and return where it is.
@@ -105,21 +86,20 @@ class TmuxLauncher:
         _check(session, argv, cwd, environment)
         command = new_session(session, argv, cwd, environment)
         answer = self._ask(*command)
-        if not answer.absent:
+        if not _is_absent(answer):
             return self._created(session, answer)
         with self._server():
-            info = self._created(session, self._ask(*command))
-        if not self._ask("has-session", "-t", info.session_id).ok:  # a sandbox ends the server with what started it
-            message = f"tmux said that session {session} was started, but it is gone"
-            raise EnvironmentUnusable(message, code="session_lost", hint=host_sandbox_check.REMEDY)
-        return info
+            answer = self._ask(*command)
+        return self._created(session, answer)
 
     def exists(self, info: SessionInfo) -> bool:
         """Whether the session can be viewed: a pane stays readable after its run.
 
         Raises EnvironmentUnusable if the server cannot be queried.
         """
-        return any(pane.is_of(info) for pane in TmuxLauncher(info.socket)._panes(info.server_pid))
+        panes = TmuxLauncher(info.socket)._panes(info.server_pid)
+        # ids restart with every server, so the server's pid counts too
+        return any((one.session_id, one.pid) == (info.session_id, str(info.server_pid)) for one in panes)
 
     def close(self, info: SessionInfo) -> bool:
         """End this one session; its processes get SIGHUP. False if it is gone already.
@@ -127,7 +107,7 @@ class TmuxLauncher:
         Raises EnvironmentUnusable if the server cannot be queried.
         """
         answer = TmuxLauncher(info.socket)._query(*close_session(info), server_pid=info.server_pid)
-        return answer.ok and answer.lines[:1] == (str(info.server_pid),)
+        return answer.returncode == 0 and answer.stdout[:1] == [str(info.server_pid)]
 
     def attach_line(self, info: SessionInfo) -> str:
         """The command that shows the session; valid in any shell."""
@@ -150,65 +130,72 @@ class TmuxLauncher:
     def list_ended(self) -> list[SessionInfo]:
         """Those of `list_ours` in which nothing runs any more, not even a shell that a person opened beside the run."""
         panes = self._panes()
-        alive = {pane.session_id for pane in panes if not pane.dead}
+        alive = {pane.session_id for pane in panes if pane.pane_dead != "1"}
         return [info for info in self._ours(panes) if info.session_id not in alive]
 
-    def panes_of(self, session: str) -> list[Pane]:
-        """The panes of the session of exactly this name, whoever made it; [] without one."""
-        return [pane for pane in self._panes() if pane.session == session]
+    def living_pids(self, session: str) -> list[int] | None:
+        """The processes of the living panes of exactly this session, whoever made it; None without one."""
+        panes = [pane for pane in self._panes() if pane.session_name == session]
+        return [int(pane.pane_pid or 0) for pane in panes if pane.pane_dead != "1"] if panes else None
 
     def _ours(self, panes: Iterable[Pane]) -> list[SessionInfo]:
         first: dict[str, Pane] = {}
-        for pane in sorted(panes, key=lambda p: int(p.pane_id[1:])):
-            if naming.SESSION.match(pane.session):
-                first.setdefault(pane.session, pane)  # the Runner's was the session's first
+        for pane in sorted(panes, key=lambda one: int(str(one.pane_id)[1:])):
+            if naming.SESSION.match(str(pane.session_name)):
+                first.setdefault(str(pane.session_name), pane)  # the Runner's was the session's first
         return [self._info(pane) for pane in first.values()]
 
     def _info(self, pane: Pane) -> SessionInfo:
         return SessionInfo(
             launcher=self.name,
-            session=pane.session,
+            session=str(pane.session_name),
             socket=self.socket,
-            session_id=pane.session_id,
-            pane_id=pane.pane_id,
-            server_pid=pane.server_pid,
-            pane_pid=pane.pane_pid,
-            attach=attach_line(self.socket, pane.session),
+            session_id=str(pane.session_id),
+            pane_id=str(pane.pane_id),
+            server_pid=int(pane.pid or 0),
+            pane_pid=int(pane.pane_pid or 0),  # tmux 3.8 names none of a dead pane
+            attach=attach_line(self.socket, str(pane.session_name)),
         )
 
-    def _created(self, session: str, reply: _TmuxReply) -> SessionInfo:
-        """The session that `new-session` announced."""
-        if "duplicate session" in reply.error:
+    def _created(self, session: str, reply: tmux_cmd) -> SessionInfo:
+        """The session that `new-session` made."""
+        error = " ".join(reply.stderr)
+        if "duplicate session" in error:
             message = f"there is a tmux session {session} already"
             hint = f"look at it: {attach_line(self.socket, session)}"
             raise ConflictError(message, code="session_exists", hint=hint)
-        announced = Pane.read(reply.lines)
-        if not reply.ok or not announced:
-            _require_tmux(reply)
-            message = f"tmux could not start session {session}: {reply.error or 'it gave no reason'}"
+        if reply.returncode != 0:
+            _require_tmux()
+            message = f"tmux could not start session {session}: {error or 'it gave no reason'}"
             raise EnvironmentUnusable(message, code="tmux_failed", hint="see `autoresearch doctor`")
-        return self._info(announced[0])
+        if not (made := [one for one in self.list_ours() if one.session == session]):
+            message = f"tmux said that session {session} was started, but it is gone"  # as a sandbox ends its server
+            raise EnvironmentUnusable(message, code="session_lost", hint=host_sandbox_check.REMEDY)
+        return made[0]
 
-    def _query(self, *arguments: str, server_pid: int = 0) -> _TmuxReply:
+    def _query(self, *arguments: str, server_pid: int = 0) -> tmux_cmd:
         """The answer of a server, or that it has no such session, or that there is none.
 
         `server_pid`: a server that existed before; if it lives without its socket, that is repaired. Raises
         EnvironmentUnusable if the server cannot be queried.
         """
         answer = self._ask(*arguments)
-        if mended := answer.absent and _mend_socket(server_pid):
+        for _ in range(3):  # one that is about to end lives on for a moment without its socket
+            if not (lives := _is_absent(answer) and _mend_socket(server_pid)):
+                break
             answer = self._ask(*arguments)
-        if not answer.ok and (mended or not answer.absent) and not _NO_PANE.search(answer.error):
-            _require_tmux(answer)
-            message = "the tmux server cannot be reached"
-            raise EnvironmentUnusable(message, code="tmux_unreachable", hint="see `autoresearch doctor`")
+        if answer.returncode != 0 and (lives or not _is_absent(answer)) and not _NO_PANE.search(str(answer.stderr)):
+            _require_tmux()
+            raise _unreachable(" ".join(answer.stderr))
         return answer
 
     def _panes(self, server_pid: int = 0) -> list[Pane]:
         """All panes of the server; [] without a server. See `_query`."""
-        answer = self._query("list-panes", "-a", "-F", FIELDS, server_pid=server_pid)
-        panes = Pane.read(answer.lines)
-        if not answer.absent and not any(naming.SESSION.match(pane.session) for pane in panes):
+        sessions = self._query("list-sessions", server_pid=server_pid)
+        if _is_absent(sessions):
+            return []
+        panes = self._call(lambda server: list(server.panes)) if sessions.stdout else []  # libtmux refuses none
+        if not any(naming.SESSION.match(str(pane.session_name)) for pane in panes):
             self._ask(*release_server())  # a person killed the last of our sessions
         return panes
 
@@ -238,30 +225,52 @@ class TmuxLauncher:
         try:
             yield
         finally:
-            self._ask("kill-session", "-t", f"={keeper}")
+            with contextlib.suppress(EnvironmentUnusable):
+                self._ask("kill-session", "-t", f"={keeper}")
 
-    def _ask(self, *arguments: str) -> _TmuxReply:
-        """One tmux call that never starts a server; an error or a timeout is returned as an answer too."""
-        answer = _run(self.socket, arguments)
-        return _run(self.socket, arguments) if _EXITING.search(answer.error) else answer
+    def _ask(self, *arguments: str) -> tmux_cmd:
+        """One tmux call that never starts a server. See `_call`."""
+        answer = self._call(lambda server: server.cmd("-N", *arguments))
+        if not _EXITING.search(str(answer.stderr)):
+            return answer
+        return self._call(lambda server: server.cmd("-N", *arguments))
+
+    def _call(self, call: Callable[[Server], T]) -> T:
+        """What libtmux answers. EnvironmentUnusable if tmux is missing, or does not answer in time.
+
+        libtmux waits without a limit, so it waits in a thread; a call that was given up ends with its server.
+        """
+        from libtmux import Server  # 118 ms
+        from libtmux.exc import LibTmuxException
+
+        by_path = "/" in self.socket  # a name rather than nothing: else $TMUX decides, which may be another server
+        server = Server(socket_path=self.socket) if by_path else Server(socket_name=self.socket or "default")
+        answer: Future[T] = Future()
+
+        def ask() -> None:
+            try:
+                answer.set_result(call(server))
+            except (LibTmuxException, OSError) as error:  # raised again where it is awaited
+                answer.set_exception(error)
+
+        threading.Thread(target=ask, daemon=True).start()
+        try:
+            return answer.result(ANSWER_S)
+        except TimeoutError:
+            raise _unreachable(f"no answer within {ANSWER_S:.0f} s") from None
+        except (LibTmuxException, OSError) as error:
+            _require_tmux()
+            raise _unreachable(str(error)) from None
 
 
-def _run(socket: str, arguments: Sequence[str]) -> _TmuxReply:
-    try:
-        done = subprocess.run(
-            ["tmux", *socket_flags(socket), "-N", *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="backslashreplace",
-            timeout=ANSWER_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return _TmuxReply(SILENT, error=f"no answer within {ANSWER_S:.0f} s")
-    except (OSError, ValueError) as error:
-        return _TmuxReply(127, error=str(error) or type(error).__name__)
-    return _TmuxReply(done.returncode, tuple(done.stdout.splitlines()), " ".join(done.stderr.splitlines()))
+def _is_absent(reply: tmux_cmd) -> bool:
+    """Whether there is no server: that is a valid answer, any other error is not."""
+    return reply.returncode != 0 and _NO_SERVER.search(" ".join(reply.stderr)) is not None
+
+
+def _unreachable(why: str) -> EnvironmentUnusable:
+    message = f"the tmux server cannot be reached: {why}"
+    return EnvironmentUnusable(message, code="tmux_unreachable", hint=host_sandbox_check.REMEDY)
 
 
 def _mend_socket(server_pid: int) -> bool:
@@ -290,17 +299,9 @@ def _check(session: str, argv: Sequence[str], cwd: Path, environment: Mapping[st
         raise UsageError(f"{bad[0]!r} is no name of an environment variable")
 
 
-def _require_tmux(reply: _TmuxReply) -> None:
+def _require_tmux() -> None:
     """Raise EnvironmentUnusable (`no_tmux`, `old_tmux`) with the install command, if that explains a failed call."""
-    if reply.code == SILENT:  # of a server: an older tmux refuses `-N` at once
-        return
-    from libtmux.common import get_version  # 118 ms: only to explain a failure
-    from libtmux.exc import LibTmuxException
-
-    try:
-        found = str(get_version(tmux_bin=shutil.which("tmux")))
-    except (LibTmuxException, OSError, IndexError):  # IndexError: it printed nothing
-        found = ""
+    found = program.version("tmux", "-V")
     if not found:
         message, code = "tmux is not installed, or does not run", "no_tmux"
     elif program.is_older(found, OLDEST):

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.text.regex import later
-
 MARKER = "AUTORESEARCH_RUN_ID"
 KEPT = "@autoresearch_exit_empty"  # a server option: "was 1" or "was 0", the value of exit-empty before us
-FIELDS = "#{session_id} #{pane_id} #{pid} #{pane_pid} #{pane_dead} #{session_name}"
-_PANE = later(r"(\$\d+) (%\d+) (\d+) (\d*) ([01]?) (.*)")  # tmux 3.8 names no pid of a dead pane
 READABLE_S = 86400  # seconds: a day after its command is over, a pane closes by itself
 COLUMNS, LINES = "220", "50"  # a detached pane is 80x24 by default; one verl line is 3,000 characters
 
@@ -44,28 +40,6 @@ class SessionInfo:
         return cls(**whole)
 
 
-@dataclass(frozen=True, slots=True)
-class Pane:
-    """One line of `list-panes -a -F FIELDS`."""
-
-    session_id: str
-    pane_id: str
-    server_pid: int
-    pane_pid: int
-    dead: bool
-    session: str
-
-    @classmethod
-    def read(cls, lines: Iterable[str]) -> list[Pane]:
-        """The panes among these lines; a user's hook may have printed others."""
-        found = (_PANE.fullmatch(line) for line in lines)
-        return [cls(m[1], m[2], int(m[3]), int(m[4] or 0), m[5] == "1", m[6]) for m in found if m]
-
-    def is_of(self, info: SessionInfo) -> bool:
-        """Whether the pane is in that session; ids restart with every server, so the server's pid counts too."""
-        return (self.session_id, self.server_pid) == (info.session_id, info.server_pid)
-
-
 def socket_flags(socket: str) -> list[str]:
     """`-L default` rather than nothing: without a flag $TMUX decides, which may be another server."""
     return ["-S", socket] if "/" in socket else ["-L", socket or "default"]
@@ -85,7 +59,7 @@ def new_session(session: str, argv: Sequence[str], cwd: Path, environment: Mappi
         *("new-session", "-d", "-s", session, "-x", COLUMNS, "-y", LINES),
         *("-c", str(cwd).replace("#", "##")),  # -c is a format: #{pid} in a path would be expanded
         *(word for name, value in environment.items() for word in ("-e", f"{name}={value}")),
-        *("-P", "-F", FIELDS, "--", *words),
+        *("--", *words),
     ]
     options = [
         ("set-option", "-w", "-t", target, "remain-on-exit", "on"),

@@ -20,7 +20,6 @@ from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import tmux, tmux_session
 from autoresearch.launchers.program import is_older, version
 from autoresearch.launchers.tmux import SessionInfo, TmuxLauncher
-from autoresearch.launchers.tmux_session import Pane
 
 pytestmark = pytest.mark.system
 
@@ -66,12 +65,6 @@ def is_over(pid: int) -> bool:
         return ") Z " in Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return True
-
-
-def living_children() -> list[str]:
-    pids = [pid for tid in os.listdir("/proc/self/task") for pid in
-            Path(f"/proc/self/task/{tid}/children").read_text().split()]  # fmt: skip
-    return [pid for pid in pids if not is_over(int(pid))]
 
 
 def busy(launcher: TmuxLauncher) -> list[str]:
@@ -142,11 +135,6 @@ def test_a_session_runs_its_argv_where_and_with_what_it_was_told(
     assert again == info and again.pane_pid == info.pane_pid
 
 
-def test_a_dead_pane_whose_pid_tmux_names_no_more_is_there_all_the_same() -> None:
-    (pane,) = Pane.read(["$1 %1 7783  1 ajet_x_1"])  # tmux 3.8; 3.3 goes on naming it
-    assert (pane.session, pane.dead, pane.server_pid) == ("ajet_x_1", True, 7783)
-
-
 def test_one_word_is_a_program_and_not_a_line_for_a_shell(
     launcher: TmuxLauncher, tmp_path: Path, eventually: Eventually
 ) -> None:
@@ -215,11 +203,10 @@ def test_sessions_without_a_server_without_tmux_and_on_another_server(
     tell(launcher.socket, "kill-session", "-t", "=mine")
 
 
-def test_a_server_that_does_not_answer_is_unknown_and_no_client_stays_behind(
+def test_a_server_that_does_not_answer_is_unknown(
     start: Callable[..., SessionInfo], launcher: TmuxLauncher, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:
     info, other = start("ajet_x_1"), start("ajet_x_2")
-    before = living_children()
     monkeypatch.setattr(tmux, "ANSWER_S", 0.2)
     os.kill(info.server_pid, signal.SIGSTOP)
     try:
@@ -228,7 +215,6 @@ def test_a_server_that_does_not_answer_is_unknown_and_no_client_stays_behind(
                 ask()
             assert error.value.code == "tmux_unreachable"
         assert [finding.code for finding in launcher.preflight()] == ["tmux_unreachable"]
-        eventually(lambda: living_children() == before)
     finally:
         os.kill(info.server_pid, signal.SIGCONT)
     monkeypatch.setattr(tmux, "ANSWER_S", 60.0)
@@ -476,7 +462,7 @@ def test_a_session_that_was_announced_but_is_gone_is_an_error(
     program: Callable[[str, str], Path], start: Callable[..., SessionInfo]
 ) -> None:
     real = shutil.which("tmux")
-    program("tmux", f'case "$*" in *has-session*) exit 1;; esac\nexec "{real}" "$@"')
+    program("tmux", f'case "$*" in *list-sessions*) exit 0;; esac\nexec "{real}" "$@"')
     with pytest.raises(EnvironmentUnusable) as error:
         start("ajet_x_1", "true", "really")
     assert error.value.code == "session_lost" and "excludedCommands" in error.value.hint

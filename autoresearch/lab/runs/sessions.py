@@ -125,8 +125,8 @@ def works(session: str, parts: Parts) -> bool | None:
     from autoresearch.lab.runs.processes import is_idle_shell
 
     socket = settings.load(Path.cwd(), environ=parts.environ).text("tmux_socket")
-    panes = parts.launcher(socket).panes_of(session)
-    return any(not pane.dead and not is_idle_shell(pane.pane_pid) for pane in panes) if panes else None
+    pids = parts.launcher(socket).living_pids(session)
+    return None if pids is None else not all(map(is_idle_shell, pids))
 
 
 def living(parts: Parts) -> list[IndexEntry]:
