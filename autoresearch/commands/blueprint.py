@@ -6,7 +6,7 @@ import os
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.output import CommandResult
@@ -43,7 +43,8 @@ def new(
     more = parse_pairs(set_ or (), dict.fromkeys(FIELD_NAMES, ValueType.ANY))
     values = {**{k: v for k, v in given.items() if v}, **more}
     target = Path(path)
-    _write(target, _fields(target, values), force=force)
+    title = target.stem.replace("_", " ").replace("-", " ")
+    _write(target, fields_from({"title": title, **values}), force=force)
     payload = {
         "path": str(target.absolute()),
         "next": [
@@ -87,11 +88,6 @@ def check(
     if not refusals:
         return CommandResult(payload, lines)
     return CommandResult(payload, lines, refusals[0].exit_code, refusals if output.typed.as_json else ())
-
-
-def _fields(path: Path, values: dict[str, Any]) -> BlueprintFields:
-    title = path.stem.replace("_", " ").replace("-", " ")
-    return fields_from({"title": title, **values})
 
 
 def _write(path: Path, fields: BlueprintFields, *, force: bool) -> None:

@@ -27,12 +27,6 @@ class RayJob:
     submission_id: str
     waits: bool
 
-    @property
-    def stop(self) -> tuple[str, ...]:
-        """The command that stops the job; () for a job without an id."""
-        where = ("--address", self.address) if self.address else ()
-        return ("ray", "job", "stop", *where, self.submission_id) if self.submission_id else ()
-
 
 def find(command: str) -> RayJob | None:
     """The first job that the command submits; None if it submits none."""

@@ -143,7 +143,7 @@ def test_caller_and_blueprint_win_over_the_quiet_variables(bench: Any) -> None:
     ("command", "told"),
     [
         ("python -m ajet.launcher --conf exp/gsm8k.yaml --kill 'a|python'", "--kill"),
-        ("python -u -m ajet.launcher --conf exp/gsm8k.yaml --autokill", "--autokill"),
+        ("python -u -m ajet.launcher --conf exp/gsm8k.yaml --autok", "--autokill"),
         ("ajet swarm server --port 10086", "ajet-swarm start"),
     ],
 )

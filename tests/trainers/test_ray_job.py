@@ -12,11 +12,8 @@ PLAIN = "ray job submit --address=http://h:1 --runtime-env-json='{}' -- python3 
 def test_a_job_is_found_and_named() -> None:
     job = ray_job.find(f"cd x && {PLAIN}")
     assert job == ray_job.RayJob("http://h:1", "", True)
-    assert job.stop == ()
     text = ray_job.named(PLAIN, "ajet_a")
-    named = ray_job.find(text)
-    assert named is not None
-    assert named.stop == ("ray", "job", "stop", "--address", "http://h:1", "ajet_a")
+    assert ray_job.find(text) == ray_job.RayJob("http://h:1", "ajet_a", True)
     assert ray_job.named(text, "ajet_b") == text
     assert text.replace(" --submission-id ajet_a", "", 1) == PLAIN
 
@@ -24,7 +21,7 @@ def test_a_job_is_found_and_named() -> None:
 def test_a_command_over_two_lines() -> None:
     assert "submit --submission-id a \\\n" in ray_job.named("ray \\\n job submit \\\n -- python t.py", "a")
     job = ray_job.find("ray job submit --submission-id=a -- python t.py")
-    assert job == ray_job.RayJob("", "a", True) and job.stop == ("ray", "job", "stop", "a")
+    assert job == ray_job.RayJob("", "a", True)
     named = ray_job.find("RAY_ADDRESS=http://h:2 ray job submit -- python t.py")
     assert named == ray_job.RayJob("http://h:2", "", True)
 

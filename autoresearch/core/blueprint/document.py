@@ -20,7 +20,7 @@ from autoresearch.core.blueprint.note_keys import LIST_KEYS, TEXT_KEYS, note_key
 from autoresearch.core.text.regex import later
 
 MAX_BYTES = 1 << 20
-_NEW = "`autoresearch blueprint new FILE.md --purpose WHY --command COMMAND` makes one"
+NEW_BLUEPRINT = "`autoresearch blueprint new FILE.md --purpose WHY --command COMMAND` makes one"
 NOTES = "notes"
 OTHER = "other"  # an unknown heading: kept as prose
 
@@ -172,7 +172,7 @@ def _unreadable(data: bytes) -> Finding | None:
         size = f"{len(data) / (1 << 20):.1f} MiB"
         return error(0, "too_large", f"the blueprint has {size}; the limit is 1 MiB", "keep data out of it")
     if not data.strip(b" \t\r\n\xef\xbb\xbf"):
-        return error(0, "empty", "the blueprint is empty", _NEW)
+        return error(0, "empty", "the blueprint is empty", NEW_BLUEPRINT)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as bad:
@@ -325,7 +325,7 @@ def _occurrences(sections: Sequence[Section]) -> list[Finding]:
         elif section.key in SECTIONS:
             first[section.key] = section.line
     if not first:
-        hint = f"{_NEW}; `autoresearch config schema blueprint` says what it holds"
+        hint = f"{NEW_BLUEPRINT}; `autoresearch config schema blueprint` says what it holds"
         findings.append(error(0, "no_section", "this file holds none of the seven sections", hint))
     return findings
 

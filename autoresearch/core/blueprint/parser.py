@@ -86,13 +86,13 @@ def read_time_limits(document: Document) -> tuple[TimeLimits, list[Finding]]:
     if not limits:
         findings += _no_duration(values)
     count = next(filter(None, (_count(normalise(item.text)) for item in values)), None)
-    found = _campaign_limits(each, whole, count)
-    return replace(
-        found,
+    return TimeLimits(
         max_s=total.seconds if total else None,
         first_step_s=first.seconds if first else None,
         max_line=total.line if total else 0,
-        campaign_s=found.campaign_s if each and whole and whole.seconds > each.seconds else None,
+        campaign_s=whole.seconds if each and whole and whole.seconds > each.seconds else None,
+        each_s=each.seconds if each else None,
+        count=count,
     ), findings
 
 
@@ -112,12 +112,8 @@ def limits_in_line(text: str) -> TimeLimits:
     if findings or left.strip():
         unclear = f"{text!r} does not say which limit is which"
         raise ValueError(unclear if findings else f"{' '.join(left.split())!r} of {text!r} is no limit")
-    return _campaign_limits(each, whole, _count(normal))
-
-
-def _campaign_limits(each: _LimitText | None, total: _LimitText | None, count: int | None) -> TimeLimits:
-    campaign_s, each_s = total.seconds if total else None, each.seconds if each else None
-    return TimeLimits(campaign_s=campaign_s, each_s=each_s, count=count)
+    campaign_s, each_s = whole.seconds if whole else None, each.seconds if each else None
+    return TimeLimits(campaign_s=campaign_s, each_s=each_s, count=_count(normal))
 
 
 def _count(text: str) -> int | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.agents.agent import AgentSpec
+from autoresearch.core.blueprint.document import NEW_BLUEPRINT
 from autoresearch.core.blueprint.note_keys import DIRECTIONS
 from autoresearch.core.blueprint.parser import limits_in_line
 from autoresearch.core.campaign.spec import (
@@ -23,7 +24,7 @@ from autoresearch.core.metrics.constraint import parse_constraint
 from autoresearch.core.run.json_record import as_recorded, from_record
 from autoresearch.core.text.regex import later
 from autoresearch.errors import NotFoundError, UsageError
-from autoresearch.lab.resolve.resolve_blueprint import NEW_BLUEPRINT, is_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import is_blueprint
 from autoresearch.lab.yaml_files import load_mapping, parse_pairs
 from autoresearch.plugins import PluginGroup
 

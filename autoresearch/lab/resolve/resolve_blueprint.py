@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
-from autoresearch.core.blueprint.document import MAX_BYTES
+from autoresearch.core.blueprint.document import MAX_BYTES, NEW_BLUEPRINT
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.blueprint.lint import RECORDS, lint_blueprint, lint_recipe
 from autoresearch.core.blueprint.model import Blueprint
@@ -30,7 +30,6 @@ from autoresearch.runner.masking import MASK, mask_text
 from autoresearch.runner.text import plain
 
 TYPED = f"{RECORDS}/typed"  # in the repository, beside the records: blueprints of typed commands
-NEW_BLUEPRINT = "`autoresearch blueprint new FILE.md --purpose WHY --command COMMAND` makes one"
 _STARTED_BY = {".py": "python", ".sh": "bash", ".bash": "bash"}  # suffixes of scripts
 _RECIPE_BYTES = 16 << 20
 _MAKE_IT = "correct its path, or let a `prepare:` make it"
