@@ -18,11 +18,11 @@ from autoresearch.agentjet import server
 from autoresearch.agentjet.child import Child, listening_to_signals, shell
 from autoresearch.agentjet.engine import OFFLINE, ROLLING, TAG, EnginePoll, EngineWatch, SwarmFault
 from autoresearch.agentjet.server import SwarmRun, evidence, log_lines, port_of
-from autoresearch.core.metrics.python_values import number
 from autoresearch.core.run.server import HostServices, Say
 from autoresearch.core.text.regex import later
 from autoresearch.records.hostile import open_readable
 from autoresearch.records.rundir import write_json
+from autoresearch.runner.metric_lines import value_of
 
 LOOK_S = 1.0
 FIRST_LOOKS_S = 0.1  # a server is up within seconds; the first check is early
@@ -142,7 +142,7 @@ class EpisodePool:
 
 def reward_of(lines: list[str]) -> float | None:
     """The last reward in an output; None without one."""
-    found = [value for line in lines for text in _REWARD.findall(line) if (value := number(text)) is not None]
+    found = [value for line in lines for text in _REWARD.findall(line) if (value := value_of(text)) is not None]
     return found[-1] if found else None
 
 

@@ -15,14 +15,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from autoresearch.core.metrics import metric_keys
-from autoresearch.core.metrics.python_values import numbers, python_dict
+from autoresearch.core.metrics.python_values import numbers
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.metrics.swarm_evaluations import Evaluations, share
 from autoresearch.core.text.regex import later
 from autoresearch.readers.chunks import lines
 from autoresearch.readers.step_numbers import numbered
 from autoresearch.records.hostile import read_readable
-from autoresearch.runner.metric_lines import step_rank
+from autoresearch.runner.metric_lines import object_of, step_rank
 
 # Read a swarm client's validation file: a heading per step and data set, a bullet per value.
 #
@@ -83,7 +83,7 @@ def read_dict_lines(path: Path, offset: int = 0) -> Iterator[Reading]:
 
     def readings() -> Iterator[Reading]:
         for line, _ in lines(path, offset):
-            metrics = numbers(python_dict(line.decode("utf-8", "replace").strip("\0 \t\r")) or {})
+            metrics = numbers(object_of(line.decode("utf-8", "replace").strip("\0 \t\r")) or {})
             step = metric_keys.step_of(metrics)
             yield from metric_keys.readings(metric_keys.NO_STEP if step is None else step, metrics)
 

@@ -137,8 +137,8 @@ _MEANING = LazyPattern(
 _plans: dict[str, _TextPlan] = {}  # by a text with a zero for each of its numbers
 _MOST_PLANS = 1 << 10
 _MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6}
-_PYTHON = {"'": '"', "None": "null", "True": "true", "False": "false", "nan": "NaN", "inf": "Infinity"}
-_PYTHON_WORD = LazyPattern(r"'|(?<=[\s:\[,-])(?:None|True|False|nan|inf)(?=[,}\]\s])")
+_PYTHON = {"None": "null", "True": "true", "False": "false", "nan": "NaN", "-nan": "NaN", "inf": "Infinity"}
+_PYTHON_WORD = LazyPattern(r"(?<![\w\"])(?:None|True|False|-?nan|inf)(?![\w\"])")
 
 
 class ParsedLine:
@@ -280,18 +280,28 @@ def _dashed(text: str) -> dict[str, float]:
     return pairs
 
 
+def object_of(text: str) -> dict[str, object] | None:
+    """A JSON object, or a dict as Python prints it; None for any other text, and one that is torn. Nothing is run."""
+    text = text.strip()
+    if not (text.startswith("{") and text.endswith("}")):
+        return None
+    if '"' not in text:
+        text = _PYTHON_WORD.sub(lambda found: _PYTHON[found[0]], text.replace("'", '"'))
+    try:
+        value = json.loads(_WRAPPED.sub(r"\1", text) if "(" in text else text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def _read_object(text: str, parsed: ParsedLine) -> bool:
     """Read the dict or JSON object that ends a line, with the step before it: `eval 3: {...}`. False if it is torn."""
     start = text.index("{")
     if not text.endswith("}"):
         return "'" not in text[start:] and '"' not in text[start:]
-    inner = text[start:]
-    if "'" in inner:
-        inner = _PYTHON_WORD.sub(lambda found: _PYTHON[found[0]], inner)
-    try:
-        fields = json.loads(inner)
-    except (ValueError, RecursionError):
-        return "'" not in inner and '"' not in inner
+    fields = object_of(text[start:])
+    if fields is None:
+        return "'" not in text[start:] and '"' not in text[start:]
     head = ParsedLine()
     parsed.dump, parsed.bare = True, _read_pairs(text[:start], head)
     parsed.steps.update(head.steps)

@@ -23,11 +23,12 @@ from collections.abc import Mapping
 
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.python_values import number, numbers, python_dict
+from autoresearch.core.metrics.python_values import numbers
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, LineReader, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
+from autoresearch.runner.metric_lines import object_of, value_of
 from autoresearch.trainers.framework import (
     FATAL_WITH_RAY,
     HOLD_S,
@@ -157,7 +158,7 @@ class NemoRlLog:
             self._prefix = "train/"
 
     def _take(self, name: str, text: str) -> None:
-        value = number(text.rstrip("%,"))
+        value = value_of(text.rstrip("%,"))
         if self._open is None or value is None:
             return
         if self._prefix.startswith("validation-"):
@@ -184,7 +185,7 @@ class NemoRlLog:
 
     def _of_controller(self, text: str) -> Reading | None:
         if text.startswith("step_metrics={"):
-            self._controller = {f"train/{k}": v for k, v in numbers(python_dict(text[13:]) or {}).items()}
+            self._controller = {f"train/{k}": v for k, v in numbers(object_of(text[13:]) or {}).items()}
         elif self._controller and (found := _CONTROLLER.match(text)):
             metrics, self._controller = self._controller, {}
             self._in_epoch = int(found["n"])
@@ -285,7 +286,7 @@ class NemoRl(CommandFramework):
         """Read the single controller's `step_metrics={...}`; all other metrics need the lines around them."""
         if not line.startswith("step_metrics={"):
             return None
-        metrics = {f"train/{key}": value for key, value in numbers(python_dict(line[13:]) or {}).items()}
+        metrics = {f"train/{key}": value for key, value in numbers(object_of(line[13:]) or {}).items()}
         return Reading(SignalKind.STEP, NO_STEP, metrics) if metrics else None
 
     def time_limit(self, recipe: Recipe) -> float | None:

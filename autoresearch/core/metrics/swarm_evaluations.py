@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autoresearch.core.metrics.python_values import number
+from autoresearch.runner.metric_lines import value_of
 
 PREFIX = "swarm/"
 COLLECTED_REWARD = f"{PREFIX}collected_reward/mean"
@@ -22,9 +22,9 @@ def share(text: str) -> float | None:
     """Parse a number: `21.67%` as 0.2167, others unchanged; None if it is not a number."""
     text = text.strip()
     if text.endswith("%"):
-        percent = number(text[:-1].strip())
+        percent = value_of(text[:-1].strip())
         return None if percent is None else percent / 100.0
-    return number(text)
+    return value_of(text)
 
 
 class Evaluations:
