@@ -117,8 +117,18 @@ def file_keys(name: str) -> str:
     """The keys of one of our files, from its JSON schema."""
     from autoresearch.lab.json_schemas import schema_of
 
-    rows = (f"| `{key}` | {_default(about)} | {_cell(about['description'])} |"
-            for key, about in schema_of(name)["properties"].items())  # fmt: skip
+    return _keys(schema_of(name)["properties"])
+
+
+def notes() -> str:
+    """The keys of a blueprint's notes."""
+    from autoresearch.core.blueprint.note_keys import NOTE_KEYS
+
+    return _keys({key.name: key.schema() for key in NOTE_KEYS})
+
+
+def _keys(schemas: Any) -> str:
+    rows = (f"| `{key}` | {_default(about)} | {_cell(about['description'])} |" for key, about in schemas.items())
     return "\n".join(["| key | default | meaning |", "|---|---|---|", *rows])
 
 
@@ -140,5 +150,5 @@ GENERATED: dict[str, Callable[[], str]] = {
     "kinds": kinds,
     "autoresearch.yaml": partial(file_keys, "autoresearch"),
     "campaign.yaml": partial(file_keys, "campaign"),
-    "notes": partial(file_keys, "notes"),
+    "notes": notes,
 }
