@@ -14,6 +14,7 @@ from autoresearch.records.events import read as read_events
 from autoresearch.records.rundir import RunDir, is_locked
 
 LOOK_S = 0.2  # between two looks at the files
+FIRST_LOOK_S = 0.02  # ... at first, as the end of a stop is near
 WAKING = frozenset(
     {
         "first_step",
@@ -53,7 +54,7 @@ class Watcher:
 
     def wait(self, timeout: float) -> list[RunDir]:
         """Sleep until a run changes or `timeout` seconds pass; returns the changed runs."""
-        deadline = time.monotonic() + timeout
+        deadline, pause = time.monotonic() + timeout, FIRST_LOOK_S
         while True:
             now = {r.path: self._look(r) for r in self.rundirs}
             changed = [r for r in self.rundirs if now[r.path] != self._seen[r.path]]
@@ -61,7 +62,8 @@ class Watcher:
             left = deadline - time.monotonic()
             if changed or left <= 0:
                 return changed
-            time.sleep(min(left, LOOK_S))
+            time.sleep(min(left, pause))
+            pause = min(1.5 * pause, LOOK_S)
 
 
 def wait_for_news(rundir: RunDir, *, since: int, seconds: float) -> tuple[list[Event], int]:
