@@ -123,7 +123,6 @@ _ASIDE = LazyPattern(r"\s+\([^()]{0,40}\)\s*\Z")  # `elapsed time (ms)`
 _UNIT = LazyPattern(
     r"\s?(?:%|(?:s|secs?|seconds|ms|us|mins|minutes|h|hrs?|hours|percent|\w{1,9}/\w+)\b\.?)(?=[\s,;:|)\]]|\Z)"
 )
-_PAIR = LazyPattern(r"\(\s*(['\"])([^'\"]{1,80})\1\s*,\s*\Z")  # of a list of pairs: [('loss', 0.5)]
 _SECTION = LazyPattern(r"(?<!\w)\[(train|val|valid|validation|eval|test|dev)\]", re.I)
 _BEST = LazyPattern(r"\bbest\b[^,:=]{0,40},", re.I)  # what follows are the best values so far: `best model, loss: 0.5`
 _WORD = LazyPattern(r"[^\W\d]\S*\Z")
@@ -146,7 +145,7 @@ class ParsedLine:
 
     `steps`: every number that may be the step, by name, as (value, total); `total` is 0 where none is named.
     `metrics`: the other pairs. `bare`: whether the line consists of its pairs, and is no prose around a number.
-    `dump`: whether it is a whole dict, JSON object or list of pairs, which is printed on purpose. `heading`: "test/" of
+    `dump`: whether it is a whole dict or JSON object, which is printed on purpose. `heading`: "test/" of
     `Test set: loss 0.5`, whose loss is not the one that is trained.
     """
 
@@ -247,7 +246,6 @@ def parse(text: str) -> ParsedLine | None:
         return None
     if not line.dump:
         line.bare = _read_pairs(text, line) and not _ARITHMETIC.search(text)
-        line.dump = text.endswith(")]") and "[(" in text
     if leading and not line.steps:
         line.steps[LEADING] = (int(leading["n"] or leading["m"]), 0)
     if "train_runtime" in line.metrics:  # Hugging Face's summary at the end, whose values are those of no step
@@ -348,9 +346,6 @@ def _gap(text: str, behind: bool = False) -> _Gap:
     section = _SECTION.findall(text)
     within = section[-1].lower() if section else None
     best = _BEST.search(text) is not None
-    pair = _PAIR.search(text)
-    if pair:
-        return _Gap(pair[2].replace(" ", "_"), True, "", 0, within, best)
     head = text.rstrip("[({'\" #")
     separator = _SEPARATOR.search(head)
     explicit = separator is not None

@@ -115,7 +115,6 @@ class StepName:
         self.example = ""
         self.names: dict[str, float] = {}  # the first value of each metric beside it
         self.changes = False  # whether any of them changes, as what is measured does
-        self.values: set[float] = set()  # some values of the metrics beside it
 
     def see(self, value: int, pairs: ParsedLine, known: int, text: str) -> bool:
         """Note the number on one more line; whether it grew."""
@@ -138,9 +137,6 @@ class StepName:
         self.changes = self.changes or any(self.names.get(name, v) != v for name, v in pairs.metrics.items())
         if len(self.names) < 100 and not pairs.metrics.keys() <= self.names.keys():
             self.names = {**pairs.metrics, **self.names}
-        if len(self.values) < 3:
-            beside = {name: value for name, value in pairs.metrics.items() if known_metric(name)} or pairs.metrics
-            self.values.update(list(beside.values())[: None if known else 1])
         return grew
 
     @property
@@ -149,7 +145,7 @@ class StepName:
         if self.certain:
             return True
         if self.rank == _COUNTED:
-            return self.known == 2 or (self.known == 1 and min(self.count, len(self.values)) > GROWS)
+            return self.known == 2 or (self.known == 1 and self.count > GROWS and self.changes)
         if self.restarts > 1 or self.falls * 4 > self.grows:
             return False
         if self.resets and not self.falls and (self.grows_known or self.rank < RANK[BAR]):
@@ -158,7 +154,7 @@ class StepName:
             return not self.falls and self.grows_known >= (GROWS if self.known == 2 else GROWS_UNKNOWN)
         if self.grows_known >= GROWS:
             return True
-        return self.grows >= GROWS_UNKNOWN and not self.falls and self.step_name != BAR and len(self.values) > 1
+        return self.grows >= GROWS_UNKNOWN and not self.falls and self.step_name != BAR and self.changes
 
     @property
     def likely(self) -> bool:
@@ -218,7 +214,6 @@ class StepFinder:
         self._headings: dict[str, int] = {}  # steps of lines without metrics, which those below belong to
         self._batch: ParsedLine | None = None  # the line above, if of an evaluation's batch
         self._leading: set[str] = set()  # names of steps that stood above a block
-        self._beside: dict[str, tuple[int, int | None]] = {}  # lines without a step: how often; after which last
         self._group = ""
         self._tree: list[tuple[int, str]] = []  # branches above the present line: (indentation, name)
         self._block: ParsedLine | None = None
@@ -418,7 +413,6 @@ class StepFinder:
             or (pairs.heading != block.heading and (pairs.heading or pairs.steps))
             or any(name in block.steps or name in block.metrics for name in (*pairs.steps, *pairs.metrics))
             or len(block.metrics) > 200
-            or (block.metrics and not self._tree and _coarser(pairs.steps, block.steps))
             or (not block.steps and self._leading & pairs.steps.keys())
             or drawn
             or (pairs.steps and not self._tree and indent < self._block_at[2])
@@ -513,7 +507,6 @@ class StepFinder:
         """The pending lines with their steps."""
         assert self.axis is not None
         found, self._early = self._early, []
-        self._note_beside(self.axis)
         for seen in self._pending:
             one = self._placed(seen, self.axis)
             if one is None:
@@ -524,19 +517,6 @@ class StepFinder:
             found.append(one)
         self._pending = []
         return found
-
-    def _note_beside(self, axis: StepName) -> None:
-        """Note which lines without a step stand once after a step, as `reward: 0.5` below `step 3` does.
-
-        What was printed before the first step, or twice after one, may belong to another: None.
-        """
-        step = self._step
-        for seen in self._pending:
-            step = seen.steps.get(axis.step_name, step)
-            if not seen.line.steps:
-                names = " ".join(seen.line.metrics)
-                times, last = self._beside.get(names, (0, -1))
-                self._beside[names] = times + 1, None if last is None or step is None or step == last else step
 
     def _last_words(self, axis: StepName) -> Iterator[FoundLine]:
         """What a script prints once, after its last step: `final_mse: 0.003`."""
@@ -570,10 +550,8 @@ class StepFinder:
                 for name, value in metrics.items()
                 if name not in axis.names or (same_name(name) in self.names and not early) or dated.line.heading
             }
-        times, last = self._beside.get(" ".join(dated.line.metrics), (0, None))
-        beside = times > 1 and last is not None and any(map(known_metric, metrics))
         held_out = dated.line.heading or any(map(is_validation, metrics))
-        validates = beside or isinstance(dated.line, TableRow) or held_out
+        validates = isinstance(dated.line, TableRow) or held_out
         if not metrics or not (named or proven or (validates and not early)):
             return None
         here = self._step or 0
@@ -604,12 +582,6 @@ def _with_coarser(steps: dict[str, int], above: dict[str, int]) -> dict[str, int
     """The steps of a line, with those of the lines above it that are coarser."""
     finest = min((_fineness(name) for name in steps if name != BAR), default=-1)
     return {**{name: n for name, n in above.items() if _fineness(name) > finest}, **steps}
-
-
-def _coarser(steps: Iterable[str], than: Iterable[str]) -> bool:
-    """Whether a step is coarser than all of the others, so that it begins the next part of a log."""
-    others = [_fineness(name) for name in than]
-    return bool(others) and any(_fineness(name) > max(others) for name in steps)
 
 
 def _fineness(name: str) -> int:
