@@ -50,7 +50,7 @@ class RunDir:
     # The trainer's environment, NUL separated, mode 0600; the Runner reads and removes it.
     environment = FileIn("environment")
     lock = FileIn("lock")  # held by flock by the Runner while it lives; its mtime is the heartbeat
-    # The Runner's identity, once the launch is over: pid, start time, boot id, host, the trainer's pid.
+    # The Runner's identity: pid, start time, boot id, host, the trainer's pid.
     runner = FileIn("runner.json")
     session = FileIn("session.json")  # where it was started: launcher, session, socket, attach command
     log = FileIn("run.log")  # stdout and stderr of prepare commands, trainer and cleanup commands, as printed
@@ -87,12 +87,7 @@ class RunDir:
         if is_locked(self.lock):
             if self.stop.exists():
                 return RunState.STOPPING
-            # The Runner is up while its launch is still under way; it reports when that is done, and then nobody
-            # needs to look at `launching`.
-            if self.evaluation.exists():
-                return RunState.EVALUATING
-            reported = self.runner.exists() or not is_locked(self.launching)
-            return RunState.RUNNING if reported else RunState.STARTING
+            return RunState.EVALUATING if self.evaluation.exists() else RunState.RUNNING
         if is_locked(self.launching):
             return RunState.STARTING
         age = (time.time() if now is None else now) - self._born()

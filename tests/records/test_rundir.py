@@ -30,8 +30,6 @@ def test_a_run_from_spec_to_exit_record(run: RunDir) -> None:
     with rundir.locked(run.launching):
         assert run.state(now=born + 60) is RunState.STARTING
     with rundir.locked(run.lock):
-        with rundir.locked(run.launching):  # the Runner gets ready while it is launched
-            assert run.state(now=born + 60) is RunState.STARTING
         assert run.state(now=born + 60) is RunState.RUNNING
         run.runner.write_text("{}")
         assert run.state(now=born + 60) is RunState.RUNNING
