@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import namedtuple
 from functools import lru_cache
-from typing import NamedTuple
 
 from .basics import LazyPattern
 from .text import LABEL
@@ -326,15 +326,9 @@ def _add_fields(above: str, fields: dict[str, object], parsed: ParsedLine) -> No
             parsed.add(name, float(value) if isinstance(value, float) or abs(value) < 1 << 1000 else math.inf)
 
 
-class _Gap(NamedTuple):
-    """The text before a number: what it names, and what it says of the numbers that follow."""
-
-    name: str
-    explicit: bool  # whether a colon, an equals sign or an arrow stands before the number
-    subject: str  # `loss` of `loss at step 3`
-    lost: int  # words that name nothing
-    section: str | None  # `valid` of `[train] loss=0.5 [valid] loss=0.6`; "" for training
-    best: bool
+# The text before a number: what it names; whether a colon, an equals sign or an arrow stands before the number; `loss`
+# of `loss at step 3`; words that name nothing; `valid` of `[train] loss=0.5 [valid] loss=0.6`; whether of the best.
+_Gap = namedtuple("_Gap", "name explicit subject lost section best")
 
 
 @lru_cache(maxsize=1 << 13)
@@ -380,21 +374,10 @@ def _lost(text: str, behind: bool) -> int:
     return sum(_WORD.match(word) is not None and not {"=", "/"} & {*word} for word in words)
 
 
-class _Pair(NamedTuple):
-    """A pair of a text, by which of its numbers it is. `of`: which is its total, -1 for none."""
-
-    name: str
-    at: int
-    of: int
-    factor: float
-    percent: bool  # `accuracy: 9/10 (90%)`
-
-
-class _TextPlan(NamedTuple):
-    """What a text holds, whatever its numbers are."""
-
-    pairs: Sequence[_Pair]
-    bare: bool
+# A pair of a text: which of its numbers it is, which is its total (-1: none), and whether it is a share in percent.
+_Pair = namedtuple("_Pair", "name at of factor percent")
+# What a text holds, whatever its numbers are.
+_TextPlan = namedtuple("_TextPlan", "pairs bare")
 
 
 def _read_pairs(text: str, parsed: ParsedLine) -> bool:
@@ -423,7 +406,7 @@ def _read_pairs(text: str, parsed: ParsedLine) -> bool:
             parsed.metrics.setdefault(name, 100 * value / total)
         elif name != BAR or is_count(value):
             parsed.add(name, value, total)
-    return plan.bare
+    return bool(plan.bare)
 
 
 def _plan_of(text: str) -> tuple[dict[int, str], _TextPlan]:
