@@ -69,8 +69,7 @@ def diffstat(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = 
 
 def changed_paths(checkout: Checkout, a: str, b: str) -> tuple[str, ...]:
     """The paths that differ between two commits. Raises GitFailed."""
-    before, after = (entries_of(checkout, checkout.commit(one)).items() for one in (a, b))
-    return tuple(sorted({os.fsdecode(path) for path, _ in before ^ after}))
+    return tuple(sorted(one.path for one in differences(checkout.git, a, b)))
 
 
 def differences(git: Git, before: str, after: str, *, objects: dict[str, str] | None = None) -> tuple[Difference, ...]:

@@ -41,7 +41,6 @@ SECRET = "secret file"
 CHECKPOINT = "checkpoint"
 VENV = "virtual environment"
 LFS = "of Git LFS, which is not installed"
-ODD = "neither a file nor a link"
 KEPT = "; the commit keeps the version of HEAD"
 _VENV_PARTS = frozenset({"bin", "include", "lib", "lib64", "share"})
 
