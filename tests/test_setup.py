@@ -137,7 +137,10 @@ def make(machine: Machine, clone: Path, *words: str) -> tuple[int, str]:
 
 TELLS = "installing into .venv: a minute or two\n"  # a minute of silence looks like a hang
 PIP = "-m pip install --quiet --disable-pip-version-check --no-compile"
-INSTALLED = [f"venv {PIP} hatchling>=1.24 editables", f"venv {PIP} --no-build-isolation --editable .[dev]"]
+INSTALLED = [
+    f"venv {PIP} hatchling>=1.24 editables setuptools>=70.1",
+    f"venv {PIP} --no-build-isolation --editable .[dev]",
+]
 
 
 def test_the_environment_is_made_once(machine: Machine, clone: Path) -> None:

@@ -15,10 +15,10 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.text import session_and_branch_names as naming
@@ -37,12 +37,10 @@ from autoresearch.launchers.tmux_session import (
 )
 
 if TYPE_CHECKING:
-    from libtmux import Pane, Server
     from libtmux.common import tmux_cmd
 
 __all__ = ["SessionInfo", "TmuxLauncher"]
 
-T = TypeVar("T")
 OLDEST = (3, 2)
 ANSWER_S = 10.0  # a tmux server that takes longer is unreachable; usual answers take 2 ms
 KEEPER_S = 20  # the session that holds a new server open ends by itself after so many seconds
@@ -50,7 +48,20 @@ KEEPER_S = 20  # the session that holds a new server open ends by itself after s
 _NO_SERVER = later(r"no server running on|error connecting to .*\((No such file or directory|Connection refused)\)")
 _EXITING = later("server exited|lost server")  # it exited during the call, which was not done
 _NO_PANE = later("no current target|no sessions|can't find session")  # of a server without any, or without that one
+# libtmux's own list has the path of each pane, and fails where somebody's holds a line break.
+_PANE = "#{session_id} #{pane_id} #{pid} #{pane_dead} #{?pane_pid,#{pane_pid},0} #{session_name}"
 _VARIABLE = later(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+class Pane(NamedTuple):
+    """One pane of a server."""
+
+    session_id: str
+    pane_id: str
+    server_pid: int
+    dead: bool
+    pid: int  # 0 where tmux names none of a dead pane, as 3.8 does
+    session: str
 
 
 class TmuxLauncher:
@@ -99,7 +110,7 @@ class TmuxLauncher:
         """
         panes = TmuxLauncher(info.socket)._panes(info.server_pid)
         # ids restart with every server, so the server's pid counts too
-        return any((one.session_id, one.pid) == (info.session_id, str(info.server_pid)) for one in panes)
+        return any((one.session_id, one.server_pid) == (info.session_id, info.server_pid) for one in panes)
 
     def close(self, info: SessionInfo) -> bool:
         """End this one session; its processes get SIGHUP. False if it is gone already.
@@ -130,31 +141,31 @@ class TmuxLauncher:
     def list_ended(self) -> list[SessionInfo]:
         """Those of `list_ours` in which nothing runs any more, not even a shell that a person opened beside the run."""
         panes = self._panes()
-        alive = {pane.session_id for pane in panes if pane.pane_dead != "1"}
+        alive = {pane.session_id for pane in panes if not pane.dead}
         return [info for info in self._ours(panes) if info.session_id not in alive]
 
     def living_pids(self, session: str) -> list[int] | None:
         """The processes of the living panes of exactly this session, whoever made it; None without one."""
-        panes = [pane for pane in self._panes() if pane.session_name == session]
-        return [int(pane.pane_pid or 0) for pane in panes if pane.pane_dead != "1"] if panes else None
+        panes = [pane for pane in self._panes() if pane.session == session]
+        return [pane.pid for pane in panes if not pane.dead] if panes else None
 
     def _ours(self, panes: Iterable[Pane]) -> list[SessionInfo]:
         first: dict[str, Pane] = {}
-        for pane in sorted(panes, key=lambda one: int(str(one.pane_id)[1:])):
-            if naming.SESSION.match(str(pane.session_name)):
-                first.setdefault(str(pane.session_name), pane)  # the Runner's was the session's first
+        for pane in sorted(panes, key=lambda one: int(one.pane_id[1:])):
+            if naming.SESSION.match(pane.session):
+                first.setdefault(pane.session, pane)  # the Runner's was the session's first
         return [self._info(pane) for pane in first.values()]
 
     def _info(self, pane: Pane) -> SessionInfo:
         return SessionInfo(
             launcher=self.name,
-            session=str(pane.session_name),
+            session=pane.session,
             socket=self.socket,
-            session_id=str(pane.session_id),
-            pane_id=str(pane.pane_id),
-            server_pid=int(pane.pid or 0),
-            pane_pid=int(pane.pane_pid or 0),  # tmux 3.8 names none of a dead pane
-            attach=attach_line(self.socket, str(pane.session_name)),
+            session_id=pane.session_id,
+            pane_id=pane.pane_id,
+            server_pid=pane.server_pid,
+            pane_pid=pane.pid,
+            attach=attach_line(self.socket, pane.session),
         )
 
     def _created(self, session: str, reply: tmux_cmd) -> SessionInfo:
@@ -191,11 +202,14 @@ class TmuxLauncher:
 
     def _panes(self, server_pid: int = 0) -> list[Pane]:
         """All panes of the server; [] without a server. See `_query`."""
-        sessions = self._query("list-sessions", server_pid=server_pid)
-        if _is_absent(sessions):
+        answer = self._query("list-panes", "-a", "-F", _PANE, server_pid=server_pid)
+        if _is_absent(answer):
             return []
-        panes = self._call(lambda server: list(server.panes)) if sessions.stdout else []  # libtmux refuses none
-        if not any(naming.SESSION.match(str(pane.session_name)) for pane in panes):
+        panes = []
+        for line in answer.stdout:
+            session_id, pane_id, server, dead, pid, session = line.split(" ", 5)
+            panes.append(Pane(session_id, pane_id, int(server), dead == "1", int(pid), session))
+        if not any(naming.SESSION.match(pane.session) for pane in panes):
             self._ask(*release_server())  # a person killed the last of our sessions
         return panes
 
@@ -230,12 +244,10 @@ class TmuxLauncher:
 
     def _ask(self, *arguments: str) -> tmux_cmd:
         """One tmux call that never starts a server. See `_call`."""
-        answer = self._call(lambda server: server.cmd("-N", *arguments))
-        if not _EXITING.search(str(answer.stderr)):
-            return answer
-        return self._call(lambda server: server.cmd("-N", *arguments))
+        answer = self._call(*arguments)
+        return self._call(*arguments) if _EXITING.search(str(answer.stderr)) else answer
 
-    def _call(self, call: Callable[[Server], T]) -> T:
+    def _call(self, *arguments: str) -> tmux_cmd:
         """What libtmux answers. EnvironmentUnusable if tmux is missing, or does not answer in time.
 
         libtmux waits without a limit, so it waits in a thread; a call that was given up ends with its server.
@@ -245,11 +257,11 @@ class TmuxLauncher:
 
         by_path = "/" in self.socket  # a name rather than nothing: else $TMUX decides, which may be another server
         server = Server(socket_path=self.socket) if by_path else Server(socket_name=self.socket or "default")
-        answer: Future[T] = Future()
+        answer: Future[tmux_cmd] = Future()
 
         def ask() -> None:
             try:
-                answer.set_result(call(server))
+                answer.set_result(server.cmd("-N", *arguments))
             except (LibTmuxException, OSError) as error:  # raised again where it is awaited
                 answer.set_exception(error)
 

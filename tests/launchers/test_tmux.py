@@ -462,7 +462,7 @@ def test_a_session_that_was_announced_but_is_gone_is_an_error(
     program: Callable[[str, str], Path], start: Callable[..., SessionInfo]
 ) -> None:
     real = shutil.which("tmux")
-    program("tmux", f'case "$*" in *list-sessions*) exit 0;; esac\nexec "{real}" "$@"')
+    program("tmux", f'case "$*" in *list-panes*) exit 0;; esac\nexec "{real}" "$@"')
     with pytest.raises(EnvironmentUnusable) as error:
         start("ajet_x_1", "true", "really")
     assert error.value.code == "session_lost" and "excludedCommands" in error.value.hint

@@ -96,7 +96,7 @@ def test_a_crash_is_mended_on_the_same_branch_and_run_again(lab: Any) -> None:
     state = lab.run(count=2)
     idea = state.by_slug("typo")
     assert [(row.status, row.failure, row.fix_of) for row in idea.rows] == [
-        ("crash", "code", ""),
+        ("crash", "program", ""),
         ("keep", "", idea.rows[0].run_id),
     ]
     assert state.attempted == 2 and state.research.fixes == {2: 2}

@@ -252,7 +252,7 @@ def test_a_turn_that_runs_out_of_time_is_no_attempt_and_is_asked_once_more(lab: 
     lab.act("fix", replace={"knobs.py": ("return zero.3", "return 0.4")})
     state = lab.run(count=4, max_fixes=1, ideas_per_turn=3, turn_timeout="8s")
     found = {idea.slug: [row.failure or row.status for row in idea.rows] for idea in state.ideas[1:]}
-    assert found == {"quick": ["keep"], "slow": ["code", "discard"], "never": ["researcher_failed"]}, lab.camp.said()
+    assert found == {"quick": ["keep"], "slow": ["program", "discard"], "never": ["researcher_failed"]}, lab.camp.said()
     assert [line["slug"] for line in lab.journal("overran")] == ["slow", "never", "slow"]
     assert [idea.slug for idea in state.ideas[1:]].index("quick") == 0, "the others are edited before"
     assert len(state.by_slug("slow").hypothesis.turns) == len(state.by_slug("never").hypothesis.turns) == 3
