@@ -113,7 +113,9 @@ class Slime(CommandFramework):
         rollout = whole_number(recipe, "rollout_num_gpus") or 0
         if actor is None or true_at(recipe, "debug_train_only"):
             return actor
-        return max(actor, rollout) if true_at(recipe, "colocate") else actor + rollout
+        if true_at(recipe, "colocate"):
+            return max(actor, rollout)
+        return actor + rollout if rollout else None  # without --colocate, slime demands it: it is not known here
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
         """Checkpoints, dumps and the TensorBoard experiment; a run with the same --load as another resumes it."""

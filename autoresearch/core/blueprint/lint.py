@@ -59,8 +59,7 @@ def lint_shell(shell_reading: ShellReading, *, where: str, line: int = 1) -> lis
     """
     facts: dict[tuple[str, str, int], Finding] = {}
     for one in shell_reading.commands:
-        submitted = one.parent is not None and one.parent.name == "sbatch"
-        report, place = (warning, ", on the nodes of the job") if submitted else (error, "")
+        report, place = (warning, ", on the nodes of the job") if "sbatch" in one.through else (error, "")
         at = one.line if one.where else one.line + line - 1
         for code, message, applies in _HARMS:
             if applies(one):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from autoresearch.core.shell.words import ASSIGNMENT
 from autoresearch.core.text.regex import later
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
@@ -20,27 +21,22 @@ BESIDE = frozenset([
 """Commands that appear before and after a trainer and take none of its settings."""
 
 _RUNNERS = frozenset({"uv", "poetry", "conda", "mamba", "micromamba", "pdm", "pixi", "pipenv", "rye", "hatch"})
-_WRAPPERS = frozenset({"sudo", "env", "xargs", "nice", "exec", "time", "timeout", "taskset", "numactl", "stdbuf",
-                       "nohup", "command", "setsid"})  # fmt: skip
-_VALUED = {  # the options that take a value in a word of its own; of runners, behind `run`
-    **dict.fromkeys(SHELLS, "o O rcfile init-file"),
-    **dict.fromkeys(_RUNNERS, "e environment p project n name prefix C directory cwd"),
-    "ssh": "b c D E e F I i J L l m O o p Q R S W w",
-    **{"sudo": "u g D user group chdir", "env": "u unset C chdir", "xargs": "n P I L d", "nice": "n adjustment"},
-    **{"timeout": "s k signal kill-after", "numactl": "N m C i p", "stdbuf": "i o e"},
-    "uv": "extra group with with-editable with-requirements project directory env-file python p package no-group",
-}
-_CHDIR = frozenset({"C", "D", "chdir", "directory", "cwd"})
-PASS_ON = frozenset(["srun", "mpirun", "mpiexec", "docker", "podman", "singularity", "apptainer", "kubectl", "ray"])
-"""Programs that run the command in their arguments, perhaps on another machine or in another file system."""
-ELSEWHERE = frozenset({"sbatch", "srun", "ssh", "kubectl"})
 AWAY = frozenset({"ssh", "docker", "podman", "singularity", "apptainer", "kubectl"})  # with files of their own
+ELSEWHERE = frozenset({"sbatch", "srun", "ssh", "kubectl"})
+_OF_MACHINES = AWAY | {"srun", "mpirun", "mpiexec"}  # with words of their own before the command
+_WRAPPERS = _OF_MACHINES | {"sudo", "env", "xargs", "nice", "exec", "time", "timeout", "taskset", "numactl", "stdbuf",
+                            "nohup", "command", "setsid", "eval"}  # fmt: skip
 _STARTED = later(
     r"(?:bash|sh|zsh|python[\d.]*|uv|env|nohup|sudo|timeout|torchrun|accelerate|deepspeed|ray|exec|p?kill|killall|trl)\Z"
-    r"|\S+\.(?:sh|bash)\Z"
+    r"|\S+\.(?:sh|bash|py)\Z|.*\s"
 )
-_MODULE, _OF_MODULES = later(r"[\w.]+"), frozenset({"torchrun", "deepspeed", "accelerate"})
+_LAUNCHERS = frozenset({"torchrun", "deepspeed", "accelerate", "ray"})
 _LAUNCHES = frozenset({"torch.distributed.launch", "torch.distributed.run", "accelerate.commands.launch"})
+_MODULE, _NUMBER = later(r"[\w.]+"), later(r"\d[\w.,-]*")
+_VALUED = later(
+    r"-[a-zA-Z]|--(?:chdir|directory|cwd|project|name|prefix|environment|extra|group|with|package|python|user|env-file)"
+)
+_CHDIR = frozenset({"-C", "-D", "--chdir", "--directory", "--cwd"})
 _PYTHON_OPTION = later(r"(?s)-(?:[a-zA-Z]*?([cmXW])|-check-hash-based-pycs\Z)(.*)")  # with a value, joined or not
 
 
@@ -56,45 +52,56 @@ def may_train(argv: Sequence[str]) -> bool:
 
 
 def first_operand(argv: Sequence[str]) -> int:
-    """The index of the first word behind a program that is no option and no value of one; where none is, its end."""
-    n, valued = 1, _VALUED.get(base(argv[0]), "").split()
+    """The index of the first word behind a program or shell that is no option; where none is, its end."""
+    n = 1
     while n < len(argv) and argv[n][:1] in ("-", "+") and len(argv[n]) > 1:
         if argv[n] == "--":
             return n + 1
-        name, joined, _ = argv[n].lstrip("-+").partition("=")
-        name = name if argv[n].startswith("--") else name[-1:]  # `-euo pipefail`
-        n += 2 if name in valued and not joined else 1
+        n += 2 if re.match(r"[-+]\w*[oO]\Z", argv[n]) else 1  # `-euo pipefail`
     return min(n, len(argv))
 
 
-def unwrapped(words: Sequence[str]) -> tuple[list[str], dict[str, str], str]:
-    """The words from the program on, without sudo, `env A=b`, `uv run`; the assignments; the directory."""
-    left, assigned, folder = list(words), dict[str, str](), ""
+def _started_by(argv: Sequence[str]) -> int:
+    """The index of the program that a wrapper such as `sudo -u me nice` starts; the end where none is.
+
+    A word behind `-n` or `--extra` is taken for its value, unless it is a program that is known. Of `docker run` and
+    the like, only such a program is found, or what stands behind `--`.
+    """
+    passed, named = 0, base(argv[0]) in _OF_MACHINES
+    for n, (before, word) in enumerate(pairwise(argv), 1):
+        if _STARTED.match(base(word)) or (named and before == "--"):
+            return n
+        if named or word[:1] == "-" or _NUMBER.fullmatch(word):
+            continue
+        if not _VALUED.fullmatch(before):
+            return n
+        passed = passed or n
+    return passed or len(argv)
+
+
+def unwrapped(words: Sequence[str]) -> tuple[list[str], dict[str, str], str, list[str]]:
+    """The words from the program on, without sudo, `env A=b`, `uv run`; the assignments, directory, and wrappers."""
+    left, assigned, folder, through = list(words), dict[str, str](), "", list[str]()
     while left:
-        head = base(left[0])
-        if match := re.match(r"([A-Za-z_]\w*)=(?s:(.*))", left[0]):
-            assigned[match[1]] = match[2]
+        head, begin = base(left[0]), 0
+        if match := ASSIGNMENT.fullmatch(left[0]):
+            assigned[match[1]] = match[4]
             del left[0]
             continue
-        if head in _RUNNERS and "run" in left[1:] and all(w.startswith("-") for w in left[1 : left.index("run")]):
-            left[: left.index("run") + 1] = [head]
-        elif head not in _WRAPPERS:
+        if head in _RUNNERS and "run" in left[1:]:
+            begin = left.index("run")
+        at = begin + _started_by(left[begin:])
+        if not (begin or head in _WRAPPERS) or any(word[:1] != "-" for word in left[1:begin]):
             break
-        at = first_operand(left)
+        if at == len(left) and head in _OF_MACHINES:
+            break
         for option, value in pairwise([*left[1:at], ""]):
-            name, joined, own = option.lstrip("-").partition("=")
+            name, joined, own = option.partition("=")
             folder = (own if joined else value) if name in _CHDIR else folder
-        module = head == "uv" and not {"-m", "--module"}.isdisjoint(left[1:at])
-        left = ["python", "-m", *left[at:]] if module else left[at + (head in ("timeout", "taskset")) :]
-    return left, assigned, folder
-
-
-def nested_argv(argv: Sequence[str]) -> list[str]:
-    """The command that a program such as srun or `ray job submit --` runs; [] without any."""
-    at = next((n for n, word in enumerate(argv) if n and _STARTED.match(base(word))), 0)
-    if "--" in argv[1:-1]:
-        at = argv.index("--") + 1
-    return list(argv[at:]) if at else []
+        module = next((n for n in range(begin, at) if head == "uv" and left[n] in ("-m", "--module")), None)
+        left = left[at:] if module is None else ["python", "-m", *left[module + 1 :]]
+        through.append(head)
+    return left, assigned, folder, through
 
 
 def text_after_c(argv: Sequence[str]) -> int:
@@ -109,7 +116,7 @@ def python_file(argv: Sequence[str]) -> str:
     if name.startswith("python"):
         return _python_operand(argv)
     for word, following in pairwise([*argv, ""] if name not in BESIDE | SHELLS else []):
-        if word in ("-m", "--module") and name in _OF_MODULES and _MODULE.fullmatch(following):
+        if word in ("-m", "--module") and name in _LAUNCHERS and _MODULE.fullmatch(following):
             return f"{following.replace('.', '/')}.py"
         if word.endswith(".py") and word[:1] != "-" and "=" not in word:
             return word

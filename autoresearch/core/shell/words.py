@@ -28,8 +28,9 @@ PIECE = later(
 )
 ASSIGNMENT = later(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?)=(.*)", re.DOTALL)
 DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset"})
-_OPENS, _CLOSES = frozenset({"if", "while", "until", "for", "select", "case"}), frozenset({"fi", "done", "esac"})
-_SYNTAX = frozenset({"if", "then", "elif", "else", "while", "until", "do", "{", "}", "!", "time", "function"})
+_NAMED = frozenset({"for", "select", "case"})
+_OPENS, _CLOSES = _NAMED | {"if", "while", "until", "{"}, frozenset({"fi", "done", "esac", "}"})
+_SYNTAX = frozenset({"then", "elif", "else", "do", "!", "time", "function"})
 
 
 @dataclass(slots=True)
@@ -51,14 +52,13 @@ class Statement:
     redirects: list[tuple[str, RawWord]] = field(default_factory=list)
     before: str = ""  # the operator before it
     end: str = ""  # the operator behind it
-    level: int = 0  # of the branches and loops around it
-    line: int = 1
+    level: int = 0  # of the branches, loops, functions and subshells around it
     document: str = ""  # what it reads from `<<EOF`
 
 
 def statements(text: str) -> Iterator[Statement]:
     """The statements of a text in the order in which they are written."""
-    at, counted, line, level, in_patterns, operator = 0, 0, 1, 0, False, ""
+    at, level, in_patterns, operator = 0, 0, False, ""
     now, waiting = Statement(), list[tuple[Statement, str]]()
     while at < len(text):
         token = _TOKEN.match(text, at)
@@ -78,6 +78,7 @@ def statements(text: str) -> Iterator[Statement]:
             waiting = [] if source == "\n" else waiting
             if now.words or source in "()":
                 yield now
+            level = max(level + (source == "(") - (source == ")"), 0)
             now = Statement(before=source)
         elif kind == "redirect":
             operator = source
@@ -86,16 +87,13 @@ def statements(text: str) -> Iterator[Statement]:
             if operator.lstrip("0123456789") in ("<<", "<<-"):
                 waiting.append((now, now.redirects[-1][1].text))
             operator = ""
-        elif kind == "word" and not now.words and source in _CLOSES:
-            level = max(level - 1, 0)
+        elif not now.words and source in _SYNTAX | _OPENS | _CLOSES:
+            now.level = level
+            level = max(level + (source in _OPENS) - (source in _CLOSES), 0)
+            if source in _NAMED:
+                now.words.append(RawWord(source, token.start(), at, source))
         else:
-            opens = not now.words and source in _OPENS
-            level += opens
-            if not now.words and source in _SYNTAX:
-                continue
-            if not now.words:
-                line, counted = line + text.count("\n", counted, token.start()), token.start()
-            now.level, now.line = level - opens, line
+            now.level = now.level if now.words else level
             source = source if kind == "word" else source[:2]  # `[[` and `((` without what they test
             word = RawWord(unquoted(source), token.start(), at, source)
             if text[at : at + 1] == "(" and _ARRAY.match(source):

@@ -26,7 +26,7 @@ def escaped(path: str) -> str:
     return re.sub(r"([^\w@%+=:,./~${}-])", r"\\\1", path)
 
 
-_ELSEWHERE = frozenset(["eval", "ssh", "sbatch", "nrl-k8s", "kubectl"])
+_ELSEWHERE = frozenset(["eval", "ssh", "sbatch", "nrl-k8s", "kubectl", *SHELLS])
 """Programs that start the trainer from a text or a file of their own: words appended to them do not reach it."""
 
 
@@ -41,7 +41,7 @@ def with_words(command: str, words: Sequence[str], recognises: Callable[[str], b
     own = [simple for simple in simple_commands(command) if simple.stop and simple.may_train]
     known = [simple for simple in own if recognises(command[simple.start : simple.stop]) or recognises(simple.text)]
     trainers = known[-1:] or ([] if surely else own[-1:])
-    if not trainers or trainers[0].name in SHELLS or trainers[0].name in _ELSEWHERE:
+    if not trainers or not _ELSEWHERE.isdisjoint([trainers[0].name, *trainers[0].through]):
         return ""
     at = trainers[0].stop
     return f"{command[:at]} {shlex.join(words)}{command[at:]}"

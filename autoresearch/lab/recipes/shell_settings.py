@@ -111,7 +111,7 @@ def _commands(text: str, offset: int = 0) -> list[list[RawWord]]:
     found: list[tuple[bool, list[RawWord]]] = []
     for raw in raw_commands(text):
         words = [RawWord(word.text, word.start + offset, word.stop + offset) for word in raw]
-        argv, _, _ = programs.unwrapped([word.text for word in words])
+        argv, *_ = programs.unwrapped([word.text for word in words])
         inner = _nested(argv, words)
         if inner is not None:
             found += [(True, command) for command in _commands(inner.text, inner.start)]

@@ -162,7 +162,7 @@ def started(commands: Iterable[SimpleCommand], read: Callable[[SimpleCommand, st
     """
     most, named, exported = 0, set[str](), ""
     for one in commands:
-        if one.elsewhere:
+        if one.elsewhere or one.name in ELSEWHERE:
             continue
         if one.name == "export":
             exported = next((word for word in one.words if word.startswith(f"{_VISIBLE}=")), exported)
@@ -172,7 +172,7 @@ def started(commands: Iterable[SimpleCommand], read: Callable[[SimpleCommand, st
         ids = [word.strip() for word in (visible or "").split(",")]
         if not one.may_train or (known and ids[0] in ("", "-1")):
             continue
-        count = None if one.name in ELSEWHERE else _processes(one, read)
+        count = _processes(one, read)
         most = max(most, count or 0)
         if count is None and known:
             named |= set(ids)
@@ -198,8 +198,8 @@ def _processes(simple: SimpleCommand, read: Callable[[SimpleCommand, str], Recip
         name, joined, value = word.partition("=")
         found.setdefault(name.replace("_", "-"), value if joined else following)
     if option is None:
-        named = ((key, value) for key, value in found.items() if key[:2] == "--" or "." in key)
-        return max((_number(value) for key, value in named if _is_own(key)), default=0) or None
+        own = [value for key, value in found.items() if (key[:2] == "--" or "." in key) and _is_own(key)]
+        return None if any("$" in value for value in own) else max(map(_number, own), default=0) or None
     if option == "--num-processes" and option not in found and (path := found.get("--config-file")):
         found |= {f"--{key.replace('_', '-')}": str(value) for key, value in read(simple, path).items()}
     if option == "--num-gpus" and option not in found and (places := found.get("--include")):  # `localhost:0,1@b:2`

@@ -175,7 +175,7 @@ class TrainerSettings:
         `?` where only its process will tell, as of `log_$(date +%F).txt`.
         """
         last = self._last
-        file = last.outputs[-1] if last is not None and last.outputs else ""
+        file = last.output if last is not None else ""
         if last is None or not file or last.elsewhere or not self.resolved.files.here or file.startswith("/dev/"):
             return ""
         if self.resolved.blueprint.notes.swarm is not None:
@@ -189,7 +189,7 @@ class TrainerSettings:
         An error for a known trainer, whose steps would never come; a warning where nobody knows what prints them.
         """
         blueprint, last = self.resolved.blueprint, self._last
-        file = last.outputs[-1] if last is not None and last.outputs else ""
+        file = last.output if last is not None else ""
         if last is None or not file.startswith("/dev/") or blueprint.notes.swarm is not None or blueprint.notes.source:
             return ()
         where, line = last.where or blueprint.name, last.line

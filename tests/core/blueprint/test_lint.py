@@ -85,7 +85,6 @@ def test_what_hurts_others_is_an_error(command: str, code: str) -> None:
         "ray job stop ID; uv run ray status",
         "K=pkill; echo $K",
         "trap 'kill $PID' EXIT; python t.py",
-        "ssh pkill ls",
         "kill -1 123",
         "kill -0 -123",
         "tmux kill-session -t =mine",
