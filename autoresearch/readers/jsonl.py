@@ -73,9 +73,22 @@ def read_jsonl(path: Path, offset: int = 0) -> Iterator[Reading]:
     """The readings of a file from a byte offset on; a missing file has none.
 
     Lines that are not an object with a number are skipped, including a torn last line. Objects without a step are
-    counted.
+    counted; one that names a coarser step than others did, such as an epoch beside updates, is of their last.
     """
-    return numbered(reading for line, _ in lines(path, offset) for reading in _readings(line))
+    finest, last = 0, metric_keys.NO_STEP
+
+    def readings() -> Iterator[Reading]:
+        nonlocal finest, last
+        for line, _ in lines(path, offset):
+            fields = _object(line)
+            if fields is None:
+                continue
+            rank, step = _step_of(fields)
+            if last == metric_keys.NO_STEP or rank <= finest:
+                finest, last = rank, step
+            yield from _of_object(fields, last)
+
+    return numbered(readings())
 
 
 def read_dict_lines(path: Path, offset: int = 0) -> Iterator[Reading]:
@@ -97,7 +110,8 @@ def read_json(path: Path, offset: int = 0) -> Iterator[Reading]:
     except (OSError, ValueError, RecursionError):
         return read_jsonl(path, offset)
     entries = document if isinstance(document, list) else [document]
-    return numbered(one for entry in entries if isinstance(entry, dict) for one in _of_object(_flat(entry)))
+    flat = [_flat(entry) for entry in entries if isinstance(entry, dict)]
+    return numbered(one for fields in flat for one in _of_object(fields, _step_of(fields)[1]))
 
 
 def _flat(entry: Mapping[str, object], above: str = "") -> dict[str, object]:
@@ -120,29 +134,39 @@ def read_csv(path: Path, offset: int = 0) -> Iterator[Reading]:
     whole = (line.decode("utf-8", "replace") for line, ended in lines(path, offset) if ended)
     rows = csv.reader(whole, delimiter=separator)
     cells = (dict(zip(columns, row, strict=False)) for row in rows if len(row) == len(columns))
-    return numbered(one for row in cells for one in _of_object(numbers(row, strings=True)))
+    return numbered(one for row in cells for one in _of_object(row, _step_of(row)[1]))
 
 
-def _readings(line: bytes) -> tuple[Reading, ...]:
+def _object(line: bytes) -> dict[str, object] | None:
     start = line.lstrip(b"\0 \t\r")  # a file truncated while its writer continues begins with NULs
     if not start.startswith(b"{"):
-        return ()
+        return None
     try:
         found = json.loads(start.decode())
     except (ValueError, RecursionError):
-        return ()
-    return _of_object(found) if isinstance(found, dict) else ()
+        return None
+    return found if isinstance(found, dict) else None
 
 
-def _of_object(fields: Mapping[str, object]) -> tuple[Reading, ...]:
-    data = fields.get("data")
-    metrics = numbers(data if isinstance(data, dict) else fields)
+def _step_of(fields: Mapping[str, object]) -> tuple[int, int]:
+    """How fine the step is that an object names, 0 the finest, and the step; NO_STEP if it names none."""
     named = fields.get("step")
-    step = named if type(named) is int and 0 <= named < 1 << 53 else None  # fast path for nearly all lines
-    if step is None and "step" in fields:
-        step = metric_keys.step_of(numbers({"step": named}))
-    if step is None:
-        step = metric_keys.step_of(metrics)
+    if type(named) is int and 0 <= named < 1 << 53:  # fast path for nearly all lines
+        return 0, named
+    data = fields.get("data")
+    metrics = numbers({**(data if isinstance(data, dict) else fields), "step": named}, strings=True)
+    if (step := metric_keys.step_of(metrics)) is not None:
+        return 0, step
+    ranks = sorted((rank, name) for name in metrics if (rank := step_rank(name)) is not None)
+    for rank, name in ranks:
+        if metrics[name] >= 0 and metrics[name].is_integer():
+            return rank, int(metrics[name])
+    return 0, metric_keys.NO_STEP
+
+
+def _of_object(fields: Mapping[str, object], step: int) -> tuple[Reading, ...]:
+    data = fields.get("data")
+    metrics = numbers(data if isinstance(data, dict) else fields, strings=True)
     if not isinstance(data, dict):
         metrics.pop("step", None)
-    return metric_keys.readings(metric_keys.NO_STEP if step is None else step, metrics)
+    return metric_keys.readings(step, metrics)

@@ -69,6 +69,21 @@ def test_flat_objects(tmp_path: Path, line: bytes, step: int) -> None:
     assert "loss" in found.metrics
 
 
+def test_numbers_in_quotes_count_and_a_coarser_step_is_of_the_last_finer_one(tmp_path: Path) -> None:
+    """As fairseq writes them: an epoch in each object, and updates in those of training."""
+    found = read(
+        tmp_path,
+        b'{"epoch": 25, "loss": "3.097", "num_updates": 53749, "clip": "100%"}\n{"epoch": 25, "valid_loss": 3.11}\n'
+        b'{"epoch": 26, "loss": "3.095", "num_updates": 55899}\n{"epoch": 1e400, "loss": 1}\n',
+    )
+    assert [(one.step, one.metrics.get("loss"), one.metrics.get("valid_loss")) for one in found] == [
+        (53749, 3.097, None),
+        (53749, None, 3.11),
+        (55899, 3.095, None),
+        (55900, 1.0, None),
+    ]
+
+
 def test_what_is_no_object_is_skipped(tmp_path: Path) -> None:
     data = (
         b'\n[1]\n"x"\n7\nnull\nnot json\n{"step": 1, "data": {"actor/lr": "text"}}\n\xff\xfe{\n'

@@ -44,6 +44,13 @@ def test_a_bar_says_how_many_steps_lie_between(tmp_path: Path) -> None:
     assert [(n, metrics["loss"]) for _, n, metrics in read(tmp_path / "run.log")] == [(10, 0.5), (20, 0.5), (21, 0.25)]
 
 
+def test_a_dict_that_names_its_step_needs_no_bar(tmp_path: Path) -> None:
+    first = "{'loss': 0.63, 'epoch': 0.08, 'step': 500}\n 33%|#   | 501/1500 [01:00<02:00]\n"
+    last = "{'loss': 0.59, 'epoch': 0.26, 'step': 1500}\n"
+    (tmp_path / "run.log").write_text(f"  0%|    | 0/1500 [00:00<?, ?it/s]\n{first}{last}")
+    assert [(n, metrics["loss"]) for _, n, metrics in read(tmp_path / "run.log")] == [(500, 0.63), (1500, 0.59)]
+
+
 def test_the_bar_of_an_evaluation_tells_no_step(tmp_path: Path) -> None:
     bars = "\r  0%|    | 0/6 [00:00<?, ?it/s]\r 50%|#   | 3/6 [00:05<01:00, 1.1it/s]\r   \r"
     text = bars + "{'loss': 0.5, 'epoch': 0.1}\n\r 25%|#   | 1/4 [00:01<00:03, 1it/s]\r 50%|#   | 3/6 [00:05<01:00]\n"

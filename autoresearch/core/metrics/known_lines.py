@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from autoresearch.core.metrics.metric_keys import NO_STEP, readings
+from autoresearch.core.metrics.metric_keys import NO_STEP, readings, step_of
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.metrics.step_line import STEP, VALIDATION
 from autoresearch.core.run.trainer import LineReader
@@ -41,6 +41,8 @@ class KnownLines(LineReader):
         reading = self._read(text)
         if self._bar is None:
             return reading
+        if reading is not None and reading.step == NO_STEP and (step := step_of(reading.metrics)) is not None:
+            reading = Reading(reading.kind, step, reading.metrics)
         if reading is not None:
             done = self._held
             (self._held, *_) = readings(reading.step, reading.metrics)  # TRL's PPO: its val/ratio is of the critic
@@ -56,7 +58,7 @@ class KnownLines(LineReader):
     def _at(self, n: int, of: int) -> Reading | None:
         self._of = self._of or of
         held = self._held
-        if held is None or of != self._of:  # an evaluation has its own bar
+        if held is None or held.step != NO_STEP or of != self._of:  # an evaluation has its own bar
             return None
         if n == 0 and held.kind is SignalKind.STEP:  # only an evaluation can come before the first step
             return None
