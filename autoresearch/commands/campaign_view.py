@@ -127,7 +127,7 @@ def agent_lines(payload: Mapping[str, Any], state: CampaignState) -> list[str]:
     """What the agent has cost, and what it waits for."""
     from autoresearch.core.campaign.idea_name import idea_name
     from autoresearch.core.controller.agent_schedule import held
-    from autoresearch.core.controller.sentences import doubt_words, share_words
+    from autoresearch.core.controller.sentences import doubt_words
 
     if not payload["agent"]:
         return []
@@ -135,7 +135,6 @@ def agent_lines(payload: Mapping[str, Any], state: CampaignState) -> list[str]:
     lines = [f"agent: {state.spec.research.names}{usd}, {payload['agent_tokens'] or 0:,} tokens"]
     if denied := state.research.denied_words:
         lines.append(f"agent: {denied}")
-    lines += share_words(state)
     if payload["agent_waits"]:
         lines.append(payload["agent_waits"])
     if kept_back := held(state):

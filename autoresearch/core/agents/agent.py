@@ -251,7 +251,7 @@ class Agent(Protocol):
 class AgentSpec:
     """How a campaign uses its coding agents; part of the campaign's spec."""
 
-    agent: str = ""  # "" is none; several share the turns: claude,codex
+    agent: str = ""  # "" is none; several take turns: claude,codex
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by agent: its own values of fields below
     editors: int | None = None  # edits and fixes at a time, at most; None: three, or as many as there are slots
     program: str = ""

@@ -69,7 +69,6 @@ class Research:
     hold: bool | None = None  # None: as set in the spec
     failed: Counter[str] = field(default_factory=Counter)  # by agent: requests without any idea since its last with one
     barren: list[tuple[str, str]] = field(default_factory=list)  # agent and first turn of requests since its last idea
-    requested_of: list[str] = field(default_factory=list)  # the agent of each request for ideas
     summarised: bool = False  # no run was started since its last summary
 
     @property
@@ -117,7 +116,6 @@ class Research:
                 agent = self.turns[name].agent if name else ""
                 self.failed[agent] = 0 if line.get("ideas") else self.failed[agent] + 1
                 self.barren.append((agent, name))
-                self.requested_of.append(agent)
             case "proposed":
                 hypothesis = Hypothesis.from_json(line["hypothesis"])
                 self.proposed[hypothesis.token] = ProposedIdea(hypothesis, made=bool(line.get("made")))

@@ -6,17 +6,16 @@ Several jobs are under way at a time: edits and fixes, guards beside them, and o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoresearch.core.agents.agent import BUDGET_TURNS, AgentSpec
+from autoresearch.core.agents.agent import BUDGET_TURNS, AgentSpec, TurnRole
 from autoresearch.core.agents.turns import AGENT, HYBRID, ProposedIdea
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import AgentJob
-from autoresearch.core.controller.agent_shares import next_agent
 from autoresearch.core.controller.rules import spent, stand_at, too_late, untried
 
 AHEAD = 3  # ideas that wait for their first run, edited or not
@@ -85,6 +84,13 @@ def next_job(state: CampaignState, agent_status: AgentStatus, now: float) -> Age
     if kept_back or asked or coming + there >= most or not _idea_needed(state, now, coming):
         return None
     return _given_to(state, agent_status, AgentJob(ideas=state.spec.research.ideas), next_agent(state, able))
+
+
+def next_agent(state: CampaignState, able: Sequence[str]) -> str:
+    """Who is asked for ideas next, of the agents that can be asked: they take turns."""
+    turns = enumerate(state.research.turns.values())
+    last = {turn.agent: number for number, turn in turns if turn.role == TurnRole.PROPOSE}
+    return min(able, key=lambda agent: last.get(agent, -1))
 
 
 def _coming(state: CampaignState, agent_status: AgentStatus) -> int:

@@ -10,7 +10,6 @@ from autoresearch.core.campaign.judgement import resolution_of
 from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea, as_measured, measured
 from autoresearch.core.campaign.tip import change_by, worth_words
-from autoresearch.core.controller.agent_shares import shares
 from autoresearch.core.run.ending import (
     BREACHES,
     CHANGED_NOTHING,
@@ -24,7 +23,7 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.seeding import DECLARE, Randomness
 from autoresearch.core.statistics.student_t import t_cdf
-from autoresearch.core.text.numbers import counted, number
+from autoresearch.core.text.numbers import number
 
 LEVEL = 0.05
 FEWEST = 6  # runs
@@ -122,17 +121,6 @@ def more_ideas(state: CampaignState, more: int = 10) -> str:
     """The command that lets a campaign go on that has ended; one whose space was exhausted ended below its count."""
     count = max(state.attempted, state.spec.rules.count or 0) + more
     return f"autoresearch campaign set {state.spec.name} count={count}"
-
-
-def share_words(state: CampaignState) -> list[str]:
-    """`claude: 4 ideas, 1 kept, 61 % of the requests; #2, #3, #5, #8`: one line for each of several agents."""
-    agents, due, lines = state.spec.research.agents, shares(state), list[str]()
-    for agent in agents if len(agents) > 1 else ():
-        had = [idea for idea in state.ideas if state.research.agent_of(idea.hypothesis) == agent]
-        kept = f", {sum(idea.kept for idea in had)} kept" if had else ""
-        names = f"; {', '.join(f'#{idea.index}' for idea in had)}" if had else ""
-        lines.append(f"{agent}: {counted(len(had), 'idea')}{kept}, {due[agent]:.0%} of the requests{names}")
-    return lines
 
 
 def doubt_words(state: CampaignState, idea: Idea) -> str:

@@ -19,7 +19,6 @@ from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.controller.proof import proof_of
-from autoresearch.core.controller.sentences import share_words
 from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING
 from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.core.text.numbers import counted, span
@@ -311,7 +310,7 @@ def agent_words(state: CampaignState) -> list[str]:
     roles = Counter(note.role for note in research.turns.values())
     asked = ", ".join(f"{count} {role}" for role, count in sorted(roles.items()))
     took = formatting.minutes(research.usage.seconds / 60)
-    found = [f"{state.spec.research.names}: {asked}; {_spent(research.usage)}, {took} of its time", *share_words(state)]
+    found = [f"{state.spec.research.names}: {asked}; {_spent(research.usage)}, {took} of its time"]
     faults = Counter(note.fault.value for note in research.turns.values() if note.fault)
     if faults:
         found.append(f"turns that failed: {', '.join(f'{count} {fault}' for fault, count in sorted(faults.items()))}")
