@@ -29,7 +29,7 @@ WIDE = 30
 
 def metrics(
     run: Annotated[str, Positional(metavar="RUN|FILE", show_default=False, help="A run, or any log.")] = "",
-    trainer: Annotated[str, Option(help="Whose log it is; else its lines say.")] = "",
+    trainer: Annotated[str, Option(help="Whose log it is; else any usual spelling is read.")] = "",
     source: Annotated[
         str,
         Option(help="console jsonl dict_lines swarm_val tensorboard trainer_state wandb swanlab, or a path."),

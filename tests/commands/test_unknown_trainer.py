@@ -111,14 +111,11 @@ def test_an_unread_metric_shows_the_lines_that_look_like_it(bench: Any) -> None:
     told = done["failure_line"]
     assert told.startswith("pass@1 was not read; nearest in the log: `")
     assert "`Pass rate 41 %`" in told and "`pass_at_1 for HF_TOKEN=*** 0.41`" in told
-    assert token not in told and told.count("`") == 10 and len(told) < 700
+    assert token not in told and told.count("`") == 6 and len(told) < 700
     explained = bench.ask("explain", done["run"])
     assert (explained["failure"], explained["failure_line"]) == ("metric_unread", told)
     assert "Pass rate 41 %" in bench.here("status", done["run"])[1]
     assert "Pass rate 41 %" in Path(done["results"]).read_text()
-    step_line, metric = re.findall(r"`- (?:step_line|metric): ([^`]*)`", told)
-    again = bench.unknown(f"print({chr(10).join(lines)!r})\n", metric=metric, notes=f"- step_line: {step_line}")
-    assert bench.ask("run", again)["metrics"][metric] == 41.0, "what was suggested reads it"
 
 
 def test_a_named_trainer_that_printed_no_step_is_unmeasured(bench: Any) -> None:

@@ -15,7 +15,7 @@ from autoresearch.core.diagnosis.failure import (
     killed_from_outside,
     with_the_end,
 )
-from autoresearch.core.metrics.nearest_lines import nearest_lines, readable
+from autoresearch.core.metrics.nearest_lines import nearest_lines
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import SignalPattern
 from autoresearch.core.run.ending import HUNG_AFTER_END, LEFT_TRAINING, NO_NUMBER, Ending
@@ -198,15 +198,10 @@ def nearest_in(log: Path, names: Sequence[str], count: int = 3) -> list[str]:
 
 
 def _nearest(objective: Objective, log: Path) -> str:
-    """The three log lines most similar to the metric, masked and cut, and how to read one: the end of a sentence."""
+    """The three log lines most similar to the metric, masked and cut: the end of a sentence."""
     masked = nearest_in(log, objective.keys)
     quoted = ", ".join(f"`{line[:_NEAREST_LINE]}`" for line in masked)
-    shown = f"; nearest in the log: {quoted}" if quoted else "; the log is empty"
-    how = next((how for line in masked if (how := readable(objective.keys[0], line))), None)
-    if how is None:
-        return shown
-    named = "" if how.metric == objective.metric else f" and `- metric: {how.metric}`"
-    return f"{shown}; to read {objective.metric} there, add to the notes `- step_line: {how.step_line}`{named}"
+    return f"; nearest in the log: {quoted}" if quoted else "; the log is empty"
 
 
 def _last_line(log: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -40,8 +39,6 @@ MOST_NAMES = 30
 _LINES = (SourceFormat.JSONL, SourceFormat.JSON, SourceFormat.CSV, SourceFormat.DICT_LINES)  # an object a line
 _USUAL = ("loss", "reward", "accuracy", "score")  # metrics of which any log may tell
 _NEAREST = 100  # characters of the line that tells most likely of one
-_END = 1 << 18  # bytes at each end of a log that tell whose it is
-_GUESSED = 1 << 26  # bytes of a log that may be read again for each trainer
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +102,7 @@ def of_run(recorded: RecordedRun, *, source: str = "", metric: str = "") -> Read
 def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "") -> Readout:
     """The metrics of any log or readable file, with `metric` read as a run reads the one that its blueprint names.
 
-    Without a `trainer`, it is guessed from the lines. Raises NotFoundError and UsageError for anything that is no log.
+    Without a `trainer`, as that of one that nobody knows. Raises NotFoundError and UsageError for what is no log.
     """
     objective = _objective(metric)
     kind = _format(source) or sniff(path)
@@ -113,8 +110,7 @@ def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "")
         kind = SourceFormat.CONSOLE  # a log of such lines, of which the trainer reads more
     if kind is SourceFormat.CONSOLE:
         _check_log(path)
-    guessed = _guessed(path, objective) if kind is SourceFormat.CONSOLE and not trainer else ""
-    reader = _reader(trainer or guessed or registry.NAMES[-1], objective)
+    reader = registry.by_name(trainer or registry.NAMES[-1], metrics=objective.keys if objective else ())
     reads = [read_source(Source(kind, str(path)), Path(), 0, reader)]
     failure = _failure_in(path, reader, ended_badly=False) if kind is SourceFormat.CONSOLE else None
     found = _readout(reader, reads, objective, failure)
@@ -160,9 +156,7 @@ def _silent(trainer: Trainer, reads: Sequence[SourceReadings], metric_names: Seq
         elif path.is_file() and not path.stat().st_size:
             texts.append(f"{path} is empty")
         elif read.source.format is SourceFormat.CONSOLE:
-            other = _guessed(path, None, but=trainer.name)
-            whose = f"; it looks like one of {other}: --trainer {other}" if other else ""
-            texts.append(f"{path} has no line with metrics {_as_printed_by(trainer, path, metric_names)}{whose}")
+            texts.append(f"{path} has no line with metrics {_as_printed_by(trainer, path, metric_names)}")
         else:
             texts.append(f"{path} holds no metrics")
     return texts
@@ -174,9 +168,10 @@ def _as_printed_by(trainer: Trainer, path: Path, metric_names: Sequence[str]) ->
     if trainer.name == registry.NAMES[-1]:
         near = [line for line in nearest_in(path, metric_names or _USUAL, 1) if re.search(r"\d", line)]
         like = f"nearest is `{near[0][:_NEAREST]}`, and " if near else ""
-        how = "`- step_line:` in a blueprint's notes declares a line"
+        known = f"--trainer reads one of {', '.join(registry.NAMES[:-1])}"
+        how = f"{known}; `- step_line:` in a blueprint's notes declares a line"
         return f"in any usual spelling, as `step 10 loss 0.5` (on three lines at least); {like}{how}"
-    return f"as {trainer.name} prints them"
+    return f"as {trainer.name} prints them; without --trainer, any usual spelling is read"
 
 
 def _unwritten(spec: RunSpec, reads: Sequence[SourceReadings]) -> list[str]:
@@ -185,44 +180,6 @@ def _unwritten(spec: RunSpec, reads: Sequence[SourceReadings]) -> list[str]:
     kinds = {read.source.format for read in reads}
     asked = [source for source in spec.sources if source.authority < 0 and source.path not in seen]
     return [f"{s.path} was not written by this run" for s in asked if s.format not in TRACKERS or s.format not in kinds]
-
-
-def _reader(name: str, objective: Objective | None) -> Trainer:
-    """The trainer with this name, with the metrics that the objective needs."""
-    return registry.by_name(name, metrics=objective.keys if objective else ())
-
-
-def _guessed(path: Path, objective: Objective | None, but: str = "") -> str:
-    """The trainer that reads most of a log, or of both ends of a long one; "" if none reads anything."""
-    try:
-        if (size := path.stat().st_size) <= 2 * _END:
-            return _reads_most(path, objective, but) if size else ""
-        with path.open("rb") as log, tempfile.NamedTemporaryFile() as ends:
-            ends.write(log.read(_END))
-            log.seek(size - _END)
-            ends.write(b"\n" + log.read(_END).partition(b"\n")[2])
-            ends.flush()
-            found = _reads_most(Path(ends.name), objective, but)
-    except OSError:
-        return ""
-    return _reads_most(path, objective, but) if not found and size <= _GUESSED else found
-
-
-def _reads_most(path: Path, objective: Objective | None, but: str) -> str:
-    """... of a log of any size; one that reads the objective, if any does."""
-    *named, generic = registry.NAMES
-
-    def amount(name: str) -> tuple[bool, int]:
-        read = read_source(Source(SourceFormat.CONSOLE, str(path)), Path(), 0, _reader(name, objective))
-        holds = objective is None or all(map(read.points, objective.keys_among(read.keys)))
-        return holds, sum(len(reading.metrics) for reading in read.readings)
-
-    amounts = {name: found for name in reversed(named) if name != but and (found := amount(name))[1]}
-    best = max(amounts, key=amounts.__getitem__, default="")  # of equals the most general
-    if generic == but or (best and amounts[best][0]):  # the generic one reads what others print, less well
-        return best
-    holds, count = amount(generic)
-    return generic if count and (holds or not best) else best
 
 
 def _check_log(path: Path) -> None:
