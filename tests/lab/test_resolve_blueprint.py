@@ -248,6 +248,7 @@ def test_no_script_hides_what_it_kills(project: Path, command: str) -> None:
         *(("python -m gone x.py", False), ("python -c 'print(1)' gone", False), ("bash -c 'x' gone", False)),
         *(("bash $WHERE/Y.sh", False), ("cd $X && bash Y.sh", False), ("ssh host python gone.py", False)),
         *(("[ -f gone.sh ] && bash gone.sh", False), ("bash <(curl x)", False), ("docker run i python gone.py", False)),
+        ("srun --container-image=i python gone.py", False),
     ],
 )
 def test_a_program_that_is_not_there_is_refused(project: Path, command: str, missing: bool) -> None:

@@ -55,8 +55,6 @@ def first_operand(argv: Sequence[str]) -> int:
     """The index of the first word behind a program or shell that is no option; where none is, its end."""
     n = 1
     while n < len(argv) and argv[n][:1] in ("-", "+") and len(argv[n]) > 1:
-        if argv[n] == "--":
-            return n + 1
         n += 2 if re.match(r"[-+]\w*[oO]\Z", argv[n]) else 1  # `-euo pipefail`
     return min(n, len(argv))
 

@@ -23,10 +23,9 @@ _EXPANSION = later(
 )
 _WHOLE = later(r"(\")?\$\{?(\w+|@|\*)(\[[@*]\])?(?::?-[^{}]*)?\}?(?(1)\")")
 _OWN_DIRECTORY = later(r".*dirname.*?(?:\$\{?0\b|BASH_SOURCE)[^)]*\)[\"']?((?:/\.\.)*).*", re.DOTALL)
-_SCRIPT, _SHEBANG = later(r"\S+\.(?:sh|bash|sub|slurm|sbatch|job)\Z"), later(r"#!.*\b(?:ba|da|z|k)?sh\b")
+_SCRIPT = later(r"\S+\.(?:sh|bash|sub|slurm|sbatch|job)\Z")
 _TERMINAL = later(r"\d+|-|/dev/(?:stdout|stderr|tty)|>\(.*")
 _MOST, _LONGEST = 5000, 10_000  # commands; characters of a value
-_PLACES = (("", "/__main__.py"), ("", "/__init__.py"), ("src/", ".py"))  # of modules, beside the file itself
 _DEEPEST = 12  # scripts and texts in each other
 
 Value = str | list[str] | None  # a list for an array; None: unknown
@@ -149,12 +148,12 @@ class _Shell:
         """Follow the statements of a text, or of the script at a path, unless it is being read."""
         if len(self.active) >= _DEEPEST or (path or text) in self.active:
             return
-        self.active, outer, begin = (*self.active, path or text), list[str | None](), self.line
+        self.active, outer, counted = (*self.active, path or text), list[str | None](), 0
         for statement in statements(text):
             if len(self.reading.commands) > _MOST:
                 break
             if statement.words:
-                self.line = begin + text.count("\n", 0, statement.words[0].start)
+                self.line += text.count("\n", counted, counted := statement.words[0].start)
                 self._statement(statement)
             if statement.end == "(":
                 outer.append(self.cwd)
@@ -173,7 +172,7 @@ class _Shell:
             self.exported |= {word.source.partition("=")[0] for word in rest if first == "export"}
         elif first in ("for", "read", "unset"):
             self.variables |= dict.fromkeys(word.text for word in (rest[:1] if first == "for" else rest))
-            if statement.document and surely:  # `read -r -d '' ARGS <<EOF`
+            if statement.document and surely and rest:  # `read -r -d '' ARGS <<EOF`
                 document = statement.document.replace('"', '\\"')
                 self.variables[rest[-1].text] = self._text(f'"{document}"').strip()
         elif (first == "set" and any(word.text == "--" for word in rest)) or first == "shift":
@@ -227,8 +226,8 @@ class _Shell:
             child.cwd = child._path(argv[argv.index("--working-dir") + 1] if "--working-dir" in argv[:-1] else "")
             inner = argv[argv.index("--") + 1 :]
             child.read(shlex.join(inner) if programs.base(inner[0]) in programs.SHELLS else "")
-        elif argv and "/" in argv[0] and not argv[0].endswith(".py"):
-            child._script(argv, known=False)
+        elif argv and "/" in argv[0] and _SCRIPT.match(argv[0]):
+            child._script(argv)
         if file := programs.python_file(argv):
             child._program(file)
         if name in ("cd", "pushd", "popd"):
@@ -257,11 +256,11 @@ class _Shell:
             self.reading.scripts.append(Script(name, path, where, text, self.cwd, python))
         return where
 
-    def _script(self, argv: list[str], *, sourced: bool = False, known: bool = True) -> None:
-        """Read a script with its arguments, in this shell if it is sourced; unless `known`, it may be any program."""
+    def _script(self, argv: list[str], *, sourced: bool = False) -> None:
+        """Read a script with its arguments, in this shell if it is sourced."""
         path = self._path(argv[0]) if argv else None
         text = self._opened(path)
-        if path is None or not text or not (known or _SCRIPT.match(argv[0]) or _SHEBANG.match(text)):
+        if path is None or not text:
             return
         inner = self._with_arguments(argv[1:]) if argv[1:] or not sourced else replace(self)
         inner.where, inner.script, inner.line, inner.own = self._note(argv[0], path, text), path, 1, False
@@ -271,10 +270,9 @@ class _Shell:
 
     def _program(self, name: str) -> None:
         """Note a Python program, if its text can be read."""
-        path, stem = self._path(name), name.removesuffix(".py")
-        for one in (path, *(self._path(f"{folder}{stem}{end}") for folder, end in _PLACES)) if path else ():
-            if text := self._opened(one):
-                self._note(name, str(one), text, python=True)
+        for path in (name, f"{name.removesuffix('.py')}/__main__.py", f"src/{name}"):
+            if text := self._opened(place := self._path(path)):
+                self._note(name, str(place), text, python=True)
                 return
 
     def _all(self, words: list[RawWord]) -> list[str]:

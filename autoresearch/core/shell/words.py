@@ -87,7 +87,7 @@ def statements(text: str) -> Iterator[Statement]:
             if operator.lstrip("0123456789") in ("<<", "<<-"):
                 waiting.append((now, now.redirects[-1][1].text))
             operator = ""
-        elif not now.words and source in _SYNTAX | _OPENS | _CLOSES:
+        elif source == "{" or (not now.words and source in _SYNTAX | _OPENS | _CLOSES):
             now.level = level
             level = max(level + (source in _OPENS) - (source in _CLOSES), 0)
             if source in _NAMED:

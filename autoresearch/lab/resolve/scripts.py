@@ -130,7 +130,7 @@ def missing_script(shell_reading: ShellReading, codebase: Path, files: Files = O
         file = python_file(one.argv) if one.name.startswith("python") else ""
         if one.name in SHELLS and not text_after_c(one.argv):
             file = "".join(one.argv[first_operand(one.argv) :][:1])
-        if file in one.argv and one.cwd is not None and not set(file) & set("$`*?[<"):
+        if file in one.argv and one.cwd is not None and not one.elsewhere and not set(file) & set("$`*?[<"):
             return "" if files.kind(codebase / one.cwd / file) else file
         if one.name not in _MAKES_NOTHING:
             break
