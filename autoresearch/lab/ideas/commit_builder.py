@@ -258,10 +258,6 @@ class CommitFiles(Files):
         name = self._name(path)
         return "file" if name and os.fsencode(name) in entries_of(self.checkout, self.commit) else ""
 
-    def executable(self, path: Path) -> bool:
-        """See `Files`."""
-        return bool(self.kind(path))
-
     def read(self, path: Path, most: int) -> bytes:
         """See `Files`."""
         if not self.kind(path):

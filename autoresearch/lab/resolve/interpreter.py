@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from autoresearch.lab.resolve.files import OURS, Files
+from autoresearch.lab.resolve.files import kind_of
 
 ACTIVE, POETRY = "active environment", "poetry"
 _PREFIXES = ("VIRTUAL_ENV", "CONDA_PREFIX")
@@ -20,7 +20,7 @@ _ASKED_S = 60.0
 
 
 def shell_interpreter(
-    codebase: Path, environ: Mapping[str, str], files: Files = OURS, command: str = ""
+    codebase: Path, environ: Mapping[str, str], command: str = ""
 ) -> tuple[Path | None, str]:
     """The interpreter, and where it is from: the active environment, `.venv` or `venv` in the codebase, or PATH.
 
@@ -33,10 +33,11 @@ def shell_interpreter(
     on_path = next(filter(None, (shutil.which(one, path=os.pathsep.join(path)) for one in _WORDS)), "")
     active = [Path(environ[name], "bin/python") for name in _PREFIXES if environ.get(name)]
     active.sort(key=lambda python: str(python) != on_path)  # an environment activated in another: the one on PATH
-    for python in filter(files.executable, active):
-        return python, ACTIVE
+    for python in active:
+        if os.access(python, os.X_OK):
+            return python, ACTIVE
     for folder in (".venv", "venv"):
-        if files.executable(python := codebase / folder / "bin" / "python"):
+        if os.access(python := codebase / folder / "bin" / "python", os.X_OK):
             return python, folder
     if "poetry run" in command and (kept := _of_poetry(codebase, environ)):
         return kept, POETRY
@@ -66,8 +67,8 @@ def unsynchronised(codebase: Path, environ: Mapping[str, str]) -> dict[str, str]
     The user's packages stay what they are, and all runs have the same. Where there is none, these programs make one.
     """
     found = {}
-    if OURS.kind(codebase / (environ.get("UV_PROJECT_ENVIRONMENT") or ".venv")):
+    if kind_of(codebase / (environ.get("UV_PROJECT_ENVIRONMENT") or ".venv")):
         found["UV_NO_SYNC"] = "1"
-    if OURS.kind(codebase / ".pixi" / "envs"):
+    if kind_of(codebase / ".pixi" / "envs"):
         found |= {"PIXI_FROZEN": "true", "PIXI_NO_INSTALL": "true"}
     return found

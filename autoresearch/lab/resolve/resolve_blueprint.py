@@ -21,7 +21,7 @@ from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.shell.reading import ShellReading
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.recipes.overrides import inherited
-from autoresearch.lab.resolve.files import OURS, Files
+from autoresearch.lab.resolve.files import kind_of, read_start
 from autoresearch.lab.resolve.interpreter import shell_interpreter, unsynchronised
 from autoresearch.lab.resolve.scripts import missing_script, recipe_of, shell_reader
 from autoresearch.lab.yaml_files import SYNTAX, parse_mapping
@@ -172,7 +172,6 @@ class ResolvedBlueprint:
     shell_reading: ShellReading  # of its command, with the scripts that it starts
     findings: tuple[Finding, ...]
     unsynchronised: Mapping[str, str]  # variables by which `uv run` and the like leave the environment as it is
-    files: Files = OURS  # of the machine that its paths refer to
 
     @property
     def blueprint(self) -> Blueprint:
@@ -185,23 +184,23 @@ class ResolvedBlueprint:
         return self.file.path
 
 
-def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files: Files = OURS) -> ResolvedBlueprint:
-    """Resolve and lint a blueprint. `files`: of the machine that its paths refer to.
+def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str]) -> ResolvedBlueprint:
+    """Resolve and lint a blueprint.
 
     What is missing on the machine (codebase, interpreter, recipe, a required variable) is a finding.
     """
     blueprint, notes = file.blueprint, file.blueprint.notes
-    paths = _PathChecker(file, {**environ, "HOME": files.home(environ)}, files)
+    paths = _PathChecker(file, environ)
     codebase, result_dir = paths.under(file.base, blueprint.codebase_dir), paths.under(file.base, blueprint.result_dir)
-    read = shell_reader(codebase, {**paths.environ, **notes.env}, files)
+    read = shell_reader(codebase, {**environ, **notes.env})
     shell_reading = read(blueprint.launch_command)
     paths.findings += [*lint_blueprint(blueprint, read), *_required(blueprint, environ), *_hidden(blueprint)]
     paths.findings += _secrets(file.data, file.path.name)
     there = paths.check("exp_codebase_dir", "the codebase", codebase, "directory", "missing_codebase")
-    if there and files.here and not notes.prepare and (lost := missing_script(shell_reading, codebase, files)):
+    if there and not notes.prepare and (lost := missing_script(shell_reading, codebase)):
         paths.add(Severity.ERROR, "exp_launch_command", "missing_script", f"the script {lost} is not there", _MAKE_IT)
     interpreter, source = paths.interpreter(codebase)
-    recipe, recipe_data = paths.recipe(codebase, recipe_of(shell_reading, codebase, files))
+    recipe, recipe_data = paths.recipe(codebase, recipe_of(shell_reading, codebase))
     whole = paths.with_parents(recipe, recipe_data)
     paths.check_results(result_dir)
     found = [*blueprint.findings, *paths.findings]
@@ -219,7 +218,6 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files:
         shell_reading=shell_reading,
         findings=tuple(dict.fromkeys(found)),
         unsynchronised=unsynchronised(codebase, environ),
-        files=files,
     )
 
 
@@ -231,11 +229,10 @@ def raise_on_errors(resolved: ResolvedBlueprint) -> None:
 
 @dataclass(slots=True)
 class _PathChecker:
-    """The paths of a blueprint on the machine that they refer to, and what is wrong with them."""
+    """The paths of a blueprint, and what is wrong with them."""
 
     file: BlueprintFile
-    environ: Mapping[str, str]  # with the HOME of that machine
-    files: Files
+    environ: Mapping[str, str]
     findings: list[Finding] = field(default_factory=list)
 
     def under(self, base: Path, text: str) -> Path:
@@ -247,7 +244,7 @@ class _PathChecker:
     def first(self, text: str, *roots: Path) -> Path:
         """The path that a text names, below the first root that has it, else below the first."""
         candidates = [self.under(root, text) for root in roots]
-        return next((path for path in candidates if self.files.kind(path)), candidates[0])
+        return next((path for path in candidates if kind_of(path)), candidates[0])
 
     def add(self, severity: Severity, key: str, code: str, message: str, hint: str = "") -> None:
         """A finding at the section with this key."""
@@ -257,7 +254,7 @@ class _PathChecker:
 
     def check(self, key: str, what: str, path: Path, kind: str, code: str, hint: str = "") -> bool:
         """Whether there is something of this kind at a path; an error if there is not."""
-        found = self.files.kind(path)
+        found = kind_of(path)
         if found != kind:
             self.add(Severity.ERROR, key, code, f"{what} {path} is not {f'a {kind}' if found else 'there'}", hint)
         return found == kind
@@ -270,18 +267,17 @@ class _PathChecker:
         if not source:
             message = f"no python was found: no environment is active, {codebase} has no .venv, and PATH has none"
             self.add(Severity.ERROR, key, code, message, "activate the trainer's environment, or name its python")
-        elif self.check(key, "the interpreter", path, "file", code, hint) and not self.files.executable(path):
+        elif self.check(key, "the interpreter", path, "file", code, hint) and not os.access(path, os.X_OK):
             self.add(Severity.ERROR, key, code, f"the interpreter {path} cannot be executed", hint)
         return path, source
 
     def _interpreter(self, codebase: Path) -> tuple[Path, str]:
-        files, search = self.files, self.environ.get("PATH", "")
         if text := self.file.blueprint.venv_exe:
             named = self.first(text, self.file.base, codebase)
-            if "/" not in text and files.here and not files.kind(named):
-                named = Path(shutil.which(text, path=search) or named)
-            return (named / "bin/python" if files.kind(named / "bin/python") else named), "blueprint"
-        found, source = shell_interpreter(codebase, self.environ, files, self.file.blueprint.launch_command)
+            if "/" not in text and not kind_of(named):
+                named = Path(shutil.which(text, path=self.environ.get("PATH", "")) or named)
+            return (named / "bin/python" if kind_of(named / "bin/python") else named), "blueprint"
+        found, source = shell_interpreter(codebase, self.environ, self.file.blueprint.launch_command)
         return found or Path("python"), source
 
     def recipe(self, codebase: Path, of_command: Path | None) -> tuple[Path | None, Mapping[str, object]]:
@@ -326,7 +322,7 @@ class _PathChecker:
     def _mapping(self, path: Path) -> tuple[bytes, Mapping[str, object]]:
         """A YAML file of that machine, and what it holds. Raises AutoresearchError."""
         try:
-            data = self.files.read(path, _RECIPE_BYTES + 1)
+            data = read_start(path, _RECIPE_BYTES + 1)
         except OSError as failure:
             raise NotFoundError(f"{path} cannot be read: {failure.strerror}") from failure
         if len(data) > _RECIPE_BYTES:
@@ -344,15 +340,14 @@ class _PathChecker:
 
     def check_results(self, result_dir: Path) -> None:
         """No results go into a directory of the system, and a finished run's are told."""
-        key, here = "exp_result_dir", self.files.here
-        real = Path(os.path.realpath(result_dir)) if here else result_dir
+        key, real = "exp_result_dir", Path(os.path.realpath(result_dir))
         if _is_system(real):
             through = "" if real == result_dir else f", by a link to {real}"
             message = f"{result_dir} is a directory of the system{through}: no results are written there"
             self.add(Severity.ERROR, key, "system_result_dir", message, "name one of your own")
-        elif self.files.kind(result_dir) and self.check(key, "the path", result_dir, "directory", "bad_result_dir"):
+        elif kind_of(result_dir) and self.check(key, "the path", result_dir, "directory", "bad_result_dir"):
             flag = result_dir / "finish.flag"
-            if self.files.kind(flag) and not (here and finish_flag.read(flag).refused):
+            if kind_of(flag) and not finish_flag.read(flag).refused:
                 message = f"{result_dir} already holds a finished run"
                 hint = "its finish.flag is moved aside before the launch; a directory per experiment is clearer"
                 self.add(Severity.WARNING, key, "finished_run", message, hint)

@@ -21,6 +21,7 @@ from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
 from autoresearch.lab.recipes import seeds
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.resolve import host_check
+from autoresearch.lab.resolve.files import read_start
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.scripts import flags_of_program, scripts_below
 from autoresearch.lab.yaml_files import edit, parse_mapping
@@ -101,7 +102,7 @@ class TrainerSettings:
     def with_flags(self, environ: Mapping[str, str]) -> TrainerSettings:
         """It, with the flags that the `--help` of a program names whose trainer does not know its command line."""
         resolved = self.resolved
-        if self.trainer.takes_arguments or not resolved.files.here:
+        if self.trainer.takes_arguments:
             return self
         own = {**environ, **resolved.blueprint.notes.env}
         flags = flags_of_program(resolved.shell_reading, resolved.codebase, resolved.interpreter, own)
@@ -176,7 +177,7 @@ class TrainerSettings:
         """
         last = self._last
         file = last.output if last is not None else ""
-        if last is None or not file or last.elsewhere or not self.resolved.files.here or file.startswith("/dev/"):
+        if last is None or not file or last.elsewhere or file.startswith("/dev/"):
             return ""
         if self.resolved.blueprint.notes.swarm is not None:
             return ""
@@ -211,14 +212,13 @@ class TrainerSettings:
         """The YAML file that a command names, such as the configuration of `accelerate launch`; {} for any other."""
         place = self.resolved.codebase / (simple.cwd or "") / path
         try:
-            return parse_mapping(self.resolved.files.read(place, MAX_BYTES), path)
+            return parse_mapping(read_start(place, MAX_BYTES), path)
         except (OSError, ValueError, AutoresearchError):
             return {}
 
     def left_behind(self) -> str:
         """The output of an earlier run that this one would resume from; "" without any, or if that is allowed."""
-        elsewhere = not self.resolved.files.here  # patterns are not searched remotely
-        patterns = () if self.resolved.blueprint.notes.resume or elsewhere else self.trainer.resumes(self.whole)
+        patterns = () if self.resolved.blueprint.notes.resume else self.trainer.resumes(self.whole)
         return next((str(hit) for pattern in patterns for hit in there(self.cwd / pattern)), "")
 
     def resume_conflict(self) -> ConflictError | None:
@@ -257,7 +257,7 @@ def _copied(plain: TrainerSettings, recording: Recipe) -> TrainerSettings:
     Returns `plain` if the command does not contain a path of the recipe (a script may name it).
     """
     resolved = plain.resolved
-    if not recording or resolved.recipe is None or not resolved.files.here:
+    if not recording or resolved.recipe is None:
         return plain
     place = resolved.result_dir / COPIES / resolved.recipe.name  # as `RunSpec.recipe_copy` has it
     own = {str(resolved.recipe), os.path.relpath(resolved.recipe, resolved.codebase), resolved.blueprint.yaml_path}
