@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
@@ -71,11 +70,8 @@ def resume(
         return _resume_all()
     from autoresearch.core.controller.sentences import more_ideas
     from autoresearch.lab.campaign_setup import start_campaign
-    from autoresearch.records.campaign_records import CampaignDir
 
     parts = real_parts()
-    if campaign.startswith("/") and campaign_records.restore(CampaignDir(Path(campaign))):
-        output.remark(f"the records of {Path(campaign).name} were written again")
     campaign_dir = campaign_to_change(campaign, parts, stands=True)
     state = state_of(campaign_dir)
     if state.phase is CampaignPhase.ENDED:

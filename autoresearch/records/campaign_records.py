@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from autoresearch.errors import NotFoundError
 from autoresearch.records import lines
 from autoresearch.records.appending import append_line, json_line, sync_directory
-from autoresearch.records.rundir import FileIn, is_locked, read_json, write_atomically, write_json
+from autoresearch.records.rundir import FileIn, is_locked, read_json, write_json
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
 # an idea's code and settings, which must be read back unmasked (a queue with a secret in them is refused)
 EXECUTED = frozenset({"files", "patches", "blueprint", "overrides", "terms"})
 LOG_ONLY = "· "  # begins what stands in the controller's log, and is not shown to those who follow it
-_REMOVED = (
-    "somebody removed the records (`git clean`?): ideas, verdicts and rows were written again; logs and outputs of "
-    "runs that are over are lost"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +35,7 @@ class CampaignDir:
     verdicts = FileIn("verdicts.jsonl")
     ledger = FileIn("results.tsv")  # authoritative about runs
     controller = FileIn("controller.json")  # the controller's identity: pid, start, boot id
+    lock = FileIn("controller.lock")  # held by flock by the controller while it lives
     log = FileIn("controller.log")
     judge_lock = FileIn("judge.lock")  # held by flock while a run is judged and its row is written
     queue = FileIn("queue")  # ideas added by `campaign add`
@@ -47,21 +43,6 @@ class CampaignDir:
     disk = FileIn("disk.json")  # what its recorded runs keep and left, in bytes; written after each run
     waiting = FileIn("waiting.json")  # what the campaign is waiting for (a usage limit, an outage), while it does
     flag = FileIn("finish.flag")  # at the end of the campaign
-
-    @property
-    def kept(self) -> Path:
-        """What `git clean` does not reach: in the repository's git directory; this directory without a repository."""
-        git = self.path.parents[2] / ".git"
-        with contextlib.suppress(OSError):
-            if git.is_file():  # a linked worktree
-                git = Path(os.path.join(git.parent, git.read_text().removeprefix("gitdir:").strip()))  # noqa: PTH118
-                git /= (git / "commondir").read_text().strip()
-        return git / "autoresearch" / self.path.name if git.is_dir() else self.path
-
-    @property
-    def lock(self) -> Path:
-        """Held by flock by the controller while it lives."""
-        return self.kept / "controller.lock"
 
     def report_files(self) -> dict[str, str]:
         """The paths of its `report`, a page, and of its `picture`, as far as they were written."""
@@ -78,45 +59,6 @@ def write_spec(campaign_dir: CampaignDir, campaign_spec: CampaignSpec) -> None:
     """Write campaign.json, atomically and durably; the campaign exists from then on."""
     write_json(campaign_dir.spec, asdict(campaign_spec))
     sync_directory(campaign_dir.path)
-    keep(campaign_dir)
-
-
-def keep(campaign_dir: CampaignDir) -> None:
-    """Copy what a controller needs to where `git clean` does not reach; `add` copies what is appended later."""
-    if campaign_dir.kept == campaign_dir.path:
-        return
-    campaign_dir.kept.mkdir(parents=True, exist_ok=True)
-    for path in (campaign_dir.spec, campaign_dir.journal, campaign_dir.verdicts):
-        copy = campaign_dir.kept / path.name
-        if path.exists():
-            write_atomically(copy, path.read_bytes(), durable=False)
-        else:
-            copy.unlink(missing_ok=True)
-
-
-def is_kept(campaign_dir: CampaignDir) -> bool:
-    """Whether the records are gone, and can be written again."""
-    if campaign_dir.spec.exists() and campaign_dir.journal.exists():
-        return False
-    missing = [path.name for path in (campaign_dir.spec, campaign_dir.journal) if not path.exists()]
-    return campaign_dir.kept != campaign_dir.path and any((campaign_dir.kept / name).exists() for name in missing)
-
-
-def restore(campaign_dir: CampaignDir) -> bool:
-    """Write the records of a removed campaign again, from what was kept; False if nothing is missing, or kept.
-
-    The ledger is restored from the evidence (`records.evidence`); logs and outputs of runs that are over are lost. The
-    new log says so, as it may be a collector that is first to notice, and not the controller.
-    """
-    if not is_kept(campaign_dir):
-        return False
-    campaign_dir.path.mkdir(parents=True, exist_ok=True)
-    for path in (campaign_dir.journal, campaign_dir.verdicts, campaign_dir.spec):  # last what says that all is there
-        if (copy := campaign_dir.kept / path.name).exists():
-            write_atomically(path, copy.read_bytes())
-    with contextlib.suppress(OSError), campaign_dir.log.open("a", encoding="utf-8") as log:
-        log.write(f"{time.strftime('%H:%M:%S')} {_REMOVED}\n")
-    return True
 
 
 def read_spec(campaign_dir: CampaignDir, *, rules: bool = True) -> CampaignSpec:
@@ -160,9 +102,6 @@ def add(path: Path, do: str, *, t: float | None = None, **fields: Any) -> None:
     """Append one object to the journal, the requests or the verdicts, durably."""
     line = json_line({"t": round(time.time() if t is None else t, 3), "do": do, **fields}, executed=EXECUTED)
     append_line(path, line)
-    copy = CampaignDir(path.parent).kept / path.name
-    if copy != path and path.name in ("journal.jsonl", "verdicts.jsonl") and copy.parent.is_dir():
-        append_line(copy, line, durable=False)
 
 
 def entries(path: Path, since: int = 0, *, needle: bytes = b"") -> Iterator[dict[str, Any]]:

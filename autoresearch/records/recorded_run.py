@@ -64,7 +64,7 @@ def read(rundir: RunDir) -> RunSpec:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFoundError(
             f"{rundir.path}: the run directory is gone ({error.strerror})",
-            hint="its row in the ledger remains",
+            hint="somebody removed it (`git clean`?); a run that still trains goes on to its end or its limits",
         ) from error
     except OSError as error:  # such as too many open files: the run is there
         raise unreadable(rundir.spec, error) from error

@@ -30,10 +30,9 @@ def evaluate(run_dir: str, runner_spec: Spec, loop: Loop, env: Mapping[str, str]
     event_log.emit(
         "evaluating", f"the evaluation began; it may take {runner_spec.evaluate_s:g} s", limit_s=runner_spec.evaluate_s
     )
-    loop.mirror.turn_to(f"{run_dir}/{LOG}")
+    loop.mirror.say(f"== evaluation; its output: {run_dir}/{LOG} ==")
     code, reason = _run(run_dir, runner_spec, loop, env, log)
     os.close(log)
-    loop.mirror.turn_to(f"{run_dir}/run.log")
     took = round(clock() - began, 3)
     told = f"the evaluation failed: {reason}" if reason else f"evaluated in {took:.1f} s"
     event_log.emit("evaluated", told, returncode=code, seconds=took)

@@ -47,9 +47,6 @@ class LogStream:
         """No-op: there is no terminal to print to."""
         return 0
 
-    def turn_to(self, log: str) -> None:
-        """No-op: every log is streamed."""
-
     def wake(self, now: float) -> None:
         """Schedule a pump within `PACE_S`: there may be new content."""
         self.next_at = min(self.next_at, now + PACE_S)

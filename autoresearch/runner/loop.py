@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from .basics import NEVER, clock, wall
 from .debug_log import note
@@ -61,10 +61,8 @@ HANGUP_S = 0.5  # a tmux server that is being killed takes a moment to die
 class Loop:
     """The event loop and its state; `tick` is one iteration."""
 
-    def __init__(self, run_dir: str, runner_spec: Spec, lock: int, listener: Listener, stopping: Stopping,
-                 restore: Callable[[], bool]) -> None:  # fmt: skip
+    def __init__(self, run_dir: str, runner_spec: Spec, lock: int, listener: Listener, stopping: Stopping) -> None:
         self.lock = lock
-        self.restore = restore  # writes a removed run directory again; whether it is to be called again
         self.listener = listener
         self.stopping = stopping
         self.wakeups = Wakeups()
@@ -130,7 +128,6 @@ class Loop:
 
     def _look(self) -> None:
         """Read what is new in stop request, inbox and log."""
-        self.restore()
         self.stopping.check_file()
         self.listener.read_inbox()
         pace = self.listener.pace

@@ -24,7 +24,7 @@ from .basics import (
     wall,
     write_all,
 )
-from .event_log import EventLog, RemovedRecords, put_back
+from .event_log import EventLog
 from .exit_record import exit_record, why_it_ended
 from .gpu_lease import Gpus, Leases
 from .listener import Listener
@@ -61,8 +61,7 @@ class Runner:
         self.event_log = EventLog(run_dir, runner_spec.journal)
         self.listener = Listener(run_dir, runner_spec, self.event_log)
         self.stopping = Stopping(run_dir, runner_spec, self.event_log, self.listener)
-        self.loop = Loop(run_dir, runner_spec, lock, self.listener, self.stopping, self.restore_records)
-        self.removed = RemovedRecords(run_dir)
+        self.loop = Loop(run_dir, runner_spec, lock, self.listener, self.stopping)
         self.leases = Leases()
         # measured only where they are not shared: otherwise their memory says nothing about this run
         self.gpus = Gpus(runner_spec.gpus if runner_spec.lease_shares == 1 else ())
@@ -89,7 +88,6 @@ class Runner:
                 self.event_log.emit("launch_failed", f"could not be launched: {reason}", cause=cause)
             except Exception as error:  # noqa: BLE001 - the run's only record must report what happened
                 self.note_failure(part.__name__, error)
-        self.restore_log()
         self.leases.release()  # before the record is written: a process waiting for it may need the GPUs at once
         record = exit_record(
             *(self.spec.run, self.loop, self.failure, self.full_disk),
@@ -102,42 +100,18 @@ class Runner:
             log_bytes=os.fstat(self.log).st_size if self.log >= 0 else 0,
         )
         failpoint("runner.before_exit_record")
+        removed = not os.path.exists(f"{self.dir}/spec.json")  # by `git clean`, for one
+        records = f"its records were removed while it ran: {self.dir}" if removed else f"records: {self.dir}"
         try:
             self.event_log.record_exit(record, self.key)
             self.event_log.emit("recorded", f"recorded: {record['ending']}", ending=record["ending"])
         except OSError as error:
-            self.event_log.emit("warning", f"the exit record could not be written: {error}")
+            self.event_log.emit("warning", records if removed else f"the exit record could not be written: {error}")
         failpoint("runner.after_exit_record")
         shown = "" if record["returncode"] is None else f", exit code {record['returncode']}"
-        self.loop.mirror.finish(f"== {self.spec.run}: {record['ending']}{shown}; records: {self.dir} ==")
+        self.loop.mirror.finish(f"== {self.spec.run}: {record['ending']}{shown}; {records} ==")
         self.hand_over(self.stopping.later.cause if self.stopping.later else record["cause"])
         return 0 if record["ending"] == "finished" else int(record["returncode"] or 1)
-
-    def restore_records(self, *, at_once: bool = False) -> bool:
-        """Write the run directory again if all records were removed; whether that is still to be done."""
-        if not self.removed.are_gone():
-            return False
-        if not (self.removed.settled() or at_once):
-            return True
-        try:
-            self.removed.restore()
-            self.event_log.reopen()
-            self.event_log.reserve()
-            self.write_identity()
-            text = "all records of this repository were removed (`git clean`?); those of this run were written again"
-            self.event_log.emit("warning", text)
-        except OSError as error:
-            debug_log.note("the removed records cannot be written again: %s", error)
-        return False
-
-    def restore_log(self) -> None:
-        """At the end: the log of a run whose records were removed, to which the trainer wrote on."""
-        self.restore_records(at_once=True)
-        try:
-            if os.path.exists(f"{self.dir}/spec.json") and put_back(self.log, f"{self.dir}/run.log"):
-                self.event_log.emit("warning", "run.log was removed while the run wrote it: it was written again")
-        except OSError as error:
-            self.event_log.emit("warning", f"the removed log could not be written again: {error}")
 
     def open(self) -> None:
         """Open records and log, read the environment, learn secrets, compile patterns. Raises LaunchError."""
@@ -146,7 +120,6 @@ class Runner:
             self.log = open_append(f"{self.dir}/run.log")
         except OSError as error:
             raise LaunchError("unwritable", f"the run directory cannot be written: {error.strerror}") from None
-        self.removed.learn()
         self.env = trainer_environment(self.dir, self.spec)
         self.key = self.env.pop(SEAL, "")
         self.secrets = learn_environment(self.env)
@@ -287,7 +260,7 @@ class Runner:
         """Run the evaluation if the run finished or reached its time limit; its ending is fixed before that."""
         status = self.loop.statuses.get(self.loop.trainer)
         why = why_it_ended(self.stopping.decision, self.failure, status)
-        if why.cause == "left_training":
+        if why.cause == "left_training" or not os.path.isdir(self.dir):  # it was removed, and nothing can be recorded
             return
         cut = why.ending == "max_time" and self.spec.timed_by not in ("timeout", "deadline")
         if not (self.spec.evaluate and self.loop.trainer and (cut or why.ending == "finished")):

@@ -31,7 +31,6 @@ class TerminalMirror:
         self.log = log
         self.next_at = NEVER
         self._at = 0
-        self._left: dict[str, int] = {}  # bytes shown of each other log
         self._source = self._tty = -1
         if os.isatty(1):
             try:
@@ -47,16 +46,6 @@ class TerminalMirror:
         """Schedule a pump within `PACE_S`: there may be new content."""
         if self._tty >= 0:
             self.next_at = min(self.next_at, now + PACE_S)
-
-    def turn_to(self, log: str) -> None:
-        """Switch to another log, at the offset shown last; of the current one, write what the terminal accepts now."""
-        self.wake(0.0)
-        self.pump(clock())
-        if self._source >= 0:
-            os.close(self._source)
-        self._left[self.log] = self._at
-        self.log, self._at, self._source = log, self._left.get(log, 0), -1
-        self.wake(clock())
 
     def pump(self, now: float) -> None:
         """Write new content if it is time, as much as the terminal accepts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -124,6 +125,21 @@ def test_the_log_is_deleted(yard: Any) -> None:
     (live.dir / "run.log").unlink()
     (yard.root / "go").touch()
     assert live.record()["first_step"] == 3
+
+
+@pytest.mark.system
+def test_a_run_whose_directory_is_removed_ends_at_its_limit_and_says_so(yard: Any, tmp_path: Path) -> None:
+    journal = tmp_path / "experiment_log.md"
+    changes = {"journal": str(journal), "cleanup": ["true"], "evaluate": ["true"], "limits": {"max_s": 1.5}}
+    live = yard.start("setsid sleep 1000 & sleep 1000", **changes)
+    live.event("started")
+    with (live.dir / "stderr").open("rb") as printed:
+        shutil.rmtree(live.dir)
+        assert live.process.wait(120) == 143  # the trainer died by TERM
+        assert printed.read() == b""
+    assert live.marked() == [] and not live.dir.exists()
+    assert f"its records were removed while it ran: {live.dir}" in journal.read_text()
+    assert "the Runner failed" not in journal.read_text()
 
 
 @pytest.mark.real

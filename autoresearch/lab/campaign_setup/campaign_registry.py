@@ -79,20 +79,15 @@ def find(name: str, parts: Parts) -> CampaignDir:
     if matching:
         living = (one for one in matching if name and one.campaign_dir.controlled)
         return next(living, matching[0]).campaign_dir
-    removed = [one for one in registered(parts) if one.is_of(here) and (not name or one.answers_to(name))]
-    if gone := next((one for one in removed if campaign_records.is_kept(one.campaign_dir)), None):
-        raise NotFoundError(
-            f"the records of {gone.name} were removed (`git clean`?)",
-            hint="ideas, verdicts and rows can be written again; logs and outputs of its runs are lost",
-            fix=f"autoresearch campaign resume {gone.campaign_dir.path}",
-            code="records_removed",
-        )
-    others = [one for one in every if not one.is_of(here) and (not name or one.answers_to(name))]
+    of_name = [one for one in registered(parts) if not name or one.answers_to(name)]
+    gone = next((one.name for one in of_name if one.is_of(here) and one not in every), "")
+    others = [one for one in of_name if not one.is_of(here) and one in every]
     elsewhere = ", ".join(str(one.campaign_dir.path) for one in others[:5])
+    removed = f"the records of {gone} are gone: it never began, or somebody removed them (`git clean`?)"
     none = f"{here} has no campaign" if every else "there is no campaign yet"
     raise NotFoundError(
         f"no campaign of {here} answers to {name[:80]!r}" if name else none,
-        hint=f"elsewhere: {elsewhere}" if elsewhere else "its name, its slug or its directory",
+        hint=removed if gone else f"elsewhere: {elsewhere}" if elsewhere else "its name, its slug or its directory",
         fix="autoresearch campaign --help" if not own else "autoresearch campaign status",
     )
 

@@ -177,8 +177,6 @@ def in_control(campaign_dir: CampaignDir) -> Iterator[None]:
     with locked(campaign_dir.lock, blocking=False) as alone:
         if not alone:
             raise ConflictError(f"another controller of {campaign_dir.path.name} lives")
-        campaign_records.restore(campaign_dir)
-        campaign_records.keep(campaign_dir)  # of a campaign that an older version began, too
         record = {"pid": os.getpid(), "started": time.time(), "host": os.uname().nodename}
         write_json(campaign_dir.controller, record)
         try:

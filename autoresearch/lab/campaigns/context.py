@@ -12,7 +12,7 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.controller.rules import stand_at
-from autoresearch.errors import AutoresearchError, EnvironmentUnusable, NotFoundError
+from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory, history_of
@@ -31,7 +31,7 @@ from autoresearch.runner.basics import failpoint
 _FULL_DISK = "disk_full"
 _FILES = frozenset((_FULL_DISK, "unwritable", "unreadable", "state_unusable", "git_failed", "slot_stuck"))
 _TMUX = frozenset(("no_tmux", "old_tmux", "tmux_failed", "tmux_unreachable", "session_lost"))
-_CODES = _FILES | _TMUX | {"no_bash", "records_removed"}
+_CODES = _FILES | _TMUX | {"no_bash"}
 _WORDS = ("No space left on device", "Disk quota exceeded")  # as git has them
 
 
@@ -93,11 +93,14 @@ class CampaignContext:
 
     @property
     def state(self) -> CampaignState:
-        """The campaign as its files are now. Raises EnvironmentUnusable, with them written again, if they were removed.
-        """
+        """The campaign as its files are now. Raises NotFoundError if they were removed."""
         state = self.history.state()
-        if campaign_records.restore(self.campaign_dir):  # looked for after they were read: they may be going just now
-            raise EnvironmentUnusable("the records were gone: recovering as after a crash", code="records_removed")
+        if not self.campaign_dir.spec.exists():  # looked for after they were read: they may be going just now
+            raise NotFoundError(
+                f"the records of {state.spec.name} were removed (`git clean`?)",
+                hint="its runs go on until they end or reach their limits; its branches are in git",
+                code="records_removed",
+            )
         return state
 
     def idea(self, index: int) -> Idea:

@@ -72,10 +72,12 @@ def _measured_again(context: CampaignContext) -> Iterator[str]:
 
 
 def restore_spec(context: CampaignContext) -> None:
-    """Write campaign.json again if it was damaged or removed; the controller still has its contents."""
+    """Write campaign.json again if it was damaged; the controller still has its contents."""
     try:
         campaign_records.declared_spec(context.campaign_dir)
     except NotFoundError:
+        if not context.campaign_dir.spec.exists():  # with all records: see `context.state`
+            raise
         campaign_records.write_spec(context.campaign_dir, context.history.spec)
 
 

@@ -24,7 +24,7 @@ from autoresearch.core.statistics.comparable import NO_SIGNAL, Measured, why_not
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.core.statistics.seeding import NEARLY, SeededRun
 from autoresearch.lab.results.finished_run import ExaminedRun
-from autoresearch.records import campaign_records, exit_record
+from autoresearch.records import exit_record
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, locked
@@ -53,7 +53,6 @@ def judging(spec: RunSpec) -> Iterator[CampaignState | None]:
     Yields the campaign's state; None for a lone run, whatever else is in its directory.
     """
     campaign_dir = CampaignDir(Path(spec.ledger).parent)
-    campaign_records.restore(campaign_dir)
     if not (spec.why and campaign_dir.spec.exists()):
         yield None
         return
