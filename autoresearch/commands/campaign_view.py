@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import AutoresearchError, NotFoundError
+from autoresearch.errors import NotFoundError
 
 if TYPE_CHECKING:
     from autoresearch.commands.live_line import Part
@@ -278,26 +278,3 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     }
 
 
-def unfinished_campaigns() -> list[dict[str, Any]]:
-    """The campaigns of this project that have not ended, newest first: where each is and stands.
-
-    With those of others that a restart of the machine interrupted.
-    """
-    from autoresearch.lab.campaign_setup import campaign_registry
-
-    found: list[dict[str, Any]] = []
-    for one in campaign_registry.unfinished(real_parts(), elsewhere=True)[:MOST]:
-        from autoresearch.lab.campaigns.campaign_status import interrupted, next_commands, phase_now, reason_now
-
-        line: dict[str, Any] = {"campaign": one.name, "directory": str(one.campaign_dir.path)}
-        try:
-            state = state_of(one.campaign_dir)
-        except AutoresearchError as damaged:
-            found.append(line | _UNKNOWN | {"reason": damaged.message})
-            continue
-        phase = phase_now(one.campaign_dir, state)
-        line |= {"state": phase.value, "reason": reason_now(one.campaign_dir, state, phase)}
-        line |= {"interrupted": interrupted(one.campaign_dir)}
-        line |= {"attempted": state.attempted, "count": state.spec.rules.count, "next": next_commands(state, phase)}
-        found.append(line)
-    return found

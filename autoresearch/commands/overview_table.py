@@ -91,8 +91,8 @@ def place_text(target_line: PlaceLine, now: float) -> str:
 
 def campaign_text(campaign_line: CampaignLine) -> str:
     """What there is to say about a campaign_line."""
-    if campaign_line.trouble:
-        return f"{short_campaign(campaign_line.name)}: {campaign_line.trouble}"
+    if campaign_line.state == "unknown":
+        return f"{short_campaign(campaign_line.name)}: unknown"
     of = "" if campaign_line.remaining is None else f"/{campaign_line.attempted + campaign_line.remaining}"
     words = [f"{campaign_line.state}, {campaign_line.attempted}{of} attempted"]
     words += [f"{_span(campaign_line.deadline_s)} to its deadline"] if campaign_line.deadline_s is not None else []
@@ -116,9 +116,10 @@ def static_lines(
 
     lines = [counts(overview.runs)]
     lines += [place_text(place, overview.now) for place in overview.places if place.used or place.slots or place.gpus]
-    lines += [campaign_text(campaign) for campaign in overview.campaigns]
-    lines += list(overview.remarks)
     lines = [cut(line, width) for line in lines]
+    for campaign in overview.campaigns:
+        lines += [cut(campaign_text(campaign), width), *([f"  {campaign.reason}"] if campaign.reason else [])]
+    lines += list(overview.remarks)
     living = shown[:most] if most else shown
     rows = [*living, *over]
     whole = grid(rows, overview.now, width)
@@ -126,7 +127,9 @@ def static_lines(
         whole = grid(rows, overview.now, width, without="reason")
     lines += ["", whole.header] if rows else []
     for line, text in zip(rows, whole.rows, strict=True):
-        lines += [text, *([cut(f"  {_why(line)}", width)] if _why(line) and not whole.size("reason") else [])]
+        lines.append(text)
+        if _why(line) and not whole.size("reason"):
+            lines.append(f"  {line.trouble}" if line.trouble else cut(f"  {_why(line)}", width))  # trouble in full
     if len(living) < len(shown):
         lines.append(f"and {len(shown) - len(living)} more: --limit 0 shows all")
     return lines

@@ -38,10 +38,8 @@ SHOWN = 100  # characters of the newest output
 def living_payload(recorded: RecordedRun, tail: int | None = None) -> dict[str, Any]:
     """The flat object about a run that is not over, with so many lines of its log; without, its log is not read."""
     from autoresearch.lab.runs import run_status
-    from autoresearch.lab.runs.run_status import ReadBudget, RunWatch
 
-    budget = ReadBudget(0.0) if tail is None else ReadBudget(once=True)
-    payload = run_status.as_payload(RunWatch(recorded), budget)
+    payload = run_status.as_payload(run_status.RunWatch(recorded), log=tail is not None)
     lines = run_status.tail_lines(recorded.rundir.log, max(0, min(tail or 0, 20)))
     return payload if tail is None else payload | {"tail": lines}
 
@@ -100,9 +98,7 @@ class LiveView:
 
     def stand(self) -> RunStatus:
         """Where the run is now; remembers the metric for the sparkline."""
-        from autoresearch.lab.runs.run_status import ReadBudget
-
-        now = self.watch.status(ReadBudget())
+        now = self.watch.status()
         objective = self.recorded.spec.objective
         name = objective.metric if objective else ""
         for reading in (now.last_validation, now.last_step):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
@@ -12,7 +11,6 @@ from autoresearch.commands.output import CommandResult
 from autoresearch.commands.run_view import (
     REFRESH_S,
     LiveView,
-    elsewhere,
     living_lines,
     living_payload,
     outcome_result,
@@ -20,9 +18,9 @@ from autoresearch.commands.run_view import (
 )
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.text.durations import parse_duration
-from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
+from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.runs import sessions
-from autoresearch.lab.runs.adopt import ATTEND_S, adopt, adopt_all, attend
+from autoresearch.lab.runs.adopt import ATTEND_S, adopt, attend
 from autoresearch.records.events import read as read_events
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
@@ -46,7 +44,7 @@ def status(
     run: Annotated[str, Positional(metavar="RUN", show_default=False)] = "",
     as_exit_code: Annotated[bool, Option("--exit-code", help="Exit 6 if a run cannot be recorded.")] = False,
     watch: Annotated[
-        bool, Option("--watch", help="A table of all runs at all targets, drawn again every two seconds.")
+        bool, Option("--watch", help="The table of all runs, drawn again every two seconds.")
     ] = False,
     target: Annotated[
         str, Option(metavar="TARGET", help="Only runs there: local, slurm, ssh:gpu1, a name.")
@@ -56,18 +54,18 @@ def status(
     last: Annotated[int, Option(metavar="N", help="With so many of the last runs that ended.")] = 0,
     limit: Annotated[int, Option(metavar="N", help="Rows of a table that is drawn once; 0: all.")] = output.MAX_LINES,
 ) -> CommandResult | int:
-    """What a run, or every living run, is doing right now; after a crash or a reboot, the dead are recorded first."""
+    """What a run is doing, or a table of all at all targets; after a crash or a reboot, the dead are recorded first."""
     parts = real_parts()
     if run:
         return _one(run, parts)
-    if not (watch or target or campaign or state or last or limit != output.MAX_LINES):
-        return _all(parts, as_exit_code=as_exit_code)
     from autoresearch.commands import watch as table
 
     if last < 0 or limit < 0:
         raise UsageError("--last and --limit are numbers of rows, from 0")
-    draw = table.watch if watch else table.once
-    return draw(parts, table.overview_filter(target, campaign, state), ended=last, limit=limit)
+    shows = table.overview_filter(target, campaign, state)
+    if watch and table.can_draw_again():
+        return table.watch(parts, shows, ended=last)
+    return table.once(parts, shows, ended=last, limit=limit, as_exit_code=as_exit_code)
 
 
 def _one(run: str, parts: Parts) -> CommandResult:
@@ -93,67 +91,6 @@ def _one(run: str, parts: Parts) -> CommandResult:
     more += [f"python: {recorded.spec.interpreter_words}", f"attach: {payload['attach']}"]
     more += [f"server: {server.attach}"] if server else []
     return CommandResult(payload, living_lines(payload, state, more=more))
-
-
-def _all(parts: Parts, *, as_exit_code: bool) -> CommandResult:
-    from autoresearch.commands.campaign_view import headline, unfinished_campaigns
-    from autoresearch.lab.runs import run_status
-
-    living: list[dict[str, Any]] = []
-    lines: list[str] = []
-    for found in adopt_all(parts):
-        entry = found.entry
-        ending = found.outcome.exit.ending.value if found.outcome else "lost" if found.deleted else None
-        rundir = RunDir(Path(entry.run_dir))
-        info, server = sessions.session_info(rundir), sessions.server_session_info(rundir)
-        where = run_status.elsewhere(rundir)
-        living.append(
-            {
-                "run": entry.run,
-                "state": found.state.value,
-                "ending": ending,
-                "trouble": found.trouble or None,
-                "session": entry.session,
-                "attach": info.attach if info else None,
-                "result_dir": entry.result_dir,
-                "run_dir": entry.run_dir,
-                **({"server_session": server.session} if server else {}),
-                **where,
-            }
-        )
-        beside = [f"with {server.session}"] if server else []
-        beside += elsewhere(where, found.state) if ending is None else []
-        word = f"{found.state.value} {ending or ''}".rstrip()
-        what = f"not recorded: {found.trouble}" if found.trouble else output.near(entry.result_dir)
-        lines.append("  ".join([entry.run, word, what, *beside]))
-    recent = [
-        {"run": e.run, "session": e.session, "result_dir": e.result_dir, "run_dir": e.run_dir}
-        for e in ([] if living else parts.index.recent(5))
-    ]
-    if not living:
-        lines = ["nothing runs", *(f"{e['run']}  over  {output.near(e['result_dir'])}" for e in recent)]
-    campaigns = unfinished_campaigns()
-    counts = [f"{one['attempted']}{'/' + str(one['count']) if one['count'] else ''} ideas" for one in campaigns]
-    lines[:0] = [f"campaign {headline(one)}, {count}" for one, count in zip(campaigns, counts, strict=True)]
-    first = [f"autoresearch status {one['run']}" for one in (living or recent)[:1]]
-    troubled = sum(one["trouble"] is not None for one in living)
-    over_now = sum(one["ending"] is not None and not one["trouble"] for one in living)
-    code = EnvironmentUnusable.exit_code if as_exit_code and troubled else 0
-    payload = {
-        "campaigns": [{key: value for key, value in one.items() if key != "next"} for one in campaigns],
-        "runs": living[: output.MAX_LINES],
-        "recent": recent,
-        "count": len(living),
-        "living": len(living) - troubled - over_now,
-        "recorded": over_now,
-        "next": [
-            *(["autoresearch campaign resume --all"] if any(one.get("interrupted") for one in campaigns) else []),
-            *(line for one in campaigns for line in one["next"][:1]),
-            *(first or ([] if campaigns else ["autoresearch run BLUEPRINT"])),
-        ],
-        "exit_code": code,
-    }
-    return CommandResult(payload, lines[: output.MAX_LINES], exit_code=code)
 
 
 # ------------------------------------------------------------------------------------------ wait

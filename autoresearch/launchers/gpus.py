@@ -54,9 +54,9 @@ class Gpu:
         return self.used_mib < (busy_mib or max(1024, (self.memory_mib or 0) // 20))
 
 
-def find() -> tuple[Gpu, ...]:
+def find(timeout_s: float = ANSWER_S) -> tuple[Gpu, ...]:
     """All GPUs of this machine; empty without a driver or a device, or if nvidia-smi does not answer."""
-    said = program.output("nvidia-smi", *_QUERY, timeout_s=ANSWER_S)
+    said = program.output("nvidia-smi", *_QUERY, timeout_s=timeout_s)
     return parse(said or "")  # a lost GPU makes the exit code 15 although the others are listed
 
 

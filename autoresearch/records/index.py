@@ -170,13 +170,6 @@ class Index:
                     found.append(entry)
         return sorted(found, key=lambda e: (e.created, e.run))
 
-    def live_stamp(self) -> int:
-        """The mtime of `live/` in ns, which changes when a run is added or removed; 0 before the first run."""
-        try:
-            return (self.directory / "live").stat().st_mtime_ns
-        except FileNotFoundError:
-            return 0
-
     def find_live_by_blueprint(self, path: str, sha: str) -> list[IndexEntry]:
         """The live runs of exactly this blueprint (path and hash), newest first."""
         return [e for e in reversed(self.live()) if (e.blueprint, e.blueprint_sha) == (path, sha)]

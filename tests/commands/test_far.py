@@ -153,7 +153,7 @@ def test_waiting_in_a_queue_is_told_and_is_no_time_of_the_run(far: FarBench) -> 
     assert (said["state"], said["place"], said["job"], said["reason"]) == ("pending", "slurm", "1", "Resources")
     assert said["elapsed_s"] == 0 and said["deadline_s"] == 600 and said["queue_s"] >= 0
     lines = far.bench.here("status")[1]
-    assert "pending" in lines and "slurm job 1" in lines and "Resources" in lines
+    assert "slurm: 1 living, 1 pending, followed" in lines and "Resources" in lines
     waited = far.bench.ask("wait", payload["run"], "--for", "1s", "--since", "0")
     assert waited["event"] == "pending" and waited["reason"] == "Resources"
     assert "how: it waits in the queue of its target: Resources" in far.bench.here("explain", payload["run"])[1]

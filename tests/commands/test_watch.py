@@ -177,7 +177,7 @@ def pane(bench: Bench, clean_environment: Path) -> Iterator[Callable[..., Pane]]
 
 @pytest.mark.system
 def test_nothing_runs(bench: Bench) -> None:
-    assert bench.here("status", "--watch")[1].splitlines()[0] == "nothing runs"
+    assert bench.here("status")[1].splitlines()[0] == "nothing runs"
     told = bench.ask("status", "--watch")
     assert (told["command"], told["runs"], told["count"], told["campaigns"]) == ("status", [], 0, [])
     assert told["places"][0]["place"] == "local" and told["next"] == ["autoresearch run BLUEPRINT --detach --json"]
@@ -217,7 +217,7 @@ def test_a_run_while_it_lives_and_after(bench: Bench) -> None:
         (run, "stopped", "discard")
     ]
     assert re.search(rf"{run} .*stopped discard", bench.here("status", "--watch", "--last", "10")[1])
-    assert run not in bench.here("status", "--watch")[1]
+    assert re.search(rf"{run} .*stopped discard", bench.here("status")[1])  # nothing runs: what ended last
 
 
 @pytest.mark.system
@@ -271,7 +271,8 @@ def test_many_runs_and_damaged_files(bench: Bench, far: Far) -> None:
     assert len(whole["runs"]) == 40 and len(whole["ended"]) == 2
     assert {r["run"] for r in whole["runs"] if r["trouble"]} == {"run-03", "run-04"}
     text = bench.here("status", "--watch")[1]
-    assert "and 10 more: --limit 0 shows all" in text and max(map(len, text.splitlines())) <= 80
+    assert "and 10 more: --limit 0 shows all" in text
+    assert all(len(line) <= 80 for line in text.splitlines() if "/far-runs/" not in line)  # what is damaged, in full
 
 
 @pytest.mark.system

@@ -10,7 +10,7 @@ import pytest
 
 from autoresearch.core.run.limits import nap
 from autoresearch.core.run.spec import RunState
-from autoresearch.lab.runs.run_status import LiveReadings, ReadBudget, RunStatus
+from autoresearch.lab.runs.run_status import LiveReadings, RunStatus
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 
@@ -34,12 +34,12 @@ def test_the_last_readings(tmp_path: Path, name: str, trainer: str, step: int, v
         for n in range(0, len(whole), size):
             with log.open("ab") as file:
                 file.write(whole[n : n + size])
-            readings.update(ReadBudget(once=n + size >= len(whole)))
+            readings.update(once=n + size >= len(whole))
         assert readings.step is not None and readings.validation is not None
         assert (readings.step.step, readings.validation.step) == (step, validation)
         assert metric in readings.step.metrics
     missing = LiveReadings(SAMPLES / "none.log", spec)
-    missing.update(ReadBudget())
+    missing.update()
     assert (missing.step, missing.validation) == (None, None)
 
 

@@ -80,7 +80,7 @@ class RunLine(_Line):
         return f"{short_campaign(self.campaign)} {number}{again} {words}"
 
     def to_json(self) -> dict[str, Any]:
-        """The flat JSON object; names that `status` also uses are the same."""
+        """The flat JSON object; names that `status RUN` also uses are the same."""
         return self._flat(without=("kind", "member", "upwards", "created")) | {
             "place": self.place.removeprefix(f"{self.kind}:"),
             "launcher": self.kind,
@@ -126,11 +126,14 @@ class PlaceLine(_Line):
 
 @dataclass(frozen=True, slots=True)
 class CampaignLine(_Line):
-    """One campaign that is running or still has live runs."""
+    """One campaign that has not ended or still has live runs."""
 
     name: str
     state: str
+    reason: str = ""  # for it; where the campaign cannot be read, why
+    interrupted: bool = False  # by a restart of this machine
     attempted: int = 0
+    count: int | None = None  # ideas at most
     remaining: int | None = None  # ideas; None: no count
     deadline_s: float | None = None  # until its deadline
     best: str = ""
@@ -141,11 +144,11 @@ class CampaignLine(_Line):
     metric_name: str = ""
     running: int = 0
     directory: str = ""
-    trouble: str = ""
+    next: tuple[str, ...] = ()  # the command that is likely to be needed
 
     def to_json(self) -> dict[str, Any]:
         """The flat object."""
-        return {"campaign": self.name} | self._flat(without=("name", "best_name"))
+        return {"campaign": self.name} | self._flat(without=("name", "best_name", "next"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,7 @@ class Overview:
     """A snapshot of everything at one moment."""
 
     now: float  # wall clock
-    runs: tuple[RunLine, ...] = ()  # live ones
+    runs: tuple[RunLine, ...] = ()  # live ones, and those that have just been recorded
     over: tuple[RunLine, ...] = ()  # recently ended ones, if requested
     places: tuple[PlaceLine, ...] = ()
     campaigns: tuple[CampaignLine, ...] = ()

@@ -106,7 +106,7 @@ def _moved(project: Path) -> list[KnownCampaign]:
 def unfinished(parts: Parts, *, elsewhere: bool = False) -> list[KnownCampaign]:
     """The campaigns of the current project that have not ended, newest first; their controllers may be gone.
 
-    `elsewhere`: also those of other projects that a restart of this machine interrupted.
+    `elsewhere`: also those of other projects that run, or that a restart of this machine interrupted.
     """
     if not (every := known(parts)):
         return every
@@ -119,7 +119,7 @@ def unfinished(parts: Parts, *, elsewhere: bool = False) -> list[KnownCampaign]:
     from autoresearch.lab.campaigns.campaign_status import has_ended, interrupted
 
     others = (one.campaign_dir for one in every if elsewhere and one not in own)
-    lost = [one for one in others if interrupted(one)]
+    lost = [one for one in others if one.controlled or interrupted(one)]
     return [one for one in every if one.campaign_dir in lost or (one in own and not has_ended(one.campaign_dir))]
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec, RunState
@@ -24,9 +23,7 @@ if TYPE_CHECKING:
     from autoresearch.runner.log_follower import LogFollower
 
 TAIL_BYTES = 256 * 1024
-FILES_S = 60.0  # between two reads of one run's metrics files, if the log lacks the metric
 KEY_LINES = 64  # the longest private key: one that begins above the lines to be shown must still be recognised
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,35 +50,23 @@ class RunStatus:
         return self.last_step.step if self.last_step and self.last_step.step >= 0 else None
 
 
-@dataclass(slots=True)
-class ReadBudget:
-    """What one look at runs may still read of their logs; the rest is read at the next."""
-
-    left: float = math.inf  # bytes of logs
-    files: bool = True  # whether one run's metrics files may be read, which may be slow
-    once: bool = False  # there is no next look: read everything, including an unfinished line
-    at: float = field(default_factory=time.time)  # when it is looked, by the wall clock
-
-
 class RunWatch:
     """One living run: of its files only what changed since the last look is read."""
 
     def __init__(self, recorded: RecordedRun) -> None:
         self.recorded = recorded
         self.readings = LiveReadings(recorded.rundir.log, recorded.spec)
-        self._runner = Kept(recorded.rundir.runner, lambda: read_json(recorded.rundir.runner))
         self._first_step = False
-        self._events = -1  # size at the last read
-        self._evaluates_until: float | None = None
-        self._from_files: float | None = None  # the objective, where no line has it
-        self._files_at = float("-inf")
 
-    def status(self, budget: ReadBudget, run_state: RunState | None = None) -> RunStatus:
-        """The status now. `run_state`: where somebody has just looked at it."""
+    def status(self, run_state: RunState | None = None, *, once: bool = False, log: bool = True) -> RunStatus:
+        """The status now. `run_state`: where somebody has just looked at it.
+
+        once: there is no next look, so that an unfinished line is read as well. log: whether its log is read.
+        """
         rundir, spec, readings = self.recorded.rundir, self.recorded.spec, self.readings
-        state, record = run_state or rundir.state(), self._runner.get() or {}
-        if state not in (RunState.PENDING, RunState.STARTING):
-            readings.update(budget)
+        state, record = run_state or rundir.state(), read_json(rundir.runner) or {}
+        if log and state not in (RunState.PENDING, RunState.STARTING):
+            readings.update(once=once)
         elapsed, first_left = seconds_since(record, spec), None
         if not (stepped := self._stepped()):
             first_left = first_step_left_s(spec, seconds_since(record, spec, since="trainer_started_boot"), rundir.log)
@@ -96,41 +81,30 @@ class RunWatch:
             self._evaluation_ends() if state is RunState.EVALUATING else None,
         )
 
-    def objective(self, now: RunStatus, budget: ReadBudget) -> float | None:
-        """The objective as last printed; if no line has it (an expression, or in a file), read now and then."""
+    def objective(self, now: RunStatus) -> float | None:
+        """The objective as last printed; if no line has it (an expression, or in a file), from all its files."""
         objective, readings = self.recorded.spec.objective, [one for one in (now.last_validation, now.last_step) if one]
         if objective is None or not readings:
             return None
         for reading in readings:
             if objective.metric in reading.metrics:
                 return reading.metrics[objective.metric]
-        if budget.once or (budget.files and budget.at - self._files_at >= FILES_S):
-            from autoresearch.lab.results.measure import RunFiles
+        from autoresearch.lab.results.measure import RunFiles
 
-            self._files_at, budget.files = budget.at, False
-            self._from_files = RunFiles.of(self.recorded).so_far()
-        return self._from_files
+        return RunFiles.of(self.recorded).so_far()
 
     def _stepped(self) -> bool:
-        """Whether its first step was seen; events are read only until then, and only when they grew."""
+        """Whether its first step was seen; events are read only until then."""
         self._first_step = self._first_step or self.readings.step is not None
         if not self._first_step:
-            path = self.recorded.rundir.events
-            try:
-                size = os.stat(path).st_size  # noqa: PTH116 - pathlib costs five times the call
-            except OSError:
-                return False
-            if size != self._events:
-                self._events = size
-                self._first_step = any(event.event == "first_step" for event in events.read(path)[0])
+            told, _ = events.read(self.recorded.rundir.events)
+            self._first_step = any(event.event == "first_step" for event in told)
         return self._first_step
 
     def _evaluation_ends(self) -> float | None:
-        if self._evaluates_until is None:
-            latest = events.last(self.recorded.rundir.events, 20)
-            began = [event.t for event in latest if event.event == "evaluating"]
-            self._evaluates_until = began[-1] + self.recorded.spec.evaluate_s if began else None
-        return self._evaluates_until
+        latest = events.last(self.recorded.rundir.events, 20)
+        began = [event.t for event in latest if event.event == "evaluating"]
+        return began[-1] + self.recorded.spec.evaluate_s if began else None
 
 
 class LiveReadings:
@@ -141,31 +115,28 @@ class LiveReadings:
         self.step: Reading | None = None
         self.validation: Reading | None = None
         self.newest = ""  # its last line, as it may be shown, until a step is known
-        self.behind = False  # more was not read for lack of budget
         self._seen = (0, 0, 0)
         self._follower: LogFollower | None = None
         self._trainer: Trainer | None = None
         self._reader: LineReader | None = None
 
-    def update(self, budget: ReadBudget) -> None:
-        """Read additions. A missing log has none."""
+    def update(self, *, once: bool = False) -> None:
+        """Read additions. A missing log has none. once: there is no next look, so an unfinished line is read, too."""
         try:
-            found = os.stat(self.log)  # noqa: PTH116 - as above
+            found = self.log.stat()
         except OSError:
             return
         now = (found.st_ino, found.st_mtime_ns, found.st_size)
-        self.behind = now != self._seen and budget.left <= 0
-        if now == self._seen or self.behind or not self._ready():
+        if now == self._seen or not self._ready():
             return
         self._seen = now
         follower = self._at_the_end(found.st_size)
         for chunk in follower.poll():
-            budget.left -= len(chunk)
             self._take(chunk)
-        if budget.once:
+        if once:
             self._take(follower.partial())
             self._keep_last([self._reader.end() if self._reader else None])
-        follower.close()  # with 1,000 runs not every log can stay open
+        follower.close()
         self.newest = next(iter(tail_lines(self.log, 1)), "") if self.step is None else ""
 
     def _ready(self) -> bool:
@@ -216,30 +187,6 @@ class LiveReadings:
                 return
 
 
-class Kept(Generic[T]):
-    """The result of `parse` for a file; None without the file."""
-
-    def __init__(self, path: Path, parse: Callable[[], T | None]) -> None:
-        self._path, self._parse = str(path), parse
-        self._stamp: tuple[int, int, int] | None = None
-        self._value: T | None = None
-
-    def get(self) -> T | None:
-        """The value for the file's present content; errors of `parse` are raised, and it is called again the
-        next time.
-        """
-        try:
-            found = os.stat(self._path)  # noqa: PTH116 - pathlib costs five times the call
-        except OSError:
-            self._stamp = self._value = None
-            return None
-        stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
-        if stamp != self._stamp:
-            self._value = self._parse()
-            self._stamp = stamp
-        return self._value
-
-
 def first_step_left_s(spec: RunSpec, trained_s: float, log: Path) -> float:
     """Seconds until the limit to the first step ends the run, judged by its files. trained_s: since its start."""
     waited = trained_s
@@ -287,9 +234,9 @@ def tail_lines(path: Path, count: int) -> list[str]:
     return [line[:500] for line in mask_text("\n".join(lines)).split("\n")[-count:]] if lines else []
 
 
-def as_payload(run_watch: RunWatch, budget: ReadBudget) -> dict[str, Any]:
-    """The JSON object for an unfinished run."""
-    recorded, now = run_watch.recorded, run_watch.status(budget)
+def as_payload(run_watch: RunWatch, *, log: bool = True) -> dict[str, Any]:
+    """The JSON object for an unfinished run. log: whether its log is read."""
+    recorded, now = run_watch.recorded, run_watch.status(once=True, log=log)
     rundir, spec = recorded.rundir, recorded.spec
     name = spec.objective.metric if spec.objective else None
     metrics: dict[str, float] = {}
@@ -306,7 +253,7 @@ def as_payload(run_watch: RunWatch, budget: ReadBudget) -> dict[str, Any]:
         "newest_output": now.newest_output or None,
         "metrics": metrics,
         "metric_name": name,
-        "metric_value": run_watch.objective(now, budget),
+        "metric_value": run_watch.objective(now),
         "elapsed_s": round(now.elapsed_s, 3),
         "deadline_s": round(now.left_s, 3),
         "first_step_left_s": None if now.first_step_left_s is None else round(now.first_step_left_s, 3),

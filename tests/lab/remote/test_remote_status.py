@@ -8,7 +8,7 @@ from typing import Any
 from autoresearch.core.run.spec import RunState
 from autoresearch.lab.remote.reconcile import about, clause
 from autoresearch.lab.runs.record_lost import record_lost
-from autoresearch.lab.runs.run_status import ReadBudget, RunWatch, as_payload, seconds_since
+from autoresearch.lab.runs.run_status import RunWatch, as_payload, seconds_since
 from autoresearch.records import order_file, recorded_run
 from autoresearch.records.order_file import Observed
 from autoresearch.records.recorded_run import RecordedRun
@@ -45,12 +45,12 @@ def test_times_of_another_machine(ground: Any) -> None:
     """Its boot clock says nothing here; its wall times were made ours."""
     rundir = ground.order()
     spec, now = recorded_run.read(rundir), time.time()
-    assert RunWatch(RecordedRun(rundir, spec)).status(ReadBudget()).elapsed_s == 0.0
+    assert RunWatch(RecordedRun(rundir, spec)).status().elapsed_s == 0.0
     far = {"started": now - 100.0, "started_boot": 9e9, "trainer_started_boot": 9e9 + 60.0, "boot_id": "another"}
     assert 100.0 <= seconds_since(far, spec) < 160.0
     assert 40.0 <= seconds_since(far, spec, since="trainer_started_boot") < 100.0
     write_json(rundir.runner, far)
-    told = as_payload(RunWatch(RecordedRun(rundir, spec)), ReadBudget())
+    told = as_payload(RunWatch(RecordedRun(rundir, spec)))
     assert 100.0 <= told["elapsed_s"] < 160.0 and told["deadline_s"] <= 200.0 and told["place"] == "yard"
 
 
