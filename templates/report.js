@@ -362,7 +362,7 @@ function words() {
     el("div", { class: "wide" }, table(["change", "worth", "90 % interval", ""], worth))));
   part("tried", data.tried && [data.tried, data.skipped], ([tried, skipped], card) => card.replaceChildren(el("p", { class: "soft" }, data.differences), list(tried.length ? tried : ["nothing yet"]),
     skipped.length ? el("details", {}, el("summary", {}, `${skipped.length} skipped without a run`), list(skipped.map(([name, why]) => `${name}: ${why}`))) : ""));
-  part("agent", data.agent, (agent, card) => card.replaceChildren(list(agent), data.findings ? el("p", {}, "What it found, idea by idea: ", el("code", {}, data.findings)) : "", data.opinion ? el("p", {}, "What it thinks of the campaign: ", el("code", {}, data.opinion)) : ""));
+  part("agent", data.agent, (agent, card) => card.replaceChildren(list(agent), data.findings ? el("p", {}, "What it says of each decided idea, in its own words: ", el("code", {}, data.findings)) : ""));
   part("rows-repro", data.rows, (rows, card) => card.replaceChildren(
     el("p", { class: "soft" }, "Each command makes a worktree at the row's commit, with the same recipe and seed, and prints the command; ", el("code", {}, "--run"), " starts it."),
     el("details", { open: rows.length <= 12 }, el("summary", {}, `${rows.length} runs`), el("div", { class: "wide" }, table(["command", "idea", "status by then", "ending", "value", "seed"],

@@ -107,7 +107,7 @@ def test_it_edits_and_goes_on(name: str, real: Callable[..., Real], model_server
     assert (agent.repo / "train.py").read_text() == "lr = 2\nsteps = 10\n"
     assert edited.fault is None and "It is 2." in edited.text and edited.usage.tokens
     assert bool(edited.session) is agent.researcher.traits.resumes
-    told = agent.ask_confined(TurnRole.SUMMARISE, "What is lr?", schema=SCHEMA, session=edited.session)
+    told = agent.ask_confined(TurnRole.REVIEW, "What is lr?", schema=SCHEMA, session=edited.session)
     assert told.fault is None and told.data == {"answer": "two"}
     goes_on = told.session.partition(":")[0] == edited.session.partition(":")[0]
     assert goes_on or name == "gemini --acp", "which overwrites a session that is loaded in the minute of its beginning"

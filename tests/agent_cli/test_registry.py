@@ -29,7 +29,7 @@ def test_what_every_agent_promises(name: str, make, ask) -> None:
     assert any("ab-12" in word for word in agent.argv(ask(TurnRole.EDIT, session="ab-12"))) is agent.traits.resumes
     if name != "command":
         assert asked[TurnRole.EDIT] == asked[TurnRole.FIX]
-        assert asked[TurnRole.PROPOSE] == asked[TurnRole.REVIEW] == asked[TurnRole.SUMMARISE]
+        assert asked[TurnRole.PROPOSE] == asked[TurnRole.REVIEW]
     environment = {role: agent.environment(ask(role)) for role in (TurnRole.EDIT, TurnRole.PROPOSE)}
     assert (asked[TurnRole.EDIT], environment[TurnRole.EDIT]) != (
         asked[TurnRole.PROPOSE],

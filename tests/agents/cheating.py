@@ -183,7 +183,7 @@ class World:
             **{"proposer": "agent", "agent": "command", "ideas_per_turn": len(self.acts), "max_fixes": 0},
             "search": "chain",
             "agent_command": [sys.executable, str(self.home / "programs" / "agent.py"), "{role}"],
-            **{"guard": [f"{sys.executable} tests/test_knobs.py"], "count": 1 + len(self.acts), "summarise": False},
+            **{"guard": [f"{sys.executable} tests/test_knobs.py"], "count": 1 + len(self.acts)},
             "sandbox": "need" if self.confined else "off",
         }
         given = {key: value for key, value in {**usual, **self.keys}.items() if value is not None}

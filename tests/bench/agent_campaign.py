@@ -73,7 +73,6 @@ def declared(
         "proposer": "agent",
         "agent": "command",
         "agent_command": [shutil.which("bash"), str(home / "agent.sh"), "{role}"],
-        "summarise": False,
         "count": ideas + 1,
         "baseline": 1,
         "retests": 0,

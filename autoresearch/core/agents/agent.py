@@ -1,4 +1,4 @@
-"""Agent: a coding agent behind one narrow interface: propose, edit, fix, review, summarise.
+"""Agent: a coding agent behind one narrow interface: propose, edit, fix, review.
 
 A Turn is one request to it, an Answer the response. An agent's own report of success is worth little
 (a turn whose edits were all denied, or whose API was down, reports success too), so an Answer only holds what the
@@ -26,7 +26,6 @@ class TurnRole(StrEnum):
     EDIT = "edit"  # implement one hypothesis by changing files
     FIX = "fix"  # repair a crashed run by changing files
     REVIEW = "review"  # review another turn's diff, answer in JSON; changes nothing
-    SUMMARISE = "summarise"  # the findings of a campaign, as text
 
     @property
     def writes(self) -> bool:
@@ -270,7 +269,6 @@ class AgentSpec:
     protect: tuple[str, ...] = ()  # patterns of protected paths, in addition to the built-in ones
     allow: tuple[str, ...] = ()  # exceptions from the built-in ones
     review: bool = False  # a separate turn, without the author's context, may refuse a diff
-    summarise: bool = True
     sandbox: str = "auto"  # auto: as strict as the machine allows; need: refuse to run without; off
     hold: bool = False  # code ideas wait for `campaign approve`
     web: bool = False  # turns for ideas may use the agent's own web tools

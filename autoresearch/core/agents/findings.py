@@ -1,18 +1,16 @@
-"""Findings: what an agent concludes of each decided idea, in sentences whose numbers the records must show.
+"""Findings: what an agent concludes of each decided idea, as it wrote it: nobody holds it against the records.
 
-It is asked at the start of a turn for ideas, in the same answer. A sentence with a number that no record of its idea
-shows is left out, and the finding says so: later turns build on what stands here. Every EVERY ideas it sums them up, so
-that what it is told in a turn stays short.
+It is asked at the start of a turn for ideas, in the same answer. Every EVERY ideas it sums them up, so that what it is
+told in a turn stays short.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from autoresearch.core.agents.quoted_numbers import KnownNumbers, unproven
 from autoresearch.core.text.regex import later
 
 ALL = "all"  # the name under which an answer sums up the findings so far
@@ -29,27 +27,16 @@ class IdeaFinding:
 
     idea: str
     text: str
-    wrong: tuple[str, ...] = ()  # numbers of the sentences that were left out, as the agent wrote them
     covers: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The fields of a journal line."""
-        found: dict[str, Any] = {"idea": self.idea, "text": self.text}
-        found |= {"wrong": list(self.wrong)} if self.wrong else {}
-        return found | ({"covers": list(self.covers)} if self.covers else {})
+        return {"idea": self.idea, "text": self.text} | ({"covers": list(self.covers)} if self.covers else {})
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any]) -> IdeaFinding:
         """Read the output of `to_json`. KeyError without an idea or a text."""
-        wrong, covers = (tuple(map(str, line.get(key) or ())) for key in ("wrong", "covers"))
-        return cls(str(line["idea"]), str(line["text"]), wrong, covers)
-
-    @property
-    def words(self) -> str:
-        """Its text, and what was left out of it."""
-        numbers = ", ".join(self.wrong)
-        told = f"(What was said with {numbers} is left out: no record shows it.)" if self.wrong else ""
-        return " ".join(part for part in (self.text, told) if part)
+        return cls(str(line["idea"]), str(line["text"]), tuple(map(str, line.get("covers") or ())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +63,7 @@ def standing_findings(idea_findings: Iterable[IdeaFinding]) -> StandingFindings:
     return StandingFindings(summary, tuple(one for one in by_idea.values() if one.idea not in covered))
 
 
-def read_findings(
-    data: object, slugs: Collection[str], so_far: StandingFindings, numbers: KnownNumbers
-) -> list[IdeaFinding]:
+def read_findings(data: object, slugs: Collection[str], so_far: StandingFindings) -> list[IdeaFinding]:
     """The findings in an agent's answer on ideas with these slugs, and their summary if one was due.
 
     What has not their form is passed over: no idea is lost because of it.
@@ -89,26 +74,15 @@ def read_findings(
         if not isinstance(item, Mapping):
             continue
         idea, text = item.get("idea"), item.get("text")
-        if not isinstance(idea, str) or not isinstance(text, str) or not text.strip():
+        if not isinstance(idea, str) or not isinstance(text, str) or not (told := sentences(text)):
             continue
         if idea in slugs:
-            read[idea] = _checked(idea, text, (idea,), MOST_SENTENCES, numbers)
+            read[idea] = IdeaFinding(idea, " ".join(told[:MOST_SENTENCES]))
         elif idea == ALL and so_far.summary_due:
             before = so_far.summary.covers if so_far.summary else ()
             covers = (*before, *(one.idea for one in so_far.since))
-            checked = _checked(ALL, text, covers, MOST_SUMMARY, numbers)
-            if checked.text:  # one of which nothing is left would hide what it sums up
-                read[ALL] = replace(checked, covers=covers)
+            read[ALL] = IdeaFinding(ALL, " ".join(told[:MOST_SUMMARY]), covers)
     return list(read.values())
-
-
-def _checked(idea: str, text: str, about: Collection[str], most: int, numbers: KnownNumbers) -> IdeaFinding:
-    kept, wrong = list[str](), list[str]()
-    for sentence in sentences(text)[:most]:
-        bad = unproven(sentence, numbers, about=about, whole=True)
-        wrong += bad
-        kept += [] if bad else [sentence]
-    return IdeaFinding(idea, " ".join(kept), tuple(dict.fromkeys(wrong)))
 
 
 def sentences(text: str) -> list[str]:

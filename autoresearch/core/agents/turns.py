@@ -69,7 +69,6 @@ class Research:
     hold: bool | None = None  # None: as set in the spec
     failed: Counter[str] = field(default_factory=Counter)  # by agent: requests without any idea since its last with one
     barren: list[tuple[str, str]] = field(default_factory=list)  # agent and first turn of requests since its last idea
-    summarised: bool = False  # no run was started since its last summary
 
     @property
     def usage(self) -> Usage:
@@ -140,8 +139,6 @@ class Research:
                     hypothesis = Hypothesis.from_json(line["hypothesis"])
                     agent, first = self.agent_of(hypothesis), next(iter(hypothesis.turns), "")
                     self.barren = [one for one in self.barren if one[0] != agent or one[1] > first]  # later requests
-            case "prepared":
-                self.summarised = False
             case "fixing":
                 index = int(line["index"])
                 self.fixes[index] = self.fixes.get(index, 0) + 1
@@ -162,7 +159,6 @@ class Research:
         said, ideas, denied = str(line.get("said", "")), int(line.get("ideas", 1)), map(str, line.get("denied", ()))
         note = TurnNote(line["name"], line["role"], usage, fault, said, ideas, tuple(denied), agent)
         self.turns[note.name] = note
-        self.summarised = note.role == TurnRole.SUMMARISE and fault is None
 
     def _price(self, agent: str, tokens: int | None) -> float | None:
         """What so many tokens cost by the agent's other turns: one that was ended early could not say it itself."""

@@ -103,7 +103,7 @@ class RepairIdea(ControllerAction):
 
 @dataclass(frozen=True, slots=True)
 class AgentJob:
-    """One job of a coding agent: fix an idea, edit the code of a hypothesis, summarise, or (if none of these) propose.
+    """One job of a coding agent: fix an idea, edit the code of a hypothesis, or (if none of these) propose.
 
     `guard` asks no agent: it is the guard on a merge of edits, in an editor's worktree.
     """
@@ -111,7 +111,6 @@ class AgentJob:
     fix: Idea | None = None
     edit: Hypothesis | None = None
     guard: Idea | None = None
-    summary: bool = False
     ideas: int = 0  # that are asked for, where it proposes
     agent: str = ""  # who is asked
     usd: float | None = None  # what each of its turns may cost; None: no limit
@@ -123,12 +122,12 @@ class AgentJob:
             return f"{'fix' if self.fix else 'guard'} {idea.slug}"
         if self.edit is not None:
             return f"edit {self.edit.slug}"
-        return f"{'summarise' if self.summary else 'propose'} {self.agent}"
+        return f"propose {self.agent}"
 
     @property
     def proposes(self) -> bool:
         """Whether it asks for ideas."""
-        return not (self.fix or self.edit or self.guard or self.summary)
+        return not (self.fix or self.edit or self.guard)
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,12 +103,12 @@ def _given_to(state: CampaignState, agent_status: AgentStatus, agent_job: AgentJ
     """The job for this agent, or another where it cannot be asked now; None where its cost is promised to others."""
     able = agent_status.able(state.spec.research)
     agent = agent if agent in able else next_agent(state, able)
-    usd = turn_usd(state, agent_status, _turns(state, agent_job))
+    usd = _turn_usd(state, agent_status, _turns(state, agent_job))
     crowded = agent_status.jobs and (usd == 0.0 or _tokens_left(state, agent_status) <= 0)
     return None if crowded else replace(agent_job, agent=agent, usd=usd)
 
 
-def turn_usd(state: CampaignState, agent_status: AgentStatus, turns: int = 1) -> float | None:
+def _turn_usd(state: CampaignState, agent_status: AgentStatus, turns: int) -> float | None:
     """What each of the next job's turns may cost, which is promised to it until it is over; None: there is no limit.
 
     Of a job's later turns, which few jobs need, only what a turn cost so far is promised. 0 where less than usual is

@@ -1,1 +1,1 @@
-"""What a campaign asks of a coding agent: propose, edit, fix, review, summarise."""
+"""What a campaign asks of a coding agent: propose, edit, fix, review."""

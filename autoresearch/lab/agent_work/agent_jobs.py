@@ -1,4 +1,4 @@
-"""The jobs of a campaign's coding agents: propose, edit, fix, guard, summarise.
+"""The jobs of a campaign's coding agents: propose, edit, fix, guard.
 
 Each runs in a thread beside the controller: it reads the campaign's files with eyes of its own, asks one agent, and
 works in worktrees that no run and no other job uses. It writes nothing into the journal; what is to be written is
@@ -7,13 +7,12 @@ handed back as `JobResult`.
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autoresearch.core.agents.agent import Agent, Bounds, Edit, NotMade, TurnFault, TurnRole
+from autoresearch.core.agents.agent import Agent, Edit, NotMade, TurnFault, TurnRole
 from autoresearch.core.agents.proposals import KINDS
 from autoresearch.core.agents.turns import HYBRID
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
@@ -27,9 +26,8 @@ from autoresearch.lab.agent_work.edit import guarded, make_edit, make_fix, make_
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace, workspace_for
 from autoresearch.lab.agent_work.propose import ProposeResult, propose
 from autoresearch.lab.agent_work.propose_context import ProposeContext, gather
-from autoresearch.lab.agent_work.question import TurnContext, UnansweredError
+from autoresearch.lab.agent_work.question import TurnContext
 from autoresearch.lab.agent_work.review import reviewed
-from autoresearch.lab.agent_work.summarise import summarise, write
 from autoresearch.lab.agent_work.turn_dir import guard_in, next_directory
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
@@ -122,7 +120,7 @@ class AgentJobs:
             return self.fix(agent_job.fix)
         if agent_job.edit is not None:
             return self.edit(agent_job.edit)
-        return self.summarise() if agent_job.summary else self.propose(agent_job.ideas)
+        return self.propose(agent_job.ideas)
 
     @property
     def researcher(self) -> Agent:
@@ -138,18 +136,13 @@ class AgentJobs:
         assert best is not None, "the baseline is measured before anybody is asked"
         self.say(f"{self.turns.name} is asked for ideas")
         kinds = tuple(kind for kind in KINDS if kind != "config") if self._numbers_elsewhere else KINDS
-        with self._asking(best.commit, self.workspace.spec.bounds) as turn_context:
+        workspace, traits = self.workspace, self.researcher.traits
+        with workspace.isolated_worktree.opened(best.commit) as opened:
+            turn_context = TurnContext(
+                self.turns.ask, opened.path, workspace.next_turn, workspace.spec.bounds, traits.resumes, traits.schema
+            )
             found = propose(self._propose_context(state), ideas, turn_context, kinds)
         return self._as_result(found)
-
-    @contextlib.contextmanager
-    def _asking(self, commit: str, bounds: Bounds) -> Iterator[TurnContext]:
-        """A question in a clean worktree at the commit."""
-        traits = self.researcher.traits
-        with self.workspace.isolated_worktree.opened(commit) as opened:
-            yield TurnContext(
-                self.turns.ask, opened.path, self.workspace.next_turn, bounds, traits.resumes, traits.schema
-            )
 
     def _as_result(self, proposals: ProposeResult) -> JobResult:
         """What a turn for ideas came to, as lines of the journal and for people."""
@@ -166,8 +159,6 @@ class AgentJobs:
         lines += [("refused", {"hypothesis": one.to_json(), "reason": why}) for one, why in proposals.refused]
         said = [f"{one.slug}: proposed ({one.kind}): {one.sentence}" for one in proposals.hypotheses]
         said += [f"{one.slug}: refused: {why}" for one, why in proposals.refused]
-        wrong = [one for one in proposals.findings if one.wrong]
-        said += [f"{one.idea}: a finding is cut: no record shows {', '.join(one.wrong)}" for one in wrong]
         if proposals.fault:
             said.append(f"{self.turns.name} had no idea that can be used ({proposals.fault}): {proposals.message}")
         return JobResult(lines, said, proposals.fault, proposals.message, turns=names)
@@ -263,23 +254,6 @@ class AgentJobs:
             return _overran(JobResult(lines, fault=edit.fault, turns=_names(lines)), idea.slug)
         fault = edit.fault if edit.fault in (None, TurnFault.STOPPED) or edit.fault.needs_person else None
         return JobResult(lines, fix=edit, of=idea, turns=(*late, *_names(lines)), fault=fault, why=edit.why)
-
-    def summarise(self) -> JobResult:
-        """What the agent thinks of the campaign, as a document beside the report."""
-        state = self.history.state()
-        propose_context = self._propose_context(state)
-        best = state.best or state.baseline
-        bounds = self.workspace.spec.bounds
-        deadline = state.spec.rules.deadline
-        if deadline is not None:
-            bounds = replace(bounds, seconds=max(1.0, min(bounds.seconds, deadline - self.clock())))
-        try:
-            with self._asking(best.commit if best else state.spec.base_commit, bounds) as turn_context:
-                opinion = summarise(propose_context, turn_context)
-        except UnansweredError as failed:
-            told = f"no summary by {self.turns.name} ({failed.fault}): {failed.why}"
-            return JobResult(self.turns.take_lines(), [told], failed.fault)
-        return JobResult(self.turns.take_lines(), [f"wrote {write(propose_context, opinion, self.campaign_dir.path)}"])
 
 
 def _names(lines: list[Line]) -> tuple[str, ...]:

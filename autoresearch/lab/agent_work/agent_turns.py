@@ -262,16 +262,16 @@ def unwritten(
     for path in sorted(turns.iterdir()) if turns.is_dir() else ():
         answer = read_result(TurnDir(path)) if path.name not in turn_notes else None
         if answer is not None:
-            role = TurnRole(path.name.partition("-")[2].split("-")[0])
+            role = path.name.partition("-")[2].split("-")[0]  # perhaps one that is asked no more
             started = read_json(TurnDir(path).start) or {}
             yield path.name, turn_fields(role, names.get(str(started.get("agent")), next(iter(agents))), answer)
 
 
-def turn_fields(role: TurnRole, agent: str, answer: Answer) -> dict[str, Any]:
+def turn_fields(role: str, agent: str, answer: Answer) -> dict[str, Any]:
     """The journal's fields of a turn."""
     usage = answer.usage
     fields: dict[str, Any] = {
-        "role": role.value,
+        "role": str(role),
         "agent": agent,
         "usd": usage.usd,
         "tokens_in": usage.tokens_in,

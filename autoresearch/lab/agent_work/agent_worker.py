@@ -21,15 +21,14 @@ from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.actions import AgentJob, ControllerAction
-from autoresearch.core.controller.agent_schedule import MOST_FAILED, AgentStatus, turn_usd
+from autoresearch.core.controller.agent_schedule import MOST_FAILED, AgentStatus
 from autoresearch.core.controller.next_actions import suspend_agent
-from autoresearch.core.controller.rules import past_deadline, spent
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace, editors_in
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.ideas.commit_builder import IdeaRefused
-from autoresearch.records import campaign_records, journal
+from autoresearch.records import journal
 from autoresearch.runner.basics import failpoint
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from autoresearch.lab.agent_work.agent_turns import Waits
 
 ENDS_IN_S = 30.0  # all jobs together, once they were told to stop
-WAIT_S = 0.1
 
 
 class JobThread(threading.Thread):
@@ -183,27 +181,6 @@ class AgentWorker:
         agents = {agent: self._jobs_of(agent).researcher for agent in self.spec.agents}
         for name, fields in unwritten(self.context.campaign_dir.turns, agents, self.context.state.research.turns):
             self.context.note("turn", name=name, **fields)
-
-    def summarise(self, state: CampaignState) -> None:
-        """At the end: let an agent say what was found; a request to stop ends that, and a deadline is a deadline."""
-        late, able = past_deadline(state, self.context.parts.clock()), self.status.able(self.spec)
-        if not (able and self.spec.summarise) or spent(state) or late:
-            return
-        if state.stop_mode == "stop" or not state.research.turns or state.research.summarised:
-            return
-        self._halt()  # a rule was met in the middle of other jobs
-        self.start(AgentJob(summary=True, agent=able[0], usd=turn_usd(state, self.status)))
-        (thread,) = self._threads
-        while thread.is_alive():
-            time.sleep(WAIT_S)
-            requests = campaign_records.entries(self.context.campaign_dir.requests, state.requests)
-            if any(one["do"] == "stop" for one in requests):
-                thread.end()
-        self._threads, done = [], thread.result
-        if done is not None:
-            self._write(done)
-        if done is None or done.error is not None:
-            self.context.say(f"no summary: {done.error if done else 'internal error, see its pane'}")
 
     def close(self) -> None:
         """End what is under way; what it cost is written down."""

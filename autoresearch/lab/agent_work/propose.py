@@ -11,7 +11,6 @@ from autoresearch.core.agents.proposals import EXTRA, KINDS, SCHEMA, KnownIdeas,
 from autoresearch.core.campaign.duplicates import Earlier, all_earlier, resolved, twin, vetoed
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.overrides import unused
-from autoresearch.lab.agent_work.known_numbers import facts_of
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import brief
 from autoresearch.lab.agent_work.question import TurnContext, UnansweredError, UnusableError
@@ -51,11 +50,11 @@ def propose(
     taken: list[Hypothesis] = []
     refused: list[tuple[Hypothesis, str]] = []
     had = all_earlier(state, propose_context.waiting)
-    so_far, numbers = standing_findings(state.research.findings), facts_of(propose_context)
+    so_far = standing_findings(state.research.findings)
     findings: dict[str, IdeaFinding] = {}
 
     def read(data: object, turn: str) -> None:
-        said = read_findings(data, propose_context.newly_decided, so_far, numbers)
+        said = read_findings(data, propose_context.newly_decided, so_far)
         findings.update((one.idea, replace(one, text=mask_text(one.text))) for one in said)
         checked = validate(data, replace(known_ideas, turn=turn))
         problems = list(checked.problems)

@@ -13,7 +13,7 @@ from autoresearch.core.campaign.state import Idea
 from autoresearch.core.campaign.tip import change_by
 from autoresearch.core.metrics.expression import Point
 from autoresearch.core.text.regex import later
-from autoresearch.lab.agent_work.landscape import effective, landscape
+from autoresearch.lab.agent_work.landscape import landscape
 from autoresearch.lab.agent_work.propose_context import Curves, ProposeContext
 from autoresearch.lab.agent_work.question import fenced
 from autoresearch.lab.agent_work.sections import section, within
@@ -90,25 +90,11 @@ def _by_interest(idea_lines: Sequence[IdeaLine]) -> list[IdeaLine]:
     return [*first, *(line for line in reversed(idea_lines) if line.index not in chosen)]
 
 
-def axis_lines(propose_context: ProposeContext) -> dict[str, str]:
-    """`lr: 0.1 -> 0.5 (1); 0.2 -> 0.63 (4)`, by the keys that were varied."""
-    lines = {}
+def axis_lines(propose_context: ProposeContext) -> Iterator[str]:
+    """`lr: 0.1 -> 0.5 (1); 0.2 -> 0.63 (4)` for each key that was varied."""
     for axis in landscape(propose_context.state, propose_context.baseline):
         spots = "; ".join(f"{formatting.plain(s.text, 60)} -> {s.mean:.4g} ({s.ideas})" for s in axis.spots)
-        lines[axis.key] = f"{formatting.plain(axis.key)}: {spots}"
-    return lines
-
-
-def told_of_ideas(propose_context: ProposeContext) -> dict[str, str]:
-    """What is told of each idea, by its slug: its row, what its last run recorded, the keys that it is told under."""
-    ideas, axes = {idea.slug: idea for idea in propose_context.state.ideas}, axis_lines(propose_context)
-    found = {}
-    for line in propose_context.lines:
-        idea, series = ideas[line.slug], propose_context.newly_decided.get(line.slug, {})
-        keys = [key for key in effective(propose_context.state, idea) if key in axes]
-        told = (_row(propose_context, line, idea), *_decided(propose_context, idea, series), *map(axes.get, keys))
-        found[line.slug] = "\n".join(filter(None, told))
-    return found
+        yield f"{formatting.plain(axis.key)}: {spots}"
 
 
 def _row(propose_context: ProposeContext, idea_line: IdeaLine, idea: Idea) -> str:

@@ -68,8 +68,16 @@ def brief(
     rules = render("agent/propose.md.j2", untrusted=UNTRUSTED, by_reward=propose_context.by_reward, web=web)
     parts = (
         rules,
-        schema_section(SCHEMA) if with_schema else "",
-        *facts(propose_context),
+        section("The form of the answer", [json.dumps(_form(SCHEMA), ensure_ascii=False)]) if with_schema else "",
+        _campaign(propose_context),  # what changes least first
+        earlier_section(propose_context.state.spec),
+        judged(propose_context),
+        _recipe(propose_context),
+        _findings(propose_context),
+        ideas_section(propose_context, SHARES["ideas"], SHARES["diffs"]),
+        _landscape(propose_context),
+        _failures(propose_context),
+        _metrics(propose_context),
         _refused(propose_context),
         _waiting(propose_context),
         _people(propose_context),
@@ -79,37 +87,8 @@ def brief(
     return "\n".join(part for part in parts if part)
 
 
-def facts(propose_context: ProposeContext) -> list[str]:
-    """What is known of a campaign, what changes least first; sections that would be empty are."""
-    return [
-        _campaign(propose_context),
-        earlier_section(propose_context.state.spec),
-        judged(propose_context),
-        _recipe(propose_context),
-        _findings(propose_context),
-        ideas_section(propose_context, SHARES["ideas"], SHARES["diffs"]),
-        _landscape(propose_context),
-        _failures(propose_context),
-        _metrics(propose_context),
-    ]
-
-
-def common_facts(propose_context: ProposeContext) -> list[str]:
-    """Those of the facts whose numbers are of no single idea."""
-    return [
-        _campaign(propose_context),
-        judged(propose_context),
-        _recipe(propose_context),
-        _metrics(propose_context),
-    ]
-
-
-def schema_section(schema: Mapping[str, Any]) -> str:
-    """The form of the answer, for an agent that is not given its schema: every key, with what stands there."""
-    return section("The form of the answer", [json.dumps(_form(schema), ensure_ascii=False)])
-
-
 def _form(schema: Mapping[str, Any]) -> object:
+    """Every key, with what stands there."""
     match schema["type"]:
         case "object":
             return {key: _form(value) for key, value in schema["properties"].items()}
@@ -167,16 +146,17 @@ def _recipe(propose_context: ProposeContext) -> str:
 
 def _findings(propose_context: ProposeContext) -> str:
     told = standing_findings(propose_context.state.research.findings)
-    lines = [f"- {one.idea}: {formatting.plain(one.words, 1100)}" for one in reversed(told.since) if one.text]
-    summary = [f"In short: {formatting.plain(told.summary.words, 1300)}"] if told.summary else []
+    lines = [f"- {one.idea}: {formatting.plain(one.text, 1100)}" for one in reversed(told.since) if one.text]
+    summary = [f"In short: {formatting.plain(told.summary.text, 1300)}"] if told.summary else []
     most = SHARES["findings"] - sum(len(line.encode()) for line in summary)
     fitted = within(lines, most, lambda n: f"... and {n} older ones")
-    return section("What you found so far, newest first", [*summary, *fitted])
+    note = ["As you wrote it; nobody checked its numbers. Those of the other sections are measured."]
+    return section("What you found so far, newest first", [*note, *summary, *fitted] if summary or fitted else [])
 
 
 def _landscape(propose_context: ProposeContext) -> str:
     lines = axis_lines(propose_context)
-    fitted = within(lines.values(), SHARES["landscape"], lambda n: f"... and {n} more keys that were varied")
+    fitted = within(lines, SHARES["landscape"], lambda n: f"... and {n} more keys that were varied")
     title = f"Keys that were varied: value -> mean {propose_context.state.spec.objective.metric} (ideas)"
     return section(title, [*fitted, "Other keys differ too."] if fitted else [])
 
@@ -240,7 +220,7 @@ def _now(propose_context: ProposeContext, want: int, kinds: Sequence[str], bound
         which = "one for each of" if len(propose_context.newly_decided) > 1 else "one, on"
         words.append(
             f"Findings: {which} {names}. Two or three sentences: what its runs showed, why that is likely so, "
-            "what follows for later ideas. Numbers only as they stand above; a sentence with any other is left out."
+            "what follows for later ideas. Numbers only as they stand above."
         )
     else:
         words.append("Findings: none are wanted, as no idea was decided since your last turn.")

@@ -37,7 +37,7 @@ from autoresearch.records.campaign_records import CampaignDir, entries
 from autoresearch.records.rundir import write_page
 
 NAMES = ("session_state.md", "timeline.md", "files.md", "handoff.md")
-FINDINGS, OPINION = "findings.md", "agent_summary.md"  # the second is an agent's (`lab.agent_work.summarise`)
+FINDINGS = "findings.md"
 BRIEF_LINES = 60
 LONGEST = 900  # characters of a line of the brief: what the seed does takes most of it
 FIRST, LAST = 10, 500  # lines of the timeline that are kept
@@ -82,14 +82,13 @@ def update_memory(
 
 
 def _findings(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> dict[str, Any]:
-    """What the agent found: the last summary, and each finding with what became of its idea."""
+    """What the agent found: the last summary, and each finding with what became of its idea and what it measured."""
     told, ideas = standing_findings(state.research.findings), {line.slug: line for line in idea_lines}
     covered = set(told.summary.covers) if told.summary else set()
-    each = {one.idea: one.words for one in state.research.findings if one.idea in ideas}
-    rows = [(slug, ideas[slug].name, ideas[slug].standing, words) for slug, words in each.items()]
-    since = [row[1:] for row in rows if row[0] not in covered]
+    each = {one.idea: one.text for one in state.research.findings if one.idea in ideas and one.text}
+    since = [(ideas[slug], text) for slug, text in each.items() if slug not in covered]
     parts = [("Since then" if covered else "Idea by idea", since)]
-    parts.append(("What it sums up, idea by idea", [row[1:] for row in rows if row[0] in covered]))
+    parts.append(("What it sums up, idea by idea", [(ideas[slug], each[slug]) for slug in each if slug in covered]))
     return {"summary": told.summary, "parts": parts}
 
 

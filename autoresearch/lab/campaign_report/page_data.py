@@ -85,7 +85,6 @@ def page_data(
         "rows": [row for line in lines for row in _rows(state, line)][:MOST_ROWS],
         "outputs": [plain(words, 1200) for words in run_outputs.words(state)],
         "findings": memory.FINDINGS if state.research.findings else "",
-        "opinion": memory.OPINION if (campaign_dir.path / memory.OPINION).exists() else "",
         "places": {"campaign": str(campaign_dir.path), "branches": f"{spec.prefix}/*", "repository": spec.repository},
         "remarks": [f"{curves.missing} runs have no curve: their directories cannot be read, or hold no metric"]
         if curves.missing

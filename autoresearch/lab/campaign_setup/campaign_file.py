@@ -117,7 +117,6 @@ AGENT_KEYS = (
     _of_agent("protect", _T.TEXTS, "protect", "patterns of files that no edit may touch"),
     _of_agent("allow", _T.TEXTS, "allow", "patterns of protected files that edits may touch all the same"),
     _of_agent("review", _T.SWITCH, "review", "a second turn judges each edit"),
-    _of_agent("summarise", _T.SWITCH, "summarise", "let the agent write a summary at the end"),
     _of_agent("sandbox", _T.CHOICE, "sandbox", "of the agent", choices=("auto", "need", "off")),
     _of_agent("hold", _T.SWITCH, "hold", "code ideas wait for `campaign approve`"),
     _of_agent("research", _T.SWITCH, "web", "turns for ideas may use the agent's own tools that search the web"),

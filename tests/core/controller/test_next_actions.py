@@ -292,7 +292,7 @@ def test_a_baseline_that_cannot_be_started_pauses_at_once(records: Make) -> None
 
 def test_what_runs_without_a_run_says_what_it_waits_for_and_pauses_where_there_is_nothing(records: Make) -> None:
     made = searching(records)
-    edit, guard = AgentJob(edit=Hypothesis("lower", "Lower it."), agent="claude"), AgentJob(summary=True, agent="codex")
+    edit, guard = AgentJob(edit=Hypothesis("lower", "Lower it."), agent="claude"), AgentJob(agent="codex")
     at_work = AgentStatus((edit, guard), waiting=frozenset({guard.name}))
     tried = LOOKED | {NewIdea()}
 
@@ -300,7 +300,7 @@ def test_what_runs_without_a_run_says_what_it_waits_for_and_pauses_where_there_i
         assert due(made, tried=tried, **facts) == (Do.SLEEP,)
         return waits_for(made.state(), machine(made, tried=tried, **facts))
 
-    both = "waits for claude, codex: edit lower, summarise codex (a usage limit, or an outage)"
+    both = "waits for claude, codex: edit lower, propose codex (a usage limit, or an outage)"
     assert words(agent=at_work) == both
     assert words() == "waits for an idea that can be tried: the last ones could not"
     made.idea("one")

@@ -18,6 +18,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -28,6 +30,7 @@ from autoresearch.git_repo.checkout import find
 from autoresearch.git_repo.patches import IsolatedWorktree
 from autoresearch.git_repo.worktrees import slot
 from autoresearch.lab.agent_work import sandbox
+from autoresearch.lab.agent_work.agent_turns import unwritten
 from autoresearch.lab.agent_work.sandbox import Level
 from autoresearch.lab.agent_work.turn import Growth, lost_turns, run_turn
 from autoresearch.lab.agent_work.turn_dir import (
@@ -37,6 +40,7 @@ from autoresearch.lab.agent_work.turn_dir import (
     guard_in,
     next_directory,
     read_result,
+    write_result,
 )
 from autoresearch.records.rundir import locked, read_json
 from autoresearch.runner.basics import RUN_ID
@@ -709,3 +713,12 @@ def test_a_disk_that_is_full_under_our_records_ends_the_turn(
     with pytest.raises(OSError, match="No space left"):
         turn_context.ask(code)
     assert carriers("") == []
+
+
+def test_what_a_turn_cost_is_found_even_where_its_role_is_gone(tmp_path: Path) -> None:
+    place = TurnDir(tmp_path / "0003-summarise")
+    place.path.mkdir()
+    write_result(place, Answer(usage=Usage(0.5, 7, 8)))
+    agent: Any = SimpleNamespace(name="claude")
+    ((name, fields),) = unwritten(tmp_path, {"claude": agent}, {})
+    assert (name, fields["role"], fields["usd"]) == ("0003-summarise", "summarise", 0.5)

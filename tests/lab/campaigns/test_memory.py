@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.spec import CampaignPhase, Rules
 from autoresearch.lab.campaign_report import campaign_words, memory
 from autoresearch.records.campaign_records import add
@@ -184,12 +185,13 @@ def test_findings_are_written_once_there_are_some_and_again_from_the_journal(liv
     state = lived.state()
     assert "findings.md" not in [path.name for path in memory.update_memory(lived.place, state, lived.stand(state))]
     lived.tell("finding", idea="lr-up", text="It rose to 0.59.")
-    lived.tell("finding", idea="flat", text="", wrong=["0.91"])
+    lived.tell("finding", idea="flat", text="", wrong=["0.91"])  # as before: nothing was left of it
     memory.update_memory(lived.place, state := lived.state(), lived.stand(state))
     path = lived.place.path / "findings.md"
     text = path.read_text()
-    assert "- **#2 lr=0.2** (kept): It rose to 0.59.\n" in text and "## In short" not in text
-    assert "- **#5 Change the warm-up (on #2)** (discarded): (What was said with 0.91 is left out" in text
+    measured = shown_value(state, state.by_slug("lr-up")).words
+    assert f"- **#2 lr=0.2** (kept): {measured}\n  > It rose to 0.59.\n" in text and "## In short" not in text
+    assert "#5" not in text and "0.91" not in text
     path.unlink()
     memory.update_memory(lived.place, state, lived.stand(state))
     assert path.read_text() == text

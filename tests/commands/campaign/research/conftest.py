@@ -124,7 +124,6 @@ class Lab:
             "baseline": 2,
             "retests": 0,
             "confirm": False,
-            "summarise": False,
         }
         return usual | more
 

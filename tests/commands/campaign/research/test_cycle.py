@@ -126,24 +126,6 @@ def test_a_bad_metric_is_a_result_and_a_fix_has_an_end(lab: Any) -> None:
     assert state.research.fixes == {3: 2} and [line["index"] for line in lab.journal("fix_failed")] == [3]
 
 
-def test_it_says_at_the_end_what_it_thinks(lab: Any) -> None:
-    lab.propose(lab.idea("more-gain"))
-    lab.act("edit", replace=BETTER)
-    summary = {
-        "headline": "More gain is better",
-        "what_helped": ["more-gain: task_pass_rate@1 rose to 0.99"],
-        "what_did_not": [],
-        "surprising": [],
-        "next_ideas": ["even more"],
-    }
-    lab.act("summarise", json=summary)
-    state = lab.run(count=2, summarise=True)
-    text = Path(state.spec.directory, "agent_summary.md").read_text()
-    assert "More gain is better" in text and "even more" in text
-    assert "0.99" in text and "0.5" in text, "what the ledger does not show is marked, beside what it does"
-    assert [line["role"] for line in lab.journal("turn")] == ["propose", "edit", "summarise"]
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("told", ["the guard `{guard}` exited with 1", "an internal error ended the job `guard tip"])
 def test_a_merge_that_does_not_pass_the_guard_leaves_the_weaker_edit_out(

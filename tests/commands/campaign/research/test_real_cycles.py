@@ -54,13 +54,6 @@ BUG = {"path": "reward.py", "old": "UPDATES = 2", "new": "BATCHES = 8"}
 FIX = {"path": "reward.py", "old": "BATCHES = 8", "new": "UPDATES = 8"}
 WRONG = {"path": "reward.py", "old": "FORMAT = 0.1", "new": "FORMAT = 0.9"}
 STILL_WRONG = {"path": "reward.py", "old": "FORMAT = 0.9", "new": "FORMAT = 0.8"}
-SUMMARY = {
-    "headline": "A larger learning rate and more updates helped.",
-    "what_helped": ["larger-lr: it was far too low."],
-    "what_did_not": ["pay-format: its guard failed."],
-    "surprising": [],
-    "next_ideas": [],
-}
 
 
 def answers(lab: Any) -> Callable[[Asked], list[Step]]:
@@ -83,8 +76,6 @@ def answers(lab: Any) -> Callable[[Asked], list[Step]]:
         if "# Change the code" in text:
             edit = BUG if UPDATES in text else WRONG
             return [{"read": "reward.py"}, {"edit": edit}, {"text": f"I changed {edit['old']}."}]
-        if "You are asked to sum up" in text:
-            return [{"json": SUMMARY}]
         return [{"json": {"hypotheses": ideas, "findings": []}}]
 
     return answer
@@ -116,7 +107,7 @@ def test_a_whole_campaign(
     camp.bench.env |= {**agent.variables, "PATH": os.environ["PATH"]}
     model_server.answer_with(answers(tiny))
     keys = tiny.keys(
-        **{"agent": None, "agent_command": None, "proposer": None, "sandbox": None, "count": 4, "summarise": True},
+        **{"agent": None, "agent_command": None, "proposer": None, "sandbox": None, "count": 4},
         max_fixes=1,
         guard=[f"{sys.executable} -m pytest -q -p no:cacheprovider tests"],
     )
@@ -154,16 +145,15 @@ def test_a_whole_campaign(
     assert "UPDATES = 8" in show(updates, "reward.py") and "FORMAT = 0.8" in show(paid, "reward.py")
     assert updates.branch == first.branch == second.branch and first.commit != second.commit
 
-    # the journal, the log of the experiment, the summary
+    # the journal, the log of the experiment
     roles = [turn["role"] for turn in tiny.journal("turn")]
-    assert roles[:1] + sorted(roles[1:-1]) + roles[-1:] == ["propose", "edit", "edit", "fix", "fix", "summarise"], seen
+    assert roles[:1] + sorted(roles[1:]) == ["propose", "edit", "edit", "fix", "fix"], seen
     assert not [turn for turn in tiny.journal("turn") if turn.get("fault")], seen
     assert [(line["slug"], line["told"][:16]) for line in tiny.journal("fixed")] == [
         ("more-updates", "fix 1 of 1 by " + name[:2])
     ]
     story = Path(second.result_dir, "experiment_log.md").read_text()
     assert f"fix 1 of 1 by {name}: The name was wrong" in story, story
-    assert SUMMARY["headline"] in (camp.place.path / "agent_summary.md").read_text(), seen
 
     # and nothing is left
     def living() -> list[str]:
@@ -228,7 +218,7 @@ def test_a_campaign_on_the_tip_is_killed_in_a_merge_a_guard_and_a_proof(
     model_server.answer_with(of_the_edits(lab))
     keys = lab.keys(
         **{"agent": None, "agent_command": None, "search": None, "sandbox": None, "retests": None, "baseline": 4},
-        **{"count": 1 + len(EDITS), "ideas_per_turn": len(EDITS), "max_fixes": 0, "summarise": False},
+        **{"count": 1 + len(EDITS), "ideas_per_turn": len(EDITS), "max_fixes": 0},
         guard=[f"{sys.executable} tests/test_knobs.py"],
         agent_model=agent.model,
         agent_program=str(agent.program),
@@ -271,7 +261,7 @@ def test_a_campaign_on_the_tip_is_killed_in_a_merge_a_guard_and_a_proof(
 def test_a_finding_outlives_a_controller_that_is_killed_while_it_is_told(
     lab: Any, agent_home: Callable[[str], AgentHome], model_server: ModelServer
 ) -> None:
-    """It is asked for again; a sentence with a number of no record is left out, and the rest is told to later turns."""
+    """It is asked for again, and told to later turns as the agent wrote it."""
     camp, bench, agent = lab.camp, lab.camp.bench, agent_home("claude")
     asked_for, prompts = list[list[str]](), list[str]()
     bench.env |= {**agent.variables, "PATH": os.environ["PATH"]}
@@ -306,10 +296,10 @@ def test_a_finding_outlives_a_controller_that_is_killed_while_it_is_told(
     assert camp.state().attempted == 1 + len(rates), camp.said()
     assert asked_for[0] == asked_for[1][: len(asked_for[0])], "it is asked again for what was lost"
     assert [turn.get("fault") for turn in lab.journal("turn") if turn.get("fault")] == ["lost"]
-    told = {line["idea"]: (line["text"], line["wrong"]) for line in lab.journal("finding")}
+    told = {line["idea"]: line["text"] for line in lab.journal("finding")}
     assert len(told) == len(lab.journal("finding")) >= 2, "each is found once"
     values = {slug: camp.state().by_slug(slug).rows[0].metric_value for slug in told}
-    assert told == {slug: (f"{slug} reached {values[slug]:.4g}.", ["0.987"]) for slug in told}
+    assert told == {slug: f"{slug} reached {values[slug]:.4g}. Another had 0.987." for slug in told}
     page = (camp.place.path / "findings.md").read_text()
-    assert all(text in page for text, _ in told.values()) and "What was said with 0.987 is left out" in page
-    assert f"- {asked_for[0][0]}: {told[asked_for[0][0]][0]}" in prompts[-1]
+    assert all(f"> {text}" in page for text in told.values())
+    assert f"- {asked_for[0][0]}: {told[asked_for[0][0]]}" in prompts[-1]
