@@ -7,8 +7,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
@@ -21,7 +22,6 @@ from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
     from autoresearch.lab.results.compare import Comparison
-    from autoresearch.lab.results.repro import Redone
 
 DIFFERING = 6  # keys of a kind, for people
 WIDE = 36
@@ -207,66 +207,51 @@ def repro(
         str, Option(metavar="TARGET", help="Where it goes with --run.", checked=target_named)
     ] = "",
 ) -> CommandResult:
-    """Check a row's commit out again and print what to type; with --run, launch it."""
+    """Print a row's commit, what to type to run it by hand, and what may differ; with --run, launch it."""
     from autoresearch.lab import settings as project
     from autoresearch.lab.results import row_lookup
-    from autoresearch.lab.results.repro import redo
-    from autoresearch.lab.results.rerun import run_again
+    from autoresearch.lab.results.original_run import read_original
+    from autoresearch.lab.results.repro import run_again
 
     parts = real_parts()
-    redone = redo(row_lookup.find(row, parts), parts)
-    payload = _repro_payload(redone)
-    if not run:
-        payload["next"] = [f"autoresearch repro {row} --run"]
-        return CommandResult(payload, _repro_lines(redone))
-    campaign, checkout = redone.match.ran.campaign, redone.match.ran.checkout
-    assert checkout is not None
-    flags = {"launcher": launcher, "tmux_socket": campaign.tmux_socket if campaign else ""}
-    settings = project.load(checkout.root, environ=os.environ, flags=flags)
-    launched = run_again(redone, settings, parts)
-    spec = launched.spec
-    payload |= {"run": spec.run, "session": spec.session, "attach": launched.attach, "branch": spec.branch}
-    payload |= {"run_dir": spec.run_dir, "ledger": spec.ledger, "state": "running"}
-    payload["next"] = [f"autoresearch wait {spec.run} --for 100s", f"autoresearch compare {row} {spec.run}"]
-    lines = [f"{spec.run} in {spec.run_dir} runs in {spec.session}", f"attach: {launched.attach}"]
-    return CommandResult(payload, [*lines, *_caveats(redone)])
-
-
-def _repro_payload(redone: Redone) -> dict[str, Any]:
-    row = redone.match.row
-    return {
-        "row": row.run_id,
-        "row_dir": row.run_dir,
+    match = row_lookup.find(row, parts)
+    original, known = read_original(match, os.environ), match.row
+    caveats = list(original.caveats())
+    payload: dict[str, Any] = {
+        "row": known.run_id,
+        "row_dir": known.run_dir,
         "run": None,
-        "worktree": redone.worktree,
-        "commit": row.commit,
-        "checked_out": redone.follow_up,
-        "blueprint": redone.blueprint,
-        "cwd": redone.cwd,
-        "command_line": redone.command,
-        "seed": row.seed,
-        "metric_name": row.metric_name or None,
-        "value": row.metric_value,
-        "result_dir": redone.result_dir,
-        "lines": redone.lines,
-        "caveats": redone.caveats,
+        "commit": known.commit,
+        "command_line": original.blueprint.launch_command,
+        "seed": known.seed,
+        "metric_name": known.metric_name or None,
+        "value": known.metric_value,
+        "lines": list(original.lines()),
+        "caveats": caveats,
     }
+    if not run:
+        caveats.insert(0, f"by hand it writes where that run wrote, such as {original.spec.result_dir}; --run does not")
+        payload["next"] = [f"autoresearch repro {row} --run"]
+        value = f", {known.metric_name} = {output.number(known.metric_value)}" if known.status else ""
+        seed = "" if known.seed is None else f", seed {known.seed}"
+        lines = [f"{known.run_id} in {known.run_dir} (commit {known.commit[:12]}{value}{seed})", "to run it by hand:"]
+        return CommandResult(payload, [*lines, *(Whole(f"  {line}") for line in payload["lines"]), *_caveats(caveats)])
+    flags = {"launcher": launcher, "tmux_socket": match.ran.campaign.tmux_socket if match.ran.campaign else ""}
+    settings = project.load(original.checkout.root, environ=os.environ, flags=flags)
+    launched, lacks = run_again(original, settings, parts)
+    spec, attach = launched.spec, launched.attach
+    caveats.extend(lacks)
+    payload |= {"run": spec.run, "session": spec.session, "attach": attach, "branch": spec.branch, "state": "running"}
+    payload |= {"run_dir": spec.run_dir, "ledger": spec.ledger, "worktree": Path(spec.blueprint).parents[1]}
+    payload |= {"checked_out": spec.commit, "result_dir": spec.result_dir, "command_line": spec.command}
+    payload["next"] = [f"autoresearch wait {spec.run} --for 100s", f"autoresearch compare {row} {spec.run}"]
+    lines = [f"{spec.run} in {spec.run_dir} runs in {spec.session}", f"attach: {attach}"]
+    return CommandResult(payload, [*lines, *_caveats(caveats)])
 
 
-def _repro_lines(redone: Redone) -> Iterator[str]:
-    row = redone.match.row
-    told = f", {row.metric_name} = {output.number(row.metric_value)}, seed {row.seed}" if row.status else ""
-    yield f"{row.run_id} in {row.run_dir} (commit {row.commit[:12]}{told})"
-    yield f"worktree: {redone.worktree}"
-    yield f"results:  {redone.result_dir}"
-    yield "to run it by hand:"
-    yield from (Whole(f"  {line}") for line in redone.lines[:12])
-    yield from _caveats(redone)
-
-
-def _caveats(redone: Redone) -> Iterator[str]:
-    if redone.caveats:
+def _caveats(caveats: Sequence[str]) -> Iterator[str]:
+    if caveats:
         yield "what differs, or may differ:"
-    yield from (f"  - {text}" for text in redone.caveats[:CAVEATS])
-    if len(redone.caveats) > CAVEATS:
-        yield f"  - and {len(redone.caveats) - CAVEATS} more: --json"
+    yield from (f"  - {text}" for text in caveats[:CAVEATS])
+    if len(caveats) > CAVEATS:
+        yield f"  - and {len(caveats) - CAVEATS} more: --json"

@@ -107,11 +107,10 @@ class Slot:
         self.marker.unlink(missing_ok=True)
         return aside
 
-    def unsaved(self, own: tuple[str, ...] = ()) -> tuple[str, ...]:
+    def unsaved(self) -> tuple[str, ...]:
         """What would be lost with the worktree: paths, or a sentence; empty if a branch or tag holds all of it.
 
-        own: ends of the messages of commits that autoresearch makes for a worktree alone. Ignored files do not count.
-        Raises GitFailed.
+        Ignored files do not count. Raises GitFailed.
         """
         if not os.path.lexists(self.path):
             return ()
@@ -120,12 +119,9 @@ class Slot:
             return () if _is_empty(self.path) else ("git does not know it any more",)
         if changed := self.changes():
             return changed
-        log = self._git(place, "log", "-1", "--no-show-signature", "--format=%H %P%n%B", "HEAD")
-        ids, _, message = log.decode("utf-8", "replace").strip().partition("\n")
-        head, *parents = ids.split()
-        for commit in (head, *(parents[:1] if own and message.endswith(own) else ())):
-            if self._git(place, "for-each-ref", "--count=1", "--format=%(refname)", "--contains", commit).strip():
-                return ()
+        head = self._head(place)
+        if self._git(place, "for-each-ref", "--count=1", "--format=%(refname)", "--contains", head).strip():
+            return ()
         return (f"its commit {head[:12]} is in no branch",)
 
     def changes(self) -> tuple[str, ...]:

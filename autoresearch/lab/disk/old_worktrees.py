@@ -23,7 +23,6 @@ from autoresearch.lab.campaigns.campaign_status import has_ended
 from autoresearch.lab.campaigns.outputs import written
 from autoresearch.lab.disk.usage import disk_usage
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.results import repro
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
@@ -33,7 +32,6 @@ from autoresearch.runner.basics import failpoint
 
 YOUNG_S = 600.0  # a worktree without a campaign that was switched so recently may be about to be used
 MOST_NAMED = 3  # files that would be lost
-OWN_MESSAGES = (repro.MESSAGE_END,)
 # what lies beside a worktree: a run's own /tmp, the repository of an edit, the last guard; what was being removed
 _BESIDE = later(
     r"(?:slot-\d+|evaluation-\d+|agent-[ab](?:-\d+)?|reading)\.(?:tmp|git|index|objects|guard)\Z"
@@ -172,7 +170,7 @@ def _why_kept(slot: Slot, trees: TreesDir, parts: Parts) -> str:
         return why
     if trees.campaign_dir is None and parts.clock() - _switched(slot) < YOUNG_S:
         return "it was used a moment ago"
-    lost = slot.unsaved(OWN_MESSAGES) or tuple(written(slot))
+    lost = slot.unsaved() or tuple(written(slot))
     more = f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
     return f"changes that no commit holds: {', '.join(lost[:MOST_NAMED])}{more}" if lost else ""
 

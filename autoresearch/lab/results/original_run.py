@@ -1,45 +1,137 @@
-"""The run of a row that is to be reproduced: what its commit holds, and what a second run cannot have in common."""
+"""The run of a row that is to be made again: what its commit holds, and what to type."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoresearch.core.blueprint.fields import fields_like
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.parser import parse_blueprint
+from autoresearch.core.run.extra_paths import ExtraPath
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.trainer import Trainer
-from autoresearch.errors import NotFoundError
+from autoresearch.core.text.session_and_branch_names import slugify
+from autoresearch.errors import BlueprintError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.git import GitFailed
-from autoresearch.git_repo.worktrees import Slot, slot
-from autoresearch.lab.parts import Parts
+from autoresearch.git_repo.trees import lines_of
+from autoresearch.lab.recipes.overrides import LaunchSettings
+from autoresearch.lab.recipes.recipe_of_run import BLUEPRINT, OURS, CommittedRun
+from autoresearch.lab.render import render_blueprint
+from autoresearch.lab.resolve.import_proof import import_environment
+from autoresearch.lab.resolve.path_mapping import PathMap, map_launch
+from autoresearch.lab.resolve.run_names import free_name
+from autoresearch.lab.resolve.shown_paths import ShowRules, named_paths, paths_to_show
 from autoresearch.lab.results.row_lookup import LedgerMatch
-from autoresearch.records import recorded_run
-from autoresearch.records.rundir import RunDir
+from autoresearch.lab.yaml_files import edit
 from autoresearch.runner.masking import MASK
 from autoresearch.trainers import registry
-
-MOST = 100  # worktrees of one row
 
 
 @dataclass(frozen=True, slots=True)
 class OriginalRun:
-    """The content of the row's commit."""
+    """The run of a row, with what its commit holds."""
 
-    match: LedgerMatch
+    ran: CommittedRun
     spec: RunSpec
     checkout: Checkout
     blueprint: Blueprint
-    recipe_path: str
-    recipe: str
-    root: Path  # of the checkout or worktree that it ran in
-    trainer: Trainer
+    inside: str  # its codebase, relative to the repository; "." is the root
+    inputs: tuple[ExtraPath, ...]  # what it sees of the checkout, and no commit holds
+    home: str
+
+    @property
+    def has_secret(self) -> bool:
+        """Whether its blueprint was given a secret, which is masked in the commit."""
+        return MASK in render_blueprint(fields_like(self.blueprint))
+
+    def command_in(self, worktree: Path, exists: Callable[[str], bool]) -> tuple[str, tuple[str, ...]]:
+        """Its command in a worktree, and what that lacks of it, in sentences. `exists`: see `PathMap`."""
+        never = (Path(self.spec.interpreter).parent.parent, Path(self.spec.result_dir))
+        root = self.checkout.root
+        path_map = PathMap(root / self.inside, worktree, exists, root, never, self.home)
+        mapped = map_launch(self.blueprint.launch_command, {}, {}, path_map)
+        command, recipe = mapped.command, self.ran.recipe_path()
+        if recipe.startswith(f"{OURS}/"):  # it lies outside of the repository; the commit has a copy
+            outside = self.ran.campaign.recipe if self.ran.campaign else self.spec.recipe
+            command = command.replace(outside, str(worktree / recipe))
+        return command, tuple(finding.message for finding in mapped.findings)
+
+    def import_path(self, worktree: Path, environ: Mapping[str, str]) -> dict[str, str]:
+        """PYTHONPATH with the worktree first: otherwise an editable install of the checkout would win."""
+        roots = (self.inside, f"{self.inside}/src")
+        return {"PYTHONPATH": import_environment(environ, worktree, roots)["PYTHONPATH"]}
+
+    def lines(self) -> Iterable[str]:
+        """What to type to run it by hand."""
+        root, commit = self.checkout.root, self.ran.row.commit[:12]
+        tree = root.with_name(f"{root.name}-{commit}")
+        yield shlex.join(["git", "-C", str(root), "worktree", "add", "--detach", str(tree), commit])
+        yield f"cd {shlex.quote(os.path.normpath(tree / self.inside))}"
+        for name, value in {**self.blueprint.notes.env, **self.import_path(tree, {})}.items():
+            yield f"export {name}={shlex.quote(value)}"
+        yield f"export PATH={shlex.quote(str(Path(self.spec.interpreter).parent))}:$PATH"
+        yield from self.spec.prepare
+        yield f"bash -c {shlex.quote(self.command_in(tree, lambda _: True)[0])}"
+
+    def caveats(self) -> Iterable[str]:
+        """What cannot be the same, or differs."""
+        spec = self.spec
+        if self.has_secret:
+            yield f"{MASK} in its blueprint was a secret, which no record keeps: give it yourself"
+        yield from (f"it was not in the commit: {item}" for item in spec.left_out)
+        if spec.recipe and not self.ran.recipe_path():
+            yield f"its recipe {spec.recipe} is not in the commit: the file is used as it is now"
+        if self.inputs:
+            yield f"not in git: {', '.join(one.name for one in self.inputs)}; --run shows them as they are now"
+        if spec.launcher != "tmux":
+            yield f"it ran at {spec.launcher}; --launcher says where it goes now"
+        if spec.seed is None:
+            yield "nothing fixed its seed"
+
+    def redirected(self, command: str, worktree: Path) -> dict[str, bytes | None]:
+        """The files of a follow-up commit that writes beside the row's result directory: blueprint, recipe."""
+        ran, spec, usual, path = self.ran, self.spec, Path(self.spec.result_dir), self.ran.recipe_path()
+        result_dir = usual.with_name(free_name(usual.parent, f"{usual.name}-repro"))
+        trainer = registry.choose(spec.trainer, spec.command, spec.lines)
+        recipe = ran.recipe() if path else None
+        own = {
+            output.key: str(result_dir / output.name) if output.name else f"{spec.run}-repro"
+            for output in trainer.outputs(trainer.settings(recipe or {}, command))
+        }
+        files: dict[str, bytes | None] = {}
+        if recipe is not None or trainer.takes_arguments:
+            launch_settings = LaunchSettings(trainer, recipe, command)
+            changed, behind = launch_settings.split(own, new_keys=True)
+            try:
+                command = launch_settings.with_settings(behind) if behind else command
+            except BlueprintError:  # no place behind a script: it writes where that script says
+                pass
+            if changed:
+                text = ran.read(path).decode("utf-8", "replace")
+                files[path] = edit(text, changed, name=path, new_keys=True).encode()
+        fields = fields_like(
+            self.blueprint,
+            purpose=f"{self.blueprint.purpose}\n\nThe run {spec.run}, made again from its commit.",
+            launch_command=command,
+            codebase_dir=str(worktree / self.inside),
+            venv_exe=spec.interpreter,
+            yaml_path=path and str(worktree / path),
+            result_dir=str(result_dir),
+            slug=slugify(f"{spec.slug}-repro"),
+            trainer=spec.trainer,
+            metric=spec.objective.metric if spec.objective else "",
+            direction=spec.objective.direction.value if spec.objective else "",
+            include=(),
+            exclude=(),
+            launcher="",  # here, unless `--launcher` says otherwise
+        )
+        return {**files, BLUEPRINT: render_blueprint(fields).encode()}
 
 
-def read_original(match: LedgerMatch) -> OriginalRun:
+def read_original(match: LedgerMatch, environ: Mapping[str, str]) -> OriginalRun:
     """Read it from its commit. Raises NotFoundError if the commit, the run directory or the blueprint is gone."""
     ran, run, commit = match.ran, match.row.run_id, match.row.commit
     spec, checkout = ran.spec, ran.checkout
@@ -52,64 +144,24 @@ def read_original(match: LedgerMatch) -> OriginalRun:
     if checkout is None or not commit:
         what = "it was run without a commit" if checkout else "its repository is gone"
         raise NotFoundError(f"{run} cannot be made again: {what}", code="no_commit")
-    try:
-        checkout.git.run("cat-file", "-e", f"{commit}^{{commit}}")
-    except GitFailed as failure:
-        raise NotFoundError(
-            f"{checkout.root} holds no commit {commit[:12]} any more",
-            hint="its branch was deleted",
-            code="no_commit",
-        ) from failure
     if not (path := ran.blueprint_path()):
-        raise NotFoundError(f"commit {commit[:12]} holds no blueprint of {run}", code="no_blueprint")
+        message = f"{checkout.root} holds no commit {commit[:12]} with a blueprint of {run}"
+        raise NotFoundError(message, hint="its branch may have been deleted", code="no_commit")
     blueprint = parse_blueprint(ran.read(path), Path(path).name)
-    recipe = ran.recipe_path()
-    text = ran.read(recipe).decode("utf-8", "replace") if recipe else ""
-    depth = len(Path(ran.campaign.codebase).parts) if ran.campaign else 0
-    root = checkout.root if ran.campaign is None else (Path(spec.cwd), *Path(spec.cwd).parents)[depth]
-    trainer = registry.choose(spec.trainer, spec.command, spec.lines)
-    return OriginalRun(match, spec, checkout, blueprint, recipe, text, root, trainer)
+    inside = ran.campaign.codebase or "." if ran.campaign else os.path.relpath(spec.cwd, checkout.root)
+    inputs = _inputs(ran, spec, checkout, blueprint)
+    return OriginalRun(ran, spec, checkout, blueprint, inside, inputs, environ.get("HOME", ""))
 
 
-def free_worktree(checkout: Checkout, preferred: Path, parts: Parts) -> Slot:
-    """A worktree without edits or runs."""
-    busy = [
-        spec.cwd for entry in parts.index.live() if (spec := recorded_run.read_if_whole(RunDir(Path(entry.run_dir))))
-    ]
-    for number in range(1, MOST):
-        path = preferred if number == 1 else preferred.with_name(f"{preferred.name}-{number}")
-        worktree = slot(checkout, path, reason="a row that is made again")
-        inside = str(worktree.path)
-        if not any(cwd == inside or cwd.startswith(inside + os.sep) for cwd in busy) and not worktree.changes():
-            return worktree
-    raise NotFoundError(f"{MOST} worktrees of this row hold changes of yours: {preferred}", code="slot_taken")
-
-
-def caveats_of(old: OriginalRun, linked: Iterable[str], redirected: Mapping[str, object]) -> Iterable[str]:
-    """What cannot be the same, and known differences."""
-    spec, ran_on, here = old.spec, old.match.host, os.uname().nodename
-    if redirected:
-        yield f"it writes elsewhere: {', '.join(redirected)} and the result directory point to a new place"
-    for item in spec.left_out:
-        yield f"it was not in the commit: {item}"
-    if held := list(linked):
-        yield f"not in git, and seen as they are now, not as they were: {', '.join(held)}"
-    if masked := [name for name, value in spec.environment.items() if MASK in value]:
-        yield f"masked in the record, so taken from your environment: {', '.join(masked)}"
-    if any(MASK in text for text in (spec.command, *spec.prepare, *spec.evaluate, *spec.cleanup)):
-        yield f"masked in the record: {MASK} in its commands was a secret; give it yourself"
-    yield "variables that the blueprint does not declare come from your environment, not from that run's"
-    if ran_on and ran_on != here:
-        yield f"it ran on {ran_on}, this is {here}"
-    if spec.launcher != "tmux":
-        yield f"it ran at {spec.launcher}; --launcher says where it goes now"
-    if spec.gpus:
-        yield f"it had {len(spec.gpus)} GPUs ({', '.join(spec.gpus)}); which ones are free now is another matter"
-    if not Path(spec.interpreter).exists():
-        yield f"its interpreter {spec.interpreter} is not there any more"
+def _inputs(ran: CommittedRun, spec: RunSpec, checkout: Checkout, blueprint: Blueprint) -> tuple[ExtraPath, ...]:
+    """What its worktree showed of the checkout; of a lone run, what its commit lacks now."""
+    if ran.campaign:
+        known: Iterable[ExtraPath] = ran.campaign.evaluation_inputs
     else:
-        yield f"packages are those that {spec.interpreter} has now"
-    if spec.seed is None:
-        yield "nothing fixed its seed"
-    if not old.recipe_path and spec.recipe:
-        yield f"its recipe {spec.recipe} is not in the commit: the file is used as it is now"
+        notes = blueprint.notes
+        records = Path(spec.ledger).parent.parent
+        own = [os.path.relpath(os.path.realpath(path), checkout.root) for path in (spec.result_dir, records)]
+        named = named_paths(checkout.root, Path(spec.cwd), [spec.command])
+        rules = ShowRules(notes.include, notes.exclude, own=(*own, *notes.hide), named=named)
+        known = paths_to_show(checkout, lines_of(checkout, ran.row.commit), rules)
+    return tuple(one for one in known if one.way.is_shown and os.path.lexists(checkout.root / one.path))
