@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoresearch.core.metrics import metric_keys
 from autoresearch.core.metrics.known_lines import KnownLines
-from autoresearch.core.metrics.metric_keys import NO_STEP
-from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.metrics.step_line import VALIDATION
 from autoresearch.core.run.trainer import LineReader, Recipe, Trainer
-from autoresearch.runner import metric_lines
 from autoresearch.trainers.declared import declared
 from autoresearch.trainers.framework import FATAL
 
@@ -68,15 +65,6 @@ class Generic(Trainer):
     def signals(self) -> tuple[SignalPattern, ...]:
         return (*self._read, *((LOOSE,) if self.finds else ()), *FATAL)
 
-    def read_line(self, line: str) -> Reading | None:
-        """Read a declared line, or, where no step is declared, any line that names one and a usual metric.
-
-        Of one line alone, it cannot be known whether the step grows; `readers.console` reads a whole log.
-        """
-        reader = self.reader()
-        found = reader.line(line) if reader else None
-        return _named(line) if found is None and self.finds else found
-
     def seed(self, recipe: Recipe) -> int | None:
         """An integer under `seed` at the top level of the recipe."""
         value = recipe.get("seed")
@@ -86,19 +74,3 @@ class Generic(Trainer):
     def seed_key(self) -> str:
         """The most common name of the key; a recipe without it has no seed that can be set."""
         return "seed"
-
-
-def _named(line: str) -> Reading | None:
-    """Read a line that names a step, or one of Hugging Face's dicts, which do not; None without a usual metric."""
-    found = metric_lines.parse(metric_lines.body(line))
-    if found is None or not (found.bare or found.dump) or not metric_lines.plausible(found.metrics, {}):
-        return None
-    steps = {name: value for name, (value, _) in found.steps.items()}
-    if metric_lines.BAR in steps:  # of one batch perhaps
-        return None
-    if not steps and not (found.dump and "epoch" in found.metrics):
-        return None
-    ranks = {name: metric_lines.step_rank(name) for name in steps}
-    step = steps[min(steps, key=lambda name: (ranks[name] is None, ranks[name]))] if steps else NO_STEP
-    (first, *_) = metric_keys.readings(step, found.metrics)
-    return Reading(first.kind, step, found.metrics)

@@ -282,13 +282,6 @@ class NemoRl(CommandFramework):
         """Up to release 0.7.0 async_grpo_train printed the loop's error and returned; 7ea279ab raises it again."""
         return (r"\u274c Error in async (?:PPO )?loop: .*",)
 
-    def read_line(self, line: str) -> Reading | None:
-        """Read the single controller's `step_metrics={...}`; all other metrics need the lines around them."""
-        if not line.startswith("step_metrics={"):
-            return None
-        metrics = {f"train/{key}": value for key, value in numbers(object_of(line[13:]) or {}).items()}
-        return Reading(SignalKind.STEP, NO_STEP, metrics) if metrics else None
-
     def time_limit(self, recipe: Recipe) -> float | None:
         """`checkpointing.checkpoint_must_save_by` in seconds after set-up; the run ends one step before that."""
         return seconds(look_up(recipe, "checkpointing.checkpoint_must_save_by"))

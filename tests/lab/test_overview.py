@@ -165,14 +165,14 @@ def test_the_newest_output_is_shown_until_a_step_is_known(account: Account, monk
     shown = "  ".join(text for text, _ in follower.line())
     assert "epoch 3, all well" in shown and "a step or new output within 40" in shown
     with rundir.log.open("a") as log:
-        log.write("step: 1 | loss: 0.5\nsaving\n")
+        log.write("step: 1 | loss: 0.5\nstep: 2 | loss: 0.5\nstep: 3 | loss: 0.5\nsaving\n")
     (line,) = account.look().runs
-    assert (line.step, line.newest_output, line.limit) == (1, "", "max_time")
-    assert "step 1, " in follower.report()[0]
+    assert (line.step, line.newest_output, line.limit) == (3, "", "max_time")
+    assert "step 3, " in follower.report()[0]
     with rundir.log.open("a") as log:
-        log.write("step: 2 | loss: 0.4\n2/40 done\n")
+        log.write("step: 4 | loss: 0.4\n4/40 done\n")
     texts = [text for text, _ in follower.line()]
-    assert texts[:2] == ["━" + "─" * 19, "step 2/40"]
+    assert texts[:2] == ["━━" + "─" * 18, "step 4/40"]
     assert as_payload(follower.watch)["newest_output"] is None
 
 

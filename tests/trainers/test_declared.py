@@ -52,10 +52,8 @@ def test_a_declared_step(name: str) -> None:
 
 def test_what_is_declared_is_all_there_is() -> None:
     line = "step: 10 | loss: 0.3"
-    assert Generic().read_line(line) is not None
     assert Generic(lines=("step pairs it",)).read_line(line) is None
     both = Generic(lines=("validation json after",))
-    assert both.read_line(line) is not None
     found = both.read_line('{"after": 4, "accuracy": 0.5}')
     assert found is not None and (found.kind, found.step) == (SignalKind.VALIDATION, 4)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.readers.read import read_source
 from autoresearch.trainers.nemo_rl import NemoRl, metric_of, seconds
@@ -87,9 +86,6 @@ def test_the_single_controller(tmp_path: Path) -> None:
     text = "step_metrics={'loss': np.float64(0.5), 'kl_penalty': 0.001, 'who': 'x'}\n"
     text += "train step 3/20  trainer_v=3  lag=1  \n"
     assert said(tmp_path, text) == [("step", 3, {"train/loss": 0.5, "train/kl_penalty": 0.001})]
-    assert NEMO.read_line(text.splitlines()[0]) == Reading(
-        SignalKind.STEP, -1, {"train/loss": 0.5, "train/kl_penalty": 0.001}
-    )
 
 
 def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autoresearch.core.metrics.metric_keys import readings
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import UsageError
@@ -21,6 +22,7 @@ from autoresearch.records.rundir import RunDir, read_json
 if TYPE_CHECKING:
     from autoresearch.core.run.trainer import LineReader, Trainer
     from autoresearch.runner.log_follower import LogFollower
+    from autoresearch.runner.step_finder import StepFinder
 
 TAIL_BYTES = 256 * 1024
 KEY_LINES = 64  # the longest private key: one that begins above the lines to be shown must still be recognised
@@ -119,6 +121,7 @@ class LiveReadings:
         self._follower: LogFollower | None = None
         self._trainer: Trainer | None = None
         self._reader: LineReader | None = None
+        self._finder: StepFinder | None = None  # of a trainer that nobody described
 
     def update(self, *, once: bool = False) -> None:
         """Read additions. A missing log has none. once: there is no next look, so an unfinished line is read, too."""
@@ -148,6 +151,10 @@ class LiveReadings:
             except UsageError:  # a newer version's
                 return False
             self._reader = self._trainer.reader()
+            if self._reader is None and self._trainer.finds:
+                from autoresearch.runner.step_finder import StepFinder
+
+                self._finder = StepFinder(self._trainer.metrics)
         return True
 
     def _at_the_end(self, size: int) -> LogFollower:
@@ -165,6 +172,11 @@ class LiveReadings:
         """Parse only the last line of each kind if lines are independent; a stateful reader needs them all."""
         from autoresearch.runner.text import Needles, logical_lines
 
+        if self._finder is not None:
+            self._finder.feed(chunk)
+            parts = (readings(line.step, line.metrics) for line in reversed(self._finder.take()))
+            self._keep_last(part for several in parts for part in several)
+            return
         if self._reader is None:
             assert self._trainer is not None
             self._keep_last(map(self._trainer.read_line, reversed(list(logical_lines(chunk)))))
