@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from autoresearch.records.ledger import Ledger
-from autoresearch.records.rundir import RunDir
 
 pytestmark = pytest.mark.system
 
@@ -73,34 +72,6 @@ def test_names_and_no_name_stay_in_the_project(bench: Any) -> None:
     theirs = stranger.ask("run", "exp.md")["run"]
     assert stranger.ask("stop")["run"] == stranger.ask("status", "last")["run"] == theirs
     assert bench.ask("note", "last", "hello")["run"] == run
-
-
-def test_the_last_run_has_started(crashes: Any) -> None:
-    crashes.recipe(mode="hold")
-    crashes.bench.git("commit", "-qam", "hold")
-    crashes.start(count=1, baseline=3, parallel=1)
-    crashes.running("baseline")
-    prepared = crashes.bench.until(lambda: _prepared(crashes))
-    started = crashes.state().live[0][1].run
-    assert started not in prepared
-    for name in ("last", "baseline"):
-        assert crashes.bench.ask("status", name)["run"] == started
-    assert crashes.bench.ask("status", prepared[0])["state"] == "starting"  # by its id it is there
-    crashes.go.touch()
-    crashes.ended(1)
-    assert crashes.bench.ask("status", "last")["run"] == crashes.state().ideas[0].runs[-1].run
-
-
-def _prepared(crashes: Any) -> list[str]:
-    """The runs that have a session and wait for their start."""
-    found = [RunDir(path.parent) for path in crashes.place.path.glob("*/session.json")]
-    return [_run(one) for one in found if not one.runner.exists() and one.spec.exists()]
-
-
-def _run(rundir: RunDir) -> str:
-    from autoresearch.records import recorded_run
-
-    return recorded_run.read(rundir).run
 
 
 def test_names_say_what_runs(bench: Any) -> None:

@@ -75,6 +75,14 @@ Python environment does not match current backbone 'verl'.
 We found a configuration conflict between AgentJet and Verl!
 \xe2\x96\xb6 Setting up compute cluster...
 [run --rayjob] lr-7k2m9x deployment=Initializing job=None
+==========start validate rollout==========
+==========Start validate rollout==========
+Rollout progress (1234.56 tokens/s): [0-5]:60 threads  //  [finished]:4 threads
+Waiting for process launch [PGID 4711, PID 4711]... 597s remaining
+==========end validate rollout==========
+Completed validate rollout
+Training from scratch
+EVAL @ step 0:  49% 1882/3840
 """
 GIVEN = list({(s.pattern, s.metrics): s for trainer in registry.every() for s in trainer.signals()}.values())
 LINES = [

@@ -306,7 +306,7 @@ BAD_TURNS: dict[str, tuple[str, dict[str, Any]]] = {
     "flood": ("researcher_failed", {"replace": BETTER, "python": "print('x' * (65 << 20))"}),
     "many": ("diff_too_large", {"python": "[open(f'{n}.txt', 'w').close() for n in range(10_000)]"}),
     "stays": ("", {"python": "import subprocess; p = subprocess.Popen(['sleep', '300'], start_new_session=True)"}),
-    "injects": ("code", {"replace": {"knobs.py": ("return 0.3", f"raise ValueError({INJECTED!r})  #")}}),
+    "injects": ("program", {"replace": {"knobs.py": ("return 0.3", f"raise ValueError({INJECTED!r})  #")}}),
 }
 
 
