@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
@@ -14,6 +15,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.lab.runs import sessions
+from autoresearch.records.rundir import STARTING_S
 
 if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
@@ -48,10 +50,12 @@ def stop(
     if not reason and not sys.stdin.isatty():
         raise UsageError("stop without a terminal needs --reason", fix=f"autoresearch stop {run} --reason 'why'")
     sessions.ask_to_stop(rundir, reason or "asked for at the terminal", drain=drain)
-    watcher = Watcher([rundir])
+    watcher, asked = Watcher([rundir]), time.monotonic()
     alone = 0  # so often it was found that nobody follows a run elsewhere, although one was started
     while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD, RunState.UNREACHABLE):
         watcher.wait(1.0)
+        if rundir.state() is RunState.STARTING and time.monotonic() - asked > STARTING_S:
+            break  # its launch hangs: its Runner sees the request when that goes on
         alone = alone + 1 if run_status.unfollowed(rundir) else 0
         if alone >= ALONE:
             break

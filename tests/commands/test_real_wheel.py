@@ -104,7 +104,9 @@ def _first_hour(ask: Callable[..., dict[str, Any]], tmp_path: Path, empty: Path)
     git = ["git", "-c", "user.name=me", "-c", "user.email=me@localhost"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "start"]):
         subprocess.run([*git, *words], cwd=own, check=True)
-    made = ask("init", cwd=own)
-    assert made["varies"][0] == "lr" and made["metric"] == "score"
+    made = ask("init", "--try", "20s", "--metric", "score", cwd=own)
+    assert "lr" in made["settings"] and made["metric"] == "score"
+    file = own / "campaign.yaml"
+    file.write_text(f"{file.read_text()}\nspace: {{lr: [0.1, 0.2]}}\n")
     assert ask("campaign", "start", "campaign.yaml", "--dry-run", cwd=own)["state"] == "planned"
     assert ask("run", "experiment.md", cwd=own)["ending"] == "finished"

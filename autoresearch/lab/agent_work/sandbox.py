@@ -67,9 +67,10 @@ def ways_out(environ: Mapping[str, str]) -> set[Path]:
     return _existing({*named, *_of_ours(environ), *(home / name for name in (".ssh", ".kube", ".gnupg", ".docker"))})
 
 
-def socket_directories(environ: Mapping[str, str]) -> set[Path]:
+def socket_directories(environ: Mapping[str, str], tmux_socket: str = "") -> set[Path]:
     """Directories in which somebody listens on a socket, or will: tmux, Docker, D-Bus, an ssh agent."""
     named = {Path(environ["TMUX_TMPDIR"])} if environ.get("TMUX_TMPDIR") else set()
+    named |= {Path(tmux_socket).parent} if "/" in tmux_socket else set()
     if agent := environ.get("SSH_AUTH_SOCK"):
         named.add(Path(agent).parent)
     return _existing({*named, *(path.parent for path in _sockets())})

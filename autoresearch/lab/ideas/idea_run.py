@@ -113,4 +113,5 @@ def _sandbox(builder: CommitBuilder, slot: Slot, resolved_run: ResolvedRun) -> R
         hidden=(*map(Path, spec.hidden_inputs), *(codebase / one.path for one in spec.shown if one.way is Way.SECRET)),
         root=codebase,
         shown=spec.evaluation_inputs,
+        tmux_socket=spec.tmux_socket,
     )

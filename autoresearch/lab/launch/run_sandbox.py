@@ -63,6 +63,7 @@ class RunSandbox:
     hidden: tuple[Path, ...] = ()  # from the training, not from the evaluation
     root: Path | None = None  # of the checkout
     shown: tuple[ExtraPath, ...] = ()  # of it, read-only
+    tmux_socket: str = ""  # of the campaign, whose server may start after this is made
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The trainer's environment, with private directories for temporary and compiled files."""
@@ -106,7 +107,7 @@ class RunSandbox:
             readable=(*prefixes(environ.get("PATH", ""), Path(spec.interpreter)), *seen),
             hidden=frozenset([*ways_out(environ), *map(real_path, hidden)]),
             binds=as_mount_points(self.root, real_path(worktree), self.shown) if self.root else {},
-            closed=frozenset(socket_directories(environ)),
+            closed=frozenset(socket_directories(environ, self.tmux_socket)),
         )
         return list(sandbox(cell))
 

@@ -155,6 +155,11 @@ REACH = """
 """
 
 
+def test_the_directory_of_a_tmux_server_that_is_yet_to_start_is_closed(tmp_path: Path) -> None:
+    assert tmp_path in socket_directories({}, str(tmp_path / "tmux.sock"))
+    assert tmp_path not in socket_directories({}, "a-name")
+
+
 @pytest.mark.system
 @pytest.mark.parametrize("name", ["home/mux", "home/.tm/tmux-0/default", "tmux-dir/tmux-0/default"])
 def test_a_server_that_starts_again_is_not_reached(tmp_path: Path, inside: Any, name: str) -> None:

@@ -130,7 +130,7 @@ def test_a_whole_campaign(
     assert len(updates.rows) == 2, seen
     first, second = updates.rows
     assert (first.status, first.failure, second.status, second.fix_of) == (
-        *("crash", "code", "keep"),
+        *("crash", "program", "keep"),
         first.run_id,
     ), seen
     assert second.metric_value > lr.rows[0].metric_value > state.by_slug("baseline").value, seen
