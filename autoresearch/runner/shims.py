@@ -68,7 +68,7 @@ def _by_name(name: str, words: list[str]) -> int:
             rest.append(word)
     pgrep, found, code = _real("pgrep"), set[int](), 1
     if not pgrep:
-        sys.stderr.write(f"{name}: command not found\n")
+        sys.stderr.write(f"{name} asks pgrep (Debian: procps) within a run, and there is none: nothing was ended\n")
         return 127
     for pattern in [rest] if name == "pkill" else [["-x", one[:15]] for one in rest if one[:1] != "-"]:
         listed = subprocess.run([pgrep, *pattern], stdout=subprocess.PIPE, check=False)
