@@ -317,12 +317,19 @@ class Bench:
         """Whether a Follower holds its place's lock. What dies is found no more before it lets go of that."""
         return any(is_locked(lock) for lock in (state_home(self.env) / "places").glob("*/lock"))
 
-    def end_followers(self, number: int = signal.SIGTERM) -> None:
-        """Signal every Follower; returns once nobody takes their places for followed."""
-        for process in self.followers():
+    def end_followers(self, number: int = signal.SIGTERM, *, replaced: bool = False) -> None:
+        """Signal every Follower; returns once nobody takes their places for followed.
+
+        Where somebody starts another one at once, `replaced`, it returns once those are gone that were signalled.
+        """
+        ended = self.followers()
+        for process in ended:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, number)
-        self.until(lambda: not self.followers() and not self.followed())
+        if replaced:
+            self.until(lambda: not {one.pid for one in ended} & {one.pid for one in self.followers()})
+        else:
+            self.until(lambda: not self.followers() and not self.followed())
 
     def end_helpers(self) -> None:
         """End what waits for more when a test is over: Followers, and what shows logs."""

@@ -241,7 +241,7 @@ def test_following_in_the_foreground_outlives_the_follower(far: FarBench) -> Non
     far.bench.until(lambda: far.jobs.records() and far.bench.reaper.find() and far.bench.followers())
     (living,) = far.bench.until(lambda: far.bench.ask("status")["runs"])
     far.bench.event(living["run_dir"], "first_step")
-    far.bench.end_followers(signal.SIGKILL)
+    far.bench.end_followers(signal.SIGKILL, replaced=True)
     (Path(living["run_dir"]) / "stop").write_text(json.dumps({"how": "now", "reason": "over"}))
     assert far.bench.answer(process)["ending"] == "stopped"
 
