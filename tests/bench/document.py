@@ -18,9 +18,9 @@ SECTION = re.compile(r"^## (?P<name>\w+)\n(?P<body>.*?)(?=^## |\Z)", re.MULTILIN
 HEAD = """# Benchmarks
 
 Ratios are ours / theirs, measured in turn in one run on two shared cores: the median, the lowest and the highest. Trust
-them, not times. "The published way" is the wait script that polls every 2 s and the plain tmux and GitPython calls of
-the published skill, written again in `tests/bench/published.py`. `make bench` measures without writing and prints more
-of each row; `python -m tests.bench NAME --write` writes its section anew; what each compares stands in `tests/bench/`.
+them, not times. "The published way" is the script that polls every 2 s, with the plain tmux and GitPython calls of the
+published skill (`tests/bench/published.py`). Here are the rows that have a goal. `make bench` measures without writing,
+and prints all of them; `python -m tests.bench NAME --write` writes a section anew.
 
 """
 TABLE = (
@@ -30,13 +30,14 @@ TABLE = (
 
 
 def section(module: ModuleType, results: Sequence[Result], took: float, load: float) -> str:
-    """What a benchmark measures, when it was measured, and its rows."""
+    """What a benchmark measures, when it was measured, and its rows with a goal."""
     said = (inspect.getdoc(module) or "").partition("\n\n")[0]
     words = ["git", "log", "-1", "--format=%h", "--", "autoresearch"]  # the last one that changed what is measured
     commit = subprocess.run(words, cwd=DOCUMENT.parents[1], capture_output=True, text=True).stdout.strip()
     when = f"{time.strftime('%Y-%m-%d')}, commit {commit}, Python {platform.python_version()}"
     where = f"{when}, load {load:.1f}; {took:.0f} s."
-    return "\n\n".join([said, where, TABLE]) + "".join(result.row() for result in results) + "\n"
+    rows = (result.row() for result in results if result.goal is not None)
+    return "\n\n".join([said, where, TABLE]) + "".join(rows) + "\n"
 
 
 def write(names: Collection[str], measured: Mapping[str, str], path: Path = DOCUMENT) -> None:

@@ -2,7 +2,6 @@
 
     python -m tests.bench.tinygrpo_landscape measure     10 minutes on one core; writes docs/tinygrpo/*.tsv
     python -m tests.bench.tinygrpo_landscape draw        needs matplotlib; writes docs/tinygrpo/*.png
-    python -m tests.bench.tinygrpo_landscape table       prints the landscape as a markdown table
 
 Run it from the root of the repository.
 """
@@ -170,21 +169,6 @@ def summary(rows: list[dict[str, str]], key: str, value: str, column: str) -> tu
     return statistics.fmean(numbers), statistics.stdev(numbers)
 
 
-def table() -> None:
-    """The landscape as markdown, one row per axis."""
-    rows = read("landscape.tsv")
-    print("| key | pass@1 ± sd (pass@8) at each value; the default in bold |")
-    print("|---|---|")
-    for key, values in AXES.items():
-        cells = []
-        for value in values:
-            (mean, sd), (mean8, _) = (summary(rows, key, value, c) for c in ("pass1", "pass8"))
-            broken = sum(r["broke"] == "True" for r in rows if (r["key"], r["value"]) == (key, value))
-            cell = f"{value}: {mean:.3f} ± {sd:.3f} ({mean8:.2f})" + (f" {broken} broke" if broken else "")
-            cells.append(f"**{cell}**" if is_default(key, value) else cell)
-        print(f"| `{key}` | {' · '.join(cells)} |")
-
-
 def draw_curves(plt: Any) -> None:
     """pass@1 and training reward against the step, one thin line per seed, one panel per task."""
     rows = read("curves.tsv")
@@ -235,4 +219,4 @@ def draw() -> None:
 
 
 if __name__ == "__main__":
-    {"measure": measure, "draw": draw, "table": table}[sys.argv[1]]()
+    {"measure": measure, "draw": draw}[sys.argv[1]]()
