@@ -66,12 +66,3 @@ def test_no_plugin_takes_a_name_of_ours_or_of_another(tmp_path: Path) -> None:
         found = READERS.find("csv")
         assert found is not None
         assert found.distribution == "their-readers"
-
-
-def test_the_page_about_plugins_shows_the_example_as_it_is() -> None:
-    root = Path(__file__).parents[1]
-    page = (root / "docs" / "plugins.md").read_text()
-    files = [root / "tests/example_plugin/pyproject.toml", *(root / "tests/example_plugin").rglob("[a-z]*.py")]
-    assert len(files) == 6
-    for file in files:
-        assert f"\n{file.read_text()}```\n" in page, file
