@@ -104,7 +104,7 @@ class SshLauncher:
         found: Mapping[str, str] = self.reach.call("poll", handles=asked)
         if elsewhere := sorted({str(h.more["host"]) for h in handles if not self.reach.is_host_of(h.more)}):
             reason = (
-                f"{self.reach.words.host} is {self.reach.hello['host']} now, and runs were started on {elsewhere[0]}"
+                f"{self.reach.words.host} is {self.reach.identity['host']} now, and runs were started on {elsewhere[0]}"
             )
             raise Unreachable(reason, code="other_host", hint="name one host, not a name that stands for several")
         return {h.run: self._observation(h, found[h.run]) for h in handles}
@@ -116,7 +116,7 @@ class SshLauncher:
         if state == "lives":
             return Observation(JobState.RUNNING, "running", node=node)
         cause, reason = "runner_died", "its Runner died without an exit record"
-        if handle.more["boot_id"] != self.reach.hello["boot_id"]:
+        if handle.more["boot_id"] != self.reach.identity["boot_id"]:
             cause, reason = "host_restarted", f"{node} was started again since"
         return Observation(JobState.OVER, "gone", reason, cause=cause, node=node)
 

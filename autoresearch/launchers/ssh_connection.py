@@ -1,19 +1,18 @@
-"""Files and programs of an ssh host: one ssh process with the remote file agent at its other end, kept and restored.
+"""Files and programs of an ssh host: each call is one `ssh HOST python`, by the user's own configuration.
 
-Always the system's ssh with the user's own configuration, which defines hosts, jumps, keys, agents, second factors and
-shared connections. It never prompts (BatchMode), and gives up in bounded time. The agent's program
-(`runner/remote_agent.py`) is sent first, so the host needs nothing but Python 3.9; then it is one line per request.
+That configuration defines hosts, jumps, keys, agents, second factors and shared connections. Where it shares none, the
+calls share one of ours (ControlMaster), which ends a minute after the last of them. ssh never prompts (BatchMode), and
+gives up in bounded time. The program that answers (`runner/remote_agent.py`) is sent along, so the host needs nothing
+but Python 3.9.
 """
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import os
 import re
 import secrets
-import selectors
 import shlex
 import subprocess
 import tempfile
@@ -21,8 +20,9 @@ import time
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.run.job_launcher import Unreachable
@@ -40,12 +40,12 @@ CONNECTION = {
     "jump": "hosts to go through (ssh -J)",
     "ssh_options": "more options, each as ssh -o takes it, such as StrictHostKeyChecking=accept-new",
     "connect_timeout": "seconds until a host that does not answer counts as unreachable; default 10",
-    "keepalive": "seconds between signs of life; without three of them the connection is made again; default 5",
+    "keepalive": "seconds between signs of life; without three of them the connection is given up; default 5",
     "setup": "shell words that are run first there, such as `. /etc/profile`",
 }
-FLOWS_S = 10.0  # an answer that is on its way may take longer, as long as some of it comes this often
 PAUSES_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # after so many failures in a row; the last one repeats
-MOST_NOISE = 4096
+PERSIST_S = 60  # a shared connection of ours stays so long without a call
+LONGEST_SOCKET = 80  # of the 108 bytes that a socket's path may have, without what ssh adds while it makes it
 # Every shell accepts it: no `$`, `!`, backslash or quote within the single quotes.
 FIRST = (
     'import sys; sys.version_info < (3, 9) and sys.exit("ajet: python " + sys.version.split()[0]); '
@@ -85,6 +85,33 @@ class SshWords:
         """Run a remote shell command. Forwards of the user's configuration are not for each of our connections."""
         return ["ssh", *self.options, "-oClearAllForwardings=yes", "-oForwardX11=no", "-T", "--", self.host, remote]
 
+    def sharing(self, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """The options that share one connection among calls; none where the user's configuration does, or cannot."""
+        path = f"{_socket_folder(environ)}/%C"
+        if len(path) + 40 - len("%C") > LONGEST_SOCKET:
+            return ()
+        asked = subprocess.run(
+            ["ssh", "-G", *self.options, "--", self.host], env=dict(environ), capture_output=True, text=True
+        )
+        if asked.returncode or re.search(r"(?m)^controlpath (?!none)", asked.stdout):
+            return ()
+        return ("-oControlMaster=auto", f"-oControlPersist={PERSIST_S}", f"-oControlPath={path}")
+
+
+def _socket_folder(environ: Mapping[str, str]) -> str:
+    """The folder of the sockets of shared connections, readable by their user alone."""
+    folder = Path(environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"autoresearch-ssh-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.lstat().st_uid != os.getuid() or folder.is_symlink():
+        raise EnvironmentUnusable(f"{folder} is somebody else's", code="ssh_socket", hint="set XDG_RUNTIME_DIR")
+    return str(folder)
+
+
+@lru_cache(maxsize=1)
+def _program() -> bytes:
+    """The program that answers one request, as one line."""
+    return base64.b64encode(zlib.compress(program("agent.answer(sys.stdin.buffer, sys.stdout.buffer)"))) + b"\n"
+
 
 class SshReach(AgentReach):
     """The reach of a host.
@@ -108,11 +135,12 @@ class SshReach(AgentReach):
         self.words = SshWords.of(target)
         self.where = f"{self.words.host}: "
         self.shared = bool(truth(target.text("shared")))
-        self._channel: Channel | None = None
         self._failures = 0
-        self._not_before = 0.0  # by the clock: no connection is tried until then
+        self._not_before = 0.0  # by the clock: nothing is asked until then
         self._why = Unreachable("nobody was asked yet")
-        self._offset_s = 0.0
+        self._identity: Mapping[str, Any] = {}  # of the host that answered last
+        self._offset_s = 0.0  # its clock minus the local one, by the quickest answer
+        self._best_trip_s = float("inf")
 
     def alive(self, seen: Mapping[str, Any]) -> bool | None:
         """A free lock proves something only on the Runner's own host."""
@@ -124,201 +152,87 @@ class SshReach(AgentReach):
         """See `Reach`."""
         return self._offset_s
 
-    def close(self) -> None:
-        """See `Reach`."""
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
-
     def is_host_of(self, identity: Mapping[str, Any]) -> bool:
         """Whether a process with this `host` and `boot_id` runs, or ran, on the host that answers now.
 
         One name may stand for several login nodes; a restarted host keeps its name.
         """
-        known = self.hello
+        known = self.identity
         return any(identity.get(name) == known[name] for name in ("host", "boot_id"))
 
     @property
-    def hello(self) -> Mapping[str, Any]:
-        """The remote host's identity, see `remote_agent.hello`. Connects if needed."""
-        return self._connected().hello
+    def identity(self) -> Mapping[str, Any]:
+        """`host` and `boot_id` of the host, see `remote_agent.identity`; asks for them if nothing was asked before."""
+        if not self._identity:
+            self.call("look", wants=[])
+        return self._identity
+
+    @cached_property
+    def _command(self) -> list[str]:
+        python = self.target.text("python", "python3")
+        home, rest = ("~/", python[2:]) if python.startswith("~/") else ("", python)  # every remote shell expands that
+        remote = command_line(home + shlex.quote(rest), self.target.text("setup"))
+        first, *others = self.words.command(remote)
+        return [first, *self.words.sharing(self.environ), *others]
 
     def call(self, op: str, *, within_s: float = ANSWER_S, **arguments: Any) -> Any:
-        """See `AgentReach`. If the connection turns out to be dead, it is made again at once and the call is repeated.
-
-        `run` alone may not be repeated.
-        """
-        fresh = self._channel is None
+        """See `AgentReach`. A call that meets a connection which just died is repeated once, unless it is a `run`."""
+        if self.clock() < self._not_before:
+            raise self._why
+        known = self._failures == 0 and self._identity
         try:
             return self._ask(op, arguments, within_s)
         except Unreachable as silent:
-            if fresh or op == "run" or silent.code == "timeout":
+            if not known or op == "run" or silent.code == "timeout":
                 raise
         return self._ask(op, arguments, within_s)
 
     def _ask(self, op: str, arguments: Mapping[str, Any], within_s: float) -> Any:
-        channel = self._connected()
+        begun, wall = time.monotonic(), time.time()
         try:
-            said = channel.ask(op, arguments, within_s)
-        except OSError:
-            raise
+            answer = self._exchange({"op": op, "with": arguments}, within_s + self.words.connect_s)
         except Unreachable as silent:
-            self._lose(silent)
+            self._why = silent
+            self._not_before = self.clock() + PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
+            self._failures += 1
             raise
-        except BaseException:  # a late answer would be taken for the next call's
-            self.close()
-            raise
-        self._offset_s = channel.offset_s
-        return said
+        if (trip_s := time.monotonic() - begun) <= self._best_trip_s:
+            self._best_trip_s, self._offset_s = trip_s, float(answer["wall"]) - (wall + trip_s / 2)
+        self._failures, self._identity = 0, answer["identity"]
+        return said_by(answer, self.words.host)
 
-    def _connected(self) -> Channel:
-        if self._channel is not None:
-            return self._channel
-        if self.clock() < self._not_before:
-            raise self._why
-        python = self.target.text("python", "python3")
-        home, rest = ("~/", python[2:]) if python.startswith("~/") else ("", python)  # every remote shell expands that
-        command = command_line(home + shlex.quote(rest), self.target.text("setup"))
+    def _exchange(self, request: Mapping[str, Any], within_s: float) -> dict[str, Any]:
+        """One request and its answer, which begins with a token: what else the login prints is not taken for it."""
+        token = secrets.token_hex(8)
+        line = json.dumps({**remote_agent.pack(dict(request)), "token": token}).encode()
+        host = self.words.host
         try:
-            self._channel = Channel(self.words, command, self.environ)
-        except Unreachable as silent:
-            self._lose(silent)
-            raise
+            done = subprocess.run(
+                self._command,
+                input=_program() + line + b"\n",
+                capture_output=True,
+                env=dict(self.environ),
+                timeout=within_s,
+                start_new_session=True,  # Ctrl-C must not reach it
+            )
+        except subprocess.TimeoutExpired as late:
+            said = (late.stderr or b"").decode("utf-8", "replace")
+            silent = meaning(self.words, None, said, "")
+            if silent.code != "no_answer":
+                raise silent from late
+            raise Unreachable(f"{host}: it does not answer in time", code="timeout") from late
         except FileNotFoundError as error:
             message = f"ssh is not on PATH; {self.target.name} is reached by it"
             hint = "install OpenSSH's client (Debian: openssh-client)"
             raise EnvironmentUnusable(message, code="no_ssh", hint=hint) from error
-        self._failures = 0
-        return self._channel
-
-    def _lose(self, silent: Unreachable) -> None:
-        """Drop the connection and set the time of the next try; the first one is immediate."""
-        self.close()
-        self._why = silent
-        self._not_before = self.clock() + PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
-        self._failures += 1
-
-
-class Channel:
-    """One open connection. Not thread-safe; a call that misses its deadline or fails half-way makes it unusable."""
-
-    def __init__(self, ssh_words: SshWords, command: str, environ: Mapping[str, str]) -> None:
-        """Connect. Raises Unreachable, FileNotFoundError without ssh."""
-        self.words = ssh_words
-        self.token = secrets.token_hex(8)
-        self.noise = b""  # what came that is no answer
-        self.rest = b""  # the beginning of a line
-        self.last_id = 0
-        self.hello: Mapping[str, Any] = {}
-        self.offset_s = 0.0  # the remote clock minus the local one, by the quickest answer
-        self.best_trip_s = float("inf")
-        self.complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the connection
+        answer = done.stdout.rpartition(token.encode())[2]
+        if token.encode() not in done.stdout or not answer.endswith(b"\n"):
+            said, printed = (text.decode("utf-8", "replace") for text in (done.stderr, done.stdout))
+            raise meaning(self.words, done.returncode, said, printed)
         try:
-            self.process = subprocess.Popen(
-                ssh_words.command(command),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self.complaints,
-                env=dict(environ),
-                start_new_session=True,  # Ctrl-C must not reach it
-                bufsize=0,
-            )
-        except OSError:
-            self.complaints.close()
-            raise
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.out, self.into = self.process.stdin, self.process.stdout
-        for pipe in (self.out, self.into):
-            os.set_blocking(pipe.fileno(), False)
-        text = program("agent.serve(TOKEN, sys.stdin.buffer, sys.stdout.buffer)", TOKEN=self.token)
-        try:
-            first = base64.b64encode(zlib.compress(text)) + b"\n"
-            self.hello = self._exchange(first, 0, ssh_words.connect_s + ANSWER_S)["said"]
-        except Unreachable:
-            self.close()
-            raise
-
-    def ask(self, operation: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
-        """One call. Raises Unreachable, or OSError of the remote host, as is its path."""
-        self.last_id += 1
-        request = {"id": self.last_id, "op": operation, "with": remote_agent.pack(dict(arguments))}
-        begun, wall = time.monotonic(), time.time()
-        answer = self._exchange(json.dumps(request).encode() + b"\n", self.last_id, timeout_s)
-        if (trip_s := time.monotonic() - begun) <= self.best_trip_s:
-            self.best_trip_s, self.offset_s = trip_s, float(answer["wall"]) - (wall + trip_s / 2)
-        return said_by(answer, self.words.host)
-
-    def _exchange(self, data: bytes, number: int, timeout_s: float) -> dict[str, Any]:
-        """Send, and read until the answer of this number is complete."""
-        view, deadline = memoryview(data), time.monotonic() + timeout_s
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.into, selectors.EVENT_READ)
-            selector.register(self.out, selectors.EVENT_WRITE)
-            while ready := selector.select(max(0.0, deadline - time.monotonic())):
-                for key, _ in ready:
-                    if key.fileobj is self.out:
-                        view = view[self._send(view) :]
-                        if not view:
-                            selector.unregister(self.out)
-                    elif answer := self._receive(number):
-                        return answer
-                if self.out in [key.fileobj for key, _ in ready] or self.rest.startswith(self.token.encode()):
-                    deadline = max(deadline, time.monotonic() + FLOWS_S)
-        silent = self._meaning(None)
-        if silent.code == "no_answer":
-            raise Unreachable(f"{self.words.host}: it does not answer in time", code="timeout")
-        raise silent
-
-    def _send(self, view: memoryview) -> int:
-        try:
-            return os.write(self.out.fileno(), view[: 1 << 16])
-        except BlockingIOError:
-            return 0
-        except BrokenPipeError:  # the other pipe says why it ended
-            return len(view)
-
-    def _receive(self, number: int) -> dict[str, Any] | None:
-        """Read what there is; the answer of this number, if it is complete. Other lines are noise."""
-        try:
-            piece = os.read(self.into.fileno(), 1 << 20)
-        except BlockingIOError:
-            return None
-        if not piece:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(5.0)
-            self.noise += self.rest
-            raise self._meaning(self.process.poll())
-        mark, found = self.token.encode() + b" ", None
-        *lines, self.rest = (self.rest + piece).split(b"\n")
-        for line in lines:
-            if not line.startswith(mark):
-                self.noise = (self.noise + line + b"\n")[-MOST_NOISE:]
-                continue
-            try:
-                answer = json.loads(line[len(mark) :])
-            except ValueError as error:
-                raise Unreachable(f"{self.words.host}: a broken answer: {error}", code="noise") from error
-            if answer["id"] == number:
-                found = remote_agent.unpack(answer)
-        if len(self.rest) > MOST_NOISE and not self.rest.startswith(mark):
-            self.noise, self.rest = self.rest[-MOST_NOISE:], self.rest[-len(mark) :]
-        return found
-
-    def _meaning(self, returncode: int | None) -> Unreachable:
-        self.complaints.seek(0)
-        said = self.complaints.read().decode("utf-8", "replace")
-        return meaning(self.words, returncode, said, self.noise.decode("utf-8", "replace"))
-
-    def close(self) -> None:
-        """End the connection; processes started through it go on."""
-        for pipe in (self.out, self.into):
-            pipe.close()
-        try:  # the agent exits when its stdin ends, and ssh with it
-            self.process.wait(0.5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.complaints.close()
+            return dict(remote_agent.unpack(json.loads(answer)))
+        except ValueError as error:
+            raise Unreachable(f"{host}: a broken answer: {error}", code="noise") from error
 
 
 # Messages of ssh (OpenSSH 8 to 9) and of shells -> a stable code, a sentence without the host, a hint.

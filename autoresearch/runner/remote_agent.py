@@ -1,9 +1,8 @@
-"""The remote file agent, a program on another host: one request per line on stdin, one answer per line on stdout.
+"""The remote file agent, a program on another host that does one request and answers it.
 
-Its code arrives over the same stdin (`launchers/ssh_connection.py`), and it leaves no file on the host. Answers begin
-with a token that only the client knows, so that banners and output of shell startup files are not taken for answers.
-Bytes are encoded as {"=": base64}. It exits when the connection closes or no request arrives for `SILENT_S`; what it
-started keeps running.
+Its code arrives over stdin, before the request (`launchers/ssh_connection.py`), and it leaves no file on the host. The
+answer begins with a token that only the client knows, so that banners and output of shell startup files are not taken
+for it. Bytes are encoded as {"=": base64}. What it started keeps running.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import base64
 import fcntl
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -28,15 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, BinaryIO
 
-SILENT_S = 900  # exit after so long without a request: the connection or the client hangs
 MOST_SAID = 1 << 20
-MOST_SEEN = 8 << 20  # bytes of files per answer; the rest comes with the next one
+MOST_SEEN = 2 << 20  # bytes of files per answer; the rest comes with the next one
 LEASES = "/var/tmp/autoresearch-gpu"  # as in launchers/gpus.py
 SMI = ("nvidia-smi", "--query-gpu=index,uuid,name,memory.total,memory.used", "--format=csv,noheader,nounits")
 SMI_S = 30.0
 SHOWS_S = 10.0  # a Runner that holds its lock writes runner.json within this time
-_turn = [0]
-_children: list[subprocess.Popen[bytes]] = []  # Runners, to be reaped
 
 
 # -- protocol -------------------------------------------------------------------------------------------------------
@@ -60,21 +57,12 @@ def unpack(value: Any) -> Any:
     return [unpack(part) for part in value] if isinstance(value, list) else value
 
 
-def serve(token: str, source: BinaryIO, sink: BinaryIO) -> None:
-    """Answer requests until `source` ends. First sends a newline, to end a partial line, and `hello()` as answer 0."""
-    sink.write(b"\n")
-    _answer(token, sink, {"id": 0, "said": hello()})
-    while True:
-        signal.alarm(SILENT_S)
-        line = source.readline()
-        signal.alarm(0)
-        if not line.endswith(b"\n"):
-            return
-        request = unpack(json.loads(line))
-        answer = {"id": request["id"], **perform(request)}
-        for child in [child for child in _children if child.poll() is not None]:
-            _children.remove(child)
-        _answer(token, sink, answer)
+def answer(source: BinaryIO, sink: BinaryIO) -> None:
+    """Do the request {op, with, token} that `source` holds as a line, and write the answer to `sink`."""
+    request = unpack(json.loads(source.readline()))
+    said = {**perform(request), "identity": identity(), "wall": time.time()}
+    sink.write(b"\n" + request["token"].encode() + json.dumps(pack(said)).encode() + b"\n")
+    sink.flush()
 
 
 def perform(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,26 +75,12 @@ def perform(request: Mapping[str, Any]) -> dict[str, Any]:
         return {"error": {"errno": None, "what": repr(error), "path": ""}}
 
 
-def _answer(token: str, sink: BinaryIO, answer: dict[str, Any]) -> None:
-    answer["wall"] = time.time()
-    sink.write(token.encode() + b" " + json.dumps(pack(answer)).encode() + b"\n")
-    sink.flush()
-
-
 # -- files and programs ---------------------------------------------------------------------------------------------
 
 
-def hello() -> dict[str, Any]:
-    """Describe this agent: Python version, host, boot id, user, home, pid."""
-    return {
-        "python": list(sys.version_info[:3]),
-        "executable": sys.executable,
-        "host": os.uname().nodename,
-        "boot_id": boot_id(),
-        "uid": os.getuid(),
-        "home": os.path.expanduser("~"),
-        "pid": os.getpid(),
-    }
+def identity() -> dict[str, Any]:
+    """Host and boot id, which tell one host from another, and from itself before it was restarted."""
+    return {"host": os.uname().nodename, "boot_id": boot_id()}
 
 
 def boot_id() -> str:
@@ -115,10 +89,9 @@ def boot_id() -> str:
 
 
 def look(wants: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """`remote_requests.look` for each {run, directory, offsets}, by run; the run that comes first rotates."""
+    """`remote_requests.look` for each {run, directory, offsets}, by run; which run comes first changes."""
     seen, room = {}, MOST_SEEN
-    _turn[0] += 1
-    first = _turn[0] % len(wants) if wants else 0
+    first = random.randrange(len(wants)) if wants else 0
     for want in [*wants[first:], *wants[:first]]:
         found = remote_requests.look(want["directory"], want["offsets"] if room > 0 else {})
         if room <= 0 and found["there"]:
@@ -211,7 +184,6 @@ def spawn(
                 env={**os.environ, **environment, **shown},
                 start_new_session=True,
             )
-        _children.append(child)
         ticks = start_ticks(child.pid)
         _await(directory, child, leases, wait_s)
         code = child.poll()
@@ -347,7 +319,10 @@ def probe(paths: list[str], programs: list[str]) -> dict[str, Any]:
     """Describe the host before anything is sent to it. For each path: whether it exists, whether it (or its nearest
     existing parent) is writable, and the free and total bytes of its disk."""
     return {
-        **hello(),
+        **identity(),
+        "python": list(sys.version_info[:3]),
+        "executable": sys.executable,
+        "uid": os.getuid(),
         "user": os.environ.get("USER") or os.environ.get("LOGNAME") or "",
         "programs": {name: shutil.which(name) or "" for name in programs},
         "paths": {path: _volume(path) for path in paths},

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import signal
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -83,10 +81,11 @@ def test_bytes_and_names_travel_whole() -> None:
 
 
 @pytest.mark.system
-def test_one_connection_serves_all_calls_and_one_look_all_runs(fake_ssh: Any, tmp_path: Path) -> None:
+def test_one_look_serves_all_runs(fake_ssh: Any, tmp_path: Path) -> None:
     reach = fake_ssh.launcher().reach
     for number in range(300):
-        reach.put(str(tmp_path / f"run{number}"), {"run.log": b"x" * 10})
+        (tmp_path / f"run{number}").mkdir()
+        (tmp_path / f"run{number}" / "run.log").write_bytes(b"x" * 10)
     seen = reach.look([Want(f"{n}", str(tmp_path / f"run{n}"), {"run.log": 4}) for n in range(300)])
     assert len(seen) == 300 and all(one.grown["run.log"] == b"x" * 6 for one in seen.values())
     assert fake_ssh.connections == 1
@@ -99,9 +98,9 @@ def test_much_comes_in_pieces_and_everybody_has_his_turn(tmp_path: Path, monkeyp
         (tmp_path / name / "run.log").write_bytes(b"y" * 1000)
     (tmp_path / "b" / "exit.json").write_text('{"ending": "finished"}')
     wants = [{"run": name, "directory": str(tmp_path / name), "offsets": {"run.log": 0}} for name in ("a", "b")]
-    told = [remote_agent.look(wants) for _ in range(2)]
+    told = [remote_agent.look(wants) for _ in range(200)]
     served = [[name for name in ("a", "b") if one[name]["grown"]] for one in told]
-    assert sorted(served) == [["a"], ["b"]]
+    assert {tuple(names) for names in served} == {("a",), ("b",)}
     assert all(one["b"]["more"] or one["b"]["grown"] for one in told)  # else its exit record would be its last word
 
 
@@ -153,23 +152,9 @@ def test_silence_is_asked_again_at_growing_distances(fake_ssh: Any) -> None:
     reach.close()
 
 
-SLOW = """import os, time
-while piece := os.read(0, 1 << 16):
-    os.write(1, piece)
-    time.sleep(0.1)"""
-
-
 @pytest.mark.system
-def test_a_slow_link_is_no_silence(fake_ssh: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer may take longer than its time, as long as some of it comes; one that stops coming may not."""
-    monkeypatch.setattr(ssh_connection, "FLOWS_S", 1.0)
-    text = fake_ssh.program.read_text()
-    fake_ssh.program.write_text(text.replace('exec sh -c "$last"', f"sh -c \"$last\" | {sys.executable} -c '{SLOW}'"))
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.log").write_bytes(b"x" * (1 << 20))
-    want = {"run": "run", "directory": str(tmp_path / "run"), "offsets": {"run.log": 0}}
-    reach = fake_ssh.launcher().reach
-    assert len(reach.call("look", wants=[want], within_s=0.5)["run"]["grown"]["run.log"]) == 1 << 20
+def test_what_gives_no_answer_in_time_is_given_up(fake_ssh: Any) -> None:
+    reach = fake_ssh.launcher(connect_timeout=1).reach
     with pytest.raises(Unreachable, match="in time"):
         reach.call("run", argv=["sleep", "5"], stdin=b"", timeout_s=9.0, cwd="", within_s=0.5)
 
@@ -180,22 +165,20 @@ def test_exit_255_of_a_program_is_its_own(fake_ssh: Any) -> None:
 
 
 @pytest.mark.system
-def test_a_connection_that_died_in_between_is_made_again_within_the_call_but_no_program_is_run_twice(
-    fake_ssh: Any, eventually: Any
+def test_a_call_that_meets_a_dead_connection_is_made_again_but_no_program_is_run_twice(
+    fake_ssh: Any, tmp_path: Path
 ) -> None:
-    reach = fake_ssh.launcher().reach
-
-    def died() -> int:
-        pid = int(reach.hello["pid"])
-        os.kill(pid, signal.SIGKILL)
-        eventually(lambda: not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes())
-        return pid
-
-    first = died()
-    assert reach.look([]) == {} and reach.hello["pid"] != first
-    died()
+    now = [100.0]
+    reach = SshReach(fake_ssh.launcher().target, fake_ssh.environ, clock=lambda: now[0])
+    assert reach.look([]) == {}
+    fake_ssh.down.write_text("client_loop: send disconnect: Broken pipe\n")
+    once = fake_ssh.program.read_text()
+    fake_ssh.program.write_text(once.replace('cat "$0.down" >&2;', 'cat "$0.down" >&2; rm "$0.down";'))
+    assert reach.look([]) == {} and fake_ssh.connections == 3
+    fake_ssh.down.write_text("client_loop: send disconnect: Broken pipe\n")
     with pytest.raises(Unreachable):
-        reach.run(["true"])
+        reach.run(["touch", str(tmp_path / "ran")])
+    assert not (tmp_path / "ran").exists() and fake_ssh.connections == 4
 
 
 @pytest.mark.system
@@ -205,7 +188,7 @@ def test_errors_of_the_host_are_its_own(fake_ssh: Any, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="far:") as told:
         reach.put(f"{tmp_path}/file/below", {"x": b""})
     assert told.value.errno in (17, 20)
-    assert reach.run(["true"]).returncode == 0 and fake_ssh.connections == 1
+    assert reach.run(["true"]).returncode == 0
 
 
 @pytest.mark.system

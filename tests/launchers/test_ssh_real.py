@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -59,14 +59,6 @@ def test_a_trainer_survives_whatever_is_done_to_the_connection(
 
     assert sshd.cut()  # sshd's own children of this connection
     goes_on()
-    for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
-        if b"BatchMode" in Path(f"/proc/{child}/cmdline").read_bytes():  # our ssh, in the middle of it all
-            os.kill(int(child), signal.SIGKILL)
-    goes_on()
-    os.kill(launcher.reach.hello["pid"], signal.SIGKILL)  # the program there
-    goes_on()
-    launcher.reach.close()
-    goes_on()
     seen = launcher.reach.look([Want("run-1", str(place), {"run.log": 0})])["run-1"]
     lines = [int(n) for n in re.findall(rb"step:(\d+)\n", seen.grown["run.log"])]
     assert lines == list(range(1, len(lines) + 1)) and starts(place) == 1
@@ -99,7 +91,6 @@ def test_a_link_that_is_down_is_noticed_and_costs_nothing(
     eventually(lambda: count(place) > before + 5)
     far_link.up()
     eventually(lambda: answers(launcher, handle))
-    eventually(lambda: len(far_link.sshd.connections()) >= 1)
     assert starts(place) == 1
     launcher.stop(handle, hard=False)
     eventually(lambda: (place / "exit.json").exists())
@@ -154,6 +145,21 @@ def test_a_port_where_nobody_listens_and_a_name_that_is_none(sshd: Any) -> None:
     assert code_of(sshd.launcher(host="nowhere.invalid", config=str(config))) == "host_unknown"
 
 
+def test_calls_share_a_connection_of_ours_or_of_the_user(sshd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as short:  # a socket's path has 108 bytes
+        monkeypatch.setenv("XDG_RUNTIME_DIR", short)
+        reach = sshd.launcher().reach
+        pids = {reach.run(["sh", "-c", "echo $SSH_CONNECTION"]).text for _ in range(3)}
+        assert len(pids) == 1 and sshd.log.count("Accepted publickey") == 1
+        sshd.cut()
+        assert reach.look([]) == {} and sshd.log.count("Accepted publickey") == 2
+        with sshd.config.open("a") as config:
+            config.write(f"ControlMaster auto\nControlPersist 60\nControlPath {short}/user-%C\n")
+        user = sshd.launcher().reach
+        assert user.look([]) == user.look([]) == {} and sshd.log.count("Accepted publickey") == 3
+        sshd.cut()
+
+
 def test_a_port_that_takes_and_says_nothing_is_given_up(sshd: Any) -> None:
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
@@ -174,9 +180,8 @@ def test_a_host_without_python(sshd: Any) -> None:
 
 def test_a_python_below_the_home_directory(sshd: Any) -> None:
     """`~` is the home directory there: whoever writes a path of another machine writes it so."""
-    home = sshd.launcher().reach.hello["home"]
+    home = sshd.launcher().reach.run(["sh", "-c", "echo ~"]).text.strip()
     launcher = sshd.launcher(python=f"~/{os.path.relpath(sys.executable, os.path.realpath(home))}")
-    assert launcher.reach.hello["uid"] == os.getuid()
     assert RemoteHost(launcher.reach, launcher.target).python == sys.executable
 
 
