@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.runner.line_patterns import LinePattern, LineSignal
 from autoresearch.runner.text import clean
@@ -18,6 +19,12 @@ def told(trainer: Trainer, text: str | bytes, *kinds: str) -> list[LineSignal]:
     lines = [clean(line) for line in raw.replace(b"\r", b"\n").split(b"\n")]
     found = [signal for line in lines for pattern in patterns for signal in pattern.read(line)]
     return [signal for signal in found if signal.kind in kinds or not kinds]
+
+
+def read_line(trainer: Trainer, line: str) -> Reading | None:
+    """The reading of a lone line by the trainer's own reader."""
+    reader = trainer.reader()
+    return reader and (reader.line(line) or reader.end())
 
 
 def kinds_of(trainer: Trainer, text: str | bytes) -> set[str]:

@@ -21,11 +21,11 @@ from autoresearch.core.diagnosis import log_lines
 from autoresearch.core.metrics.known_lines import read_step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER
-from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import LineReader, Reading, SignalKind, SignalPattern
 from autoresearch.core.metrics.swarm_evaluations import COLLECTED_REWARD, PREFIX, Evaluations, share
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of
 from autoresearch.core.run.scaffold import Endpoint, ScaffoldOptions, ScaffoldResult, Templates
-from autoresearch.core.run.trainer import LineReader, Output, Recipe, Source, SourceFormat, Trainer
+from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat, Trainer
 from autoresearch.core.text.regex import later
 
 HOLD_S = 120.0  # a booting engine reports every 30 s, an evaluation's progress bar more often
@@ -92,10 +92,6 @@ class AgentJetSwarm(ServerHooks, Trainer):
     def reader(self) -> LineReader:
         """A stateful reader: the name of an evaluation's metrics depends on the evaluations before it."""
         return _Lines()
-
-    def read_line(self, line: str) -> Reading | None:
-        """Read one line on its own: a step, or an evaluation as if there were only one data set."""
-        return _Lines().line(line)
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
         """The table of steps, and the experiment's name, which checkpoints and tracker runs share."""

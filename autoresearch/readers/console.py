@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.metrics import metric_keys
-from autoresearch.core.metrics.signal import Reading, SignalKind
-from autoresearch.core.run.trainer import LineReader, Trainer
+from autoresearch.core.metrics.signal import LineReader, Reading
 from autoresearch.core.text.regex import later
 from autoresearch.readers.chunks import chunks
 from autoresearch.readers.step_numbers import numbered
@@ -24,21 +23,6 @@ from autoresearch.runner.text import Needles, logical_lines, plain
 
 _TORN = later(r"\{[^}]*\Z| - [^:\s]*\Z")  # a dict, or a pair, that ends nowhere
 _LONGEST = 600  # characters of a summary, which quotes a line; secrets in it are masked
-
-
-class EachLine(LineReader):
-    """The reader of a trainer that has none, as a plug-in may be: lines with a needle of its steps and validations."""
-
-    needles: tuple[str, ...] = ()
-
-    def __init__(self, trainer: Trainer) -> None:
-        signals = [one for one in trainer.signals() if one.kind in (SignalKind.STEP, SignalKind.VALIDATION)]
-        self._read_line = trainer.read_line
-        known = all(signal.needles for signal in signals)
-        self.needles = tuple(needle for signal in signals for needle in signal.needles) if known else ()
-
-    def line(self, text: str) -> Reading | None:
-        return self._read_line(text)
 
 
 def read_whole_log(path: Path, reader: LineReader, offset: int = 0, *, ended: bool = False) -> Iterator[Reading]:

@@ -16,7 +16,7 @@ from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat, Traine
 from autoresearch.core.statistics.seeding import last_digit
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.readers import swanlab_run, wandb_run
-from autoresearch.readers.console import EachLine, cut_line, find_metrics, read_whole_log
+from autoresearch.readers.console import cut_line, find_metrics, read_whole_log
 from autoresearch.readers.jsonl import read_csv, read_dict_lines, read_json, read_jsonl, read_swarm_val
 from autoresearch.readers.registry import read_by_plugin, recognised
 from autoresearch.readers.step_numbers import merged
@@ -197,11 +197,11 @@ def _read_source(source: Source, path: Path, offset: int, trainer: Trainer, *, e
         return SourceReadings(source, tuple(merged(_read_file(source, path, offset, trainer))))
     found, summary = find_metrics(path, trainer.metrics, offset, ended=ended) if trainer.finds else ((), "")
     reader = trainer.reader()
-    cut = cut_line(path, reader, ended=ended) if reader or trainer.finds else ""
+    cut = cut_line(path, reader, ended=ended)
     cuts = (f"{path} ends with a line that is cut, whose values are missing: `{cut}`",) if cut else ()
-    if reader is None and trainer.finds:
+    if reader is None:
         return SourceReadings(source, merged(found), cuts, summary)
-    lines = read_whole_log(path, reader or EachLine(trainer), offset, ended=ended)
+    lines = read_whole_log(path, reader, offset, ended=ended)
     readings = merged([*found, *(part for reading in lines for part in _parts(reading))])
     unread: Mapping[str, str] = getattr(reader, "unread", {})  # of declared lines: names -> texts that are no numbers
     warnings = tuple(_no_number(path, name, text) for name, text in unread.items())

@@ -83,7 +83,7 @@ class LinePattern:
         self.kind = kind
         self.hold_s = hold_s
         self.needles = tuple(map(_bytes, needles))
-        self.regex = _compiled(text)
+        self.regex = re.compile(_bytes(text), re.MULTILINE)
         first = re.sub(r"\A\^", "\n", metrics)  # what begins with a literal is searched quickly
         self.metrics = re.compile(first, re.MULTILINE) if metrics else None
         self.whole = whole
@@ -170,14 +170,6 @@ def step_of(match: re.Match[bytes]) -> int | None:
 def _group(match: re.Match[bytes], name: str) -> bytes:
     """A named group's bytes; b"" if the pattern has no such group or it did not participate in the match."""
     return (match[name] or b"") if name in match.re.groupindex else b""
-
-
-def _compiled(text: str) -> re.Pattern[bytes]:
-    raw = _bytes(text)
-    try:
-        return re.compile(raw, re.MULTILINE)
-    except re.error:  # Python before 3.11 has no possessive quantifiers; they only save time
-        return re.compile(re.sub(rb"(?<!\\)([*+?}])\+", rb"\1", raw), re.MULTILINE)
 
 
 def _bytes(text: str) -> bytes:

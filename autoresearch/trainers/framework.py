@@ -10,7 +10,7 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.diagnosis import log_lines
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, text_of, whole_number
-from autoresearch.core.run.trainer import LineReader, Output, Recipe, Trainer
+from autoresearch.core.run.trainer import Output, Recipe, Trainer
 from autoresearch.trainers.command_settings import flag_words, hydra_words, with_flags, with_hydra
 
 HOLD_S = 120.0  # loading a shard, capturing a graph, a batch: each prints something this often
@@ -51,7 +51,6 @@ class Framework(Trainer):
     named = True
     command: ClassVar[re.Pattern[str]]  # found in commands that start it
     lines: ClassVar[tuple[SignalPattern, ...]]
-    bar: ClassVar[re.Pattern[str] | None] = None  # tells, by groups `n` and `of`, the step of the line before it
     imports: ClassVar[re.Pattern[str] | None] = None  # found in the text of a Python program that trains with it
     seed_key = ""
     usual_seed: ClassVar[int | None] = None  # if the recipe sets none
@@ -68,11 +67,6 @@ class Framework(Trainer):
 
     def signals(self) -> tuple[SignalPattern, ...]:
         return self.lines
-
-    def reader(self) -> LineReader:
-        from autoresearch.core.metrics.known_lines import KnownLines  # with the Runner's reading
-
-        return KnownLines(self.lines, self.bar)
 
     def seed(self, recipe: Recipe) -> int | None:
         key = self.seed_key

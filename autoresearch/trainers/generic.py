@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoresearch.core.metrics.known_lines import KnownLines
-from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import LineReader, SignalKind, SignalPattern
 from autoresearch.core.metrics.step_line import VALIDATION
-from autoresearch.core.run.trainer import LineReader, Recipe, Trainer
+from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.trainers.declared import declared
 from autoresearch.trainers.framework import FATAL
 
@@ -56,7 +55,7 @@ class Generic(Trainer):
         return (*declared(self.lines), *usual)
 
     def reader(self) -> LineReader | None:
-        return KnownLines(self._read) if self.lines else None
+        return Trainer.reader(self) if self.lines else None
 
     def recognises(self, command: str) -> bool:
         """Always False: it is the fallback when no other trainer recognises the command."""

@@ -24,9 +24,9 @@ from collections.abc import Mapping
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import numbers
-from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import LineReader, Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Continuation, LineReader, Output, Recipe, Source, SourceFormat
+from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.runner.metric_lines import object_of, value_of
 from autoresearch.trainers.framework import (

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from autoresearch.core.diagnosis import log_lines
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import LineReader, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
@@ -57,12 +57,17 @@ class Trl(CommandFramework):
     command = _COMMAND
     imports = _IMPORTS
     lines = _LINES
-    bar = _BAR
     seed_key = "seed"
     usual_seed = 42
     outputs_anyway = (Output("output_dir", "output"),)
     outputs_named = (Output("logging_dir", "tensorboard"), Output("run_name"))
     space_keys = ("learning_rate", "beta")
+
+    def reader(self) -> LineReader:
+        """A reader of dicts, each with the step of the bar below it."""
+        from autoresearch.core.metrics.known_lines import KnownLines  # with the Runner's reading
+
+        return KnownLines(self.lines, _BAR)
 
     def objective(self, recipe: Recipe) -> Objective | None:
         """The evaluation's reward or loss if there is an evaluation, else that of training."""

@@ -28,7 +28,7 @@ from autoresearch.core.text.session_and_branch_names import SESSION
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.records import recorded_run
 from autoresearch.trainers import ask, registry
-from tests.line_signals import told
+from tests.line_signals import read_line, told
 
 TRAINER = AgentJetSwarm()
 EVAL = (
@@ -86,13 +86,13 @@ def test_evaluations_of_two_data_sets() -> None:
 
 
 def test_steps_of_the_server_and_of_our_watch() -> None:
-    step = TRAINER.read_line("step:2 - actor/pg_loss:0.1 - actor/kl_loss:np.float64(0.002)")
+    step = read_line(TRAINER, "step:2 - actor/pg_loss:0.1 - actor/kl_loss:np.float64(0.002)")
     assert step and (step.step, step.metrics["actor/kl_loss"]) == (2, 0.002)
-    ours = TRAINER.read_line("[swarm] step 3 kl 0.5")
+    ours = read_line(TRAINER, "[swarm] step 3 kl 0.5")
     assert ours and (ours.kind, ours.step, ours.metrics) == (SignalKind.STEP, 3, {"actor/kl_loss": 0.5})
-    pooled = TRAINER.read_line("[swarm] step 3 reward 0.625")
+    pooled = read_line(TRAINER, "[swarm] step 3 reward 0.625")
     assert pooled and (pooled.step, pooled.metrics) == (3, {"swarm/collected_reward/mean": 0.625})
-    assert TRAINER.read_line("[swarm] engine ENGINE.ROLLING global_step 3") is None
+    assert read_line(TRAINER, "[swarm] engine ENGINE.ROLLING global_step 3") is None
 
 
 @pytest.mark.parametrize(

@@ -8,44 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from autoresearch.core.metrics.known_lines import KnownLines
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.readers import chunks
-from autoresearch.readers.console import EachLine, read_whole_log, tail_lines
+from autoresearch.readers.console import read_whole_log, tail_lines
 from autoresearch.readers.read import read_source
 from autoresearch.trainers.registry import by_name
 
 PATTERNS = (
-    SignalPattern(SignalKind.STEP, r"step:(?P<step>\d+) ", needles=("step:",)),
-    SignalPattern(SignalKind.VALIDATION, r"val:\d+ ", needles=("val:",)),
+    SignalPattern(SignalKind.STEP, r"(?:^|\])step:(?P<step>\d+) (?P<x>[\d.]+)$", needles=("step:",), whole=True),
+    SignalPattern(SignalKind.VALIDATION, r"^val:(?P<step>\d+) (?P<x>[\d.]+)$", needles=("val:",), whole=True),
 )
 
 
-def read_line(line: str) -> Reading | None:
-    found = re.fullmatch(r"(?:.*\])?(step|val):(\d+) ([\d.]+)", line)
-    if found is None:
-        return None
-    kind = SignalKind.STEP if found[1] == "step" else SignalKind.VALIDATION
-    return Reading(kind, int(found[2]), {"x": float(found[3])})
-
-
-class Printing(Trainer):
-    """A trainer without a reader of its own, as a plug-in may be."""
-
-    name = "printing"
-
-    def recognises(self, command: str) -> bool:
-        return False
-
-    def signals(self) -> tuple[SignalPattern, ...]:
-        return PATTERNS
-
-    def read_line(self, line: str) -> Reading | None:
-        return read_line(line)
-
-
 def read_console(path: Path, offset: int = 0, *, ended: bool = False) -> list[Reading]:
-    return list(read_whole_log(path, EachLine(Printing()), offset, ended=ended))
+    return list(read_whole_log(path, KnownLines(PATTERNS), offset, ended=ended))
 
 
 def read(path: Path, offset: int = 0) -> list[tuple[str, int, float]]:

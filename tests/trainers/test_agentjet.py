@@ -21,7 +21,7 @@ from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.runner.text import logical_lines
 from autoresearch.trainers.agentjet import AgentJet
-from tests.line_signals import told
+from tests.line_signals import read_line, told
 
 AJET = AgentJet()
 TEMPLATE = Path(__file__).parents[2] / "blueprints" / "recipes" / "agentjet.yaml"
@@ -227,7 +227,7 @@ def test_errors_and_what_is_none(line: str, found: bool) -> None:
 
 
 def read(text: str) -> list[tuple[str, int, dict[str, float]]]:
-    found = [AJET.read_line(line) for line in logical_lines(text.encode())]
+    found = [read_line(AJET, line) for line in logical_lines(text.encode())]
     return [(r.kind.value, r.step, dict(r.metrics)) for r in found if r]
 
 

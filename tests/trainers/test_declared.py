@@ -9,7 +9,7 @@ from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.errors import BlueprintError
 from autoresearch.trainers import registry
 from autoresearch.trainers.generic import Generic
-from tests.line_signals import told
+from tests.line_signals import read_line, told
 
 ROWS = {
     "json": ("json iteration", 'INFO {"iteration": 12, "loss": 0.5, "tag": "x"}', (12, {"loss": 0.5})),
@@ -44,7 +44,7 @@ ROWS = {
 def test_a_declared_step(name: str) -> None:
     text, line, wanted = ROWS[name]
     trainer = registry.choose("", "python train.py", (f"step {text}",))
-    found = trainer.read_line(line)
+    found = read_line(trainer, line)
     assert (found and (found.step, found.metrics)) == wanted
     seen = [one.step for one in told(trainer, line, "step")]  # what is measured is seen by the Runner
     assert not wanted or seen == [None if wanted[0] == NO_STEP else wanted[0]]
@@ -52,9 +52,9 @@ def test_a_declared_step(name: str) -> None:
 
 def test_what_is_declared_is_all_there_is() -> None:
     line = "step: 10 | loss: 0.3"
-    assert Generic(lines=("step pairs it",)).read_line(line) is None
+    assert read_line(Generic(lines=("step pairs it",)), line) is None
     both = Generic(lines=("validation json after",))
-    found = both.read_line('{"after": 4, "accuracy": 0.5}')
+    found = read_line(both, '{"after": 4, "accuracy": 0.5}')
     assert found is not None and (found.kind, found.step) == (SignalKind.VALIDATION, 4)
 
 

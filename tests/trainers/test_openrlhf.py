@@ -9,7 +9,7 @@ import pytest
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.trainers.openrlhf import OpenRlhf
-from tests.line_signals import told
+from tests.line_signals import read_line, told
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 OPEN = OpenRlhf()
@@ -35,7 +35,7 @@ ASYNC = "INFO 03-02 10:12:12 ppo_trainer_async.py:244] "
     ],
 )
 def test_lines(line: str, wanted: tuple[str, int, dict[str, float]] | None) -> None:
-    reading = OPEN.read_line(line)
+    reading = read_line(OPEN, line)
     assert (reading and (reading.kind.value, reading.step, dict(reading.metrics))) == wanted
 
 
@@ -94,15 +94,15 @@ def test_objective(recipe: Recipe, metric: str) -> None:
     ],
 )
 def test_the_bars_of_other_trainers(line: str, wanted: tuple[str, int, dict[str, float]] | None) -> None:
-    reading = OPEN.read_line(f"Train step of epoch 1:  38%|####      | {line}")
+    reading = read_line(OPEN, f"Train step of epoch 1:  38%|####      | {line}")
     assert (reading and (reading.kind.value, reading.step, dict(reading.metrics))) == wanted
 
 
 def test_the_bar_of_an_evaluation() -> None:
-    done = OPEN.read_line("Eval stage of steps 40: 100%|####| 2/2 [00:10<00:00,  2.6s/it, eval gpt_loss=1.05]")
+    done = read_line(OPEN, "Eval stage of steps 40: 100%|####| 2/2 [00:10<00:00,  2.6s/it, eval gpt_loss=1.05]")
     assert done is not None
     assert (done.kind.value, done.step, dict(done.metrics)) == ("validation", 40, {"eval_gpt_loss": 1.05})
-    assert OPEN.read_line("Eval stage of steps 40:  50%|##  | 1/2 [00:10<00:00,  2.6s/it, eval gpt_loss=1.1]") is None
+    assert read_line(OPEN, "Eval stage of steps 40:  50%|##  | 1/2 [00:10<00:00,  2.6s/it, eval gpt_loss=1.1]") is None
 
 
 def test_the_other_trainers_and_their_flags() -> None:

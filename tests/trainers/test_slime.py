@@ -9,7 +9,7 @@ import pytest
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.trainers.slime import Slime
-from tests.line_signals import told
+from tests.line_signals import read_line, told
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 SLIME = Slime()
@@ -27,7 +27,7 @@ AT = "[2026-04-15 07:58:10] train_metric_utils.py:139 - "
     ],
 )
 def test_lines(line: str, kind: str, step: int, key: str, value: float) -> None:
-    reading = SLIME.read_line(line)
+    reading = read_line(SLIME, line)
     assert reading is not None
     assert (reading.kind.value, reading.step, dict(reading.metrics)) == (kind, step, {key: value})
 
@@ -45,7 +45,7 @@ def test_lines(line: str, kind: str, step: int, key: str, value: float) -> None:
     ],
 )
 def test_near_misses(line: str) -> None:
-    assert SLIME.read_line(line) is None
+    assert read_line(SLIME, line) is None
 
 
 def kinds(line: str) -> dict[str, float | None]:

@@ -12,7 +12,7 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.readers.read import read_source
 from autoresearch.trainers.trl import Trl
-from tests.line_signals import told
+from tests.line_signals import read_line, told
 from tests.readers.best_source import read_best
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
@@ -81,12 +81,12 @@ def test_the_trainer_state_is_believed_and_agrees(tmp_path: Path) -> None:
     ],
 )
 def test_near_misses(line: str) -> None:
-    assert TRL.read_line(line) is None
+    assert read_line(TRL, line) is None
 
 
 def test_odd_values() -> None:
     bar = "100%|#| 6/6 [00:01<00:00, 1it/s]"
-    reading = TRL.read_line(bar + "{'loss': nan, 'grad_norm': 'inf', 'rewards/r': None, 'epoch': 1.0}")
+    reading = read_line(TRL, bar + "{'loss': nan, 'grad_norm': 'inf', 'rewards/r': None, 'epoch': 1.0}")
     assert reading is not None
     assert math.isnan(reading.metrics["loss"])
     assert math.isnan(reading.metrics["rewards/r"])

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from functools import cache
 
 from autoresearch.core.metrics.metric_keys import NO_STEP, readings, step_of
-from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import LineReader, Reading, SignalKind, SignalPattern
 from autoresearch.core.metrics.step_line import STEP, VALIDATION
-from autoresearch.core.run.trainer import LineReader
 from autoresearch.runner.line_patterns import LinePattern
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import LineReader, SignalKind, SignalPattern
 
 Recipe = Mapping[str, object]  # the trainer's own YAML, as parsed
 COPIES = "recipe"  # the directory in a result directory where a run's own copy of it is
@@ -58,7 +58,7 @@ class Output:
 class Trainer(Protocol):
     """One framework. Instances are stateless; everything returned is plain data.
 
-    A class that extends this one must have `name`, `recognises`, `signals`, and `reader` or `read_line`.
+    A class that extends this one must have `name`, `recognises` and `signals`.
     """
 
     @property
@@ -84,11 +84,6 @@ class Trainer(Protocol):
         """The files of metrics that the trainer writes with this recipe, best first."""
         return ()
 
-    def read_line(self, line: str) -> Reading | None:
-        """Parse one line of output, without ANSI codes and prefixes, completely; None if it has no metrics."""
-        reader = self.reader()
-        return None if reader is None else reader.line(line) or reader.end()
-
     def lint(self, recipe: Recipe, cwd: str, result_dir: str) -> tuple[Finding, ...]:
         """Findings in a recipe, for a run in these absolute directories; no file is accessed."""
         return ()
@@ -113,8 +108,10 @@ class Trainer(Protocol):
     # What only some trainers can do. A recipe is as `ask.settings` returns it.
 
     def reader(self) -> LineReader | None:
-        """A new reader for one log, if readings span several lines: blocks of bullets, a progress bar with the step."""
-        return None
+        """A new reader for one log, by default of the lines whose signals hold metrics; None where it `finds` them."""
+        from autoresearch.core.metrics.known_lines import KnownLines  # with the Runner's reading
+
+        return KnownLines(self.signals())
 
     def key_of(self, tag: str) -> str:
         """The name, in the console and other files, of the metric with this tag in TensorBoard."""
@@ -198,21 +195,6 @@ class Trainer(Protocol):
     def harmless(self) -> tuple[str, ...]:
         """Patterns of printed errors that are not fatal, searched for in stripped lines; see `core.diagnosis.root`."""
         return ()
-
-
-class LineReader(Protocol):
-    """Reads one log from its beginning, with state for readings that span several lines."""
-
-    @property
-    def needles(self) -> tuple[str, ...]:
-        """Every relevant line contains at least one of these texts; other lines are not passed to `line`."""
-
-    def line(self, text: str) -> Reading | None:
-        """The reading that this line completes, if any; lines are stripped as for `read_line`."""
-
-    def end(self) -> Reading | None:
-        """The reading that was still incomplete when the log ended; None where no reading spans several lines."""
-        return None
 
 
 @dataclass(frozen=True, slots=True)

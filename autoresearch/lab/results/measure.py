@@ -40,7 +40,7 @@ class EvaluationLog:
     """
 
     def __init__(self, trainer: Trainer, step: int, metrics: Sequence[str] = ()) -> None:
-        self.trainer, self.own, self.step = trainer, trainer.reader(), step
+        self.own, self.step = trainer.reader(), step
         self.names, self.tables = by_same_name(metrics), Tables()
 
     @property
@@ -67,10 +67,8 @@ class EvaluationLog:
         return self.own.end() if self.own else None
 
     def _as_trained(self, text: str) -> Reading | None:
-        if self.own is None:
-            return self.trainer.read_line(text)
-        known = self.own.needles
-        return self.own.line(text) if not known or any(needle in text for needle in known) else None
+        known = self.own.needles if self.own else ()
+        return self.own.line(text) if self.own and (not known or any(needle in text for needle in known)) else None
 
 
 def numbers_in(readings: Sequence[Reading], lines: Sequence[str], trainer: Trainer) -> list[PrintedNumber]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.metrics.metric_keys import readings
-from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.metrics.signal import LineReader, Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import UsageError
 from autoresearch.records import events
@@ -20,7 +20,7 @@ from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
 
 if TYPE_CHECKING:
-    from autoresearch.core.run.trainer import LineReader, Trainer
+    from autoresearch.core.run.trainer import Trainer
     from autoresearch.runner.log_follower import LogFollower
     from autoresearch.runner.step_finder import StepFinder
 
@@ -151,7 +151,7 @@ class LiveReadings:
             except UsageError:  # a newer version's
                 return False
             self._reader = self._trainer.reader()
-            if self._reader is None and self._trainer.finds:
+            if self._reader is None:
                 from autoresearch.runner.step_finder import StepFinder
 
                 self._finder = StepFinder(self._trainer.metrics)
@@ -169,7 +169,7 @@ class LiveReadings:
         return self._follower
 
     def _take(self, chunk: bytes) -> None:
-        """Parse only the last line of each kind if lines are independent; a stateful reader needs them all."""
+        """Take in a chunk of whole lines."""
         from autoresearch.runner.text import Needles, logical_lines
 
         if self._finder is not None:
@@ -177,10 +177,7 @@ class LiveReadings:
             parts = (readings(line.step, line.metrics) for line in reversed(self._finder.take()))
             self._keep_last(part for several in parts for part in several)
             return
-        if self._reader is None:
-            assert self._trainer is not None
-            self._keep_last(map(self._trainer.read_line, reversed(list(logical_lines(chunk)))))
-            return
+        assert self._reader is not None
         needles, text = Needles(map(str.encode, self._reader.needles)), chunk.replace(b"\r", b"\n")
         found = [self._reader.line(line) for low, high in needles.lines(text) for line in logical_lines(text[low:high])]
         self._keep_last(reversed(found))

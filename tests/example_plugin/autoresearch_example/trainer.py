@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.trainer import Recipe, Source, Trainer
-
-LINE = re.compile(r"\[dice\] turn=(\d+) score=(\S+)")
 
 
 class Dice(Trainer):
@@ -19,11 +15,8 @@ class Dice(Trainer):
 
     def signals(self) -> tuple[SignalPattern, ...]:
         # The Runner watches for this; it runs without this package, on other hosts too.
-        return (SignalPattern(SignalKind.STEP, r"\[dice\] turn=(?P<step>\d{1,9})", needles=("[dice] turn=",)),)
-
-    def read_line(self, line: str) -> Reading | None:
-        match = LINE.match(line)
-        return Reading(SignalKind.STEP, int(match[1]), {"score": float(match[2])}) if match else None
+        line = r"\[dice\] turn=(?P<step>\d{1,9}) score=(?P<score>\S+)"
+        return (SignalPattern(SignalKind.STEP, line, needles=("[dice] turn=",), whole=True),)
 
     def objective(self, recipe: Recipe) -> Objective:
         return Objective("score", Direction.MAXIMIZE)
