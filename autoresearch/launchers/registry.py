@@ -25,7 +25,7 @@ COMMON = {
     "pending_limit": "how long a run may wait in a queue; default 24h",
     "poll": "how often its launcher is asked about all runs together; default every 2 s to 15 s",
 }
-COPIED = {  # options of a target without shared files; lab/remote_files/{upload,remote_host,download}.py
+COPIED = {  # options of an ssh host, and of a plug-in's target; lab/remote_files/{upload,remote_host,download}.py
     "root": "the directory there for code and runs; default /ephemeral/autoresearch, else ~/.cache/autoresearch",
     "venv": "the trainer's environment there; default: the blueprint's path, else .venv or venv of the code there",
     "interpreter": "the trainer's interpreter there, instead of `venv`",
@@ -65,7 +65,8 @@ def options_of(launcher_kind: str) -> Mapping[str, str]:
     if launcher_kind == Kind.LOCAL:
         return {}
     own = _module(launcher_kind) if launcher_kind in _LAUNCHERS else _plugin(launcher_kind)
-    return {**COMMON, **COPIED, **dict(getattr(own, "OPTIONS", ()))}
+    shares = launcher_kind in (Kind.SLURM, Kind.RAY, Kind.KUBERNETES)  # a file system, with this machine
+    return {**COMMON, **({} if shares else COPIED), **dict(getattr(own, "OPTIONS", ()))}
 
 
 def _module(launcher_kind: str) -> ModuleType:

@@ -14,7 +14,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.run.job_launcher import Handle, Job, JobState, Observation, ProgramOutput, Reach, Unreachable
+from autoresearch.core.run.job_launcher import (
+    Declined,
+    Handle,
+    Job,
+    JobState,
+    Observation,
+    ProgramOutput,
+    Reach,
+    Unreachable,
+    Want,
+)
 from autoresearch.core.run.limits import GRACE_S
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.launchers import slurm_job as jobs
@@ -25,7 +35,6 @@ from autoresearch.launchers.ssh_connection import CONNECTION, SshReach
 OPTIONS = {
     **{name: meaning for name, meaning in CONNECTION.items() if name != "setup"},
     "host": "a login node, where Slurm's commands are called over ssh; default: they are called here",
-    "shared": "true: the login node sees this machine's files under the same paths; nothing is copied",
     "login_setup": "shell words that are run first on the login node, such as `. /etc/profile`",
     **jobs.OPTIONS,
 }
@@ -47,6 +56,7 @@ def launcher_of(target: Target, environ: Mapping[str, str]) -> SlurmLauncher:
     if target.text("host"):
         options = {name: value for name, value in target.options.items() if name != "setup"}
         options |= {"setup": target.text("login_setup")} if target.text("login_setup") else {}
+        options["shared"] = True  # Slurm's nodes see our files under the same paths
         reach = SshReach(replace(target, options=options), environ)
     return SlurmLauncher(target, environ, reach=reach)
 
@@ -176,13 +186,20 @@ class SlurmLauncher:
         about = {"directory": job.directory, "name": job.name}
         if job.again and (native := self._find(job)):
             return Handle(job.run, native, about)
-        words, text = self.options.words(job), self.options.batch_script(job)
-        if script := self.options.script:
-            self.reach.put(job.directory, {"slurm.sh": text.encode()})
-            exports = [f"COMMAND=exec bash {shlex.quote(job.directory)}/slurm.sh", f"BASE_LOG_DIR={job.directory}"]
-            exports += [f"{name}={value}" for name, value in self.options.environment.items()]
-            words, text = ["env", *exports, *words, script], ""
-        said = self.reach.run(words, stdin=text.encode(), timeout_s=ANSWER_S, cwd=job.cwd)
+        if not self.reach.look([Want(job.run, job.directory)])[job.run].there:
+            host = self.target.text("host")
+            raise Declined(
+                f"{host} does not see {job.directory}: Slurm's nodes and this machine need a file system that both see",
+                code="not_shared",
+                hint=f"keep the repository on one, or log in there: ssh {host} autoresearch run ...",
+            )
+        script, ours = self.options.script, f"{job.directory}/{jobs.SCRIPT}"
+        self.reach.put(job.directory, {jobs.SCRIPT: self.options.batch_script(job).encode()})
+        words = ["sbatch", "--parsable", *self.options.words(job), script or ours]
+        if script:
+            exports = [f"COMMAND=exec bash {shlex.quote(ours)}", f"BASE_LOG_DIR={job.directory}"]
+            words = ["env", *exports, *(f"{name}={value}" for name, value in self.options.environment.items()), *words]
+        said = self.reach.run(words, timeout_s=ANSWER_S, cwd=job.cwd)
         return Handle(job.run, number("sbatch", said), about)
 
     def _find(self, job: Job) -> str:

@@ -19,6 +19,7 @@ from autoresearch.core.text.durations import parse_duration
 from autoresearch.core.text.regex import later
 
 OUTPUT = "slurm.out"
+SCRIPT = "slurm.sh"  # the batch script in the run directory; `sbatch` of it by hand starts the same
 STARTED = "slurm.started"  # written just before the Runner starts: earlier time is not the run's
 EARLY_S = 60.0  # Slurm may send its signal this much earlier than requested
 NOT_SHARED_EXIT = 66  # of our batch script, if it does not see the run directory
@@ -41,6 +42,7 @@ OPTIONS = {
 
 # `exec` at the end: Slurm's signals reach the Runner. New files may show late on other nodes (network file systems).
 _SCRIPT = """#!/bin/bash
+{options}
 cd / && umask 022
 far={far}
 for look in 1 2 3 4 5 6 7 8 9 10; do
@@ -125,11 +127,11 @@ class SlurmOptions:
         return max(1, math.ceil(min(needed, self.time_s or needed) / 60))
 
     def words(self, job: Job) -> list[str]:
-        """`sbatch` and its options for a run; the script itself comes after, or on stdin.
+        """sbatch's options for a run.
 
         `singleton`: should one run ever have two jobs, the second waits until the first is over, and is then refused.
         """
-        found = ["sbatch", "--parsable", *self.cluster, f"--job-name={job.name}", f"--comment={comment(job)}"]
+        found = [*self.cluster, f"--job-name={job.name}", f"--comment={comment(job)}"]
         found += ["--no-requeue", "--open-mode=append", f"--output={escaped(job.directory)}/{OUTPUT}"]
         dependency = ",".join(word for word in ("singleton", self.dependency) if word)
         found += [f"--time={self.minutes(job.max_s)}", f"--dependency={dependency}"]
@@ -140,6 +142,7 @@ class SlurmOptions:
     def batch_script(self, job: Job, *, pause_s: float = 3.0) -> str:
         """The batch script of a run: look for its directory, set up, become its Runner."""
         return _SCRIPT.format(
+            options="\n".join(f"#SBATCH {shlex.quote(word)}" for word in self.words(job)),
             far=shlex.quote(job.directory),
             not_shared=NOT_SHARED_EXIT,
             pause=pause_s,

@@ -16,11 +16,6 @@ from .spec import Spec
 from .stop_reasons import Stopping
 from .terminal_mirror import TerminalMirror, terminal_is_gone, tmux_server_lives
 
-TYPE_CHECKING = False
-
-if TYPE_CHECKING:
-    from .log_stream import LogStream
-
 _TOLD = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1)
 _IGNORED = (signal.SIGPIPE, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGUSR2)
 
@@ -66,7 +61,7 @@ class Loop:
         self.listener = listener
         self.stopping = stopping
         self.wakeups = Wakeups()
-        self.mirror = _teller(runner_spec, run_dir)
+        self.mirror = TerminalMirror(f"{run_dir}/run.log")
         self.tree = ProcessTree(runner_spec.run)
         self.statuses: dict[int, int | None] = {}  # wait status of each started command, by pid; None: running
         self.trainer = 0
@@ -183,12 +178,3 @@ class Loop:
         self.listener.scan(0.0)  # one chunk: a first step that was just printed is reported before the end
         code, number, words = how_it_ended(status)
         self.listener.event_log.emit("ended", f"the trainer {words}", returncode=code, signal=number)
-
-
-def _teller(runner_spec: Spec, run_dir: str) -> TerminalMirror | LogStream:
-    """The output for the log: the terminal, or a stream for readers of the job's log."""
-    if not runner_spec.streams_log:
-        return TerminalMirror(f"{run_dir}/run.log")
-    from .log_stream import LogStream  # takes memory, and few Runners need it
-
-    return LogStream(runner_spec.run, run_dir, runner_spec.metrics)

@@ -61,8 +61,5 @@ class Spec:
         self.claim = bool(data.get("claim"))  # use a claim file: the file system's locks may not work across machines
         self.collector = [str(word) for word in data.get("collector") or []]
         self.controller = str(data.get("controller") or "")  # held by flock while a controller lives, which collects
-        self.streams_log = bool(data.get("told"))  # stdout is the only way back: stream everything to it
-        sources = [str(source.get("path") or "") for source in data.get("sources") or []]
-        self.metrics = [path for path in sources if path.startswith("/") and not set(path) & set("*?[")]
         # prefixes of variables that a scheduler sets for this job; the trainer's own take precedence
         self.inherit = tuple(str(word) for word in data.get("inherit") or ())

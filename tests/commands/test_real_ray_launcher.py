@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -116,16 +115,6 @@ def test_a_driver_that_is_killed(bench: Any, cluster: Any) -> None:
     os.kill(runner["pid"], signal.SIGKILL)
     collected(bench, started, "lost")
     assert "FAILED" in record(started)["reason"]
-
-
-def test_nothing_is_shared(bench: Any, cluster: Any) -> None:
-    """Code, words, log, exit record and results go by the Jobs API; the run is one like any other."""
-    settings(bench, cluster, shared=False, root=str(bench.root / "there"), interpreter=sys.executable)
-    started = begin(bench, bench.blueprint("ok"))
-    last = collected(bench, started, "finished")
-    assert last["metrics"]["task_pass_rate@1"] == 0.5
-    assert "step:2" in (Path(started["run_dir"]) / "run.log").read_text()
-    assert list((bench.root / "there").rglob("trainer.py")), "it ran on a copy"
 
 
 def test_a_dashboard_that_is_away_and_a_head_that_forgot(bench: Any, cluster: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -210,14 +209,12 @@ def test_one_job_whenever_the_follower_dies(lab: Lab, where: str) -> None:
     assert lab.ended(run)["ending"] == "stopped"
 
 
-def test_a_cluster_behind_a_login_node_that_sees_none_of_our_files(
-    lab: Lab, slurm_cluster: Callable[..., Any], sshd: Any, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Code, recipe and words go over ssh, Slurm's commands are called there, and log and results come back."""
-    cluster, root = slurm_cluster(blind=str(lab.bench.repo)), tmp_path_factory.mktemp("far_root")
+def test_a_cluster_behind_a_login_node(lab: Lab, slurm_cluster: Callable[..., Any], sshd: Any) -> None:
+    """Slurm's commands are called there over ssh; files are shared."""
+    cluster = slurm_cluster()
     found = "; ".join(f"export {name}={value}" for name, value in cluster.env.items())
     reached = {"host": "far", "config": str(sshd.config), "login_setup": found}
-    lab.options(**reached, root=str(root), interpreter=sys.executable, margin="1m", signal=30)
+    lab.options(**reached, margin="1m", signal=30)
     for name in cluster.env:
         lab.bench.env[name] = os.environ.get(name, "/nonexistent")
     run = lab.run("ok")
@@ -225,8 +222,6 @@ def test_a_cluster_behind_a_login_node_that_sees_none_of_our_files(
     row = lab.row(run)
     assert (record["ending"], row["metric_value"], row["launcher"]) == ("finished", "0.5", "slurm"), record
     assert row["job_id"] == lab.job(run) and record["node"]
-    assert "step:2" in (Path(run["run_dir"]) / "run.log").read_text()
-    assert list(root.rglob("trainer.py")), "it ran on a copy"
     stopped = lab.run("tree")
     lab.stepped(stopped)
     assert lab.bench.ask("stop", stopped["run"], "--reason", "enough", check=None)["ending"] == "stopped"

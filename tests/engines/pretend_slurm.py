@@ -64,7 +64,7 @@ def options(words: list[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def sbatch(words: list[str]) -> int:
-    given, _ = options(words)
+    given, others = options(words)
     if "version" in given:
         return say("slurm-wlm 22.05.8 (pretended)")
     if "test-only" in given:
@@ -80,7 +80,7 @@ def sbatch(words: list[str]) -> int:
                 "reason": "Priority",
                 "node": "",
                 "output": given["output"],
-                "script": sys.stdin.read(),
+                "script": Path(others[0]).read_text(),
                 "cwd": os.getcwd(),
                 "status": 0,
             }

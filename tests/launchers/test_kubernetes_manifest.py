@@ -122,7 +122,6 @@ def test_a_template_that_makes_no_sense(tmp_path: Path, text: str, says: str) ->
         ({"image": ""}, "image"),
         ({"claim": "work"}, "mount"),
         ({"mount": "/data"}, "claim"),
-        ({"root": "/data"}, "claim"),
         ({**VOLUME, "gpus": "many"}, "no number"),
     ],
 )

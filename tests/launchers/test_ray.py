@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.job_launcher import Declined, DirectoryState, Handle, Job, JobState, Unreachable, Want
+from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Unreachable
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import UsageError
 from autoresearch.launchers import ray, ray_api
 from autoresearch.launchers.ray import RayLauncher
 from autoresearch.launchers.registry import check, pinned
-from tests.far.contract import Trial
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
 
@@ -48,38 +47,6 @@ def job(run: str = "lr-abc123", **changes: Any) -> Job:
 @pytest.mark.system
 def test_the_contract(contract_check: Callable[..., None], fake_ray: Any, tmp_path: Path) -> None:
     contract_check(launcher(fake_ray), str(tmp_path / "far"), unknown="ajet_never", python=sys.executable)
-
-
-@pytest.mark.system
-def test_the_contract_where_nothing_is_shared(
-    contract_check: Callable[..., None], fake_ray: Any, tmp_path: Path
-) -> None:
-    one = launcher(fake_ray, shared=False)
-    contract_check(one, str(tmp_path / "far"), unknown="ajet_never", python=sys.executable)
-
-
-@pytest.mark.system
-def test_a_stop_request_where_nothing_is_shared(fake_ray: Any, eventually: Any, tmp_path: Path) -> None:
-    """It goes as Ray's own stop, and the record says who asked; the log's cadence is bounded."""
-    clock = Clock()
-    one = launcher(fake_ray, clock, shared=False)
-    trainer = Trial(one, str(tmp_path), python=sys.executable)
-    given = trainer.job("sleep 600")
-    one.submit(given)
-    want = Want(given.run, given.directory, {"run.log": 0})
-
-    def seen() -> DirectoryState:
-        clock.now += 100.0
-        return one.reach.look([want])[given.run]
-
-    eventually(lambda: seen().runner.get("trainer_pid"))
-    one.reach.put(given.directory, {"stop": b'{"reason": "enough"}'})
-    eventually(lambda: seen().exit)
-    assert (seen().exit["ending"], seen().exit["cause"], seen().exit["reason"]) == ("stopped", "stop_request", "enough")
-    before = fake_ray.asked.total()
-    clock.now += 0.1
-    one.reach.look([want])
-    assert fake_ray.asked.total() == before
 
 
 # -- submitting -------------------------------------------------------------------------------------------------------

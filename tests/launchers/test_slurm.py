@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, ProgramOutput, Unreachable
+from autoresearch.core.run.job_launcher import (
+    Declined,
+    DirectoryState,
+    Handle,
+    Job,
+    JobState,
+    ProgramOutput,
+    Unreachable,
+    Want,
+)
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.launchers.shared import MOST_SAID
 from autoresearch.launchers.slurm import SlurmLauncher, cleaned
@@ -31,6 +40,10 @@ class Scripted:
         self.asked.append(list(argv))
         answer = self.answers.get(argv[0], ProgramOutput(1, b"", b"No such file"))
         return answer if isinstance(answer, ProgramOutput) else answer(argv)
+
+    def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
+        """See `Reach`: every directory is there."""
+        return {want.run: DirectoryState() for want in wants}
 
     def put(self, directory: str, files: Any, *, private: Any = ()) -> None:
         """See `Reach`: it is not kept."""

@@ -85,7 +85,7 @@ def test_the_contract(contract_check: Callable[..., None], desk: Desk) -> None:
 def test_the_contract_on_a_login_node(contract_check: Callable[..., None], desk: Desk, slurm: Any, sshd: Any) -> None:
     """Slurm's commands are called over ssh, and jobs have nothing of this machine's environment."""
     found = "; ".join(f"export {name}={value}" for name, value in slurm.env.items())
-    launcher = desk.launcher(host="far", config=str(sshd.config), shared=True, login_setup=found)
+    launcher = desk.launcher(host="far", config=str(sshd.config), login_setup=found)
     try:
         contract_check(launcher, str(desk.root / "far"))
     finally:
@@ -229,3 +229,14 @@ def test_a_node_that_does_not_see_the_run_directory(slurm_cluster: Any, tmp_path
     over = seen(launcher, launcher.submit(desk.job("true")), JobState.OVER)
     assert (over.ending, over.cause) == (Ending.LAUNCH_FAILED, "not_shared")
     assert "does not see the run directory" in over.reason
+
+
+def test_the_batch_script_is_kept_and_a_person_can_submit_it(desk: Desk, seen: Any) -> None:
+    """The header says what sbatch was told, so `sbatch slurm.sh` asks for the same job."""
+    job = desk.job(f"echo ran >> {desk.root}/ran")
+    launcher = desk.launcher(time="7m")
+    seen(launcher, launcher.submit(job), JobState.OVER)
+    script = Path(job.directory, "slurm.sh")
+    again = subprocess.run(["sbatch", "--parsable", "--wait", script], env={**os.environ, **desk.cluster.env}, cwd="/")
+    assert again.returncode == 0 and (desk.root / "ran").read_text() == "ran\nran\n"
+    assert "#SBATCH --time=7" in script.read_text()

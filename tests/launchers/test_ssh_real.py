@@ -57,7 +57,7 @@ def test_a_trainer_survives_whatever_is_done_to_the_connection(
         before = count(place)
         eventually(lambda: count(place) > before)
 
-    assert sshd.cut()  # sshd's own children of this connection
+    sshd.cut()
     goes_on()
     seen = launcher.reach.look([Want("run-1", str(place), {"run.log": 0})])["run-1"]
     lines = [int(n) for n in re.findall(rb"step:(\d+)\n", seen.grown["run.log"])]

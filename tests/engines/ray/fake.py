@@ -7,24 +7,18 @@ says nothing, `hold` leaves new jobs pending, `hiccups` are answers that come ha
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 import urllib.parse
-import zipfile
 from collections import Counter
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-
-from tests.reaper import homes
 
 VERSION = {"version": "4", "ray_version": "2.60.0", "ray_commit": "b7f4259e", "session_name": "session_1"}
 WAITS = "Job has not started yet. It may be waiting for resources (CPUs, GPUs, memory, custom resources) to become "
@@ -72,10 +66,8 @@ class FakeRay:
     hiccups: list[str] = field(default_factory=list)  # for the next GETs, the last first: busy, half
     hold: bool = False
     jobs: dict[str, Entry] = field(default_factory=dict)
-    packages: dict[str, bytes] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
     state: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {"actors": [], "placement_groups": []})
-    places: list[str] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
     threads: list[threading.Thread] = field(default_factory=list)
 
@@ -98,8 +90,6 @@ class FakeRay:
             if entry.process and entry.process.poll() is None:
                 _signal(entry.process.pid, signal.SIGKILL)
         self.server.shutdown()
-        for place in self.places:
-            shutil.rmtree(place, ignore_errors=True)
         self.server.server_close()
         for thread in self.threads:
             thread.join()
@@ -126,12 +116,10 @@ class FakeRay:
         entry = self.jobs[name]
         entry.said |= {"status": "RUNNING", "message": "Job is currently running."}
         entry.said["driver_agent_http_address"] = "http://127.0.0.1:52365"
-        where = self._unpacked((entry.said["runtime_env"] or {}).get("working_dir"))
         env = {**os.environ, **((entry.said["runtime_env"] or {}).get("env_vars") or {})}
         entry.process = subprocess.Popen(
             entry.said["entrypoint"],
             shell=True,
-            cwd=where,
             start_new_session=True,
             env={**env, "RAY_ADDRESS": "127.0.0.1:6379"},
             stdin=subprocess.DEVNULL,
@@ -139,14 +127,6 @@ class FakeRay:
             stderr=subprocess.STDOUT,
         )
         self._spawn(self._follow, entry)
-
-    def _unpacked(self, package: str | None) -> str | None:
-        """A directory with what is in a package, as a node has it."""
-        if package is None:
-            return None
-        self.places.append(tempfile.mkdtemp(prefix="", dir=homes()))
-        zipfile.ZipFile(io.BytesIO(self.packages[package.replace("://", "/")])).extractall(self.places[-1])
-        return self.places[-1]
 
     def _follow(self, entry: Entry) -> None:
         assert entry.process and entry.process.stdout
@@ -236,12 +216,6 @@ def _answers(ray: FakeRay) -> type[BaseHTTPRequestHandler]:
                 return 401, "Unauthorized: Missing authentication token"
             if ray.token and given != f"Bearer {ray.token}":
                 return 403, "Forbidden: Invalid authentication token"
-            if parts[:2] == ["api", "packages"]:
-                name = "/".join(parts[2:])
-                if self.command == "PUT":
-                    ray.packages[name] = body
-                    return 200, ""
-                return (200, "") if name in ray.packages else (404, f"Package {name} does not exist")
             if parts[:2] == ["api", "v0"]:
                 found = ray.state[parts[2]]
                 return 200, {"result": True, "msg": "", "data": {"result": {"total": len(found), "result": found}}}
