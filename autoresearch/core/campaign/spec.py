@@ -25,7 +25,7 @@ REFRESH = 12  # attempted ideas after which the baseline runs again, to see whet
 MOST_REPEATS = 12  # further runs of kept ideas, to measure them better, in the whole campaign
 MOST_ROUNDS = 2  # of confirmation, at the end of a campaign
 LEAST_BASELINE_RUNS = 4  # planned: three distinct values, as the second repeats the first one's seed
-BASELINE_RUNS = 5  # usually; fewer where they would be more than a fifth of all (`core/controller/cost.py`)
+BASELINE_RUNS = 5  # usually; fewer in a small campaign (`lab/campaign_setup/campaign_cost.py`)
 CONFIRM_RUNS = 16
 LEAST_CONFIRM_RUNS = 8  # four fresh runs of the idea and of the baseline: fewer cannot reach the level of any claim
 

@@ -43,7 +43,6 @@ PROMISE = 1.5  # sd of a run by which the tip is expected to be better than the 
 LAST_PROMISE = 0.2  # the same at the end, while a proof costs no idea any more
 MOST_PROOFS = 2  # of one tip
 MOST_LAST = 3  # proofs after the last idea
-LAST_RUNS, PROOF_RUNS = 2.0, 0.22  # of proofs: at the end, and for each idea, as simulated (tests/bench/researcher.py)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,11 +259,6 @@ def _reaches_target(state: CampaignState, idea: Idea) -> bool:
 def most_proofs(ideas: int) -> int:
     """Proofs in a campaign of so many ideas, at most."""
     return ideas // EVERY + MOST_LAST
-
-
-def proof_runs(ideas: int, most: int) -> float:
-    """The expected runs of the proofs of so many ideas, each of `most` runs at most."""
-    return min(LAST_RUNS + PROOF_RUNS * ideas, most * most_proofs(ideas)) if ideas else 0.0
 
 
 def _proofs_since_idea(state: CampaignState) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from autoresearch.core.campaign.claim import Claim
@@ -190,6 +191,24 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
     if left := chosen[fitting:]:
         why += f"; not {', '.join(idea.name for idea in left)}: for all, `confirm_runs` would have to be {needed}"
     return Round(number, tuple(sorted(idea.index for idea in chosen[:fitting])), looks.sizes), why
+
+
+def plan_in_time(state: CampaignState, waves: float) -> tuple[Round | None, str]:
+    """The next round, as `plan_round` plans it, that ends after so many runs one after the other.
+
+    Each slot takes its share of them, and all runs of a look end before those of the next one begin.
+    """
+    planned, why = plan_round(state)
+    while planned is not None and _waves(planned, state.spec.parallel) > waves:
+        fewer = (len(planned.candidates) + 1) * planned.sizes[-1] - 1
+        planned, why = plan_round(replace(state, spec=state.spec.with_rules({"confirm_runs": fewer})))
+    return planned, why
+
+
+def _waves(planned: Round, slots: int) -> int:
+    sides = len(planned.candidates) + 1
+    steps = (size - before for before, size in pairwise((0, *planned.sizes)))
+    return sum(math.ceil(step * sides / slots) for step in steps)
 
 
 # -- the open round --------------------------------------------------------------------------------------------------

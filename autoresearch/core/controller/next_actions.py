@@ -38,8 +38,8 @@ from autoresearch.core.controller.actions import (
 )
 from autoresearch.core.controller.agent_schedule import NO_AGENT, AgentStatus
 from autoresearch.core.controller.confirmation_rounds import check_due, plan_round, verdicts_without_test
-from autoresearch.core.controller.cost import plan_in_time
-from autoresearch.core.controller.rules import eta, may_begin, past_deadline, reason_to_pause, stand_at, waves_left
+from autoresearch.core.controller.cost import eta
+from autoresearch.core.controller.rules import may_begin, past_deadline, reason_to_pause, stand_at, waves_left
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.sentences import doubt_words, row_line
 
@@ -367,7 +367,7 @@ def _confirm_or_finish(state: CampaignState, machine: Machine) -> tuple[Controll
     """Begin a round of confirmation if an improvement can be claimed and there is time, else finish."""
     if not state.spec.confirm or confirmation_rounds.rounds_left(state) <= 0 or state.spec.rules.count == 0:
         return _finish(state, machine)
-    planned, why = plan_in_time(state, waves_left(state, machine.now))
+    planned, why = confirmation_rounds.plan_in_time(state, waves_left(state, machine.now))
     if planned is None and confirmation_rounds.plan_round(state)[0] is not None:
         return (Say(TOO_LATE), *_finish(state, machine))
     if planned is None:

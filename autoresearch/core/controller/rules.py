@@ -9,20 +9,17 @@ from autoresearch.core.agents.agent import NotMade, Usage
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.stop_rules import Stand, StopFacts, stand
-from autoresearch.core.controller import scheduler
-from autoresearch.core.controller.cost import confirmation_to_come, runs_to_come
+from autoresearch.core.controller import confirmation_rounds, scheduler
+from autoresearch.core.controller.cost import smallest_round
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.sentences import baseline_breach, launch_fault, unseen_path, without_metric
 from autoresearch.core.run.ending import WITHOUT_VALUE, Ending, Verdict, exit_code
-from autoresearch.core.statistics.noise import mean
-from autoresearch.core.text.numbers import span
 
 BREAKER = 3  # ideas in a row that fail with the same signature
 TRIPPED = "circuit breaker"
-LATEST = 12  # runs that tell how long the next one takes
-BETWEEN_S = 60.0  # from one run to the next at most: a commit, a worktree, documents
 MARGIN = 1.25  # over the longest run so far
+MOST_RESERVED = 1 / 3  # of the time or of the GPU hours, for a proof
 
 
 def stand_at(state: CampaignState, now: float, *, conceived: bool = False, coming: int = 0) -> Stand:
@@ -114,6 +111,7 @@ def facts(state: CampaignState, now: float, *, conceived: int = 0) -> StopFacts:
     best = state.best
     run_s = expected_run_s(state)
     run_gpu_hours = run_s / 3600 * state.spec.gpus_per_run
+    proof_gpu_hours, budget = reserved_runs(state) * run_gpu_hours, state.spec.rules.budget_gpu_hours
     spent = state.research.usage
     return StopFacts(
         attempted=state.attempted + conceived,
@@ -123,7 +121,7 @@ def facts(state: CampaignState, now: float, *, conceived: int = 0) -> StopFacts:
         run_s=run_s,
         reserve_s=reserve_s(state, run_s),
         run_gpu_hours=run_gpu_hours,
-        reserve_gpu_hours=_to_confirm(state) * run_gpu_hours,
+        reserve_gpu_hours=0.0 if budget and proof_gpu_hours > MOST_RESERVED * budget else proof_gpu_hours,
         usd=spent.usd or 0.0,
         tokens=spent.tokens or 0,
     )
@@ -139,21 +137,20 @@ def expected_run_s(state: CampaignState) -> float:
     return min(limit, longest) if limit else longest
 
 
+def reserved_runs(state: CampaignState) -> int:
+    """The fresh runs that the smallest proof of the best idea takes; 0 while nothing is kept that could be claimed."""
+    return smallest_round(state) if confirmation_rounds.to_be_proved(state) else 0
+
+
 def reserve_s(state: CampaignState, run_s: float) -> float:
-    """Seconds to reserve for the confirmation of the best idea: those of its expected fresh runs.
+    """Seconds to reserve before the deadline for the smallest proof, so that the search leaves room for it.
 
-    The most that it may take would end most searches too early. A round is begun with no more runs than fit before the
-    deadline (`plan_in_time`), so that what is begun can end.
+    None where that is more than a third of the campaign's time: it searches as long as it can. A larger round is begun
+    where more time is left (`plan_in_time`).
     """
-    return run_s * math.ceil(_to_confirm(state) / state.spec.parallel)
-
-
-def _to_confirm(state: CampaignState) -> float:
-    """The expected fresh runs of the confirmation to come; 0 while nothing is kept."""
-    if not any(idea.kept and idea.index > 1 for idea in state.keeps):
-        return 0.0
-    name = f"to_confirm {state.spec.rules.confirm_runs} {len(state.rounds)}"  # the journal changes both, a row the rest
-    return state.memo(name, lambda: confirmation_to_come(state))
+    seconds = run_s * math.ceil(reserved_runs(state) / state.spec.parallel)
+    deadline = state.spec.rules.deadline
+    return 0.0 if deadline is not None and seconds > (deadline - state.spec.created) * MOST_RESERVED else seconds
 
 
 def waves_left(state: CampaignState, now: float) -> float:
@@ -177,24 +174,6 @@ def tripped(state: CampaignState, since: float) -> str:
         return ""
     how = "died" if died[0].status == Verdict.CRASH else "had no value"
     return f"the last {BREAKER} ideas {how} alike within {fast:.1f} min: {died[0].failure}"
-
-
-def eta(state: CampaignState) -> str:
-    """When the count is reached and the best idea proved, as runs ended so far; "" without a count, and of a proof."""
-    every_s, runs = seconds_a_run(state), runs_to_come(state)
-    if not state.spec.rules.count or not every_s or state.spec.prove or not runs:
-        return ""
-    proof = ", a proof included" if state.spec.confirm and not state.unseeded and not state.open_round else ""
-    return f"; about {span(runs * every_s)} to go{proof}"
-
-
-def seconds_a_run(state: CampaignState) -> float | None:
-    """From the end of a run to that of the next one, unless the campaign stood still in between; None: none ended."""
-    gaps, before = list[float](), 0.0
-    for ended, took in sorted((row.ended, 60 * row.elapsed_min) for row in state.rows if row.ended and row.elapsed_min):
-        gaps.append(min(ended - before, took + BETWEEN_S) if before else took)
-        before = ended
-    return mean(gaps[-LATEST:]) if gaps else None
 
 
 def untried(state: CampaignState) -> list[Idea]:

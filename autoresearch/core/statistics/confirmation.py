@@ -124,18 +124,6 @@ def estimate(design: Design, look: int, z: float, *, coverage: float = 0.9) -> E
     return Estimate(*ends)
 
 
-def expected_size(design: Design, theta: float) -> float:
-    """The expected runs of each side until a test with this drift ends."""
-    if math.isinf(theta):
-        return float(design.sizes[0])
-    motion, total = _Motion(theta), float(design.sizes[0])
-    for look, down in enumerate(design.down):
-        motion.go_on(down, design.up[look], design.times[look])
-        going_on = math.fsum(weight for _, weight in motion.points)
-        total += (design.sizes[look + 1] - design.sizes[look]) * going_on
-    return total
-
-
 def _drift(design: Design, look: int, z: float, share: float) -> float:
     """The drift under which a result at least as good as this one has the probability `share`."""
     far = _FAR + abs(z) / math.sqrt(design.times[look])

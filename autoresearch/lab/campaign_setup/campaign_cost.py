@@ -1,4 +1,4 @@
-"""What a campaign will cost: how long a run takes, how many runs there will be, how many ideas fit into its limits."""
+"""What a campaign will cost: how long a run takes, how many runs there are at most, how many fit into its limits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
-from autoresearch.core.controller.cost import RunCount, baseline_runs, ideas_within, run_count
+from autoresearch.core.campaign.spec import BASELINE_RUNS, LEAST_BASELINE_RUNS, CampaignSpec
+from autoresearch.core.controller.cost import RunCount, run_count
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.statistics.confirmation import design
 from autoresearch.core.text.numbers import counted, span
@@ -22,6 +22,8 @@ from autoresearch.records import exit_record
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir, read_json
 
+FEW_IDEAS = 8  # with fewer, the baseline has fewer runs
+BASELINE_SHARE = 5  # and where they would be more than one in so many
 _WHOLE = (Ending.FINISHED, Ending.MAX_TIME)  # endings of runs that show how long a run takes
 
 
@@ -45,13 +47,18 @@ class CampaignCost:
     slots: int
     limit: str  # what limits the number of runs: the deadline, the GPU hours; "" if neither is set
     capacity: int | None  # runs that this limit allows
-    fits: int | None  # ideas that are likely to be attempted within it, if fewer than asked for
     by_agent: bool  # ideas come from an agent, whose turns are not counted
-    proof: str  # the fresh runs of one proof, of the idea and of the baseline: `8 to 16`; "" if nothing is confirmed
+    retests: int  # of one idea, at most
+    looks: tuple[int, ...]  # fresh runs of a proof, of the idea and of the baseline, at each look; () without one
+
+    @property
+    def proof(self) -> str:
+        """The fresh runs of one proof: `8 to 16`; "" if nothing is confirmed."""
+        return " to ".join(map(str, dict.fromkeys(self.looks[:1] + self.looks[-1:])))
 
     @property
     def runs_words(self) -> str:
-        """The number of runs, and what they are for."""
+        """The number of runs at most, and what they are for."""
         runs = self.runs
         if runs is None:
             until = f"ideas until {self.limit} ends it" if self.limit else "nothing limits the number of ideas"
@@ -59,13 +66,13 @@ class CampaignCost:
         parts = (
             f"{runs.baseline} of the baseline" if runs.baseline else "",
             counted(runs.first, "first run") if runs.first else "",
-            f"up to {counted(runs.usual_retests, 're-test')}" if runs.usual_retests else "",
-            f"{self.proof} to prove the best idea, if one seems better" if self.proof and runs.confirming else "",
+            f"up to {self.retests} more of an idea that looks better" if runs.retests else "",
+            f"{self.proof} to prove the best idea" if self.proof and runs.fresh else "",
         )
         left, so_far = max(0, runs.ideas - self.attempted), f", after the {self.attempted} so far"
         ideas = f"{counted(left, 'further idea')}{so_far}" if self.attempted else counted(left, "idea")
-        usually = _usually(runs.least, runs.usual, runs.most, " runs")
-        return f"{ideas}: {usually} ({', '.join(filter(None, parts))})"
+        most = "" if runs.most == runs.least else "at most "
+        return f"{ideas}: {most}{counted(runs.most, 'run')} ({', '.join(filter(None, parts))})"
 
     @property
     def hours_words(self) -> str:
@@ -76,51 +83,47 @@ class CampaignCost:
         if self.runs is None:
             return each
         turns = "; the agent's turns are not counted" if self.by_agent else ""
-        return f"{_usually(*map(span, self._seconds))}, with {each} on {counted(self.slots, 'slot')}{turns}"
+        hours = " to ".join(dict.fromkeys(map(span, self._seconds)))
+        return f"{hours}, with {each} on {counted(self.slots, 'slot')}{turns}"
 
     @property
-    def _seconds(self) -> tuple[float, float, float]:
-        """How long the runs take, least, usual and most."""
+    def _seconds(self) -> tuple[float, float]:
+        """How long the runs take, at least and at most."""
         each, runs = self.duration.seconds / self.slots, self.runs
-        return (runs.least * each, runs.usual * each, runs.most * each) if runs else (0.0, 0.0, 0.0)
+        return (runs.least * each, runs.most * each) if runs else (0.0, 0.0)
 
     @property
-    def fits_words(self) -> str:
+    def room_words(self) -> str:
         """What its deadline or its GPU hours leave room for; "" without them, or where that is unknown."""
-        if self.capacity is None or self.runs is None:
-            return ""
-        within = f"{self.limit} leaves room for {counted(self.capacity, 'run')}"
-        proof = ", confirmation included" if self.proof else ""
-        if self.fits is None:
-            return f"{within}: enough for {counted(self.runs.ideas, 'idea')}{proof}"
-        return f"{within}: about {counted(self.fits, 'idea')}{proof}"
+        return "" if self.capacity is None else f"{self.limit} leaves room for {counted(self.capacity, 'run')}"
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """A warning if fewer ideas fit than were asked for."""
-        if self.fits is None or self.runs is None or self.fits >= self.runs.ideas:
+        """A warning if not even the runs that are always made, and the smallest proof, fit."""
+        if self.capacity is None or self.runs is None:
             return ()
-        message = f"{counted(self.runs.ideas, 'idea')} may not fit: {self.fits_words}"
+        needed = self.runs.least + (self.looks[0] if self.looks and self.runs.fresh else 0)
+        if needed <= self.capacity:
+            return ()
+        proof = " and the smallest proof" if needed > self.runs.least else ""
+        message = f"{counted(self.runs.ideas, 'idea')}{proof} take {needed} runs or more, and {self.room_words}"
         hint = f"{self.limit} wins; a later one, a shorter --timeout or more --parallel would fit more"
         return (Finding(Severity.WARNING, "may_not_fit", message, hint),)
 
     def to_json(self) -> dict[str, Any]:
         """The numbers, flat: runs and seconds."""
         runs, known = self.runs, self.runs and self.duration.measured
-        least_s, usual_s, most_s = self._seconds
+        least_s, most_s = self._seconds
         return {
             "ideas": runs.ideas if runs else None,
             "runs_at_least": runs.least if runs else None,
-            "runs": runs.usual if runs else None,
             "runs_at_most": runs.most if runs else None,
             "run_s": self.duration.seconds,
             "run_s_from": self.duration.source,
             "run_s_measured": self.duration.measured,
             "seconds_at_least": round(least_s, 1) if known else None,
-            "seconds": round(usual_s, 1) if known else None,
             "seconds_at_most": round(most_s, 1) if known else None,
             "runs_that_fit": self.capacity,
-            "ideas_that_fit": self.fits if self.fits is not None else runs.ideas if runs else None,
         }
 
 
@@ -140,37 +143,31 @@ def priced(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> tupl
         spec = replace(spec, replicates=state.spec.replicates, search=state.spec.search, sources=was)
     elif "baseline" not in spec.sources:
         spec = _with_baseline(spec, capacity, limit)
-    asked_ideas = spec.rules.count
-    fitting = None if capacity is None else ideas_within(spec, capacity, asked_ideas, attempted)
-    ideas = asked_ideas if asked_ideas is not None else fitting
     looks = design(1, 1, spec.rules.confirm_runs) if spec.confirm else None
     return spec, CampaignCost(
-        runs=None if ideas is None else run_count(spec, ideas, attempted),
+        runs=None if spec.rules.count is None else run_count(spec, spec.rules.count, attempted),
         attempted=attempted,
         duration=duration,
         limit_s=most_of_a_run(spec, max_time_s),
         slots=spec.parallel,
         limit=limit,
         capacity=capacity,
-        fits=fitting if fitting is not None and (asked_ideas is None or fitting < asked_ideas) else None,
         by_agent=spec.proposer.name == AGENT,
-        proof=" to ".join(dict.fromkeys(str(2 * n) for n in (looks.sizes[0], looks.sizes[-1]))) if looks else "",
+        retests=spec.retests,
+        looks=tuple(2 * size for size in looks.sizes) if looks else (),
     )
 
 
 def _with_baseline(campaign_spec: CampaignSpec, capacity: int | None, limit: str) -> CampaignSpec:
-    """The spec with the usual runs of the baseline, or fewer if they would be more than a fifth of all, and why."""
-    spec = replace(campaign_spec, replicates=BASELINE_RUNS)
-    totals: dict[float, str] = {}
-    if spec.rules.count is not None:
-        runs = run_count(spec, spec.rules.count).expected
-        totals[runs] = f"the runs that {counted(spec.rules.count, 'idea')} are expected to take"
-    if capacity is not None:
-        totals[capacity] = f"the {capacity} runs for which {limit} leaves room"
-    if not totals or (fewer := baseline_runs(min(totals))) >= BASELINE_RUNS:
-        return spec
-    why = f"{BASELINE_RUNS} would be more than a fifth of {totals[min(totals)]}"
-    return replace(spec, replicates=fewer, sources={**spec.sources, "baseline": why})
+    """The spec with the usual runs of the baseline, or fewer where they would be much of a small campaign, and why."""
+    count, why = campaign_spec.rules.count, ""
+    if count is not None and count < FEW_IDEAS:
+        why = f"{BASELINE_RUNS} are for {FEW_IDEAS} ideas or more"
+    elif capacity is not None and capacity < BASELINE_SHARE * BASELINE_RUNS:
+        why = f"{BASELINE_RUNS} would be more than a fifth of the {capacity} runs for which {limit} leaves room"
+    if not why:
+        return replace(campaign_spec, replicates=BASELINE_RUNS)
+    return replace(campaign_spec, replicates=LEAST_BASELINE_RUNS, sources={**campaign_spec.sources, "baseline": why})
 
 
 def _capacity(campaign_spec: CampaignSpec, duration: RunDuration, used_hours: float) -> tuple[int | None, str]:
@@ -239,9 +236,3 @@ def _baseline_spans(campaign_dir: CampaignDir, blueprint: str) -> list[float]:
         return []
     rows = (row for row in Ledger(campaign_dir.ledger).rows() if row.index == 1 and row.ending in _WHOLE)
     return [60 * row.elapsed_min for row in islice(rows, BASELINE_RUNS) if row.elapsed_min]
-
-
-def _usually(least: object, usual: object, most: object, unit: str = "") -> str:
-    """`usually 29 to 114 runs, at most 211`, without what is the same."""
-    usually = f"{usual}{unit}" if least == usual else f"usually {least} to {usual}{unit}"
-    return usually if usual == most else f"{usually}, at most {most}"

@@ -8,7 +8,6 @@ from statistics import NormalDist
 
 import pytest
 
-from autoresearch.core.statistics import confirmation
 from autoresearch.core.statistics.confirmation import Design, design_at, estimate, levels
 
 SIZES = (4, 6, 8)
@@ -66,12 +65,3 @@ def test_a_claim_at_a_later_look_is_taken_down() -> None:
     first, last = estimate(PLAN, 0, 2.3), estimate(PLAN, 2, 2.3)
     assert first.middle == pytest.approx(2.3 / math.sqrt(0.5), abs=1e-3)
     assert last.middle < 2.3 - 0.1
-
-
-@pytest.mark.parametrize("theta", [0.0, 2.0, 4.0])
-def test_the_expected_size_is_the_simulated_one(theta: float) -> None:
-    """4,000 tests each: the standard error is below 0.03 runs."""
-    rng = random.Random(3)
-    sizes = [SIZES[ended(PLAN, walk(rng, SIZES, theta))[0]] for _ in range(4000)]
-    assert confirmation.expected_size(PLAN, theta) == pytest.approx(sum(sizes) / 4000, abs=0.09)
-    assert confirmation.expected_size(PLAN, math.inf) == 4

@@ -51,7 +51,7 @@ def price(parts: Any, spec: CampaignSpec) -> Callable[..., tuple[CampaignSpec, C
     ("changes", "runs", "why"),
     [
         ({"count": 24}, 5, ""),
-        ({"count": 4}, 4, "that 4 ideas are expected to take"),
+        ({"count": 7}, 4, "5 are for 8 ideas or more"),
         ({"count": 24, "hours": 7.0}, 4, "5 would be more than a fifth of the 21 runs for which the deadline"),
         ({"hours": 4.0, "parallel": 2}, 4, "24 runs for which the deadline"),
         ({"hours": 4.0, "parallel": 4}, 5, ""),
@@ -68,21 +68,20 @@ def test_five_runs_of_the_baseline_where_the_budget_allows(
     assert why in spec.sources.get("baseline", "") and bool(why) == ("baseline" in spec.sources)
 
 
-def test_ideas_are_fitted_to_the_limit_that_binds(price: Callable[..., tuple[CampaignSpec, CampaignCost]]) -> None:
+def test_a_limit_that_cannot_hold_what_is_always_run(
+    price: Callable[..., tuple[CampaignSpec, CampaignCost]],
+) -> None:
     _, cost = price(count=24, hours=5.0, parallel=2)
-    assert (cost.capacity, cost.limit) == (30, "the deadline") and cost.fits is not None and 5 < cost.fits < 24
+    assert (cost.capacity, cost.limit) == (30, "the deadline")
     (warning,) = cost.findings
-    assert warning.code == "may_not_fit" and f"about {cost.fits} ideas, confirmation included" in warning.message
-    assert cost.fits_words.startswith("the deadline leaves room for 30 runs: about ")
-    _, enough = price(count=24, hours=40.0)
-    assert enough.fits is None and not enough.findings and "enough for 24 ideas" in enough.fits_words
-    _, alone = price(hours=5.0, parallel=2, confirm=False)
-    assert alone.runs is not None and alone.runs.ideas == alone.fits and not alone.findings
-    assert "confirmation" not in alone.fits_words
+    assert warning.code == "may_not_fit" and warning.message.startswith("24 ideas and the smallest proof take 37 runs")
+    assert cost.room_words == "the deadline leaves room for 30 runs" and cost.room_words in warning.message
+    assert not price(count=24, hours=40.0)[1].findings
+    assert not price(count=24, hours=5.0, parallel=2, confirm=False)[1].findings
     _, hours = price(hours=40.0, budget_gpu_hours=5.0, gpus_per_run=1)
-    assert (hours.capacity, hours.limit) == (15, "the budget of GPU hours")
+    assert (hours.capacity, hours.limit, hours.runs) == (15, "the budget of GPU hours", None)
     _, free = price(target=0.9)
-    assert free.runs is None and "nothing limits the number of ideas" in free.runs_words and not free.fits_words
+    assert free.runs is None and "nothing limits the number of ideas" in free.runs_words and not free.room_words
 
 
 def test_the_words_and_the_numbers(price: Callable[..., tuple[CampaignSpec, CampaignCost]]) -> None:
@@ -90,11 +89,11 @@ def test_the_words_and_the_numbers(price: Callable[..., tuple[CampaignSpec, Camp
     runs, numbers = cost.runs, cost.to_json()
     assert runs is not None
     assert cost.runs_words == (
-        "24 ideas: usually 29 to 114 runs, at most 211 (6 of the baseline, 23 first runs, up to 69 re-tests, "
-        "8 to 16 to prove the best idea, if one seems better)"
+        "24 ideas: at most 211 runs (6 of the baseline, 23 first runs, up to 6 more of an idea that looks better, "
+        "8 to 16 to prove the best idea)"
     )
-    assert cost.hours_words == "usually 4h50m to 19h, at most 35h10m, with 20m a run (as the run x took) on 2 slots"
-    assert (numbers["runs_at_least"], numbers["runs"], numbers["seconds_at_least"]) == (29, 114, 29 * 600)
+    assert cost.hours_words == "4h50m to 35h10m, with 20m a run (as the run x took) on 2 slots"
+    assert (numbers["runs_at_least"], numbers["seconds_at_least"]) == (29, 29 * 600)
     assert (numbers["runs_at_most"], numbers["seconds_at_most"]) == (runs.most, runs.most * 600)
     assert json.loads(json.dumps(numbers)) == numbers
 
@@ -108,7 +107,7 @@ def test_what_is_certain_is_said_once(price: Callable[..., tuple[CampaignSpec, C
 def test_a_limit_is_no_expectation(price: Callable[..., tuple[CampaignSpec, CampaignCost]]) -> None:
     """A script of 2 s has room for more than 0 runs in 10 hours, though its blueprint allows 24 hours."""
     spec, cost = price(seen=False, count=24, hours=0.1)
-    assert (spec.replicates, cost.capacity, cost.fits, cost.findings, cost.fits_words) == (5, None, None, (), "")
+    assert (spec.replicates, cost.capacity, cost.findings, cost.room_words) == (5, None, (), "")
     assert cost.hours_words == "unknown until the baseline ran; a run is cut after 6m"  # what the deadline leaves
     _, rest = price(seen=False, hours=0.1)
     assert rest.runs_words.startswith("ideas until the deadline ends it: most take one run")
