@@ -131,8 +131,8 @@ class Key:
             return known
         if word in self.plugins:
             return word
-        neither = len(self.choices) == 2
-        words = f"neither {' nor '.join(self.choices)}" if neither else f"not one of {', '.join(self.choices)}"
+        few = {1: "not ", 2: "neither "}.get(len(self.choices), "not one of ")
+        words = few + (" nor " if len(self.choices) == 2 else ", ").join(self.choices)
         raise ValueError(f"{value!r} is {words}")
 
     @property

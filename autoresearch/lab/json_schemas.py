@@ -65,7 +65,7 @@ def _campaign() -> Schema:
     properties = {"blueprint": blueprint, **{key.name: _campaign_key(key) for key in CAMPAIGN_KEYS.values()}}
     off: Schema = {"properties": {"confirm": {"enum": [False, "no", "off", "false"]}}, "required": ["confirm"]}
     provable = {"baseline": {"minimum": 2}, "confirm_runs": {"minimum": LEAST_CONFIRM_RUNS}}
-    prunes: Schema = {"properties": {"prune": {"enum": ["median", "halving"]}}, "required": ["prune"]}
+    prunes: Schema = {"properties": {"prune": {"const": "median"}}, "required": ["prune"]}
     rules = [{"if": prunes, "then": {"required": ["warmup"]}}, {"if": {"not": off}, "then": {"properties": provable}}]
     return _closed("a campaign of autoresearch", properties, required=["blueprint"], allOf=rules)
 

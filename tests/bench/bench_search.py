@@ -25,7 +25,7 @@ from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.space import read_space
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.statistics.pruning import PRUNED, Curve, HalvingRule, MedianRule, PruningRule
+from autoresearch.core.statistics.pruning import PRUNED, Curve, MedianRule
 from autoresearch.proposers.registry import ProposerInputs, proposer
 from tests.bench import cartpole_landscape, search_landscape
 from tests.bench.hartmann import Hartmann
@@ -39,7 +39,6 @@ IDEAS = 24
 COUNTS = range(12, IDEAS + 1)
 OBJECTIVE = Objective("score")
 MEDIAN = MedianRule(warmup=0, least=4)
-HALVING = HalvingRule(warmup=0, eta=3)
 """Chosen with the seeds 100 to 139."""
 
 
@@ -82,7 +81,7 @@ class Search:
         return [score for score, spent in zip(self.scores, self.steps, strict=True) if spent <= steps][-1]
 
 
-def search(land: Landscape, name: str, seed: int, *, rule: PruningRule | None = None, ideas: int = IDEAS) -> Search:
+def search(land: Landscape, name: str, seed: int, *, rule: MedianRule | None = None, ideas: int = IDEAS) -> Search:
     """Run a campaign of so many ideas, the baseline first."""
     found, shown = Search(), list[Curve]()
     first = [_curve(land, land.start, f"{seed}:0:{n}") for n in range(3)]
@@ -151,21 +150,20 @@ def _embedded(land: Landscape, chance: list[Search], tpe: list[Search]) -> Itera
         reached=1.05,
     )
     full, whole = IDEAS * land.steps[-1], [tpe[seed] for seed in STOPPING]
-    for rule in (MEDIAN, HALVING):
-        stopped = _searches(land, "tpe", STOPPING, rule=rule, ideas=3 * IDEAS)
-        yield Result(
-            f"steps until the score of {IDEAS} whole TPE ideas, with early stopping ({type(rule).__name__})",
-            "TPE without",
-            [steps_to(stopped, mean_at(whole, IDEAS), full, land.steps)],
-            [full],
-            0.5,
-            unit="steps",
-            note=f"mean of {len(STOPPING)} seeds",
-        )
+    stopped = _searches(land, "tpe", STOPPING, rule=MEDIAN, ideas=3 * IDEAS)
+    yield Result(
+        f"steps until the score of {IDEAS} whole TPE ideas, with early stopping ({type(MEDIAN).__name__})",
+        "TPE without",
+        [steps_to(stopped, mean_at(whole, IDEAS), full, land.steps)],
+        [full],
+        0.5,
+        unit="steps",
+        note=f"mean of {len(STOPPING)} seeds",
+    )
 
 
 def _searches(
-    land: Landscape, name: str, seeds: Sequence[int], *, rule: PruningRule | None = None, ideas: int = IDEAS
+    land: Landscape, name: str, seeds: Sequence[int], *, rule: MedianRule | None = None, ideas: int = IDEAS
 ) -> list[Search]:
     with _without_fsync():
         return [search(land, name, seed, rule=rule, ideas=ideas) for seed in seeds]
@@ -207,19 +205,16 @@ def steps_to(searches: list[Search], score: float, most: int, at: Sequence[int])
 
 def table() -> None:
     """Early stopping on tinygrpo's table, as markdown; how often it ends the winner on standard error."""
-    land, rules = search_landscape.load(), {"median": MEDIAN, "halving": HALVING}
+    land = search_landscape.load()
     chance, whole = _searches(land, "random", STOPPING), _searches(land, "tpe", STOPPING)
-    stopped = {n: _searches(land, "tpe", STOPPING, rule=r, ideas=3 * IDEAS) for n, r in rules.items()}
-    print("| ideas | TPE |", *(f"TPE + {name}, same steps |" for name in rules))
-    print("|---" * (2 + len(rules)) + "|")
+    stopped = _searches(land, "tpe", STOPPING, rule=MEDIAN, ideas=3 * IDEAS)
+    print("| ideas | TPE | TPE + median, same steps |\n|---|---|---|")
     for count in range(4, IDEAS + 1, 4):
-        steps = [statistics.fmean(s.score_after(count * land.steps[-1]) for s in found) for found in stopped.values()]
-        print("| " + " | ".join([str(count), *(f"{score:.4f}" for score in (mean_at(whole, count), *steps))]) + " |")
-    for name, rule in rules.items():
-        replays = [replay(rule, s.curves, OBJECTIVE) for s in (*chance, *whole)]
-        kills, saved = sum(r.kills_winner for r in replays), statistics.fmean(r.saved for r in replays)
-        ended = f"replay on {len(replays)} campaigns kills the winner in {kills}, saves {saved:.0%}"
-        print(f"{name}: {ended}", file=sys.stderr)
+        same = statistics.fmean(s.score_after(count * land.steps[-1]) for s in stopped)
+        print(f"| {count} | {mean_at(whole, count):.4f} | {same:.4f} |")
+    replays = [replay(MEDIAN, s.curves, OBJECTIVE) for s in (*chance, *whole)]
+    kills, saved = sum(r.kills_winner for r in replays), statistics.fmean(r.saved for r in replays)
+    print(f"replay on {len(replays)} campaigns kills the winner in {kills}, saves {saved:.0%}", file=sys.stderr)
 
 
 def _curve(land: Landscape, point: Mapping[str, object], luck: str) -> list[tuple[int, float]]:

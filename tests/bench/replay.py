@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.statistics.pruning import Curve, PruningRule, Stop
+from autoresearch.core.statistics.pruning import Curve, MedianRule, Stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Replay:
 
 
 def replay(
-    pruning_rule: PruningRule, curves: Sequence[Curve], objective: Objective, *, spared: Collection[int] = ()
+    median_rule: MedianRule, curves: Sequence[Curve], objective: Objective, *, spared: Collection[int] = ()
 ) -> Replay:
     """Apply a rule to past runs in the order in which they ran, each compared with the (cut) curves of earlier ones.
 
@@ -45,7 +45,7 @@ def replay(
     stopped: dict[int, Stop] = {}
     seen: list[Curve] = []
     for number, curve in enumerate(curves):
-        length, stop = (len(curve), None) if number in spared else first_stop(pruning_rule, curve, seen, objective)
+        length, stop = (len(curve), None) if number in spared else first_stop(median_rule, curve, seen, objective)
         if stop is not None:
             stopped[number] = stop
         seen.append(curve[:length])
@@ -57,14 +57,14 @@ def replay(
 
 
 def first_stop(
-    pruning_rule: PruningRule, curve: Curve, others: Sequence[Curve], objective: Objective
+    median_rule: MedianRule, curve: Curve, others: Sequence[Curve], objective: Objective
 ) -> tuple[int, Stop | None]:
     """The number of validations of a complete curve that would have been run, and the reason for stopping, if any.
 
     The last one is never judged: nothing could be saved.
     """
     for length in range(1, len(curve)):
-        stop = pruning_rule.judge(curve[:length], others, objective)
+        stop = median_rule.judge(curve[:length], others, objective)
         if stop is not None:
             return length, stop
     return len(curve), None

@@ -41,7 +41,7 @@ def test_a_campaign_prunes(bench: Any) -> None:
     code, out, _ = bench.here(*words, "--set", "prune=median", "--json")
     assert (code, json.loads(out)["error"]["code"]) == (2, "no_warmup")
     code, out, _ = bench.here(*words, "--set", "prune=best", "--set", "warmup=5", "--json")
-    assert code == 2 and "neither median nor halving" in json.loads(out)["error"]["message"]
+    assert code == 2 and "'best' is not median" in json.loads(out)["error"]["message"]
     planned = bench.ask(*words, "--set", "prune=median", "--set", "warmup=5", "--dry-run")
     assert planned["state"] == "planned" and planned["plan"]["early stop"].startswith("median, after step 5")
 

@@ -123,7 +123,7 @@ class CampaignSpec:
     seeding_why: str = ""
     resolution: float | None = None  # of a deterministic objective, in its unit; None: as its runs show it
     min_steps: int = 0  # a run with fewer steps is a smoke run
-    prune: str = ""  # "", median or halving
+    prune: str = ""  # or median
     keep_gb: float = 20.0  # 10**9 bytes of what its runs wrote beside their results
     warmup: int = 0  # steps; a run may be pruned from the first validation after them on
     tmux_socket: str = ""

@@ -1,12 +1,10 @@
 """Pruning: stop a run early if its learning curve is so far behind others that it is not worth continuing.
 
-A curve is the validations of one run, (step, value) in the order of the steps. Rules look at nothing else and
-stop nothing before the first validation after the declared warm-up. They are off by default: they also stop
-curves that start slowly and would win in the end. `replay` shows whether they would have done so on past runs.
+A curve is the validations of one run, (step, value) in the order of the steps. The rule looks at nothing else and
+stops nothing before the first validation after the declared warm-up. It is off by default: it also stops curves that
+start slowly and would win in the end.
 
 Median rule: Golovin et al., "Google Vizier", KDD 2017, 3.1 (with the best value so far, as Optuna has it).
-Successive halving, asynchronous: Li et al., "A System for Massively Parallel Hyperparameter Tuning",
-arXiv:1810.05934.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.objective import Objective
 
 Curve = Sequence[tuple[int, float]]
 PRUNED = "pruned"  # cause of the stop in the exit record, failure in the row, status of the attempt
@@ -51,41 +49,10 @@ class MedianRule:
             return None
         from statistics import median  # brings fractions and decimal, which few commands need
 
-        return _behind(curve, median(bars), len(bars), objective)
-
-
-@dataclass(frozen=True, slots=True)
-class HalvingRule:
-    """Stops a run at a rung unless it is among the best 1/eta of all runs that have reached it."""
-
-    warmup: int
-    eta: int = 3  # at least 2
-
-    def judge(self, curve: Curve, others: Sequence[Curve], objective: Objective) -> Stop | None:
-        """Compare best values so far (see the class). With fewer than eta curves at a rung, no run is stopped."""
-        if not self._at_rung(curve):
+        bound, best = median(bars), objective.best(curve)
+        if best is not None and not objective.better(bound, best[1]):
             return None
-        step = curve[-1][0]
-        come = [[point for point in other if point[0] <= step] for other in others if other and other[-1][0] >= step]
-        bars = [best for other in come if (best := _best(other, objective)) is not None]
-        stay = (len(bars) + 1) // max(2, self.eta)
-        if not stay:
-            return None
-        ranked = sorted(bars, reverse=objective.direction is Direction.MAXIMIZE)
-        return _behind(curve, ranked[stay - 1], len(bars), objective)
-
-    def _at_rung(self, curve: Curve) -> bool:
-        """Whether the last point is the first at or after a rung's step."""
-        steps = [step for step, _ in curve if step > self.warmup]
-        if not steps:
-            return False
-        rung, before = steps[0], steps[-2] if len(steps) > 1 else 0
-        while rung <= before:
-            rung *= max(2, self.eta)
-        return steps[-1] >= rung
-
-
-PruningRule = MedianRule | HalvingRule
+        return Stop(step, curve[-1][1] if best is None else best[1], bound, len(bars))
 
 
 def value_at(curve: Curve, step: int) -> float | None:
@@ -94,15 +61,3 @@ def value_at(curve: Curve, step: int) -> float | None:
         return None
     values = [value for at, value in curve if at <= step and math.isfinite(value)]
     return values[-1] if values else None
-
-
-def _behind(curve: Curve, bar: float, others: int, objective: Objective) -> Stop | None:
-    own = _best(curve, objective)
-    if own is not None and not objective.better(bar, own):
-        return None
-    return Stop(curve[-1][0], curve[-1][1] if own is None else own, bar, others)
-
-
-def _best(curve: Curve, objective: Objective) -> float | None:
-    best = objective.best(curve)
-    return None if best is None else best[1]

@@ -86,7 +86,7 @@ _CAMPAIGN_KEYS = (
         _T.CHOICE,
         "",
         "end runs whose curve is behind; needs warmup",
-        choices=("median", "halving"),
+        choices=("median",),
         others={"off": ""},
     ),
     Key("warmup", _T.COUNT, None, "steps in which no run is ended for its curve"),

@@ -1,6 +1,6 @@
 """Pruner: stops runs early whose validation curve has fallen behind.
 
-The rules themselves are pure functions (`core.statistics.pruning`). This module reads the curves as the trainer writes
+The rule itself is a pure function (`core.statistics.pruning`). This module reads the curves as the trainer writes
 them, and sends stop requests. A pruned run gets a row with status `discard` and reason `pruned: ...`, and its idea
 counts as attempted. Only the first run of an idea can be pruned: the baseline, re-tests and confirmations are
 measurements and need complete runs.
@@ -20,7 +20,7 @@ from autoresearch.core.controller.actions import ControllerAction
 from autoresearch.core.controller.confirmation_rounds import check_seeds, judge_round, measured_rows, round_rows
 from autoresearch.core.run.ending import WITHOUT_VALUE, Ending
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.core.statistics.pruning import PRUNED, Curve, HalvingRule, MedianRule, Stop
+from autoresearch.core.statistics.pruning import PRUNED, Curve, MedianRule, Stop
 from autoresearch.core.statistics.seeding import SeededRun, copied
 from autoresearch.core.statistics.seeding import changed_nothing as repeated
 from autoresearch.errors import AutoresearchError
@@ -137,8 +137,7 @@ class Pruner:
 
     def __init__(self, campaign_spec: CampaignSpec, say: Callable[[str], None]) -> None:
         self.spec, self.say = campaign_spec, say
-        rule = MedianRule if campaign_spec.prune == "median" else HalvingRule
-        self.rule = rule(campaign_spec.warmup) if campaign_spec.prune else None
+        self.rule = MedianRule(campaign_spec.warmup) if campaign_spec.prune else None
         self._seen: dict[str, _CurveState] = {}
         self._ended: dict[str, Curve] = {}  # curve of each finished run, by run id; read once
 

@@ -115,7 +115,7 @@ REFUSED = (
     ("agent_share", 1.5, "1.5 is not a number from 0 to 1"),
     ("confirm", "maybe", "'maybe' is neither true nor false"),
     ("proposer", "oracle", "'oracle' is not one of queue, grid, random"),
-    ("prune", "best", "'best' is neither median nor halving"),
+    ("prune", "best", "'best' is not median"),
     ("direction", "sideways", "'sideways' is neither maximize nor minimize"),
     ("sandbox", "", "'' is not one of auto, need, off"),
     ("sandbox", True, "True is not one of auto, need, off"),

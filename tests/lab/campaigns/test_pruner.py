@@ -175,15 +175,6 @@ def test_another_run_that_lives_is_compared_with(campaign: Callable[..., Any]) -
     assert new.asked and peer.asked is None
 
 
-def test_halving(campaign: Callable[..., Any]) -> None:
-    made = campaign(prune="halving", warmup=5)
-    made.idea("new")
-    new = Living(made, "new")
-    new.validates(10, 0.0)
-    looked(made, new)
-    assert new.asked and "of 3 other runs" in new.asked["reason"]
-
-
 def end(made: Any, living: Living, cause: str) -> ExitRecord:
     return ExitRecord(living.run, Ending.STOPPED, "pruned: 0.05 at step 10, behind 0.2", cause=cause)
 
