@@ -282,7 +282,6 @@ def confirm(
 
     A discarded idea may be named, too: the interval of its gain says what one run could not.
     """
-    from autoresearch.core.campaign.judgement import unprovable
     from autoresearch.core.controller.confirmation_rounds import plan_round
     from autoresearch.core.controller.sentences import more_ideas, seed_words
     from autoresearch.core.statistics.confirmation import fewest_runs
@@ -308,10 +307,6 @@ def confirm(
         raise ConflictError(f"{name} keeps nothing but its baseline: there is nothing to confirm", fix=more)
     if state.unseeded and all(idea.confirmed for idea in asked):
         raise ConflictError(f"nothing can be confirmed. {seed_words(state)}", code="unseeded")
-    if asked and all(map(unprovable, asked)):
-        words = "; ".join(f"{idea.name}: {unprovable(idea)}" for idea in asked)
-        hint = "further runs would show the same: `campaign fix` changes its code, `campaign add` tries it another way"
-        raise ConflictError(words, hint=hint, code="unprovable")
     planned, cost = plan_round(state, asked)
     least = fewest_runs(1 + len(state.rounds))
     if state.spec.rules.confirm_runs < least and not (state.unseeded or state.open_round):

@@ -45,7 +45,6 @@ class ClaimEstimate:
     fails_more: bool = False  # so the claim failed, though the values passed
     adjusted: bool = True  # False: the plain difference of the means, which overstates it if the round ended early
     reason: str = ""  # of the verdict, in words
-    copies: str = ""  # the idea's commit, if its runs are copies of one another: then more of them prove nothing
 
     @classmethod
     def of_verdict(cls, verdict: Mapping[str, Any]) -> ClaimEstimate:
@@ -56,12 +55,12 @@ class ClaimEstimate:
         passed = p is not None and alpha is not None and p <= alpha
         if plain := known["gain"] is None:
             known["gain"] = _number(verdict.get("delta"))
-        known |= {name: str(verdict.get(name) or "") for name in ("reason", "copies")}
+        known["reason"] = str(verdict.get("reason") or "")
         return cls(**known, fails_more=passed and verdict.get("do") in FAILED, adjusted=not plain)
 
     def to_verdict(self) -> dict[str, Any]:
         """What a line of verdicts.jsonl says of it; the rest follows from the line."""
-        derived = ("fails_more", "adjusted", "reason", "copies")
+        derived = ("fails_more", "adjusted", "reason")
         return {name: value for name, value in asdict(self).items() if name not in derived}
 
     def words(self, objective: Objective) -> str:

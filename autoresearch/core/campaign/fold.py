@@ -9,7 +9,7 @@ from autoresearch.core.campaign.claim import CLAIMS, OPEN, TESTED, ClaimEstimate
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun, MadeTip, Round
-from autoresearch.core.run.ending import BREACHES, COPY
+from autoresearch.core.run.ending import BREACHES
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import SeedCheck
@@ -67,8 +67,6 @@ class Fold:
             idea.rows.append(row)
             if row.failure in BREACHES and idea.hypothesis.merges:
                 self._break_up(idea)
-            if any(flag.startswith(COPY) for flag in row.flags.split("; ")):
-                idea.copies.add(row.run_id)
             idea.changed()
         return True
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 
-from autoresearch.core.campaign.claim import OPEN, Claim
+from autoresearch.core.campaign.claim import Claim
 from autoresearch.core.campaign.decision import (
     Decision,
     DecisionRule,
@@ -63,7 +63,7 @@ def promised(state: CampaignState, idea: Idea) -> bool:
     Unless a further run would be a copy, or no more are allowed by now.
     """
     owed = bool(idea.judged) and idea.judged[-1].standing == PENDING and not (idea.pruned or idea.hypothesis.smoke)
-    return owed and not (state.unseeded or idea.copies or idea.broken) and len(idea.judged) < rule_of(state).most
+    return owed and not (state.unseeded or idea.broken) and len(idea.judged) < rule_of(state).most
 
 
 def decision_of(
@@ -73,11 +73,8 @@ def decision_of(
     *,
     simpler: bool,
     smoke: bool,
-    copied: bool = False,
 ) -> Decision:
     """The decision on an idea whose runs gave these values, oldest first; None is a run without a metric.
-
-    `copied`: its further runs are copies of its first one, which is then all that can be known of it.
 
     The only way to a decision, of a run that has just ended as of a row that is read again.
     """
@@ -103,13 +100,12 @@ def decision_of(
         seed_known=state.seed_check is not None,
         baseline_sd=noise_in(own).sd if len(own) >= LEAST_BASELINE else None,
     )
-    rule = replace(rule_of(state), least=1, most=1) if copied else rule_of(state)
-    return decide(objective, evidence, rule)
+    return decide(objective, evidence, rule_of(state))
 
 
 def _is_out(state: CampaignState, idea: Idea) -> bool:
     """Whether clearly, without its exact noise, no re-test is owed: `decide` requires more than this."""
-    if not idea.values or idea.copies or idea.broken or idea.changed_nothing or idea.hypothesis.smoke:
+    if not idea.values or idea.broken or idea.hypothesis.smoke:
         return True
     if state.runs_once(idea):
         return True
@@ -241,13 +237,6 @@ def rule_for(retests: int) -> DecisionRule:
     """The decision rule with at most so many re-tests of an idea."""
     most = 1 + retests
     return replace(DEFAULT, least=min(DEFAULT.least, most), most=most)
-
-
-def unprovable(idea: Idea) -> str:
-    """Why further runs cannot prove it: they are copies of one another until its code changes; "" if they can."""
-    if idea.claim is None or idea.confirmed not in OPEN:
-        return ""
-    return idea.claim.reason if idea.copies or idea.claim.copies == idea.commit != "" else ""
 
 
 def resolution_of(state: CampaignState, values: Sequence[float | None] = ()) -> Resolution:

@@ -15,7 +15,7 @@ from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.trust import Doubt, MeasuredIdea, doubts
-from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING, DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
+from autoresearch.core.run.ending import BREACHES, DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import noise
 from autoresearch.core.statistics.noise import Noise, mean, noise_in
@@ -177,12 +177,6 @@ class Idea:
     def decided(self) -> float:
         """When its last judged run ended; 0 before that."""
         return max((row.ended or 0.0 for row in self.judged), default=0.0)
-
-    @cached_property
-    def changed_nothing(self) -> bool:
-        """Whether its last run repeats one of its parent's in every logged value, which decides it."""
-        flags = self.judged[-1].flags.split("; ") if self.judged else []
-        return any(flag.startswith(CHANGED_NOTHING) for flag in flags)
 
     def changed(self) -> None:
         """Forget what was worked out from its runs and rows: only `Fold` changes them."""

@@ -96,8 +96,7 @@ def _groups(state: CampaignState) -> _Groups:
     if not sd:
         return ()
     sign = 1.0 if state.spec.objective.direction is Direction.MAXIMIZE else -1.0
-    counted = [idea for idea in state.ideas if not idea.changed_nothing]  # that is its parent's run once more
-    runs = [(edits_of(state, idea), search_values(state, idea)) for idea in counted]
+    runs = [(edits_of(state, idea), search_values(state, idea)) for idea in state.ideas]
     return tuple((edits, mean(values) * sign / sd, len(values)) for edits, values in runs if values)
 
 

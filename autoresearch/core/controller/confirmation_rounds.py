@@ -13,7 +13,7 @@ from typing import Any
 
 from autoresearch.core.campaign.claim import Claim
 from autoresearch.core.campaign.decision import gain
-from autoresearch.core.campaign.judgement import claim_words, one_run_claim, unprovable
+from autoresearch.core.campaign.judgement import claim_words, one_run_claim
 from autoresearch.core.campaign.spec import MOST_ROUNDS
 from autoresearch.core.campaign.state import CampaignState, Idea, Round, marked, measured
 from autoresearch.core.controller import scheduler
@@ -103,43 +103,33 @@ def _runs(rows: Iterable[LedgerRow], curves: Curves) -> list[SeededRun]:
     return [curves[row.run_id] for row in rows if row.run_id in curves]
 
 
-def _doubt(state: CampaignState, idea: Idea, number: int, curves: Curves) -> tuple[str, bool]:
-    """Why the runs of a round are not independent replicates, checked again with all of them; "" if they are.
-
-    And whether it is the idea that fixes its seed, so that more runs would show the same.
+def _doubt(state: CampaignState, idea: Idea, number: int, curves: Curves) -> str:
+    """Why the runs of a round are not known to be replicates: the check of the baseline again, with all of its runs,
+    and fresh runs of the idea that are all equal. "" if nothing is found.
     """
     baseline = state.baseline
     if state.seed_check is None or baseline is None:
-        return "not confirmed: no runs of the baseline show whether the seed does anything", False
-    ours = _runs([*measured_rows(baseline), *round_rows(baseline, number)], curves)
-    again = None if state.replicated else seeding.effect(ours)
-    if again is not None and not again.seen:
-        return f"not confirmed: {again.reason} (with the fresh runs of the baseline); {seeding.DECLARE}", False
-    test = seeding.scatters if state.replicated else seeding.differs
-    found = test(_runs(round_rows(idea, number), curves), ours)
-    if found is None or found.seen:
-        return "", False
-    if found.values:
-        why = "not confirmed: its fresh runs cannot be told from copies of one another, as if it fixed a seed itself"
-        return f"{why} ({found.reason})", False
-    why = f"its fresh runs are copies of one another, as it fixes a seed itself ({found.reason})"
-    return f"{why}; {seeding.DECLARE}", True
+        return "not confirmed: no runs of the baseline show whether the seed does anything"
+    again = seeding.effect(_runs([*measured_rows(baseline), *round_rows(baseline, number)], curves))
+    if not state.replicated and again is not None and not again.seen:
+        return f"not confirmed: {again.reason} (with the fresh runs of the baseline); {seeding.DECLARE}"
+    if seeding.same_trace(_runs(round_rows(idea, number), curves)):
+        return f"not confirmed: its fresh runs are equal to the last digit, whatever their seed; {seeding.DECLARE}"
+    return ""
 
 
 def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> tuple[ControllerAction, ...]:
     """The verdicts on ideas (else on all that are kept) where further runs would be copies, and what they mean.
 
-    () on ideas that have their verdict, and on those whose runs the seed changes, as far as is known.
+    () on ideas that have their verdict, and where the seed changes the runs, as far as is known.
     """
+    if not state.unseeded:
+        return ()
     actions: list[ControllerAction] = []
     for idea in ideas or state.keeps:
         if not idea.kept or idea.index == 1 or idea.confirmed or state.distrusted(idea):
             continue
-        if not (state.unseeded or idea.copies):
-            continue
         do, (reason, delta) = one_run_claim(state), claim_words(state, idea)
-        if not state.unseeded:
-            do, reason, delta = Claim.ONE_SEED, "its runs are copies of one another, as it fixes a seed itself", None
         fields = {"index": idea.index, "slug": idea.slug, "reason": reason, "delta": delta}
         actions += [RecordVerdict(do, fields), Say(f"{idea.name}: {do}: {reason}")]
     return tuple(actions)
@@ -169,7 +159,7 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
     baseline = state.baseline
     chosen = list(candidates) or to_be_proved(state)
     doubted = next((idea for idea in (chosen or state.doubtful) if state.distrusted(idea)), None)
-    chosen = [idea for idea in chosen if not (idea.copies or unprovable(idea) or state.distrusted(idea))]
+    chosen = [idea for idea in chosen if not state.distrusted(idea)]
     if not chosen and doubted is not None:
         return None, doubt_words(state, doubted)
     if not chosen or baseline is None or not baseline.values:
@@ -338,9 +328,8 @@ def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[RecordV
     claim, reason, p, caveat = result.claim, result.reason, result.p, ""
     if claim is Claim.CONFIRMED and (why := _why_not_claimed(state, idea)):
         claim, reason = Claim.UNDECIDED, f"not claimed: {why}"
-    doubt, copies = _doubt(state, idea, number, curves)
-    if doubt:
-        claim, reason, p = Claim.ONE_SEED if copies else Claim.UNDECIDED, doubt, None
+    if doubt := _doubt(state, idea, number, curves):
+        claim, reason, p = Claim.UNDECIDED, doubt, None
     if idea.breach is not None:
         claim, reason, p = Claim.DEMOTED, f"not claimed: {breach_words(idea.breach)}", None
     elif claim is Claim.DEMOTED and idea.status != Verdict.KEEP:  # somebody named it, to know its gain
@@ -354,8 +343,7 @@ def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[RecordV
     estimate = replace(result.estimate, value=mean(fresh)) if fresh else result.estimate
     if doubt:  # an interval is of independent runs
         estimate = replace(estimate, gain_low=None, gain_high=None, coverage=None)
-    fields: dict[str, object] = {"copies": idea.commit} if copies else {}
-    fields |= {"index": idea.index, "slug": idea.slug, "round": number, "reason": reason}
+    fields: dict[str, object] = {"index": idea.index, "slug": idea.slug, "round": number, "reason": reason}
     fields |= {"delta": result.delta, "p": p, "alpha": result.alpha, **estimate.to_verdict(), "caveat": caveat}
     return RecordVerdict(claim.value, fields), reason
 

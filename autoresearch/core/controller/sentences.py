@@ -12,7 +12,6 @@ from autoresearch.core.campaign.state import CampaignState, Idea, as_measured, m
 from autoresearch.core.campaign.tip import change_by, worth_words
 from autoresearch.core.run.ending import (
     BREACHES,
-    CHANGED_NOTHING,
     CONSTRAINT_BROKEN,
     CONSTRAINT_UNREAD,
     NO_NUMBER,
@@ -54,7 +53,7 @@ def row_line(state: CampaignState, idea: Idea, run: str, *, beside_best: bool = 
         return f"{where}{idea.name}, fresh run {row.replicate}: {value}{failure}"
     if state.spec.prove:
         return f"{idea.name}, run {row.replicate}: {value}{failure}"
-    status = CHANGED_NOTHING.rstrip(": ") if idea.changed_nothing else row.shown_status
+    status = row.shown_status
     if state.runs_once(idea) and (worth := change_by(state, idea)):
         status = worth_words(worth)
     return f"{where}{idea.name}, run {row.replicate}: {status}, {value}{noise}{failure}{top}"

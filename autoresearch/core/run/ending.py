@@ -38,10 +38,6 @@ EXCUSED = (
 """What says nothing of the idea, nearly all of it the machine's doing: a campaign tries such a run again."""
 UNPROVEN = frozenset({"runner_died", "job_gone", "no_heartbeat", "no_exit_record"})
 """Those of them that training code can bring about: by ending its Runner when it sees that it goes badly."""
-COPY = "copy: "
-"""Begins the flag of a re-test that repeats an earlier run, as its code fixes a seed itself."""
-CHANGED_NOTHING = "changed nothing: "
-"""Begins the flag, and the reason, of a run that repeats one of its parent's in every logged value."""
 TAMPERED = "tampered: "  # prefix of a flag that reports tampering
 
 

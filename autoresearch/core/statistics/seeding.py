@@ -43,9 +43,7 @@ FEW, FEW_TIMES = 3, 20.0
 ALIKE = 5
 LONG = 9  # values of a curve by which copies are told from replicates
 NEARLY = 5.0
-CERTAIN = 100.0
 MOST = math.log(1000.0)
-BOUNDS = (0.0, 1.0, 100.0)  # that shares and percentages cannot exceed
 
 _OF_THE_MACHINE = later(
     r"(?i)tim(?:e|ing)|elapsed|(?:^|[^a-z])eta(?:$|[^a-z])|second|sec\b|_s(?:$|/)|_ms\b|through|perf/|per_|speed|tokens"
@@ -105,7 +103,6 @@ class Effect:
     times: float  # geometric mean of the quotients; 1 if the runs do not differ
     values: int
     exact: bool  # runs of one seed are equal to the last digit
-    early: float = 1.0  # `times` of the first third
     others: bool = False  # computed from the other logged metrics, as the objective has too few values
 
     @property
@@ -185,102 +182,10 @@ def _from_the_start(runs: Sequence[_Run]) -> Randomness:
     return Randomness.RANDOM if alike and math.exp(whole) > unit * NEARLY else Randomness.UNKNOWN
 
 
-def differs(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]) -> Effect | None:
-    """The effect of other seeds in runs of an idea, which may itself fix a seed. None if there is nothing to compare.
-
-    A small spread is no sign of copies: an idea may be steadier than the baseline, or near the best value there is. So
-    runs are copies only where they differ no more than the baseline's runs of one seed do. The effect is seen
-
-    - by the rule in the module docstring, against baseline runs of one seed, in the objective,
-    - if the idea's runs differ nearly as much as the baseline's runs of several seeds do,
-    - by the same rule in those other logged metrics in which the baseline's runs show their seed,
-    - where nothing but one or two values is logged: if the baseline's runs of one seed are equal and the idea's are
-      not, or all are equal to a bound, such as an accuracy of 1, which any seed may reach.
-    """
-    within, between = _objective(baseline_runs)
-    own = _objective(seeded_runs)[1]
-    if not (within and between and own):
-        return None
-    changed, beside = _compared(within, own), _compared(between, own)
-    alike = bool(beside.values) and min(beside.times, beside.early) >= 1 / NEARLY
-    alike = alike and _differing(own) >= _differing(between) / NEARLY  # coarse numbers are equal by chance now and then
-    if changed.seen or alike:
-        return replace(changed, seen=True)
-    if logged := _logged(seeded_runs, baseline_runs):
-        return logged if logged.seen or changed.values <= logged.values else changed
-    few = max(len(run.series) for run in seeded_runs) < FEW
-    bounded = not changed.values and all(value in BOUNDS for pair in own for run in pair for value in run.values())
-    return replace(changed, seen=few and (bounded or (changed.exact and changed.values > 0)))
-
-
-def scatters(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]) -> Effect | None:
-    """The same where every run of the baseline is a replicate: whether an idea's differ nearly as much as those do."""
-    own, theirs = (
-        _objective([replace(run, seed=n) for n, run in enumerate(runs)])[1] for runs in (seeded_runs, baseline_runs)
-    )
-    if not (own and theirs):
-        return None
-    found = _compared(theirs, own)
-    return replace(found, seen=bool(found.values) and max(found.times, found.early) >= 1 / CERTAIN)
-
-
-def changed_nothing(seeded_run: SeededRun, parents: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]) -> bool:
-    """Whether a run of an idea logs what a run of its parent with the same seed does, in every value at every step.
-
-    Times, throughput and memory apart. That says something only where another seed changes ALIKE of these values or
-    more, at FEW steps or more: what no seed changes, or what is written too coarsely, is equal whatever an idea does.
-    """
-    own = _whole(seeded_run)
-    if not any(one.seed == seeded_run.seed and _whole(one) == own for one in parents):
-        return False
-    for one in (*parents, *baseline_runs):
-        other = _whole(one)
-        apart = [at for at in own.keys() & other.keys() if own[at] != other[at]]
-        if one.seed != seeded_run.seed and len(apart) >= ALIKE and len({step for step, _ in apart}) >= FEW:
-            return True
-    return False
-
-
-def _whole(seeded_run: SeededRun) -> _Run:
-    return _by_step({"": seeded_run.series, **_trained(seeded_run.others)})
-
-
-def copied(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]) -> str:
-    """What shows for certain that runs of an idea with several seeds are copies, as a clause; "" if nothing does.
-
-    In ALIKE values or more, their differences are no larger than those of the baseline's runs of one seed, and in the
-    geometric mean CERTAIN times less than those of its runs with several seeds. Values that are too few, or written too
-    coarsely to differ by so much, prove nothing: accuracies on 200 questions are equal by chance now and then.
-    """
-    own = _objective(seeded_runs)[1]
-    within, between = _objective(baseline_runs)
-    if not (own and within and between):
-        return ""
-    jitter, beside = _compared(within, own), _compared(between, own)
-    if jitter.seen or (jitter.exact and jitter.values) or beside.values < ALIKE or beside.times > 1 / CERTAIN:
-        return ""
-    times = "1,000 times or more" if beside.times < 1 / 999 else f"{1 / beside.times:.3g} times"
-    return f"its runs differ {times} less than those of the baseline with other seeds, in {beside.values} values"
-
-
-def _logged(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]) -> Effect | None:
-    """The effect of other seeds on what else an idea logs, where that shows the seed in the baseline; None without."""
-    ours, theirs = ([(run.seed, _trained(run.others)) for run in runs] for runs in (seeded_runs, baseline_runs))
-    series = ({key for key, values in metrics.items() if len(values) >= FEW} for _, metrics in (*ours, *theirs))
-    telling = {key for key in set.intersection(*series) if _shows_seed(key, theirs)}
-    if not telling:
-        return None
-
-    def only(runs: Sequence[tuple[int, Mapping[str, Series]]]) -> tuple[list[_Pair], list[_Pair]]:
-        return _pairs((seed, {key: metrics[key] for key in sorted(telling)}) for seed, metrics in runs)
-
-    within, own = only(theirs)[0], only(ours)[1]
-    return replace(_compared(within, own), others=True) if within and own else None
-
-
-def _shows_seed(key: str, runs: Sequence[tuple[int, Mapping[str, Series]]]) -> bool:
-    within, between = _pairs((seed, {key: metrics[key]}) for seed, metrics in runs)
-    return bool(within and between) and _compared(within, between).seen
+def same_trace(seeded_runs: Sequence[SeededRun]) -> bool:
+    """Whether all that runs with several seeds log is equal to the last digit, as where the code fixes its own seed."""
+    traces = [_by_step({"": run.series, **_trained(run.others)}) for run in seeded_runs]
+    return len(traces) > 1 and all(trace == traces[0] for trace in traces)
 
 
 def copies(runs: Sequence[tuple[str, int]]) -> list[str]:
@@ -330,7 +235,7 @@ def _compared(within: Sequence[_Pair], between: Sequence[_Pair]) -> Effect:
     early = math.fsum(quotients[:third]) / third if third >= FEW else whole
     needed = math.log(TIMES if n >= FEW else FEW_TIMES)
     seen = max(whole, early) >= needed or (exact and n >= ALIKE)
-    return Effect(seen, math.exp(whole), n, exact, math.exp(early))
+    return Effect(seen, math.exp(whole), n, exact)
 
 
 _Values = list[tuple[float, float]]
@@ -344,12 +249,6 @@ def _steps(within: Sequence[_Pair], between: Sequence[_Pair]) -> Iterable[tuple[
     for n in range(min(map(len, rows.values()))):
         alike, apart = ([(rows[id(a)][n], rows[id(b)][n]) for a, b in side] for side in (within, between))
         yield alike, apart
-
-
-def _differing(pairs: Sequence[_Pair]) -> float:
-    """The share of values in which two runs differ."""
-    unequal = [a[at] != b[at] for a, b in pairs for at in a.keys() & b.keys()]
-    return sum(unequal) / len(unequal) if unequal else 0.0
 
 
 def _mean_log(pairs: _Values, unit: float) -> float:

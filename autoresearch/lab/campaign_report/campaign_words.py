@@ -19,7 +19,7 @@ from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.controller.proof import proof_of
-from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING
+from autoresearch.core.run.ending import BREACHES
 from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.core.text.numbers import counted, span
 from autoresearch.lab.campaign_report import formatting, summary
@@ -144,8 +144,6 @@ def _order(title: str) -> tuple[int, str]:
 
 
 def _group(idea_line: IdeaLine) -> str:
-    if idea_line.why.startswith(CHANGED_NOTHING):
-        return f"{CHANGED_NOTHING}every logged value is the parent's"
     match idea_line.standing:
         case IdeaStatus.CONFIRMED:
             return idea_line.claim

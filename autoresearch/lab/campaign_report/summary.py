@@ -19,7 +19,7 @@ from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.scheduler import retest_owed
 from autoresearch.core.controller.sentences import drift_words, seed_words
 from autoresearch.core.metrics.constraint import of_cell, parsed
-from autoresearch.core.run.ending import BREACHES, CHANGED_NOTHING, PENDING, Ending, Verdict
+from autoresearch.core.run.ending import BREACHES, PENDING, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.core.statistics.noise import mean, noise_in
@@ -301,8 +301,6 @@ def _why(
         return _decision(rows[-1]) or "ended early by its curve"
     if rows[-1].ending == Ending.STOPPED and not idea.values:
         return _decision(rows[-1]) or Ending.STOPPED.wording
-    if idea.changed_nothing:
-        return _decision(rows[-1]) or CHANGED_NOTHING.rstrip(": ")
     if standing is IdeaStatus.SMOKE and rows[-1].failure == NO_SIGNAL:
         return _decision(rows[-1]) or "there was nothing to learn from"
     if standing is IdeaStatus.SMOKE:

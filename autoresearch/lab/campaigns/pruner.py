@@ -15,19 +15,17 @@ from statistics import median
 
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
-from autoresearch.core.campaign.tip import edits_of
 from autoresearch.core.controller.actions import ControllerAction
 from autoresearch.core.controller.confirmation_rounds import check_seeds, judge_round, measured_rows, round_rows
 from autoresearch.core.run.ending import WITHOUT_VALUE, Ending
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.pruning import PRUNED, Curve, MedianRule, Stop
-from autoresearch.core.statistics.seeding import SeededRun, copied
-from autoresearch.core.statistics.seeding import changed_nothing as repeated
+from autoresearch.core.statistics.seeding import SeededRun
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report.curves_and_diffs import measured_again
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.context import stop_run
-from autoresearch.lab.results.measure import Measurement, RunFiles
+from autoresearch.lab.results.measure import RunFiles
 from autoresearch.records import events
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
@@ -52,32 +50,6 @@ def judge_open_round(state: CampaignState) -> tuple[ControllerAction, ...]:
     return judge_round(state, curves)
 
 
-def copy_of_first(state: CampaignState, idea: Idea, seeded_run: SeededRun) -> str:
-    """What shows that a run of an idea repeats its first one, in spite of its seed; "" if nothing does."""
-    baseline = state.baseline
-    if baseline is None or idea.hypothesis.is_baseline:
-        return ""
-    own = [*_curves(idea, measured_rows(idea)).values(), seeded_run]
-    return copied(own, list(_curves(baseline, measured_rows(baseline)).values()))
-
-
-def changed_nothing(state: CampaignState, idea: Idea, seed: int, measurement: Measurement) -> Idea | None:
-    """The idea whose run with the same seed and the same edits but its own it repeats in every logged value, if any."""
-    edits = edits_of(state, idea) - {idea.index}
-    value = measurement.last[1] if measurement.last else None
-    others = [one for one in state.ideas if value in one.values or one.copies]
-    alike = [one for one in others if one is not idea and edits_of(state, one) == edits]
-    run, baseline = _seeded(seed, measurement, ()), state.baseline
-    assert baseline is not None, "an idea is judged after the baseline"
-    for one in alike:
-        rows = {row.run_id: row.metric_value for row in measured_rows(one)}
-        if any(other.seed == seed and rows.get(other.run) == value for other in one.runs):
-            own = list(_curves(one, measured_rows(one)).values())
-            if repeated(run, own, list(_curves(baseline, measured_rows(baseline)).values())):
-                return one
-    return None
-
-
 def baseline_is_flat(state: CampaignState) -> bool:
     """Whether the baseline's objective is the same at every step, as far as its first measured run shows."""
     rows = measured_rows(state.baseline)[:1] if state.baseline else []
@@ -92,15 +64,11 @@ def _curves(idea: Idea, rows: Iterable[LedgerRow]) -> dict[str, SeededRun]:
 
 
 def _curve(row: LedgerRow, seed: int) -> SeededRun:
-    return _seeded(seed, measured_again(row), _last(row))
-
-
-def _seeded(seed: int, measurement: Measurement, last: Curve) -> SeededRun:
-    others: dict[str, list[tuple[int, float]]] = {}
+    measurement, others = measured_again(row), dict[str, list[tuple[int, float]]]()
     for reading in measurement.readings:
         for key, value in reading.metrics.items():
             others.setdefault(key, []).append((reading.step, value))
-    return SeededRun(seed, tuple(measurement.series) or last, others)
+    return SeededRun(seed, tuple(measurement.series) or _last(row), others)
 
 
 def _last(row: LedgerRow) -> tuple[tuple[int, float], ...]:

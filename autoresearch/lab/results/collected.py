@@ -74,7 +74,7 @@ def outcome_of(examined: ExaminedRun, judgement: Judgement, results: Path) -> Ou
 def row_of(examined: ExaminedRun, judgement: Judgement, outcome: Outcome) -> LedgerRow:
     """Its row in the ledger, for a run of its own; `charged` adds what only a campaign knows."""
     spec, end = outcome.spec, outcome.exit
-    doubts = (_doubt(examined, judgement), judgement.copy, end.idle_gpus, examined.hung)
+    doubts = (_doubt(examined, judgement), judgement.flag, end.idle_gpus, examined.hung)
     return replace(
         LedgerRow.of_spec(spec),
         metric_value=outcome.metric_value,

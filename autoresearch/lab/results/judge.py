@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.campaign.judgement import decision_of, noise_without
+from autoresearch.core.campaign.judgement import decision_of
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.trust import FLAT
 from autoresearch.core.run.ending import (
     CAMPAIGN_STOPPED,
-    CHANGED_NOTHING,
-    COPY,
     CPU_FALLBACK,
     Ending,
     Verdict,
@@ -22,7 +20,6 @@ from autoresearch.core.run.ending import (
 from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.statistics.comparable import NO_SIGNAL, Measured, why_not
 from autoresearch.core.statistics.pruning import PRUNED
-from autoresearch.core.statistics.seeding import NEARLY, SeededRun
 from autoresearch.lab.results.finished_run import ExaminedRun
 from autoresearch.records import exit_record
 from autoresearch.records.campaign_records import CampaignDir
@@ -42,7 +39,7 @@ class Judgement:
     noise: float | None = None
     judged: bool = True  # False: it counts neither for nor against the idea
     pending: bool = False  # the verdict is not final: more runs of the idea are owed
-    copy: str = ""  # the flag of a run that repeats an earlier one of its idea, or its parent's
+    flag: str = ""  # what a person has to know of the run: a flat objective, more steps than the baseline
     failure: str = ""  # the class of failure, where its campaign ended it
 
 
@@ -94,24 +91,18 @@ def judge(examined: ExaminedRun, state: CampaignState | None) -> Judgement:
     smoke = "smoke" in spec.claims or (examined.steps is not None and examined.steps < state.spec.min_steps)
     if examined.counted is not None and not (smoke or stopped) and (breach := examined.breach):
         return Judgement(Verdict.CRASH, breach.reason, failure=breach.failure)
-    copied = "" if smoke else _copied(examined, state, idea)
-    values = idea.past_values if copied else [*idea.past_values, examined.counted]
-    decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke, copied=bool(copied))
+    values = [*idea.past_values, examined.counted]
+    decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke)
     if examined.unmeasured and decision.status is Verdict.CRASH:
         reason = "; ".join(filter(None, (decision.reason, examined.unread)))
         decision = replace(decision, status=Verdict.UNMEASURED, reason=reason)
-    if repeats := "" if smoke else _changed_nothing(examined, state, idea):
-        reason = f"{CHANGED_NOTHING}{repeats}"
-        return Judgement(Verdict.DISCARD, reason, decision.noise, copy=reason)
-    copy = "a copy of its first run, as it fixes a seed itself; counted as one: " if copied else ""
-    reason, flag = f"{copy}{decision.reason}", f"{COPY}it fixes a seed itself: {copied}" if copied else ""
     if idea.broken and not stopped:
-        return Judgement(Verdict.CRASH, f"another run of it broke a constraint; {reason}", decision.noise)
+        return Judgement(Verdict.CRASH, f"another run of it broke a constraint; {decision.reason}", decision.noise)
     owed = decision.retest and decision.status is not Verdict.KEEP  # a kept one is only measured better
     if stopped:
         return replace(stopped, noise=decision.noise, judged=decision.judged, pending=owed)
-    flag = "; ".join(filter(None, (flag, _flat(examined, state, idea), _longer(examined, state, idea))))
-    return Judgement(decision.status, reason, decision.noise, decision.judged, owed, flag)
+    flag = "; ".join(filter(None, (_flat(examined, state, idea), _longer(examined, state, idea))))
+    return Judgement(decision.status, decision.reason, decision.noise, decision.judged, owed, flag)
 
 
 def _stopped(examined: ExaminedRun, state: CampaignState) -> Judgement | None:
@@ -122,43 +113,6 @@ def _stopped(examined: ExaminedRun, state: CampaignState) -> Judgement | None:
         return None
     with_campaign = CAMPAIGN_STOPPED if state.stop_mode == "stop" else ""
     return Judgement(Verdict.DISCARD, f"stopped: {examined.judged_end.reason}", failure=with_campaign)
-
-
-def _copied(examined: ExaminedRun, state: CampaignState, idea: Idea) -> str:
-    """What shows that a first re-test repeats the first run, as a clause; "" if it does not, or if it is not certain.
-
-    Curves are read only if the two values are closer than those of different seeds usually are.
-    """
-    if (
-        examined.counted is None
-        or examined.finished.spec.why != "retest"
-        or state.seed_check is None
-        or len(idea.values) != 1
-    ):
-        return ""
-    seed = next((one.seed for one in idea.runs if one.run == examined.finished.spec.run), None)
-    sd = noise_without(state, idea).sd
-    if seed is None or sd is None or abs(examined.counted - idea.values[0]) > sd / NEARLY:
-        return ""
-    from autoresearch.lab.campaigns.pruner import copy_of_first
-
-    return copy_of_first(state, idea, SeededRun(seed, tuple(examined.measurement.series)))
-
-
-def _changed_nothing(examined: ExaminedRun, state: CampaignState, idea: Idea) -> str:
-    """Whose run the first one of an idea repeats in all that is logged, as a clause; "" if it does not.
-
-    What is simpler than its parent is meant to change nothing that is measured, and is judged as any other.
-    """
-    seed = next((one.seed for one in idea.runs if one.run == examined.finished.spec.run), None)
-    again = idea.hypothesis.is_baseline or idea.hypothesis.merges or idea.values
-    if examined.counted is None or seed is None or again or "simpler" in examined.finished.spec.claims:
-        return ""
-    from autoresearch.lab.campaigns.pruner import changed_nothing
-
-    other = changed_nothing(state, idea, seed, examined.measurement)
-    whose = "its parent's" if other is None or other.slug == idea.parent else f"that of {other.name}"
-    return "" if other is None else f"every logged value is {whose} with the same seed"
 
 
 def _flat(examined: ExaminedRun, state: CampaignState, idea: Idea) -> str:

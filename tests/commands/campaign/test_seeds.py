@@ -132,7 +132,7 @@ def test_a_script_that_seeds_nothing_gives_replicates(camp: Any) -> None:
 
 def test_an_idea_that_fixes_a_seed_itself_is_not_confirmed(camp: Any) -> None:
     """The script takes its seed; the idea's does not: its runs are copies of a lucky one."""
-    prepared(camp, 'int(os.environ["AUTORESEARCH_SEED"])', jitter=2e-5)
+    prepared(camp, 'int(os.environ["AUTORESEARCH_SEED"])')
     text = (camp.bench.repo / "train.py").read_text()
     assert "seed = int" in text
     lucky = text.replace('int(os.environ["AUTORESEARCH_SEED"])', "17").replace("0.4 + ", "0.7 + ")
@@ -140,9 +140,5 @@ def test_an_idea_that_fixes_a_seed_itself_is_not_confirmed(camp: Any) -> None:
     queue = camp.ideas({"slug": "lucky", "files": {"train.py": {"from": "lucky.py"}}})
     state = camp.run(queue=queue, baseline=3, count=2)
     assert state.seed_check.seen, camp.said()
-    lucky = state.by_slug("lucky")
-    assert (lucky.status, len(lucky.rows), len(lucky.values)) == ("keep", 2, 1), camp.said()  # one re-test shows it
-    assert lucky.rows[1].flags.startswith("copy: it fixes a seed itself: its runs differ")
-    assert "a copy of its first run" in lucky.rows[1].description and "counted as one" in lucky.rows[1].description
-    assert not state.rounds and lucky.confirmed == "differs for this seed", camp.said()
-    assert "copies of one another" in verdicts(camp)[-1]["reason"]
+    assert state.rounds and state.by_slug("lucky").confirmed == "undecided", camp.said()
+    assert "its fresh runs are equal to the last digit" in verdicts(camp)[-1]["reason"]

@@ -80,27 +80,6 @@ def test_edits_of_one_place_do_not_fit_and_what_makes_it_worse_leaves(camp: Any)
     assert len(tips) == len({line.partition(" ")[2] for line in tips}), "a tip that stays as it is is said once"
 
 
-@pytest.mark.parametrize("search", ["chain", "tip"])
-def test_what_repeats_its_parents_run_in_all_that_is_logged_runs_once_and_is_out(camp: Any, search: str) -> None:
-    project(camp)
-    camp.recipe(steps=6)
-    trainer = camp.bench.repo / "train.py"
-    trainer.write_text(trainer.read_text().replace("mean:0.{n}", "mean:{random.Random(n * 99 + seed).random():.6f}"))
-    camp.bench.git("commit", "-qam", "a curve that the seed decides")
-    remark = edit(camp, "remark", "#\n#\n", "# a remark\n#\n")
-    simpler = edit(camp, "simpler", "C = 0.0\n", "", simpler=True)
-    state = camp.run(queue=[remark, simpler], count=3, baseline=4, retests=2, search=search, confirm=False)
-    (row,) = state.by_slug("remark").rows
-    reason = "changed nothing: every logged value is its parent's with the same seed"
-    assert (row.status, row.flags) == ("discard", reason)
-    assert ", run 1: changed nothing, " in camp.said()
-    assert not state.by_slug("simpler").changed_nothing, "it is meant to change nothing that is measured"
-    assert state.made_tip.good_edits == ()
-    report = (camp.place.path / "report.md").read_text()
-    assert "changed nothing: every logged value is the parent's (1): #2 " in report, report
-    assert "changed nothing" in camp.bench.here("campaign", "status", "--full")[1]
-
-
 @pytest.mark.parametrize(
     "points", [("campaign.drafted:kill:3", "campaign.claimed:kill:1"), ("campaign.conceived:kill:3",)]
 )
