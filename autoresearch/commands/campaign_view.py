@@ -156,8 +156,7 @@ def live_parts(state: CampaignState) -> list[Part]:
     Of a proof: its runs, and what runs.
     """
     from autoresearch.commands.live_line import progress_bar, sparkline
-    from autoresearch.core.controller.cost import eta
-    from autoresearch.core.controller.rules import stand_at
+    from autoresearch.core.controller.rules import eta, stand_at
 
     found, count, best = stand_at(state, real_parts().clock()), state.spec.rules.count, state.best
     parts = [(progress_bar(state.attempted / count), "green")] if count else []

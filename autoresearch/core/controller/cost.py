@@ -22,11 +22,6 @@ from autoresearch.core.campaign.tip import most_proofs
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.confirmation_rounds import owed_to_round, rounds_left, to_be_proved
 from autoresearch.core.statistics.confirmation import design
-from autoresearch.core.statistics.noise import mean
-from autoresearch.core.text.numbers import span
-
-LATEST = 12  # runs that tell how long the next one takes
-BETWEEN_S = 60.0  # from one run to the next at most: a commit, a worktree, documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +45,9 @@ class RunCount:
         return self.least + self.retests + self.fresh
 
 
-def run_count(spec: CampaignSpec, ideas: int, attempted: int = 0) -> RunCount:
+def run_count(campaign_spec: CampaignSpec, ideas: int, attempted: int = 0) -> RunCount:
     """The runs that a campaign of `ideas` ideas takes when `attempted` of them are over, its baseline among them."""
-    first = max(0, ideas - max(1, attempted))
+    spec, first = campaign_spec, max(0, ideas - max(1, attempted))
     refreshed = REFRESH if spec.replicates >= BASELINE_RUNS else math.inf
     baseline = int(max(0, ideas - 2) // refreshed - max(0, attempted - 1) // refreshed)  # none after the last idea
     baseline += 0 if attempted else spec.replicates
@@ -64,15 +59,16 @@ def run_count(spec: CampaignSpec, ideas: int, attempted: int = 0) -> RunCount:
     return RunCount(ideas, baseline, first, retests + repeats, _fresh_at_most(spec))
 
 
-def _share_that_runs_once(spec: CampaignSpec) -> float:
+def _share_that_runs_once(campaign_spec: CampaignSpec) -> float:
     """Of the ideas of a campaign: those of an optimiser are re-tested in any search."""
-    if spec.search != "tip":
+    if campaign_spec.search != "tip":
         return 0.0
-    return {AGENT: 1.0, "queue": 1.0, HYBRID: spec.research.share}.get(spec.proposer.name, 0.0)
+    return {AGENT: 1.0, "queue": 1.0, HYBRID: campaign_spec.research.share}.get(campaign_spec.proposer.name, 0.0)
 
 
-def _fresh_at_most(spec: CampaignSpec) -> int:
+def _fresh_at_most(campaign_spec: CampaignSpec) -> int:
     """The runs of all rounds of confirmation, with those of the baseline that show whether seeds do anything."""
+    spec = campaign_spec
     if not spec.confirm:
         return 0
     rounds = (design(n, 1, spec.rules.confirm_runs) for n in range(1, (1 if spec.prove else MOST_ROUNDS) + 1))
@@ -107,21 +103,3 @@ def runs_to_come(state: CampaignState) -> float:
     if state.baseline is not None:
         runs += max(0, scheduler.replicates(state) + scheduler.refreshes(state) - len(state.baseline.judged))
     return runs + (smallest_round(state) if runs or to_be_proved(state) else 0)
-
-
-def eta(state: CampaignState) -> str:
-    """When the count is reached and the best idea proved, as runs ended so far; "" without a count, and of a proof."""
-    every_s, runs = seconds_a_run(state), runs_to_come(state)
-    if not state.spec.rules.count or not every_s or state.spec.prove or not runs:
-        return ""
-    proof = ", a proof included" if smallest_round(state) and not state.open_round else ""
-    return f"; about {span(runs * every_s)} to go{proof}"
-
-
-def seconds_a_run(state: CampaignState) -> float | None:
-    """From the end of a run to that of the next one, unless the campaign stood still in between; None: none ended."""
-    gaps, before = list[float](), 0.0
-    for ended, took in sorted((row.ended, 60 * row.elapsed_min) for row in state.rows if row.ended and row.elapsed_min):
-        gaps.append(min(ended - before, took + BETWEEN_S) if before else took)
-        before = ended
-    return mean(gaps[-LATEST:]) if gaps else None

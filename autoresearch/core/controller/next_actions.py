@@ -38,8 +38,7 @@ from autoresearch.core.controller.actions import (
 )
 from autoresearch.core.controller.agent_schedule import NO_AGENT, AgentStatus
 from autoresearch.core.controller.confirmation_rounds import check_due, plan_round, verdicts_without_test
-from autoresearch.core.controller.cost import eta
-from autoresearch.core.controller.rules import may_begin, past_deadline, reason_to_pause, stand_at, waves_left
+from autoresearch.core.controller.rules import eta, may_begin, past_deadline, reason_to_pause, stand_at, waves_left
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.sentences import doubt_words, row_line
 

@@ -10,15 +10,19 @@ from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.stop_rules import Stand, StopFacts, stand
 from autoresearch.core.controller import confirmation_rounds, scheduler
-from autoresearch.core.controller.cost import smallest_round
+from autoresearch.core.controller.cost import runs_to_come, smallest_round
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.sentences import baseline_breach, launch_fault, unseen_path, without_metric
 from autoresearch.core.run.ending import WITHOUT_VALUE, Ending, Verdict, exit_code
+from autoresearch.core.statistics.noise import mean
+from autoresearch.core.text.numbers import span
 
 BREAKER = 3  # ideas in a row that fail with the same signature
 TRIPPED = "circuit breaker"
 MARGIN = 1.25  # over the longest run so far
+LATEST = 12  # runs that tell how long the next one takes
+BETWEEN_S = 60.0  # from one run to the next at most: a commit, a worktree, documents
 MOST_RESERVED = 1 / 3  # of the time or of the GPU hours, for a proof
 
 
@@ -174,6 +178,24 @@ def tripped(state: CampaignState, since: float) -> str:
         return ""
     how = "died" if died[0].status == Verdict.CRASH else "had no value"
     return f"the last {BREAKER} ideas {how} alike within {fast:.1f} min: {died[0].failure}"
+
+
+def eta(state: CampaignState) -> str:
+    """When the count is reached and the best idea proved, as runs ended so far; "" without a count, and of a proof."""
+    every_s, runs = seconds_a_run(state), runs_to_come(state)
+    if not state.spec.rules.count or not every_s or state.spec.prove or not runs:
+        return ""
+    proof = ", a proof included" if smallest_round(state) and not state.open_round else ""
+    return f"; about {span(runs * every_s)} to go{proof}"
+
+
+def seconds_a_run(state: CampaignState) -> float | None:
+    """From the end of a run to that of the next one, unless the campaign stood still in between; None: none ended."""
+    gaps, before = list[float](), 0.0
+    for ended, took in sorted((row.ended, 60 * row.elapsed_min) for row in state.rows if row.ended and row.elapsed_min):
+        gaps.append(min(ended - before, took + BETWEEN_S) if before else took)
+        before = ended
+    return mean(gaps[-LATEST:]) if gaps else None
 
 
 def untried(state: CampaignState) -> list[Idea]:

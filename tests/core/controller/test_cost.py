@@ -11,6 +11,7 @@ import pytest
 from autoresearch.core.campaign.spec import MOST_REPEATS, MOST_ROUNDS, CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.tip import most_proofs
 from autoresearch.core.controller import cost
+from autoresearch.core.controller.rules import eta, seconds_a_run
 from autoresearch.core.statistics.confirmation import design
 from tests.bench.simulated import Simulation, World
 from tests.core.conftest import SPEC
@@ -60,7 +61,7 @@ class _Foreseen(Simulation):
     def row(self, *args: Any, **more: Any) -> None:
         super().row(*args, **more)
         self.to_come.append(cost.runs_to_come(self.state))
-        self.times.append(cost.eta(self.state))
+        self.times.append(eta(self.state))
 
 
 @pytest.mark.parametrize(("ideas", "baseline"), [(4, 3), (7, 4), (12, 5), (23, 5)])
@@ -89,8 +90,8 @@ def test_the_time_to_go_is_the_campaigns_own(records: Callable[..., Any]) -> Non
     made = records(rules=Rules(count=2), confirm=False, retests=0)
     made.clock += 60  # between two runs
     made.run("baseline", 0.5)
-    assert cost.seconds_a_run(made.state()) == pytest.approx((3 * 300 + 360) / 4, abs=2)
+    assert seconds_a_run(made.state()) == pytest.approx((3 * 300 + 360) / 4, abs=2)
     made.clock += 9e5  # a pause
     made.run("baseline", 0.5)
-    assert cost.seconds_a_run(made.state()) == pytest.approx((3 * 300 + 2 * 360) / 5, abs=2)
-    assert cost.eta(made.state()) == "; about 5m24s to go"
+    assert seconds_a_run(made.state()) == pytest.approx((3 * 300 + 2 * 360) / 5, abs=2)
+    assert eta(made.state()) == "; about 5m24s to go"
