@@ -145,10 +145,20 @@ def kinds() -> str:
     return "\n".join(("| kind | policy | what to try first |", "|---|---|---|", *rows))
 
 
+def launcher_options(kind: str) -> str:
+    """The options of a kind of target; of all of them where it is `common`."""
+    from autoresearch.launchers.registry import COMMON, options_of
+
+    options = COMMON if kind == "common" else {k: v for k, v in options_of(kind).items() if k not in COMMON}
+    rows = (f"| `{name}` | {_cell(about)} |" for name, about in options.items())
+    return "\n".join(("| option | what it is |", "|---|---|", *rows))
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     "commands": commands,
     "kinds": kinds,
     "autoresearch.yaml": partial(file_keys, "autoresearch"),
     "campaign.yaml": partial(file_keys, "campaign"),
     "notes": notes,
+    **{f"launcher.{kind}": partial(launcher_options, kind) for kind in ("common", "ssh", "slurm", "ray", "kubernetes")},
 }

@@ -82,7 +82,7 @@ def test_references_are_made_from_the_code(hooks: Any) -> None:
     assert "| `--first-step-timeout DURATION` |" in text and "| `--count N` |" in text
     assert "-1.0" not in text  # numbers that only say that an option was not given
     for name, made in hooks.GENERATED.items():
-        assert len(made().splitlines()) > 10, name
+        assert len(made().splitlines()) > 5, name
         assert any(f"<!-- generated: {name} -->" in page.read_text() for page in PAGES), name
 
 
@@ -97,7 +97,7 @@ def test_links_are_those_of_the_site(hooks: Any) -> None:
 def test_each_cell_of_ours_is_a_command(parse: Callable[[str], None]) -> None:
     rows = re.findall(r"(?m)^\| ([^|]+) \| ([^|]+) \|", (ROOT / "docs/why.md").read_text())
     cells = [cell for name, cell in rows if name != "feature"]
-    assert len(cells) > 25
+    assert len(cells) > 20
     for cell in cells:
         line = re.match(r"`(autoresearch [^`]+)`", cell)
         assert line, cell
