@@ -102,6 +102,11 @@ def fields_of(data: bytes, at: int, end: int) -> Fields:
     return found
 
 
+def signed(value: int) -> int:
+    """A varint as the int64 that it stands for."""
+    return value if value < 1 << 63 else value - (1 << 64)
+
+
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     byte = data[at]
     if byte < 0x80:

@@ -80,25 +80,13 @@ def read_jsonl(path: Path, offset: int = 0) -> Iterator[Reading]:
     def readings() -> Iterator[Reading]:
         nonlocal finest, last
         for line, _ in lines(path, offset):
-            fields = _object(line)
+            fields = object_of(line.decode("utf-8", "replace").strip("\0 \t\r"))  # NULs of a truncated file
             if fields is None:
                 continue
             rank, step = _step_of(fields)
             if last == metric_keys.NO_STEP or rank <= finest:
                 finest, last = rank, step
             yield from _of_object(fields, last)
-
-    return numbered(readings())
-
-
-def read_dict_lines(path: Path, offset: int = 0) -> Iterator[Reading]:
-    """The readings of a file of Python dicts, else like `read_jsonl`."""
-
-    def readings() -> Iterator[Reading]:
-        for line, _ in lines(path, offset):
-            metrics = numbers(object_of(line.decode("utf-8", "replace").strip("\0 \t\r")) or {})
-            step = metric_keys.step_of(metrics)
-            yield from metric_keys.readings(metric_keys.NO_STEP if step is None else step, metrics)
 
     return numbered(readings())
 
@@ -135,17 +123,6 @@ def read_csv(path: Path, offset: int = 0) -> Iterator[Reading]:
     rows = csv.reader(whole, delimiter=separator)
     cells = (dict(zip(columns, row, strict=False)) for row in rows if len(row) == len(columns))
     return numbered(one for row in cells for one in _of_object(row, _step_of(row)[1]))
-
-
-def _object(line: bytes) -> dict[str, object] | None:
-    start = line.lstrip(b"\0 \t\r")  # a file truncated while its writer continues begins with NULs
-    if not start.startswith(b"{"):
-        return None
-    try:
-        found = json.loads(start.decode())
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _step_of(fields: Mapping[str, object]) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from autoresearch.core.statistics.seeding import last_digit
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.readers import swanlab_run, wandb_run
 from autoresearch.readers.console import cut_line, find_metrics, read_whole_log
-from autoresearch.readers.jsonl import read_csv, read_dict_lines, read_json, read_jsonl, read_swarm_val
+from autoresearch.readers.jsonl import read_csv, read_json, read_jsonl, read_swarm_val
 from autoresearch.readers.registry import read_by_plugin, recognised
 from autoresearch.readers.step_numbers import merged
 from autoresearch.readers.swanlab_run import read_swanlab
@@ -114,9 +114,10 @@ _READ = {
     SourceFormat.JSONL: read_jsonl,
     SourceFormat.JSON: read_json,
     SourceFormat.CSV: read_csv,
+    SourceFormat.DICT_LINES: read_jsonl,
     SourceFormat.SWARM_VAL: read_swarm_val,
 }
-_APPENDED = (*_READ, SourceFormat.DICT_LINES, SourceFormat.CONSOLE)
+_APPENDED = (*_READ, SourceFormat.CONSOLE)
 TRACKERS = {SourceFormat.WANDB: read_wandb, SourceFormat.SWANLAB: read_swanlab}
 _TOLD = 3  # disagreements listed in full per source
 _MARKED = 4096  # bytes at either end
@@ -212,8 +213,6 @@ def _read_file(source: Source, path: Path, offset: int, trainer: Trainer) -> Ite
     """The readings of a file of metrics."""
     if source.format in _READ:
         return _READ[SourceFormat(source.format)](path, offset)
-    if source.format is SourceFormat.DICT_LINES:
-        return read_dict_lines(path, offset)
     if source.format is SourceFormat.TENSORBOARD:
         return read_tensorboard(path, offset, trainer.key_of)
     if source.format is SourceFormat.TRAINER_STATE:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from autoresearch.core.metrics import metric_keys
 from autoresearch.core.metrics.signal import Reading
-from autoresearch.readers.binary_records import BYTES, FIXED64, VARINT, fields_of, head_of, records
+from autoresearch.readers.binary_records import BYTES, FIXED64, VARINT, fields_of, head_of, records, signed
 
 HEAD = b":SWL"
 SUFFIX = ".swanlab"
@@ -62,7 +62,7 @@ def _of_message(data: bytes) -> Scalar | None:
         if number_ == _KEY and kind == BYTES:
             key = data[low:high].decode("utf-8", "replace")
         elif number_ == _STEP and kind == VARINT:
-            step = low if low < 1 << 63 else low - (1 << 64)
+            step = signed(low)
         elif number_ == _VALUE and kind == BYTES:
             value = 0.0  # protobuf omits zeros
             for n, wire, at, _ in fields_of(data, low, high):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from autoresearch.core.metrics.metric_keys import readings as split
 from autoresearch.core.metrics.signal import Reading
-from autoresearch.readers.binary_records import BYTES, FIXED32, FIXED64, VARINT, fields_of
+from autoresearch.readers.binary_records import BYTES, FIXED32, FIXED64, VARINT, fields_of, signed
 from autoresearch.records.hostile import open_readable
 
 _STEP, _SUMMARY = 2, 5  # of Event
@@ -126,7 +126,7 @@ def _of_event(data: bytes) -> Iterator[tuple[int, str, float]]:
     step, summary = 0, None
     for number, kind, low, high in fields_of(data, 0, len(data)):
         if number == _STEP and kind == VARINT:
-            step = low if low < 1 << 63 else low - (1 << 64)
+            step = signed(low)
         elif number == _SUMMARY and kind == BYTES:
             summary = (low, high)
     if summary is None or step < 0:

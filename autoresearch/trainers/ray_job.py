@@ -58,27 +58,14 @@ def named(command: str, submission_id: str) -> str:
 def lint(command: str) -> tuple[Finding, ...]:
     """A job that is not waited for, or that has no id."""
     job = find(command)
-    if job is None:
-        return ()
     found = []
-    if not job.waits:
-        found.append(
-            Finding(
-                Severity.ERROR,
-                "ray_job_no_wait",
-                "ray job submit --no-wait ends at once with status 0, while the job is still to come",
-                "take --no-wait out: the run lasts as long as its command",
-            )
-        )
-    if not job.submission_id:
-        found.append(
-            Finding(
-                Severity.WARNING,
-                "ray_job_unnamed",
-                "ray job submit has no --submission-id: a job that outlives its client cannot be told from others",
-                "add --submission-id ajet_NAME",
-            )
-        )
+    if job and not job.waits:
+        message = "ray job submit --no-wait ends at once with status 0, while the job is still to come"
+        hint = "take --no-wait out: the run lasts as long as its command"
+        found.append(Finding(Severity.ERROR, "ray_job_no_wait", message, hint))
+    if job and not job.submission_id:
+        message = "ray job submit has no --submission-id: a job that outlives its client cannot be told from others"
+        found.append(Finding(Severity.WARNING, "ray_job_unnamed", message, "add --submission-id ajet_NAME"))
     return tuple(found)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.readers.jsonl import read_dict_lines
+from autoresearch.readers.jsonl import read_jsonl
 from autoresearch.readers.read import read_source, sniff
 from autoresearch.trainers import registry
 
@@ -17,11 +17,11 @@ SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 def read(tmp_path: Path, text: str) -> list[Reading]:
     path = tmp_path / "val.md"
     path.write_text(text)
-    return list(read_dict_lines(path))
+    return list(read_jsonl(path))
 
 
 def test_agentjet_validation() -> None:
-    found = list(read_dict_lines(SAMPLES / "agentjet_val.md"))
+    found = list(read_jsonl(SAMPLES / "agentjet_val.md"))
     assert [(r.kind.value, r.step) for r in found] == [("validation", 0), ("validation", 20)]
     assert found[1].metrics["task_pass_rate@1"] == 0.63
     assert found[1].metrics["std_reward"] == 0.482
@@ -29,9 +29,9 @@ def test_agentjet_validation() -> None:
 
 
 def test_tinygrpo_files() -> None:
-    found = list(read_dict_lines(SAMPLES / "tinygrpo_val.md"))
+    found = list(read_jsonl(SAMPLES / "tinygrpo_val.md"))
     assert [(r.kind.value, r.step) for r in found] == [("validation", 0), ("validation", 2), ("validation", 4)]
-    trained = list(read_dict_lines(SAMPLES / "tinygrpo_nan_train.md"))
+    trained = list(read_jsonl(SAMPLES / "tinygrpo_nan_train.md"))
     assert [(r.kind.value, r.step) for r in trained] == [("step", 1), ("step", 2), ("step", 3)]
     assert math.isnan(trained[2].metrics["actor/grad_norm"])
 
@@ -76,4 +76,4 @@ def test_everything_else_is_skipped(tmp_path: Path) -> None:
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    assert list(read_dict_lines(tmp_path / "none.md")) == []
+    assert list(read_jsonl(tmp_path / "none.md")) == []

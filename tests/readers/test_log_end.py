@@ -74,12 +74,6 @@ def test_what_was_overcome_is_believed_of_a_run_that_ended_badly(tmp_path: Path)
     assert cause is not None and cause.kind.value == "memory" and "went on after it" in cause.note
 
 
-def test_quoted_lines_are_followed_to_their_end(tmp_path: Path) -> None:
-    quote = "[response] so\n" + "prose\n" * 5 + "ValueError: quoted\n" + "prose\n" * 5 + "[score] 0.0\n"
-    assert found(tmp_path, quote) == []
-    assert found(tmp_path, quote + OOM)[0][0] == "memory"
-
-
 def test_a_traceback_with_a_harmless_frame(tmp_path: Path) -> None:
     frame = '  File "/v/hermes_tool_parser.py", line 110, in extract'
     parser = f"Traceback (most recent call last):\n{frame}\n    go()\nJSONDecodeError: Expecting value\n"

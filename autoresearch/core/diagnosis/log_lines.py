@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
@@ -13,18 +12,14 @@ from autoresearch.runner.text import clean_line
 #
 # They only report the event at once; `core.diagnosis.root` finds the cause after the run has ended.
 
-# Allowed before the first word of a line: nothing, a Ray prefix `) `, a colour `m` or `m `, a progress bar's `]`,
-# torch.distributed's `[rank0]: `.
-_WORDS = "Traceback (most recent call last):"
-_TRACEBACK = r"Traceback \(most recent call last\):"
-_RANKS = "".join(rf"|(?<=\[rank\d{{{digits}}}\]: {_TRACEBACK})" for digits in (1, 2, 3))
-_AT_START = (
-    rf"(?:(?<=^{_TRACEBACK})|(?<=[\r\n]{_TRACEBACK})|(?<=[)m] {_TRACEBACK})|(?<=\dm{_TRACEBACK})"
-    rf"|(?<=\]{_TRACEBACK})|(?<=(?:it|/s)\] {_TRACEBACK}){_RANKS})"
-)
+HEAD = "Traceback (most recent call last):"
 
-TRACEBACK = SignalPattern(SignalKind.ERROR, rf"{_TRACEBACK}{_AT_START}", needles=(_WORDS,))
-"""The start of a traceback at the start of a line; one quoted in a sampled answer is elsewhere in its line."""
+TRACEBACK = SignalPattern(
+    SignalKind.ERROR,
+    r"(?:^|(?<=\])|(?<=\) )|(?<=it\] )|(?<=/s\] ))Traceback \(most recent call last\):",
+    needles=(HEAD,),
+)
+"""The start of a traceback, alone or glued to a progress bar; one quoted in a sampled answer stands elsewhere."""
 
 OUT_OF_MEMORY = SignalPattern(
     SignalKind.ERROR,
@@ -48,7 +43,6 @@ NCCL_TIMEOUT = SignalPattern(
 
 MAX_SEEN = 2000  # characters of a line that are examined
 
-HEAD = "Traceback (most recent call last):"
 CHAIN = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
@@ -56,9 +50,6 @@ CHAIN = (
 # wherever they stand on a line, as a progress bar ends without a newline: what follows them is not fatal
 IGNORED = ("Exception ignored in", "Error in atexit", "--- Logging error ---", "Call stack:")
 
-_STAMP = later(  # of containers
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d) (?:stdout F |stderr F )?"
-)
 _TASK = later(r" {0,3}(\d{1,4}): (?=.)")  # srun --label
 _LABEL = later(
     r"\[(?:rank|default)(?P<rank>\d{1,5})\]:"
@@ -71,8 +62,6 @@ _LOGGED = later(  # the prefix that a logger adds to each line of an error: vLLM
     r"|(?:ERROR|CRITICAL):[\w.]{1,80}:"
 )
 _FRAME = later(r'\s*File "([^"\n]{1,400})", line (\d{1,7})(?:, in (\S{1,200}))?')
-_INNER_FRAME = later(r'  File "[^"\n]{1,400}", line \d{1,7}, in ')
-_LONGEST_PREFIX = 160  # characters
 _RICH_FRAME = later(r"\s*│ (/\S{1,400}\.py|<\w+>):(\d{1,7}) in (\S{1,200})")
 _FOREIGN = later(
     r"(?:site|dist)-packages/|/lib/python\d|/Python3\d+/Lib/|"
@@ -85,8 +74,6 @@ def split(raw: str) -> tuple[str, str]:
 
     A process is `NAME pid=N` or `rank N`; "" is the program itself, or one of several that mix.
     """
-    stamp = _STAMP.match(raw)
-    raw = raw[stamp.end() :] if stamp else raw
     process = ""
     if task := _TASK.match(raw):
         process, raw = f"rank {task[1]}", raw[task.end() :]
@@ -105,23 +92,6 @@ def unstamped(text: str) -> str:
         text = text[margin.end() :]
     logged = _LOGGED.match(text)
     return text[logged.end() :] if logged else text
-
-
-def learnt_prefix(text: str) -> re.Pattern[str] | None:
-    """What stands before a traceback's head or frame on its line, with any numbers in the place of its own.
-
-    A host, a container, a journal, a logger that nobody listed, or a bar that has no newline. None if nothing does, or
-    if the line only quotes one.
-    """
-    at = text.find(HEAD) if text.endswith(HEAD) else -1
-    if at < 0 and (inner := _INNER_FRAME.search(text)):
-        at = inner.start()
-    before = text[: max(at, 0)]
-    if label := _LABEL.search(before):
-        before = before[: label.start()]
-    if not before.strip() or len(before) > _LONGEST_PREFIX or any(quote in before for quote in "\"'`"):
-        return None
-    return re.compile(re.sub(r"(?:\d|\\\.)+", lambda _: r"[\d.]+", re.escape(before)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from autoresearch.core.diagnosis.log_lines import (
     MAX_SEEN,
     TracebackFrame,
     frame,
-    learnt_prefix,
     split,
     unstamped,
 )
@@ -31,8 +30,6 @@ MOST_KEPT = 500  # different findings that are kept
 _AFTER_WORDS = 1 << 30  # the place of a NaN that only a step shows, among what says that it diverged
 MAX_TRACEBACK = 80  # lines of a traceback that are kept
 _MOST_STRANGERS = 12  # lines of others within it
-_LONGEST_QUOTE = 500  # lines
-_MOST_PREFIXES = 8
 
 _HEADS = (HEAD, "Original " + HEAD)  # torch: the traceback of a worker follows the exception that reports it
 _RICH_HEAD = "─ Traceback (most recent call last) ─"
@@ -52,9 +49,6 @@ _NUMBERS = later(r"0x[0-9a-f]+|\d+")
 _CLEANING_UP = frozenset(
     {"__del__", "__exit__", "close", "shutdown", "cleanup", "_cleanup", "teardown", "finish", "destroy_process_group"}
 )
-# verl prints model outputs, and a model may write a traceback (verl/workers/reward_manager/naive.py)
-_QUOTES = ("[prompt]", "[response]")
-_QUOTED = ("[ground_truth]", "[score]", "[reward]")
 
 
 def classify(lines: Iterable[str], harmless: Sequence[str] = ()) -> Failure | None:
@@ -131,9 +125,7 @@ class Search:
     _processes: dict[str, _Process] = field(default_factory=dict)
     _open: int = 0  # tracebacks that have begun
     _chains: int = 0
-    _prefixes: list[re.Pattern[str]] = field(default_factory=list)  # learnt from tracebacks
     _step_texts: set[int] = field(default_factory=set)
-    _quote: tuple[str, int] | None = None  # which process prints a model output, and how many lines may follow
 
     @property
     def traceback(self) -> str:
@@ -149,14 +141,14 @@ class Search:
 
     @property
     def wants_all(self) -> bool:
-        """Whether `look` now needs every line: inside a quoted model output, or inside a traceback."""
-        return self._quote is not None or self._open > 0
+        """Whether `look` now needs every line, being inside a traceback."""
+        return self._open > 0
 
     def step(self, text: str) -> None:
         """Take in the line of a training step or a validation; a line that is printed twice counts once."""
         if hash(text) not in self._step_texts:
             self._step_texts.add(hash(text))
-            self.steps, self.last_step, self._quote = self.steps + 1, text[:MAX_SEEN], None
+            self.steps, self.last_step = self.steps + 1, text[:MAX_SEEN]
 
     def failures(self, *, ended_badly: bool = False) -> tuple[Failure, ...]:
         """The failures that fewer than two steps followed, each kind once, the root cause first.
@@ -194,13 +186,12 @@ class Search:
 
     def look(self, raw: str, position: LogPosition = LogPosition()) -> None:
         """Take in one raw line of the log."""
-        name, whole = self._split(raw[:MAX_SEEN])
+        name, whole = split(raw[:MAX_SEEN])
+        whole = unstamped(whole)
         text = whole.lstrip()
-        if self._is_quoted(name, text):
-            return
         process = self._processes.setdefault(name, _Process())
         spared = bool(self.harmless) and re.search("|".join(f"(?:{one})" for one in self.harmless), text) is not None
-        head = text.startswith(_HEADS) or _RICH_HEAD in text
+        head = text.startswith(_HEADS) or _RICH_HEAD in text or (text.endswith(HEAD) and not set(text) & {*"\"'`"})
         if head or (process.traceback is None and frame(whole) is not None):  # of one whose head is not in the log
             self._begin(process, spared=spared)
         if head:
@@ -219,29 +210,6 @@ class Search:
             process.coming = _Traceback(weak=not ignored, spared=ignored)
         elif not spared and not text.startswith(_SOURCE):
             self._telling(name, text, position)
-
-    def _split(self, raw: str) -> tuple[str, str]:
-        """The process that printed a line, and the line without what stands before its text."""
-        process, whole = split(raw)
-        whole = unstamped(whole)
-        if known := next(filter(None, (one.match(whole) for one in self._prefixes)), None):
-            inner, whole = split(whole[known.end() :])
-            return inner or process, unstamped(whole)
-        if len(self._prefixes) < _MOST_PREFIXES and (new := learnt_prefix(whole)) is not None:
-            self._prefixes.append(new)
-            return self._split(raw)
-        return process, whole
-
-    def _is_quoted(self, name: str, text: str) -> bool:
-        """Whether a line is of a model's output."""
-        if text.startswith(_QUOTES):
-            self._quote = (name, _LONGEST_QUOTE)
-            return True
-        if self._quote is None or self._quote[0] != name:
-            return False
-        left = self._quote[1] - 1
-        self._quote = None if not left or text.startswith(_QUOTED) else (name, left)
-        return left > 0
 
     def _begin(self, process: _Process, *, spared: bool) -> None:
         self._open += process.traceback is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 from autoresearch.core.text.regex import later
 
@@ -20,36 +19,29 @@ def nearest_lines(names: Sequence[str], lines: Iterable[str], count: int = 3) ->
     Of lines that differ only in their numbers, the last one is used. Ties are broken in favour of lines that contain
     a number, then of later lines.
     """
-    last = {_NUMBER.sub("0", line): (at, line) for at, line in enumerate(lines)}
-    likeness = _Likeness(names)
-    ranked = sorted(
-        ((likeness.of(line), bool(_NUMBER.search(line)), at, line) for at, line in last.values()), reverse=True
-    )
-    return [line for _, _, _, line in ranked[:count]]
+    from difflib import SequenceMatcher  # for messages only
 
+    matchers = [SequenceMatcher(None, "", bare, autojunk=False) for bare in filter(None, map(_bare, names))]
+    likeness: dict[str, float] = {}  # of a word, to the most similar name
 
-class _Likeness:
-    """Similarity of words to the wanted names, from 0 to 1."""
+    def of_phrase(phrase: str) -> float:
+        if phrase not in likeness:
+            best = 0.0
+            for matcher in matchers:
+                matcher.set_seq1(phrase)
+                if matcher.quick_ratio() > best:
+                    best = max(best, matcher.ratio())
+            likeness[phrase] = best
+        return likeness[phrase]
 
-    def __init__(self, names: Sequence[str]) -> None:
-        from difflib import SequenceMatcher  # for messages only
-
-        self._names = [SequenceMatcher(None, "", bare, autojunk=False) for name in names if (bare := _bare(name))]
-        self._of_word = lru_cache(maxsize=1 << 16)(self._compared)
-
-    def of(self, line: str) -> float:
-        """The highest similarity of any word of the line, or of up to _PHRASE consecutive words."""
+    def of_line(line: str) -> float:
         words = [_bare(word) for word in _WORD.findall(line)[:_MOST_WORDS]]
         phrases = ("".join(words[at : at + n]) for n in range(1, _PHRASE + 1) for at in range(len(words) - n + 1))
-        return max(map(self._of_word, phrases), default=0.0)
+        return max(map(of_phrase, phrases), default=0.0)
 
-    def _compared(self, word: str) -> float:
-        best = 0.0
-        for matcher in self._names:
-            matcher.set_seq1(word)
-            if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
-                best = max(best, matcher.ratio())
-        return best
+    last = {_NUMBER.sub("0", line): (at, line) for at, line in enumerate(lines)}
+    ranked = sorted(((of_line(line), bool(_NUMBER.search(line)), at, line) for at, line in last.values()), reverse=True)
+    return [line for _, _, _, line in ranked[:count]]
 
 
 def _bare(name: str) -> str:

@@ -125,8 +125,6 @@ def test_what_is_nested_in_a_report() -> None:
         [f"    | {text}" for text in chain("ValueError: x")],
         ["ERROR:root:ValueError: x"],
         ["╭──── Traceback (most recent call last) ────╮", "│ x │", "ValueError: x"],
-        [f"Aug 17 18:42:1{n} vllm vllm[80{n}]: (A pid=7) {text}" for n, text in enumerate(chain("ValueError: x"))],
-        [f"gpu-worker-{n}: {text}" for n, text in enumerate(chain("ValueError: x")[1:])],
         ["EngineCore hit an exception: " + HEAD, FRAME, "ValueError: x"],
         [f" 30%|███       | 3/10 [00:03<00:07,  1.03s/it]{HEAD}", FRAME, "ValueError: x"],
     ],
@@ -173,12 +171,6 @@ def test_what_ended_a_thread_counts_only_after_a_bad_end() -> None:
 def test_no_failure() -> None:
     assert kinds(*["Error: <answer> tag not found"] * 177) == []  # it goes on from them
     assert kinds("3it/s]Exception ignored in: <function f>", *chain("TypeError: None")) == []
-    quote = ["[prompt] x", "[response] look:", *chain("ModuleNotFoundError: No module named 'verl'"), OOM, "[score] 0"]
-    assert kinds(*quote) == []
-    assert kinds(*quote, OOM) == ["memory"]
-    prefixed = [f"(TaskRunner pid=1) {line}" for line in quote[:-1]]
-    assert kinds(*prefixed[:3], f"(WorkerDict pid=2) {OOM}", *prefixed[3:]) == ["memory"]  # it quotes nothing
-    assert kinds(*quote[:-1], *["prose"] * 500, OOM) == ["memory"]  # a quotation has an end
 
 
 @pytest.mark.parametrize(
@@ -191,7 +183,6 @@ def test_no_failure() -> None:
         ("[default3]:x", "rank 3", "x"),
         ("12: x", "rank 12", "x"),
         (" 2: [rank2]:   x", "rank 2", "  x"),
-        ("2025-07-03T14:20:51.565839352Z (A pid=5)   x", "A pid=5", "  x"),
         ("see (pid=7)", "", "see (pid=7)"),
     ],
 )
