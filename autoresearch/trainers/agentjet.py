@@ -26,7 +26,7 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
-from autoresearch.core.shell.reading import simple_commands
+from autoresearch.core.shell import simple_commands
 from autoresearch.core.text.numbers import counted
 from autoresearch.core.text.regex import later
 from autoresearch.trainers.command_settings import with_flags

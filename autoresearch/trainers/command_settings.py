@@ -79,7 +79,7 @@ def value_of(text: str) -> object:
 
 
 def _words(command: str) -> Iterator[str]:
-    from autoresearch.core.shell.reading import simple_commands
+    from autoresearch.core.shell import simple_commands
 
     for simple in simple_commands(command):
         yield from simple.words

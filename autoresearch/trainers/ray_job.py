@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.shell.reading import SimpleCommand
+from autoresearch.core.shell import SimpleCommand
 from autoresearch.core.text.regex import later
 
 _SUBMIT = later(r"\bray(?:[ \t]|\\\n)+job(?:[ \t]|\\\n)+submit\b")
@@ -30,7 +30,7 @@ class RayJob:
 
 def find(command: str) -> RayJob | None:
     """The first job that the command submits; None if it submits none."""
-    from autoresearch.core.shell.reading import simple_commands
+    from autoresearch.core.shell import simple_commands
 
     for simple in simple_commands(command):
         argv = simple.argv

@@ -14,7 +14,7 @@ from autoresearch.plugins import PluginGroup, PluginWarning
 
 if TYPE_CHECKING:
     from autoresearch.core.blueprint.model import Blueprint
-    from autoresearch.core.shell.reading import ShellReading
+    from autoresearch.core.shell import ShellReading
 
 _REFERENCES = {
     "tinygrpo": "autoresearch.trainers.tinygrpo:TinyGrpo",

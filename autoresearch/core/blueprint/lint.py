@@ -14,7 +14,7 @@ from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.values import looks_like_command
 from autoresearch.core.run.swarm import Swarm
-from autoresearch.core.shell.reading import ShellReading, SimpleCommand, read_shell
+from autoresearch.core.shell import ShellReading, SimpleCommand, read_shell
 from autoresearch.core.text.regex import later
 
 _DETACHED = later(r"\s(?:-[a-z]*d[a-z]*|--detach(?:=true)?)(?:\s|\Z)")

@@ -6,8 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 
-from autoresearch.core.shell.programs import SHELLS
-from autoresearch.core.shell.reading import simple_commands
+from autoresearch.core.shell import SHELLS, simple_commands
 from autoresearch.core.text.regex import later
 
 # Paths as words of a text: patterns for where one may begin and end. Nothing is parsed.

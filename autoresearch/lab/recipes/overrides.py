@@ -12,8 +12,7 @@ from autoresearch.core.campaign.overrides import canonical, flatten
 from autoresearch.core.campaign.recipe_edits import apply_overrides
 from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import Recipe, Trainer
-from autoresearch.core.shell.programs import python_file
-from autoresearch.core.shell.reading import simple_commands
+from autoresearch.core.shell import python_file, simple_commands
 from autoresearch.core.text.command_words import with_words
 from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError

@@ -7,7 +7,7 @@ import re
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import Recipe, Trainer
-from autoresearch.core.shell.reading import simple_commands
+from autoresearch.core.shell import simple_commands
 from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError

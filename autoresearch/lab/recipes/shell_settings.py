@@ -12,8 +12,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from autoresearch.core.shell import programs
-from autoresearch.core.shell.words import RawWord, raw_assignments, raw_commands
+from autoresearch.core.shell import RawWord, may_train, raw_assignments, raw_commands, text_after_c, unwrapped
 from autoresearch.core.text.regex import later
 from autoresearch.trainers.command_settings import shown, value_of
 
@@ -111,11 +110,11 @@ def _commands(text: str, offset: int = 0) -> list[list[RawWord]]:
     found: list[tuple[bool, list[RawWord]]] = []
     for raw in raw_commands(text):
         words = [RawWord(word.text, word.start + offset, word.stop + offset) for word in raw]
-        argv, *_ = programs.unwrapped([word.text for word in words])
+        argv, *_ = unwrapped([word.text for word in words])
         inner = _nested(argv, words)
         if inner is not None:
             found += [(True, command) for command in _commands(inner.text, inner.start)]
-        elif programs.may_train(argv):
+        elif may_train(argv):
             own = next((n for n, word in enumerate(words) if word.text == argv[0]), -1) + 1
             array = argv[0].startswith("--")  # `ARGS=(--lr 0.1)`, which a later command is given
             own -= array and own > 0
@@ -127,7 +126,7 @@ def _commands(text: str, offset: int = 0) -> list[list[RawWord]]:
 
 def _nested(argv: list[str], words: list[RawWord]) -> RawWord | None:
     """The text of `bash -c '...'` where it stands as it is, between two quotes; else None."""
-    at = programs.text_after_c(argv) if argv and programs.base(argv[0]) in programs.SHELLS else 0
+    at = text_after_c(argv)
     body = next((word for word in words if at and word.text == argv[at]), None)
     if body is None or body.stop - body.start != len(body.text) + 2:
         return None

@@ -17,8 +17,7 @@ from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.run.targets import Declined, Kind, Target, Unreachable, kind_of
 from autoresearch.core.run.trainer import Recipe, Trainer
-from autoresearch.core.shell.programs import ELSEWHERE
-from autoresearch.core.shell.reading import SimpleCommand
+from autoresearch.core.shell import ELSEWHERE, SimpleCommand
 from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.git_repo.checkout import Checkout

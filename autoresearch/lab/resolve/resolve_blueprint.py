@@ -18,7 +18,7 @@ from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.blueprint.lint import RECORDS, lint_blueprint, lint_recipe
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
-from autoresearch.core.shell.reading import ShellReading
+from autoresearch.core.shell import ShellReading
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.recipes.overrides import inherited
 from autoresearch.lab.resolve.files import kind_of, read_start

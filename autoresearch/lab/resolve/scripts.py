@@ -11,8 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from autoresearch.core.shell.programs import SHELLS, first_operand, python_file, text_after_c
-from autoresearch.core.shell.reading import Script, ShellReading, SimpleCommand, read_shell
+from autoresearch.core.shell import (
+    SHELLS,
+    Script,
+    ShellReading,
+    SimpleCommand,
+    first_operand,
+    python_file,
+    read_shell,
+    text_after_c,
+)
 from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.program_flags import ask_help, parser_of
 from autoresearch.lab.resolve.files import OURS, Files

@@ -15,7 +15,7 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.core.run.trainer import COPIES, Recipe, Source, Trainer
-from autoresearch.core.shell.reading import SimpleCommand
+from autoresearch.core.shell import SimpleCommand
 from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, SeedWay
 from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
 from autoresearch.lab.recipes import seeds

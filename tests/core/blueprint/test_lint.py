@@ -10,7 +10,7 @@ from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.lint import lint_blueprint, lint_recipe
 from autoresearch.core.blueprint.lint import lint_shell as lint_reading
 from autoresearch.core.blueprint.parser import parse_blueprint
-from autoresearch.core.shell.reading import ShellReading, no_file, read_shell
+from autoresearch.core.shell import ShellReading, no_file, read_shell
 
 
 def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from autoresearch.core.shell.reading import no_file, read_shell, simple_commands
+from autoresearch.core.shell import no_file, read_shell, simple_commands
 
 
 def run(text: str, *arguments: str, **variables: str) -> list[list[str]]:

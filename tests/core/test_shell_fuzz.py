@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.configuration import set_hypothesis_home_dir
 
 from autoresearch.core.blueprint.lint import lint_shell
-from autoresearch.core.shell.reading import read_shell
-from autoresearch.core.shell.words import raw_assignments, raw_commands
+from autoresearch.core.shell import raw_assignments, raw_commands, read_shell
 
-set_hypothesis_home_dir(Path(__file__).parents[3] / ".pytest_cache/hypothesis")
+set_hypothesis_home_dir(Path(__file__).parents[2] / ".pytest_cache/hypothesis")
 
 MOST_CALLS = 1_000_000  # of Python functions, in all; a script of 200 lines takes 20,000
 FRAGMENTS = (
