@@ -81,8 +81,7 @@ def run(
     BlueprintError, UsageError, ConflictError or EnvironmentUnusable.
     """
     from autoresearch.lab import settings
-    from autoresearch.lab.launch.begin import begin
-    from autoresearch.lab.launch.experiment import Experiment
+    from autoresearch.lab.launch.experiment import Experiment, begin
 
     flags = {
         "trainer": trainer,

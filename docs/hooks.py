@@ -122,7 +122,7 @@ def file_keys(name: str) -> str:
 
 def notes() -> str:
     """The keys of a blueprint's notes."""
-    from autoresearch.core.blueprint.note_keys import NOTE_KEYS
+    from autoresearch.core.blueprint.model import NOTE_KEYS
 
     return _keys({key.name: key.schema() for key in NOTE_KEYS})
 

@@ -45,14 +45,8 @@ def new(
     target = Path(path)
     title = target.stem.replace("_", " ").replace("-", " ")
     _write(target, fields_from({"title": title, **values}), force=force)
-    payload = {
-        "path": str(target.absolute()),
-        "next": [
-            f"autoresearch blueprint check {shlex.quote(path)}",
-            f"autoresearch run {shlex.quote(path)} --dry-run",
-        ],
-    }
-    return CommandResult(payload, [f"wrote {target}"])
+    following = [f"autoresearch blueprint check {shlex.quote(path)}", f"autoresearch run {shlex.quote(path)} --dry-run"]
+    return CommandResult({"path": str(target.absolute()), "next": following}, [f"wrote {target}"])
 
 
 def check(

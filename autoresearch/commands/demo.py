@@ -53,8 +53,7 @@ def demo(
 def _run(root: Path) -> CommandResult:
     from autoresearch.commands.started_run import follow_to_end
     from autoresearch.lab import settings
-    from autoresearch.lab.launch.begin import begin
-    from autoresearch.lab.launch.experiment import Experiment
+    from autoresearch.lab.launch.experiment import Experiment, begin
 
     own = settings.load(root, environ=os.environ, flags={"launcher": "local"})
     experiment = Experiment(root / BLUEPRINT, own, real_parts())

@@ -110,7 +110,7 @@ def _campaign(name: str, parts: Parts) -> CampaignDir | None:
 
 def direction_named(value: str) -> str:
     """What was typed after `--direction`, as `maximize` or `minimize`. UsageError for anything else."""
-    from autoresearch.core.blueprint.note_keys import DIRECTIONS
+    from autoresearch.core.blueprint.model import DIRECTIONS
 
     word = DIRECTIONS.get(value.strip().lower(), value)
     if word not in ("maximize", "minimize"):

@@ -305,11 +305,13 @@ def schema(
     sections, notes and an example.
     """
     if name == "blueprint":
-        from autoresearch.core.blueprint.schema import schema as describe
+        from autoresearch.core.blueprint.model import schema as sections_and_notes
+        from autoresearch.lab.render import data_dir
         from autoresearch.lab.yaml_files import dump
 
-        payload = {"name": name, **describe(), "next": ["autoresearch blueprint new FILE.md"]}
-        return CommandResult(payload, [Whole(dump(describe()).rstrip())], next_shown=0)
+        described = sections_and_notes() | {"example": (data_dir("blueprints") / "examples/agentjet.md").read_text()}
+        payload = {"name": name, **described, "next": ["autoresearch blueprint new FILE.md"]}
+        return CommandResult(payload, [Whole(dump(described).rstrip())], next_shown=0)
     if name:
         from autoresearch.lab.json_schemas import NAMES, as_text, schema_of
 

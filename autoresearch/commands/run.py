@@ -18,7 +18,7 @@ from autoresearch.core.text.numbers import span
 from autoresearch.errors import AutoresearchError, NotFoundError, UsageError
 from autoresearch.lab import settings as project
 from autoresearch.lab.launch.experiment import Experiment, planned
-from autoresearch.lab.resolve.resolved_run import ResolvedRun
+from autoresearch.lab.resolve.resolve_run import ResolvedRun
 
 
 def run(
@@ -92,7 +92,7 @@ def run(
         # none of it is for a plan
         from autoresearch.commands.notice_checks import warn_of_recipients
         from autoresearch.commands.started_run import follow_to_end, living_result
-        from autoresearch.lab.launch.begin import begin
+        from autoresearch.lab.launch.experiment import begin
 
         started = begin(experiment)
     for line in started.remarks:

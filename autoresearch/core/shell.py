@@ -24,8 +24,7 @@ _WORD = (
     r"|[^\s;&|()<>\\'\"`])+"
 )
 _TOKEN = later(
-    r"(?P<skip>(?:[ \t\r]|\\\n)+|(?:^|(?<=[\s;&|(]))#[^\n]*)"
-    r"|(?P<test>\[\[\s.*?(?:\s\]\]|\Z)|\(\(.*?(?:\)\)|\Z))"
+    r"(?P<skip>(?:[ \t\r]|\\\n)+|(?:^|(?<=[\s;&|(]))#[^\n]*|\[\[\s.*?(?:\s\]\]|\Z)|\(\(.*?(?:\)\)|\Z))"
     r"|(?P<redirect>(?:\d*|&)(?:<<<|<<-?|>>|[<>]&|>\||<>|[<>])(?!\())"
     rf"|(?P<end>\|\||&&|\|&|;;?&?|[&|\n()])|(?P<word>{_WORD})",
     re.DOTALL | re.MULTILINE,
@@ -55,7 +54,7 @@ SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _BESIDE = frozenset([
     *("cd", "pushd", "popd", "export", "set", "unset", "shopt", "source", ".", "echo", "printf", "mkdir", "rm", "cp"),
     *("mv", "ls", "cat", "tee", "sleep", "wait", "trap", "ulimit", "pip", "git", "module", "conda", "true", "false"),
-    *("test", "[", "[[", "((", "kill", "pkill", "killall", "curl", "wget", "nvidia-smi", "grep", "tail", "head"),
+    *("test", "[", "kill", "pkill", "killall", "curl", "wget", "nvidia-smi", "grep", "tail", "head"),
     *("sed", "awk", "jq", "find", "chmod", "ln", "touch", "read", "declare", "local", "readonly", "return", "shift"),
     *("rsync", "scp", "tar", "unzip", "hostname", "date", ":", "wc", "apt", "apt-get", "pip3", "tmux", "screen"),
     *("scancel", "scontrol", "squeue", "sync", "which", "type", "alias", "typeset", "case", "select", "exit", "break"),
@@ -261,7 +260,6 @@ def _statements(text: str) -> Iterator[_Statement]:
                 now.words.append(RawWord(source, token.start(), at, source))
         else:
             now.level = now.level if now.words else level
-            source = source if kind == "word" else source[:2]  # `[[` and `((` without what they test
             word = RawWord(unquoted(source), token.start(), at, source)
             if text[at : at + 1] == "(" and _ARRAY.match(source):
                 word.items, at = _items(text, at + 1)

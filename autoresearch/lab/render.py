@@ -11,8 +11,7 @@ from typing import Any
 import autoresearch
 from autoresearch.core.blueprint.fields import BlueprintFields
 from autoresearch.core.blueprint.notes import note_lines
-from autoresearch.core.blueprint.parser import parse_blueprint
-from autoresearch.core.blueprint.values import means_nothing
+from autoresearch.core.blueprint.parser import means_nothing, parse_blueprint
 from autoresearch.core.text.durations import spoken
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
 from autoresearch.records.hostile import read_readable

@@ -23,8 +23,7 @@ from pathlib import Path
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.lab import settings as project
-from autoresearch.lab.launch.begin import begin
-from autoresearch.lab.launch.experiment import Experiment
+from autoresearch.lab.launch.experiment import Experiment, begin
 from autoresearch.records.rundir import RunDir
 from tests.bench import published
 

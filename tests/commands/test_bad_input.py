@@ -119,7 +119,7 @@ def test_check_tells_programs_everything(bench: Any) -> None:
     path = bench.blueprint("ok", notes="- prepare: please make tea\n")
     good = bench.ask("blueprint", "check", path)
     assert good["ok"] and good["valid"] and (good["exit_code"], good["limits"]["max_s"]) == (0, 600)
-    assert {f["code"] for f in good["findings"]} == {"no_explanation", "not_a_command", "console_alone"}
+    assert {f["code"] for f in good["findings"]} == {"not_a_command", "console_alone"}
     path.write_text(path.read_text().replace(COMMAND, f"{COMMAND}; pkill x"))
     (kill,) = [f for f in bench.ask("blueprint", "check", path, check=3)["findings"] if f["code"] == "kills_by_name"]
     assert path.read_text().splitlines()[kill["line"] - 1].endswith("pkill x") and kill["severity"] == "error"

@@ -143,13 +143,6 @@ def test_a_program_is_a_script_by_its_name_or_its_shell() -> None:
         assert len(reading.scripts) == read, command
 
 
-def test_a_job_is_one_command_which_starts_the_trainer() -> None:
-    reading = read_shell("ray job submit --address http://h -- python train.py --lr 1")
-    assert [one.name for one in reading.commands] == ["ray"]
-    started = reading.trainer(lambda text: "train.py" in text)
-    assert started is not None and "http://h" in started.text
-
-
 def test_a_loop_of_scripts_is_read_once() -> None:
     loop = {"/c/a.sh": "bash b.sh; . a.sh", "/c/b.sh": "bash a.sh"}
     assert len(read_shell("bash a.sh", cwd="/c", open_text=loop.__getitem__).scripts) == 2

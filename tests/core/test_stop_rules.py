@@ -63,10 +63,7 @@ def test_a_target_downwards() -> None:
 def test_what_is_left() -> None:
     rules = Rules(count=24, deadline=1000.0 + 6 * 3600 + 12 * 60, budget_gpu_hours=40.0, target=0.8)
     found = stand(rules, FACTS, UP)
-    assert found.sentence == (
-        "17/24 attempted, 6h12m remaining, 3.00/40 GPU hours, "
-        "best 0.5 (search mean), target 0.8"
-    )
+    assert found.sentence == ("17/24 attempted, 6h12m remaining, 3.00/40 GPU hours, best 0.5 (search mean), target 0.8")
     assert (found.remaining_ideas, found.remaining_s, found.beside_count[:5]) == (7, 22320.0, "6h12m")
     late = stand(rules, replace(FACTS, attempted=30, now=1e9, best=None), UP)
     assert (late.remaining_ideas, late.met, late.beside_count) == (0, "30/24 ideas attempted", "")

@@ -124,51 +124,19 @@ def test_what_a_launch_script_says(
     )
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        *("cd examples/grpo_trainer && bash run_qwen2-7b.sh", "D=examples/grpo_trainer; bash $D/run_qwen2-7b.sh"),
-        *("pushd examples; ./grpo_trainer/run_qwen2-7b.sh; popd", "(cd examples; . grpo_trainer/run_qwen2-7b.sh)"),
-        *("env A=b nohup bash examples/grpo_trainer/run_qwen2-7b.sh", ". examples/grpo_trainer/run_qwen2-7b.sh"),
-        "bash -c 'cd examples && exec bash grpo_trainer/run_qwen2-7b.sh'",
-        "uv run bash examples/grpo_trainer/run_qwen2-7b.sh",
-    ],
-)
-def test_every_way_to_the_same_script(command: str, tmp_path: Path) -> None:
-    settings, _ = asked("verl", command, tmp_path)
-    assert (settings.trainer.name, settings.gpus_needed({})) == ("verl", 8)
-    assert settings.started is not None and settings.started.where == "examples/grpo_trainer/run_qwen2-7b.sh"
-
-
 def test_words_of_the_command_reach_a_script_that_passes_them_on(tmp_path: Path) -> None:
     settings, _ = asked("verl", "bash examples/grpo_trainer/run_qwen2-7b.sh trainer.nnodes=2", tmp_path)
     assert settings.gpus_needed({}) == 16
 
 
-@pytest.mark.parametrize("command", ["bash {}/{}", "cd {} && bash {}", "D={}; bash $D/{}", "pushd {}; ./{}"])
-def test_slimes_script_is_refused_however_it_is_started(command: str, tmp_path: Path) -> None:
-    _, findings = asked("slime", command.format("examples/search-r1", "run_qwen2.5_3B.sh"), tmp_path)
-    refused = [(f.code, f.line) for f in findings if f.severity == "error"]
-    lines = [("kills_by_name", n) for n in (4, 7, 8, 10, 11)]
-    assert refused == sorted([*lines, ("stops_ray", 6)], key=lambda one: one[1])
-    assert {f.where for f in findings if f.severity == "error"} == {"examples/search-r1/run_qwen2.5_3B.sh"}
-
-
-def test_output_that_goes_into_a_file_is_followed_or_refused_with_the_line_to_write(tmp_path: Path) -> None:
+def test_output_that_goes_into_a_file_is_followed(tmp_path: Path) -> None:
     train = "uv run examples/run_grpo.py --config examples/configs/grpo_smoke.yaml"
     settings, findings = asked("nemo-rl", f'LOG_DIR=$(date +%s); {train} > "$LOG_DIR/run.log" 2>&1', tmp_path)
     assert not [f for f in findings if f.severity == "error"] and settings.output == "?", "its process will tell"
-    _, findings = asked("nemo-rl", f"{train} > /dev/null", tmp_path)
-    (finding,) = [f for f in findings if f.severity == "error"]
-    assert (finding.code, finding.line) == ("output_elsewhere", 8)
-    (warning,) = [f for f in asked("trl", "python own.py > /dev/null", tmp_path)[1] if f.code == "output_elsewhere"]
-    assert (warning.severity, "tee" in warning.hint) == ("warning", False)
-    for command in (f"{train} 2> errors", f"{train} > >(tee log)", "mkdir x > log; " + train):
-        settings, findings = asked("nemo-rl", command, tmp_path)
-        assert ("output_elsewhere" in {f.code for f in findings}, settings.output) == (False, "")
+    for command in (f"{train} > /dev/null", f"{train} 2> errors", f"{train} > >(tee log)", "mkdir x > log; " + train):
+        assert asked("nemo-rl", command, tmp_path)[0].output == ""
     for redirected in ("> logs/a 2>&1", ">> logs/a", "&> logs/a", f"> {tmp_path}/logs/a"):
-        settings, findings = asked("nemo-rl", f"{train} {redirected}", tmp_path)
-        assert "output_elsewhere" not in {f.code for f in findings}
+        settings, _ = asked("nemo-rl", f"{train} {redirected}", tmp_path)
         home = tmp_path if str(tmp_path) in redirected else settings.resolved.codebase
         assert settings.output == f"{home}/logs/a"
     settings, _ = asked("nemo-rl", f'LOG_DIR=/logs; {train} > "$LOG_DIR/run.log" 2>&1', tmp_path)

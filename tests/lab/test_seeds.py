@@ -8,8 +8,7 @@ import pytest
 
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.errors import BlueprintError
-from autoresearch.lab.recipes.overrides import LaunchSettings
-from autoresearch.lab.recipes.seeds import refuse, way_of, with_flag
+from autoresearch.lab.recipes.overrides import LaunchSettings, refuse_seed, seed_way_of, with_seed_flag
 from autoresearch.trainers import registry
 
 WAYS = [
@@ -36,12 +35,12 @@ def launched(command: str, recipe: dict[str, object] | None = None, trainer: str
 
 @pytest.mark.parametrize(("command", "recipe", "notes", "words", "fixed"), WAYS)
 def test_ways(command: str, recipe: dict[str, object], notes: dict[str, Any], words: str, fixed: int | None) -> None:
-    way = way_of(launched(command, recipe), recipe, Notes(**notes))
+    way = seed_way_of(launched(command, recipe), recipe, Notes(**notes))
     assert (str(way), way.fixed, way.first) == (words, fixed, fixed or 0)
 
 
 def test_a_named_trainer_has_its_own_key() -> None:
-    way = way_of(launched("python -m verl.trainer.main_ppo", None, "verl"), {"data": {"seed": 5}}, Notes())
+    way = seed_way_of(launched("python -m verl.trainer.main_ppo", None, "verl"), {"data": {"seed": 5}}, Notes())
     assert (str(way), way.first) == ("recipe key data.seed", 5)
 
 
@@ -55,7 +54,7 @@ def test_a_named_trainer_has_its_own_key() -> None:
 )
 def test_another_seed_behind_a_flag(command: str, flag: str, then: str) -> None:
     launch = launched(command)
-    assert with_flag(command, way_of(launch, {}, Notes(seed=flag)), 9, launch.trainer) == then
+    assert with_seed_flag(command, seed_way_of(launch, {}, Notes(seed=flag)), 9, launch.trainer) == then
 
 
 def test_a_way_that_leads_nowhere_is_refused() -> None:
@@ -64,6 +63,6 @@ def test_a_way_that_leads_nowhere_is_refused() -> None:
         (launched("python t.py"), "a.seed", "the recipe has no whole number there"),
     ):
         with pytest.raises(BlueprintError, match=says):
-            refuse(way_of(launch, {}, Notes(seed=note)), launch)
+            refuse_seed(seed_way_of(launch, {}, Notes(seed=note)), launch)
     launch = launched("python t.py", {"a": {"seed": 1}})
-    refuse(way_of(launch, launch.recipe or {}, Notes(seed="a.seed")), launch)
+    refuse_seed(seed_way_of(launch, launch.recipe or {}, Notes(seed="a.seed")), launch)

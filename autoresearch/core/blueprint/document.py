@@ -15,8 +15,7 @@ from enum import StrEnum
 from itertools import dropwhile
 
 from autoresearch.core.blueprint.finding import Finding, error, warning
-from autoresearch.core.blueprint.model import SECTION_KINDS, SECTIONS
-from autoresearch.core.blueprint.note_keys import LIST_KEYS, TEXT_KEYS, note_key
+from autoresearch.core.blueprint.model import LIST_KEYS, SECTION_KINDS, SECTIONS, TEXT_KEYS, note_key
 from autoresearch.core.text.regex import later
 
 MAX_BYTES = 1 << 20
@@ -169,8 +168,7 @@ def read_document(data: bytes) -> Document:
 
 def _unreadable(data: bytes) -> Finding | None:
     if len(data) > MAX_BYTES:
-        size = f"{len(data) / (1 << 20):.1f} MiB"
-        return error(0, "too_large", f"the blueprint has {size}; the limit is 1 MiB", "keep data out of it")
+        return error(0, "too_large", "the blueprint has over 1 MiB", "keep data out of it")
     if not data.strip(b" \t\r\n\xef\xbb\xbf"):
         return error(0, "empty", "the blueprint is empty", NEW_BLUEPRINT)
     try:

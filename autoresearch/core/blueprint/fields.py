@@ -9,8 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from autoresearch.core.blueprint.finding import errors
-from autoresearch.core.blueprint.model import RESULT_ROOT, Blueprint, Notes
-from autoresearch.core.blueprint.note_keys import BY_NAME, LIST_KEYS
+from autoresearch.core.blueprint.model import BY_NAME, LIST_KEYS, RESULT_ROOT, Blueprint, Notes
 from autoresearch.core.blueprint.notes import NoteValue, notes_of
 from autoresearch.core.run.limits import MAX_TIME_S
 from autoresearch.core.text.durations import parse_duration, problem

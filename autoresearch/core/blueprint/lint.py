@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.model import Blueprint
-from autoresearch.core.blueprint.values import looks_like_command
+from autoresearch.core.blueprint.parser import looks_like_command
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.shell import ShellReading, SimpleCommand, read_shell
 from autoresearch.core.text.regex import later
@@ -31,7 +31,7 @@ _PATH_KEYS = ("val_print_to_markdown_file_path", "train_print_to_markdown_file_p
 
 
 def lint_blueprint(blueprint: Blueprint, read: Callable[[str], ShellReading] = read_shell) -> list[Finding]:
-    """Findings in the blueprint itself: its commands with their scripts, swarm notes, relative paths.
+    """Findings in the blueprint itself: its commands with their scripts, swarm notes.
 
     read: reads one of its commands, whose lines count from 1.
     """
@@ -49,7 +49,7 @@ def lint_blueprint(blueprint: Blueprint, read: Callable[[str], ShellReading] = r
         found = lint_shell(read(command), where=name)
         findings += [replace(f, line=notes_line) if f.where == name else f for f in found]
     findings += [replace(f, where=name, line=notes_line) for f in (lint_swarm(swarm) if swarm else ())]
-    return list(dict.fromkeys([*findings, *_relative(blueprint)]))
+    return list(dict.fromkeys(findings))
 
 
 def lint_shell(shell_reading: ShellReading, *, where: str, line: int = 1) -> list[Finding]:
@@ -138,20 +138,6 @@ def lint_swarm(swarm: Swarm) -> Iterator[Finding]:
         message = "the swarm server listens on 0.0.0.0 without authentication, and runs code that is sent to it"
         way = "publish it as -p 127.0.0.1:PORT:PORT" if swarm.container else "keep its port behind a firewall"
         yield warning(0, "swarm_open", message, f"{way}; from another host use swarm_ssh")
-
-
-def _relative(blueprint: Blueprint) -> Iterator[Finding]:
-    """Warn of a relative path, unless it is written as one on purpose: `./results`."""
-    for key, value in (
-        ("exp_codebase_dir", blueprint.codebase_dir),
-        ("exp_venv_exe", blueprint.venv_exe),
-        ("exp_result_dir", blueprint.result_dir),
-    ):
-        bare = key == "exp_venv_exe" and "/" not in value
-        if value and key in blueprint.lines and not value.startswith(("/", "~/", "./")) and not bare:
-            message = f"[{key}] is relative: {value}"
-            hint = "it is taken from the root of the repository that holds the blueprint, else from its folder"
-            yield warning(blueprint.lines[key], "relative_path", message, hint, blueprint.name)
 
 
 def _leaves(recipe: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:

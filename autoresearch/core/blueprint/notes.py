@@ -2,7 +2,7 @@
 
 Keys are items (`- trainer: verl`, possibly with a list or a code block below) in any notes section. Prose is never run:
 the steps below a heading such as `### Preparatory Work` are left to the reader. What a key takes is declared in
-`note_keys`; here is how its text is found, read, and written.
+`model`; here is how its text is found, read, and written.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from autoresearch.core.blueprint.document import (
     without_indent,
 )
 from autoresearch.core.blueprint.finding import Finding, error, warning
-from autoresearch.core.blueprint.model import Notes
-from autoresearch.core.blueprint.note_keys import BY_NAME, LIST_KEYS, NOTE_KEYS, SWARM, TEXT_KEYS, note_key
+from autoresearch.core.blueprint.model import BY_NAME, LIST_KEYS, NOTE_KEYS, SWARM, TEXT_KEYS, Notes, note_key
 from autoresearch.core.keys import Key, ValueType, same_thing
 from autoresearch.core.metrics.constraint import parse_constraint
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, near_miss, parse

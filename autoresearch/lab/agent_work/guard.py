@@ -21,7 +21,7 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
-from autoresearch.lab.launch.short_runs import run_to_end, stop
+from autoresearch.lab.launch.runner_session import run_to_end, stop
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.results.explain import Explanation, explain_log
 from autoresearch.lab.runs.run_status import tail_lines

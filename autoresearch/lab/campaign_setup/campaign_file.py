@@ -10,7 +10,7 @@ from typing import Any
 
 from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.blueprint.document import NEW_BLUEPRINT
-from autoresearch.core.blueprint.note_keys import DIRECTIONS
+from autoresearch.core.blueprint.model import DIRECTIONS
 from autoresearch.core.blueprint.parser import limits_in_line
 from autoresearch.core.campaign.spec import (
     AT_LEAST,

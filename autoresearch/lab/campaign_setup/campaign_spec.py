@@ -28,7 +28,7 @@ from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.interpreter import shell_of
+from autoresearch.lab.resolve.launch_command import shell_of
 from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home

@@ -82,7 +82,7 @@ def read_setup(campaign_file: CampaignFile, parts: Parts) -> CampaignSetup:
     if source != "built-in":
         setup.sources["launcher"] = source
     # the runs of a campaign have directories of their own below that one
-    setup.findings.extend(one for one in resolved.findings if one.code not in ("finished_run", "hide_alone"))
+    setup.findings.extend(one for one in resolved.findings if one.code != "hide_alone")
     _check_trainer(setup)
     _warn_overruled(setup, source)
     return setup

@@ -18,8 +18,7 @@ from autoresearch.lab.campaign_setup.shown_to_runs import not_sent, with_shown
 from autoresearch.lab.campaign_setup.take_over import with_earlier
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes.overrides import LaunchSettings
-from autoresearch.lab.resolve.resolved_run import limits_of
-from autoresearch.lab.resolve.trainer_settings import TrainerSettings, raise_on
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings, limits_of, raise_on
 from autoresearch.records.campaign_records import CampaignDir
 
 

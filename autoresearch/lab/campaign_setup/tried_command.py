@@ -17,7 +17,7 @@ from autoresearch.core.text.durations import spoken
 from autoresearch.git_repo import checkout, worktrees
 from autoresearch.git_repo.snapshot import snapshot
 from autoresearch.git_repo.trees import lines_of
-from autoresearch.lab.launch.short_runs import run_to_end
+from autoresearch.lab.launch.runner_session import run_to_end
 from autoresearch.lab.recipes.likely_objective import PrintedNumber, candidates, with_proposal
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.resolve.shown_paths import ShowRules, named_paths, paths_to_show

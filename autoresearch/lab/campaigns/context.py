@@ -18,7 +18,7 @@ from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory, history_of
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.interpreter import POETRY, SHELL, shell_interpreter, unsynchronised
+from autoresearch.lab.resolve.launch_command import POETRY, SHELL, shell_interpreter, unsynchronised
 from autoresearch.records import campaign_records, events
 from autoresearch.records.appending import FULL
 from autoresearch.records.campaign_records import CampaignDir

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,8 +21,7 @@ from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.history import read_file
 from autoresearch.git_repo.trees import entries_of
 from autoresearch.lab.recipes.overrides import LaunchSettings, inherited, rewritten
-from autoresearch.lab.resolve.files import Files
-from autoresearch.lab.resolve.scripts import scripts_below, shell_reader
+from autoresearch.lab.resolve.launch_command import scripts_below, shell_reader
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.trainers import registry
 
@@ -61,7 +60,7 @@ class CommitBuilder:
         """Parse the campaign's blueprint from the text stored in its spec."""
         blueprint = parse_blueprint(campaign_spec.blueprint_text.encode(), campaign_spec.blueprint)
         codebase = Path(campaign_spec.repository) / campaign_spec.codebase
-        read = shell_reader(codebase, blueprint.notes.env, CommitFiles(checkout, campaign_spec.base_commit))
+        read = shell_reader(codebase, blueprint.notes.env, _reads(checkout, campaign_spec.base_commit))
         launch = read(blueprint.launch_command)
         return cls(campaign_spec, checkout, blueprint, registry.for_blueprint(blueprint, shell_reading=launch))
 
@@ -242,29 +241,18 @@ def _launch_files(
     checkout: Checkout, commit: str, codebase: Path, command: str, variables: tuple[tuple[str, str], ...]
 ) -> Mapping[str, str]:
     """The scripts that a command starts, as a commit holds them."""
-    read = shell_reader(codebase, dict(variables), CommitFiles(checkout, commit))
+    read = shell_reader(codebase, dict(variables), _reads(checkout, commit))
     return scripts_below(checkout.root, read(command), codebase)
 
 
-@dataclass(frozen=True, slots=True)
-class CommitFiles(Files):
-    """The files of the checkout as a commit holds them."""
+def _reads(checkout: Checkout, commit: str) -> Callable[[Path, int], bytes]:
+    """Reads the first bytes of a file of the checkout as a commit holds it."""
 
-    checkout: Checkout
-    commit: str
-
-    def kind(self, path: Path) -> str:
-        """See `Files`; directories are not looked for."""
-        name = self._name(path)
-        return "file" if name and os.fsencode(name) in entries_of(self.checkout, self.commit) else ""
-
-    def read(self, path: Path, most: int) -> bytes:
-        """See `Files`."""
-        if not self.kind(path):
-            raise FileNotFoundError(2, "No such file or directory")
-        return _file(self.checkout, self.commit, self._name(path))[:most]
-
-    def _name(self, path: Path) -> str:
-        """The path in the repository; "" outside of it."""
+    def read(path: Path, most: int) -> bytes:
         whole = Path(os.path.normpath(path))
-        return str(whole.relative_to(self.checkout.root)) if self.checkout.root in whole.parents else ""
+        name = str(whole.relative_to(checkout.root)) if checkout.root in whole.parents else ""
+        if not name or os.fsencode(name) not in entries_of(checkout, commit):
+            raise FileNotFoundError(2, "No such file or directory")
+        return _file(checkout, commit, name)[:most]
+
+    return read

@@ -19,8 +19,7 @@ from autoresearch.lab.ideas.worktree_paths import at_home_in, environment_in, ev
 from autoresearch.lab.launch.launch import check
 from autoresearch.lab.launch.run_sandbox import RunSandbox, writable_paths
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.resolve_run import resolve_run
-from autoresearch.lab.resolve.resolved_run import CampaignRun, ResolvedRun, RunOptions
+from autoresearch.lab.resolve.resolve_run import CampaignRun, ResolvedRun, RunOptions, resolve_run
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.runner.basics import failpoint
 

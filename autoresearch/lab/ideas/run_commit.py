@@ -21,7 +21,7 @@ from autoresearch.git_repo.commits import Change, commit_hypothesis, commit_tree
 from autoresearch.git_repo.comparison import changed_paths
 from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, CommitBuilder, IdeaRefused
 from autoresearch.lab.ideas.idea_commit import protected_changes
-from autoresearch.lab.recipes import seeds
+from autoresearch.lab.recipes.overrides import seed_way_of, with_seed_flag
 from autoresearch.lab.recipes.recipe_of_run import settings_from
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.run_names import free_name
@@ -108,7 +108,7 @@ def commit_run(builder: CommitBuilder, run_request: RunRequest) -> RunCommit:
     idea, spec = run_request.idea, builder.spec
     before = builder.arguments(idea.commit)
     launch, whole = builder.launch(idea.commit), builder.whole(idea.commit)
-    way = seeds.way_of(replace(launch, command=builder.command(before)), whole, builder.blueprint.notes)
+    way = seed_way_of(replace(launch, command=builder.command(before)), whole, builder.blueprint.notes)
     seed = seed_of(run_request, way.first, repeats=spec.replicates >= CHECKED)
     result_dir = str(Path(spec.result_dir) / run_request.experiment)
     settings = _own_settings(builder, run_request, (way, seed), result_dir)
@@ -122,7 +122,7 @@ def commit_run(builder: CommitBuilder, run_request: RunRequest) -> RunCommit:
     description = f"Idea {idea.index}, run {run_request.replicate} ({run_request.why}), seed {seed} ({way})."
     command = builder.command(changed.arguments)
     if way.kind == "flag" and not in_script:
-        command = seeds.with_flag(command, way, seed, builder.trainer)
+        command = with_seed_flag(command, way, seed, builder.trainer)
     fields = builder.fields(idea.hypothesis, description, command=command, result_dir=result_dir)
     given = {VARIABLE: str(seed), **({way.name: str(seed)} if way.kind == "variable" else {})}
     rendered = render_blueprint(replace(fields, env={**fields.env, **given}))

@@ -29,7 +29,7 @@ from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.ideas.commit_builder import RECIPE, CommitBuilder
 from autoresearch.lab.resolve.import_proof import import_environment, prove_imports
 from autoresearch.lab.resolve.path_mapping import Mapped, PathMap, map_launch
-from autoresearch.lab.resolve.resolved_run import ResolvedRun
+from autoresearch.lab.resolve.resolve_run import ResolvedRun
 from autoresearch.lab.yaml_files import edit
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir

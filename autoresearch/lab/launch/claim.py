@@ -11,7 +11,7 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
 from autoresearch.git_repo.checkout import current_project, project_of
 from autoresearch.lab.launch.runner_session import keys_of_runner
-from autoresearch.lab.resolve.resolved_run import ResolvedRun
+from autoresearch.lab.resolve.resolve_run import ResolvedRun
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.resolve.trainer_settings import there
 from autoresearch.readers.tracker_dirs import unnamed_files
@@ -108,7 +108,7 @@ def prepare_result_dir(resolved_run: ResolvedRun) -> None:
     result_dir = resolved_run.result_dir
     for path in journal.begin(result_dir, resolved_run.spec, own_outputs(resolved_run.spec)):
         journal.append(result_dir, f"moved aside, from an earlier run: {path}")
-    for finding in resolved_run.remarks:
+    for finding in resolved_run.findings:
         journal.append(result_dir, str(finding))
     if resolved_run.trainer_settings.copy:
         path, text = resolved_run.trainer_settings.copy

@@ -1,18 +1,29 @@
-"""A blueprint and the options of the command line: the run that they would start."""
+"""An experiment: a blueprint with the options of the command line, resolved and launched once, whoever asks for it."""
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.errors import AutoresearchError, ConflictError
+from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
+from autoresearch.git_repo import checkout as repository
+from autoresearch.lab.launch.launch import Launched, launch
+from autoresearch.lab.launch.snapshot_code import check_snapshot
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.host_check import check_remote
-from autoresearch.lab.resolve.resolve_run import resolve_run
-from autoresearch.lab.resolve.resolved_run import ResolvedRun, RunOptions
+from autoresearch.lab.resolve.host_check import check_remote, check_sandbox
+from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint, read_bytes, resolve_blueprint
+from autoresearch.lab.resolve.resolve_run import ResolvedRun, RunOptions, resolve_run
+from autoresearch.lab.resolve.run_names import key_of
+from autoresearch.lab.runs import sessions
+from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.settings import Settings
+from autoresearch.records import finish_flag, journal, recorded_run
+from autoresearch.records.rundir import RunDir
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +90,107 @@ def with_target_findings(resolved_run: ResolvedRun) -> ResolvedRun:
         search = search_for(target, spec.interpreter, Path(spec.cwd), spec.prepare)
     found = check_remote(target, resolved_run.options.parts, search)
     return replace(resolved_run, findings=(*resolved_run.findings, *found))
+
+
+SHOWN_EDITED = 8  # paths
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A living run, and remarks for people on how it was started."""
+
+    launched: Launched
+    remarks: tuple[str, ...]
+
+
+def begin(experiment: Experiment) -> Begun:
+    """Launch the run, or return the run of this very blueprint that is in progress."""
+    parts = experiment.parts
+    read_bytes(experiment.path.absolute())  # before the lock: an invalid path leaves no trace
+    check_sandbox(parts)  # before the index: the sandbox may forbid its directory
+    with parts.index.launch_lock(key_of(experiment.path)), _nothing_launched_if_interrupted():
+        with refusals_marked(experiment.path, RunOptions(experiment.settings, parts)):
+            run = experiment.resolve()
+            running = _running(run.spec, parts)
+            if running is not None:
+                return Begun(running, ())
+            _finish_records(run.spec.result_dir, parts)
+            run.refuse()
+            run = with_target_findings(run)
+        check_snapshot(run)
+        launched = launch(run)
+    if experiment.note:
+        journal.append(run.result_dir, f"note: {experiment.note}")
+    remarks = [str(finding) for finding in run.findings]
+    if not run.trainer_settings.steps_known:
+        remarks.append(f"first step: {run.first_step_rule}")
+    if edited := launched.spec.edited:
+        more = ", ..." if len(edited) > SHOWN_EDITED else ""
+        remarks.append(f"not committed, and in the run's commit: {', '.join(edited[:SHOWN_EDITED])}{more}")
+    if launched.spec.unkept:
+        remarks.append(f"warning: {launched.spec.unkept}")
+    return Begun(launched, tuple(remarks))
+
+
+@contextlib.contextmanager
+def _nothing_launched_if_interrupted() -> Iterator[None]:
+    """Add a message to an interruption before a run was claimed; `lab.launch` has its own for later ones."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(str(error) or "interrupted: nothing was launched") from None
+
+
+def _finish_records(result_dir: str, parts: Parts) -> None:
+    """Finish a dead run's records before another run moves them aside."""
+    for entry in parts.index.live():
+        if entry.result_dir == result_dir and RunDir(Path(entry.run_dir)).spec.exists():
+            adopt(RunDir(Path(entry.run_dir)), parts)
+
+
+def _running(spec: RunSpec, parts: Parts) -> Launched | None:
+    """The living run of this very blueprint."""
+    for entry in parts.index.find_live_by_blueprint(spec.blueprint, spec.blueprint_sha):
+        rundir = RunDir(Path(entry.run_dir))
+        if not rundir.spec.exists():
+            continue  # its launch ended before writing one, or its directory was removed
+        if adopt(rundir, parts)[0].lives:
+            info = sessions.session_info(rundir)
+            return Launched(recorded_run.read(rundir), info.attach if info else "", already=True)
+    return None
+
+
+@contextlib.contextmanager
+def refusals_marked(path: Path, run_options: RunOptions) -> Iterator[None]:
+    """Write finish.flag for a blueprint that is refused, unless a run was, is or is being started there.
+
+    Nobody waits for the one of a typed command, whose directory they do not know.
+    """
+    try:
+        yield
+    except BlueprintError as refusal:
+        with contextlib.suppress(AutoresearchError, OSError):  # the refusal matters more
+            result_dir = _result_dir(path, run_options)
+            known = result_dir is None or run_options.parts.index.by_directory(str(result_dir))
+            if result_dir and not known and not journal.has_run(result_dir):
+                from autoresearch.git_repo.snapshot import exclude, pattern_for
+
+                checkout = repository.find(base_of(path.absolute()))
+                if checkout and (pattern := pattern_for(checkout, result_dir)):
+                    exclude(checkout, pattern)
+                reason, t = refusal.message, run_options.parts.clock()
+                finish_flag.write_refusal(result_dir, blueprint=str(path.absolute()), reason=reason, t=t)
+        raise
+
+
+def _result_dir(path: Path, run_options: RunOptions) -> Path | None:
+    """The result directory of the refused run; None if nobody knows it."""
+    try:
+        file = read_blueprint(path)
+    except BlueprintInvalid as error:
+        return base_of(path.absolute()) / Path(error.result_dir).expanduser() if error.result_dir else None
+    if file.is_typed:
+        return None
+    resolved = resolve_blueprint(file, environ=run_options.parts.environ)
+    bad = any(finding.code == "bad_result_dir" for finding in resolved.findings)
+    return None if bad else resolved.result_dir

@@ -12,7 +12,7 @@ from autoresearch.lab.launch.claim import claim, hide_records, prepare_result_di
 from autoresearch.lab.launch.runner_session import await_report, close_previous, start_runner
 from autoresearch.lab.launch.snapshot_code import keep_code
 from autoresearch.lab.resolve.host_check import check_local
-from autoresearch.lab.resolve.resolved_run import ResolvedRun
+from autoresearch.lab.resolve.resolve_run import ResolvedRun
 from autoresearch.lab.runs.adopt import record_failed_launch
 from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import finish_flag, journal

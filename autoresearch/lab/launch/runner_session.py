@@ -1,25 +1,30 @@
-"""The tmux session of a run's Runner: started, seen to report; the previous run's is closed."""
+"""A Runner is started: in the tmux session of a run, or for who waits for its end."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.launch.run_sandbox import BUBBLEWRAP, why_no_sandbox
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.resolved_run import ResolvedRun
+from autoresearch.lab.resolve.resolve_run import ResolvedRun
 from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux_session import SessionInfo
-from autoresearch.records import evidence, journal, recorded_run
+from autoresearch.records import evidence, exit_record, journal, recorded_run
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.index import IndexEntry, state_home
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import RunDir, write_environment, write_json
+from autoresearch.records.rundir import RunDir, write_atomically, write_environment, write_json
 from autoresearch.runner import debug_log
 from autoresearch.runner.basics import SEAL, failpoint
 from autoresearch.trainers import ask
@@ -135,3 +140,37 @@ def close_previous(spec: RunSpec, parts: Parts) -> None:
 
 def _is_lone(entry: IndexEntry) -> bool:
     return not CampaignDir(Path(entry.run_dir).parent).spec.exists()
+
+
+LOOK_S = 0.5  # how soon a stop is noticed
+
+
+def run_to_end(
+    rundir: RunDir, spec: Mapping[str, Any], environ: Mapping[str, str], stopped: Callable[[], bool] = lambda: False
+) -> ExitRecord | None:
+    """Run what a Runner's spec says, in a run directory that exists; None where the Runner left no record.
+
+    The Runner enforces the limits, and ends the whole process tree: also when `stopped` says so, or we are interrupted.
+    """
+    write_json(rundir.spec, dict(spec), durable=False, executed=True)
+    data = b"\0".join(os.fsencode(f"{name}={value}") for name, value in environ.items())
+    write_atomically(rundir.environment, data, mode=0o600, durable=False)
+    argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
+    with (rundir.path / "runner.out").open("wb") as out:
+        runner = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+        try:
+            while runner.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    runner.wait(LOOK_S)
+                if stopped() and not rundir.stop.exists():
+                    stop(rundir, "somebody asked for that")
+        except BaseException:
+            stop(rundir, "the command that ran it was interrupted")
+            runner.wait()
+            raise
+    return exit_record.read(rundir)
+
+
+def stop(rundir: RunDir, reason: str) -> None:
+    """Ask the Runner there to end its command now."""
+    write_json(rundir.stop, {"how": "now", "reason": reason}, durable=False)

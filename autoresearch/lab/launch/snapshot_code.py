@@ -11,7 +11,7 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.git_repo import branches
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.lab.resolve.resolved_run import ResolvedRun
+from autoresearch.lab.resolve.resolve_run import ResolvedRun
 from autoresearch.records import journal
 from autoresearch.records.rundir import masked_file
 

@@ -12,7 +12,7 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.lab.launch.runner_session import keys_of_runner
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.start_follower import attend, directory_of
-from autoresearch.lab.resolve.resolved_run import ResolvedRun
+from autoresearch.lab.resolve.resolve_run import ResolvedRun
 from autoresearch.launchers.registry import pinned
 from autoresearch.records import order_file, recorded_run
 from autoresearch.records.order_file import Order

@@ -21,12 +21,17 @@ from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.shell import ShellReading
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.recipes.overrides import inherited
-from autoresearch.lab.resolve.files import kind_of, read_start
-from autoresearch.lab.resolve.interpreter import shell_interpreter, unsynchronised
-from autoresearch.lab.resolve.scripts import missing_script, recipe_of, shell_reader
+from autoresearch.lab.resolve.launch_command import (
+    kind_of,
+    missing_script,
+    read_start,
+    recipe_of,
+    shell_interpreter,
+    shell_reader,
+    unsynchronised,
+)
 from autoresearch.lab.yaml_files import SYNTAX, parse_mapping
-from autoresearch.records import finish_flag
-from autoresearch.runner.masking import MASK, mask_text
+from autoresearch.runner.masking import MASK, mask_environment, mask_text
 from autoresearch.runner.text import plain
 
 TYPED = f"{RECORDS}/typed"  # in the repository, beside the records: blueprints of typed commands
@@ -89,20 +94,16 @@ def is_blueprint(path: Path) -> bool:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a blueprint file. Raises NotFoundError, and BlueprintError if it is too large."""
+    """The content of a blueprint file, of one that is too large its beginning. Raises NotFoundError."""
     try:
         if not path.is_file():
             raise _no_blueprint(path)
         with path.open("rb") as file:
-            data, size = file.read(MAX_BYTES + 1), os.fstat(file.fileno()).st_size
+            return file.read(MAX_BYTES + 1)
     except OSError as failure:  # a name of 300 characters, a folder without access
         raise NotFoundError(f"{_shown(path)}: {failure.strerror or failure}") from failure
     except ValueError as failure:  # a NUL in the name
         raise NotFoundError(f"{_shown(path)} is not a file name") from failure
-    if len(data) > MAX_BYTES:
-        message = f"{path.name}: the blueprint has {max(size, len(data)) / (1 << 20):.1f} MiB; the limit is 1 MiB"
-        raise BlueprintError(message, hint="keep data out of it", code="blueprint_too_large")
-    return data
 
 
 def _refuse_other_files(path: Path) -> None:
@@ -177,6 +178,17 @@ class ResolvedBlueprint:
     def blueprint(self) -> Blueprint:
         """What was parsed."""
         return self.file.blueprint
+
+    @property
+    def shown_notes(self) -> str:
+        """The text of its notes, for the record: without secrets."""
+        return mask_text(self.blueprint.notes.text)
+
+    def recorded(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Of an environment, for the record: declared and required variables, and GPUs; secrets masked."""
+        notes = self.blueprint.notes
+        names = [*notes.env, *notes.requires_env, "CUDA_VISIBLE_DEVICES"]
+        return mask_environment({name: environ[name] for name in names if name in environ})
 
     @property
     def path(self) -> Path:
@@ -339,18 +351,14 @@ class _PathChecker:
             return data
 
     def check_results(self, result_dir: Path) -> None:
-        """No results go into a directory of the system, and a finished run's are told."""
+        """No results go into a directory of the system."""
         key, real = "exp_result_dir", Path(os.path.realpath(result_dir))
         if _is_system(real):
             through = "" if real == result_dir else f", by a link to {real}"
             message = f"{result_dir} is a directory of the system{through}: no results are written there"
             self.add(Severity.ERROR, key, "system_result_dir", message, "name one of your own")
-        elif kind_of(result_dir) and self.check(key, "the path", result_dir, "directory", "bad_result_dir"):
-            flag = result_dir / "finish.flag"
-            if kind_of(flag) and not finish_flag.read(flag).refused:
-                message = f"{result_dir} already holds a finished run"
-                hint = "its finish.flag is moved aside before the launch; a directory per experiment is clearer"
-                self.add(Severity.WARNING, key, "finished_run", message, hint)
+        elif kind_of(result_dir):
+            self.check(key, "the path", result_dir, "directory", "bad_result_dir")
 
 
 def _required(blueprint: Blueprint, environ: Mapping[str, str]) -> list[Finding]:

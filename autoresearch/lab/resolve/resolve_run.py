@@ -6,24 +6,181 @@ BlueprintFile -> ResolvedBlueprint -> TrainerSettings -> RunSpec and LaunchOptio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.core.text import session_and_branch_names as naming
-from autoresearch.errors import AutoresearchError
+from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable, UsageError
 from autoresearch.git_repo import checkout as repository
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve import host_check
+from autoresearch.lab.resolve.host_check import TOO_FEW, RemoteGpus
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, read_blueprint, resolve_blueprint
-from autoresearch.lab.resolve.resolved_run import LaunchOptions, ResolvedRun, RunOptions, limits_of
 from autoresearch.lab.resolve.run_names import free_name, names_of, names_of_repair, new_token
-from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer, crossed_limits, limits_of
+from autoresearch.lab.settings import Settings
 from autoresearch.launchers import gpus, host
+from autoresearch.launchers.gpus import GpuChoice
 from autoresearch.launchers.host_sandbox_check import driven_by
-from autoresearch.runner.masking import mask_environment, mask_text
+from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import ask, registry
+
+if TYPE_CHECKING:
+    from autoresearch.lab.launch.run_sandbox import RunSandbox
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignRun:
+    """What a campaign decides about one of its runs; its code is committed and checked out before.
+
+    The fields that a RunSpec has too go into it as they are.
+    """
+
+    campaign: str
+    directory: Path  # of the campaign
+    experiment: str
+    index: int
+    replicate: int
+    branch: str
+    commit: str
+    parent_commit: str
+    parent_branch: str
+    why: str
+    claims: tuple[str, ...] = ()
+    timeout_s: float | None = None
+    fix_of: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)  # overrides the caller's
+    gpus: int | None = None  # leased for this run from the campaign's; None: the request was for the campaign
+    seed: int = 0
+    seed_by: str = ""
+    remote_gpus: int | None = None  # requested of a remote target; None: what the recipe asks for
+
+    def its_own(self, spec: RunSpec) -> RunSpec:
+        """The same run as part of its campaign: its names, its branch, and the tighter of the two limits."""
+        same = {one.name for one in fields(self)} & {one.name for one in fields(spec)} - {"environment", "gpus"}
+        if self.timeout_s is not None and self.timeout_s <= spec.limits.max_s:
+            spec = replace(spec, limits=spec.limits.override(max_s=self.timeout_s), timed_by="timeout")
+        return replace(
+            spec,
+            run_dir=str(self.directory / self.experiment),
+            ledger=str(self.directory / "results.tsv"),
+            **{name: getattr(self, name) for name in same},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a blueprint is to be run, and in which world; an empty option means that blueprint or settings decide."""
+
+    settings: Settings
+    parts: Parts
+    trainer: str = ""
+    gpus: str = ""
+    fix_of: RunSpec | None = None
+    campaign_run: CampaignRun | None = None
+    objective: tuple[str, str] = ("", "")  # metric and direction
+
+    def target(self, note: str) -> Target:
+        """Where it goes; a campaign says so when it starts the run. `note`: the blueprint's. Raises UsageError."""
+        return LOCAL if self.campaign_run else one_target(self.settings, note)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """What a launch needs besides the spec, and what no record holds as it stands."""
+
+    parts: Parts
+    environment: Mapping[str, str]  # the trainer's, unmasked: never written to a record
+    target: Target  # a campaign sets it when it starts the run
+    leased: GpuChoice  # of this machine's GPUs; a campaign may choose others at the start
+    checkout: Checkout | None = None  # the repository in which the code is kept
+    no_git: str = ""  # why there is none; "" if there is one
+    require_snapshot: bool = False  # refuse the run if its code cannot be kept
+    tmux_socket: str = ""
+    campaign_run: CampaignRun | None = None
+    remote_gpus: RemoteGpus = field(default_factory=RemoteGpus)
+    sandbox: RunSandbox | None = None  # for a local run whose code a coding agent may have edited
+    caches: Mapping[str, str] = field(default_factory=dict)  # on this machine's big volume, for a local run
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRun:
+    """A run as it will be started; `--dry-run` prints exactly this."""
+
+    spec: RunSpec
+    options: LaunchOptions
+    trainer_settings: TrainerSettings
+    findings: tuple[Finding, ...]
+
+    @property
+    def resolved(self) -> ResolvedBlueprint:
+        """The blueprint that it runs."""
+        return self.trainer_settings.resolved
+
+    @property
+    def directory(self) -> RunDir:
+        """Its run directory."""
+        return RunDir(Path(self.spec.run_dir))
+
+    @property
+    def campaign_dir(self) -> Path:
+        """The directory of the ledger, with the run directories beside it."""
+        return Path(self.spec.ledger).parent
+
+    @property
+    def result_dir(self) -> Path:
+        """Where it writes what people read."""
+        return Path(self.spec.result_dir)
+
+    @property
+    def first_step_rule(self) -> str:
+        """What the limit to the first step will do, in a sentence."""
+        return self.spec.limits.first_step_rule(steps_known=ask.steps_known(self.trainer_settings.trainer))
+
+    def gpu_findings(self, settings: Settings) -> tuple[Finding, ...]:
+        """Compare the recipe's request with the machine's GPUs; in a campaign, with what the campaign gives the run."""
+        asked, options, swarm = self.trainer_settings, self.options, self.spec.swarm
+        here, environment = options.target.is_local, options.environment
+        joins = host_check.joins(asked.trainer.name, asked.understood, environment) if here else ()
+        needed = asked.gpus_needed(environment)
+        given = len(self.spec.gpus) if options.campaign_run is None else options.campaign_run.gpus
+        remote = swarm is not None and not swarm.server  # the engine's GPUs are on its server's machine
+        if not needed or given is None or remote or not settings.is_on("gpu_check"):
+            return joins
+        request = host_check.GpuRequest(needed, given, host_check.elsewhere(settings, needed))
+        return (*request.compared(environment), *joins) if here else request.at(options.target, options.remote_gpus)
+
+    def refusals(self) -> list[AutoresearchError]:
+        """All that prevents the run on this machine now: the blueprint's errors in one, then the others."""
+        known = self.resolved.findings
+        refusals: list[AutoresearchError] = [BlueprintInvalid(known)] if errors(known) else []
+        if conflict := self.trainer_settings.resume_conflict():
+            refusals.append(conflict)
+        for bad in dict.fromkeys(errors([f for f in self.findings if f not in known])):
+            kind = EnvironmentUnusable if bad.code == TOO_FEW else BlueprintError
+            refusals.append(kind(bad.message, hint=bad.hint, code=bad.code))
+        return refusals
+
+    def refuse(self) -> None:
+        """Raise the first of them."""
+        if refusals := self.refusals():
+            raise refusals[0]
+
+
+def one_target(settings: Settings, note: str = "") -> Target:
+    """The target of a single run. Raises UsageError if several are named."""
+    targets = settings.targets(note)
+    if len(targets) > 1:
+        names = ", ".join(target.name for target in targets)
+        message = f"a run goes to one target, and {len(targets)} are named: {names}"
+        raise UsageError(message, hint="a campaign can use all of them", code="bad_launcher")
+    return targets[0]
 
 
 def resolve_run(path: Path, run_options: RunOptions) -> ResolvedRun:
@@ -62,7 +219,9 @@ def _resolve(resolved: ResolvedBlueprint, run_options: RunOptions) -> ResolvedRu
     found = trainer_settings.all_findings(limits.max_s, launch_options.environment)
     server = ask.server(trainer).check_server(resolved.blueprint, (launch_options.target,))
     run = ResolvedRun(spec, launch_options, trainer_settings, (*found, *server, *launch_options.leased.findings))
-    return replace(run, findings=(*run.findings, *run.crossed_limits(), *run.gpu_findings(settings)))
+    given = spec.limits.strict_first_step or resolved.blueprint.first_step_given  # an unset default is no request
+    crossed = crossed_limits(spec.limits) if given and not spec.why else ()
+    return replace(run, findings=(*run.findings, *crossed, *run.gpu_findings(settings)))
 
 
 def _launch_options(trainer_settings: TrainerSettings, run_options: RunOptions) -> LaunchOptions:
@@ -151,14 +310,7 @@ def _spec(
         evaluate_s=notes.evaluate_s,
         cleanup=trainer_settings.cleanup,
         keep_children=notes.keep_children,
-        notes=mask_text(notes.text),
+        notes=resolved.shown_notes,
         plugins=registry.PLUGINS.record([trainer.name]),
-        environment=_recorded(launch_options.environment, trainer_settings),
+        environment=resolved.recorded(launch_options.environment),
     )
-
-
-def _recorded(env: Mapping[str, str], trainer_settings: TrainerSettings) -> dict[str, str]:
-    """The environment for the record: declared and required variables, the trainer's, and GPUs; secrets masked."""
-    notes = trainer_settings.resolved.blueprint.notes
-    names = [*notes.env, *notes.requires_env, "CUDA_VISIBLE_DEVICES"]
-    return mask_environment({n: env[n] for n in names if n in env})

@@ -14,16 +14,17 @@ from autoresearch.core.blueprint.document import MAX_BYTES
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
+from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.trainer import COPIES, Recipe, Source, Trainer
 from autoresearch.core.shell import SimpleCommand
 from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, SeedWay
+from autoresearch.core.text.durations import spoken
 from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
-from autoresearch.lab.recipes import seeds
-from autoresearch.lab.recipes.overrides import LaunchSettings
+from autoresearch.lab.recipes.overrides import LaunchSettings, refuse_seed, seed_way_of
 from autoresearch.lab.resolve import host_check
-from autoresearch.lab.resolve.files import read_start
+from autoresearch.lab.resolve.launch_command import flags_of_program, read_start, scripts_below
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
-from autoresearch.lab.resolve.scripts import flags_of_program, scripts_below
+from autoresearch.lab.settings import Settings
 from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers import ask, ray_job
 
@@ -84,7 +85,7 @@ class TrainerSettings:
     @property
     def seed_way(self) -> SeedWay:
         """How the seed of a campaign's run reaches the training."""
-        return seeds.way_of(self.launch(), self.whole, self.resolved.blueprint.notes)
+        return seed_way_of(self.launch(), self.whole, self.resolved.blueprint.notes)
 
     @property
     def seeding(self) -> tuple[str, str]:
@@ -120,7 +121,7 @@ class TrainerSettings:
 
     def refuse_seed(self) -> None:
         """Raise BlueprintError if the way that the notes declare for a seed has no effect."""
-        seeds.refuse(self.seed_way, self.launch())
+        refuse_seed(self.seed_way, self.launch())
 
     @property
     def objective(self) -> Objective | None:
@@ -142,7 +143,7 @@ class TrainerSettings:
         own = ask.findings(
             self.trainer, self.whole, self.understood, max_s, str(self.cwd), str(self.resolved.result_dir)
         )
-        return (*own, *self._rounded(), *self._redirected())
+        return (*own, *self._rounded())
 
     def _rounded(self) -> tuple[Finding, ...]:
         """A remark where only the console tells the metrics, and a line of the recipe would have them written."""
@@ -164,18 +165,13 @@ class TrainerSettings:
         return (Finding(Severity.WARNING, "no_metric", message, f"add `- metric: NAME` to {notes}"),)
 
     @property
-    def _last(self) -> SimpleCommand | None:
-        """The command whose output is the training's, so far as it can be known."""
-        trains = [one for one in self.resolved.shell_reading.commands if one.may_train]
-        return self.started or (trains[-1] if trains else None)
-
-    @property
     def output(self) -> str:
         """The absolute path of the file that the trainer's output goes into; "" if into none, or it cannot be followed.
 
         `?` where only its process will tell, as of `log_$(date +%F).txt`.
         """
-        last = self._last
+        trains = [one for one in self.resolved.shell_reading.commands if one.may_train]
+        last = self.started or (trains[-1] if trains else None)
         file = last.output if last is not None else ""
         if last is None or not file or last.elsewhere or file.startswith("/dev/"):
             return ""
@@ -183,22 +179,6 @@ class TrainerSettings:
             return ""
         known = last.cwd is not None and not set(file) & set("$`*?[~")
         return str((self.resolved.codebase / last.cwd / file).absolute()) if known and last.cwd is not None else "?"
-
-    def _redirected(self) -> tuple[Finding, ...]:
-        """Whether the trainer's output goes to /dev/null or another device, where no step of it is seen.
-
-        An error for a known trainer, whose steps would never come; a warning where nobody knows what prints them.
-        """
-        blueprint, last = self.resolved.blueprint, self._last
-        file = last.output if last is not None else ""
-        if last is None or not file.startswith("/dev/") or blueprint.notes.swarm is not None or blueprint.notes.source:
-            return ()
-        where, line = last.where or blueprint.name, last.line
-        line += 0 if last.where else blueprint.lines.get("exp_launch_command", 1) - 1
-        message = f"the output of {last.name} goes into {file}, where this run would see no step of it"
-        hint = "take the redirection out: the run keeps a log of its own"
-        severity = Severity.ERROR if self.started else Severity.WARNING
-        return (Finding(severity, "output_elsewhere", message, hint, where, line),)
 
     def gpus_needed(self, environ: Mapping[str, str]) -> int:
         """How many GPUs of this machine recipe or command ask for; 0 if they say nothing, or have them elsewhere."""
@@ -280,3 +260,39 @@ def raise_on(findings: tuple[Finding, ...]) -> None:
     bad = next((f for f in findings if f.severity == "error"), None)
     if bad:
         raise BlueprintError(bad.message, hint=bad.hint, code=bad.code)
+
+
+def limits_of(trainer_settings: TrainerSettings, settings: Settings) -> Limits:
+    """The blueprint's limits, else the project's; a flag overrides both and makes the first step strict.
+
+    If the trainer's steps cannot be recognised, the default limit to the first one counts from the last output.
+    """
+    blueprint, usual = trainer_settings.resolved.blueprint, Limits()
+
+    def project(name: str, default: float) -> float:
+        value = settings.seconds(name)
+        return default if value is None else value
+
+    first_step_s, max_s = project("first_step_timeout", usual.first_step_s), project("max_time", usual.max_s)
+    typed = {n for n, value in settings.values.items() if value.source.startswith("flag")}
+    return Limits(
+        first_step_s=blueprint.first_step_s if blueprint.first_step_given else first_step_s,
+        max_s=blueprint.max_time_s if blueprint.max_time_given else max_s,
+        stall_s=settings.seconds("stall_timeout"),
+        grace_s=project("grace", usual.grace_s),
+        first_step_cap_s=project("first_step_cap", usual.first_step_cap_s),
+        first_step_since_output=not blueprint.first_step_given and not trainer_settings.steps_known,
+    ).override(
+        first_step_s=first_step_s if "first_step_timeout" in typed else None,
+        max_s=max_s if "max_time" in typed else None,
+    )
+
+
+def crossed_limits(run_limits: Limits) -> tuple[Finding, ...]:
+    """A warning about a limit to the first step that is longer than that in all."""
+    if run_limits.first_step_s <= run_limits.max_s:
+        return ()
+    longer = f"{spoken(run_limits.first_step_s)}, longer than {spoken(run_limits.max_s)} in all"
+    message = f"the first step may take {longer}: that limit comes first"
+    hint = "a shorter --first-step-timeout, or a longer --max-time"
+    return (Finding(Severity.WARNING, "limits_crossed", message, hint),)

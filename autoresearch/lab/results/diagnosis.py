@@ -106,7 +106,7 @@ def _silent_failure(finished: FinishedRun, trainer: Trainer) -> Failure | None:
 
 def _exit_is_hidden(spec: RunSpec) -> bool:
     """Whether the last command of the run is another than its training, and does nothing about its exit code."""
-    from autoresearch.lab.resolve.scripts import shell_reader
+    from autoresearch.lab.resolve.launch_command import shell_reader
 
     reading = shell_reader(Path(spec.cwd), spec.environment)(spec.command)
     texts = [spec.command, *(script.text for script in reading.scripts if not script.python)]

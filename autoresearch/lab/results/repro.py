@@ -20,8 +20,7 @@ from autoresearch.lab.launch.launch import Launched, launch
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes.recipe_of_run import BLUEPRINT
 from autoresearch.lab.resolve.host_check import check_remote
-from autoresearch.lab.resolve.resolve_run import resolve_run
-from autoresearch.lab.resolve.resolved_run import CampaignRun, RunOptions, one_target
+from autoresearch.lab.resolve.resolve_run import CampaignRun, RunOptions, one_target, resolve_run
 from autoresearch.lab.resolve.run_names import free_name, new_token
 from autoresearch.lab.results.original_run import OriginalRun
 from autoresearch.lab.settings import Settings

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
-from autoresearch.core.blueprint.values import looks_like_command
+from autoresearch.core.blueprint.parser import BlueprintInvalid, looks_like_command, parse_blueprint
 
 
 def command(section: str) -> str:

@@ -149,7 +149,6 @@ def test_a_blueprint_is_linted_where_its_command_stands() -> None:
     assert [(f.code, f.line) for f in findings] == [
         ("kills_by_name", 6),
         ("kills_by_name", 16),
-        ("relative_path", 9),
     ]
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from autoresearch.core.blueprint.fields import fields_like, moved
 from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.blueprint.model import Notes
-from autoresearch.core.blueprint.note_keys import NOTE_KEYS
+from autoresearch.core.blueprint.model import NOTE_KEYS, Notes
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
-from autoresearch.core.blueprint.schema import EXAMPLE
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.trainer import SourceFormat
 
@@ -162,16 +162,6 @@ def test_sources_come_first(text: str, source: tuple[SourceFormat, str]) -> None
     assert first.authority < second.authority
 
 
-def test_prose_is_never_run() -> None:
-    found = notes(
-        "### Preparatory Work\n1. Run first:\n        ```\n        rm -rf /data\n        ```\n"
-        "- prepare the data by hand\n"
-        "### Closing Work\n1. cleanup\n"
-    )
-    assert (found.prepare, found.cleanup) == ((), ())
-    assert "rm -rf /data" in found.text
-
-
 @pytest.mark.parametrize(
     ("word", "near"), [("trainr", "trainer"), ("requires env vars", "requires_env"), ("metrics", "metric")]
 )
@@ -231,11 +221,6 @@ def test_what_is_no_misplaced_key(line: str) -> None:
     assert "misplaced_note" not in {f.code for f in read(line, "## [exp_result_dir]\n- path: /x")[1]}
 
 
-def test_the_first_step_belongs_to_the_times_too() -> None:
-    _, findings = read("- first_step: 20 minutes\n- time: 1 hour", "## [exp_max_time]")
-    assert findings == []
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -253,11 +238,12 @@ def test_what_lies_below_a_directory_moves_with_it(text: str, expected: str) -> 
 
 
 def test_a_limit_that_a_blueprint_leaves_open_stays_open_in_one_like_it() -> None:
-    given = parse_blueprint(EXAMPLE.encode(), "b.md")
-    open_one = parse_blueprint(EXAMPLE.replace(", 40 minutes to the first step", "").encode(), "b.md")
-    assert (fields_like(given).first_step_s, fields_like(open_one).first_step_s) == (2400.0, None)
-    more = "- env: OUT=/data/results/gsm8k_kl_002/x\n- source: jsonl /data/results/gsm8k_kl_002/m.jsonl\n"
-    moved_one = fields_like(parse_blueprint(f"{EXAMPLE}{more}".encode(), "b.md"), result_dir="/new")
+    text = (Path(__file__).parents[3] / "blueprints/examples/agentjet.md").read_text()
+    given = parse_blueprint(text.encode(), "b.md")
+    open_one = parse_blueprint(text.replace(", 30 minutes to the first step", "").encode(), "b.md")
+    assert (fields_like(given).first_step_s, fields_like(open_one).first_step_s) == (1800.0, None)
+    more = "- env: OUT=/data/results/agentjet_gsm8k/x\n- source: jsonl /data/results/agentjet_gsm8k/m.jsonl\n"
+    moved_one = fields_like(parse_blueprint(f"{text}{more}".encode(), "b.md"), result_dir="/new")
     assert (moved_one.env, moved_one.source[0].path) == ({"OUT": "/new/x"}, "/new/m.jsonl")
     assert fields_like(given, title="T").title == "T" and fields_like(given).metric == "task_pass_rate@1"
 

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.blueprint.document import MAX_BYTES
-from autoresearch.core.blueprint.finding import one_of_a_kind
-from autoresearch.core.blueprint.model import SECTIONS, Blueprint
+from autoresearch.core.blueprint.model import SECTIONS, Blueprint, schema
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
-from autoresearch.core.blueprint.schema import EXAMPLE, schema
 
 ROOT = Path(__file__).parents[3]
 FIXTURES = ROOT / "tests" / "blueprints"
@@ -193,12 +191,6 @@ def test_near_misses_of_headings(line: str) -> None:
     assert b.codebase_dir == "/data/code"
 
 
-def test_keys_in_an_indented_block_are_no_headings() -> None:
-    b = parse("exp_launch_command: python x\n\nexp_purpose: compare\n\n    exp_codebase_dir: /other\n")
-    assert b.codebase_dir == "./"
-    assert "exp_codebase_dir: /other" in b.purpose
-
-
 @pytest.mark.parametrize(
     "one_line",
     [
@@ -364,16 +356,7 @@ def test_missing_sections_have_the_documented_defaults() -> None:
     assert (b.max_time_s, b.first_step_s) == (86400.0, 1200.0)
     assert not b.max_time_given and not b.first_step_given
     assert b.limits.max_s == 86400.0
-    assert codes(b) == {"section_missing", "no_explanation"}
-
-
-def test_explanations() -> None:
-    silent = parse("## [exp_codebase_dir]\n/data/x\n## [exp_result_dir]\n- description: where\n- path: /r\n" + COMMAND)
-    lines = [f.line for f in silent.findings if f.code == "no_explanation"]
-    assert lines == [1, 6]
-    assert sum("no explanation, only a value (add" in line for line in one_of_a_kind(silent.findings)) == 1
-    filled = parse("## [exp_purpose]\n- description:\n- hint:\n" + COMMAND)
-    assert [f.line for f in filled.findings if f.code == "no_explanation"] == [1, 4]
+    assert codes(b) == {"section_missing"}
 
 
 @pytest.mark.parametrize(
@@ -432,8 +415,7 @@ def test_evil_names_stay_text() -> None:
         (b"\x7fELF\x02\x01\0\0\xff\xfe", "binary", 1),
         (b"# ok\n\nabc \xe9t\xe9\n", "byte 10 (0xe9) is not UTF-8", 3),
         (b"# x\n\x1b[2J\n", "control character 0x1b", 2),
-        (b"x" * (MAX_BYTES + 1), "1.0 MiB; the limit is 1 MiB", 0),
-        (b"x" * (10 << 20), "10.0 MiB; the limit is 1 MiB", 0),
+        (b"x" * (MAX_BYTES + 1), "over 1 MiB", 0),
         (b"# A readme\n\nNothing here.\n", "none of the seven sections", 0),
     ],
 )
@@ -489,7 +471,6 @@ PLACEHOLDERS = [
     ("## [exp_codebase_dir]\n- dir: ${subject_dir}/x\n", 2),
     ("## [exp_codebase_dir]\n- dir: ${HOME}/x\n", 2),
     ("## [exp_purpose]\n- purpose: try ${model}\n", 2),
-    ("## [exp_result_dir]\n- description: under ${subject_dir}\n", 2),
 ]
 
 
@@ -505,22 +486,11 @@ def test_unreplaced_placeholders(text: str, line: int) -> None:
         "## [exp_codebase_dir]\n- dir: /a/$b\n",
         "## [exp_purpose]\n- purpose: {{ model }} and $x and \\${y}\n",
         "## Notes\nexport DATA=${DATA}/x\n",
+        "## [exp_result_dir]\n- path: /r/x\n- note: below ${subject_dir}\n",
     ],
 )
 def test_what_is_no_unreplaced_placeholder(text: str) -> None:
     assert "placeholder" not in codes(parse(f"{COMMAND}\n{text}"))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "- hint: not ${MaxTime}\n",
-        "## [exp_max_time]\n- description: Maximum runtime, or ${MaxTime}\n- time: 12 hours\n",
-        "## [exp_result_dir]\n- path: /r/x\n- note: below ${subject_dir}\n",
-    ],
-)
-def test_a_placeholder_beside_the_value_is_remarked_on(text: str) -> None:
-    assert "placeholder" in codes(parse(f"{COMMAND}{text}"))
 
 
 @pytest.mark.parametrize(
@@ -545,7 +515,7 @@ def test_placeholders_in_the_command(command: str, fine: bool) -> None:
         assert refused(text).message.startswith("b.md:4: the placeholder ${")
 
 
-def test_the_schema_is_data_and_its_example_is_a_blueprint() -> None:
+def test_the_schema_is_data() -> None:
     import json
 
     described = schema()
@@ -553,6 +523,3 @@ def test_the_schema_is_data_and_its_example_is_a_blueprint() -> None:
     names = [s["name"] for s in described["sections"]]  # type: ignore[attr-defined, index]
     assert tuple(names) == SECTIONS
     assert [s["name"] for s in described["sections"] if s["required"]] == ["exp_launch_command"]  # type: ignore[attr-defined, index]
-    b = parse(EXAMPLE)
-    assert b.findings == ()
-    assert (b.max_time_s, b.first_step_s, b.notes.metric) == (43200.0, 2400.0, "task_pass_rate@1")

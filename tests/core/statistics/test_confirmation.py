@@ -226,7 +226,10 @@ def test_ideas_that_lose_their_worst_runs_are_not_claimed(lost: float) -> None:
 
 
 def first_claim(
-    runs: list[float | None], base: list[float], looks: Design, earlier: list[float] = []  # noqa: B006 - not changed
+    runs: list[float | None],
+    base: list[float],
+    looks: Design,
+    earlier: list[float] = [],  # noqa: B006 - not changed
 ) -> Claim | None:
     """The claim of a test, without the estimate, which takes longer than all the rest."""
     for size, alpha, futile in zip(looks.sizes, looks.levels, (*looks.futile, 0.0), strict=True):

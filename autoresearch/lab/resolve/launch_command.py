@@ -1,12 +1,16 @@
-"""Reads a blueprint's commands with the files of the machine, and the scripts that they start.
-
-And what a launch can vary: what stands in these scripts, and the flags of its Python program.
-"""
+"""What a launch command means on this machine: its python, the scripts that it starts, its recipe, and its flags."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import os.path
 import re
+import shutil
+import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +27,84 @@ from autoresearch.core.shell import (
 )
 from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.program_flags import ask_help, parser_of
-from autoresearch.lab.resolve.files import OURS, Files
+
+
+def kind_of(path: Path) -> str:
+    """directory, file, other, or "" if nothing is there, or nothing can be (a name of 300 characters)."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return ""
+    return "directory" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
+
+
+def read_start(path: Path, most: int) -> bytes:
+    """The first bytes of a file. Raises OSError, also for a FIFO or a terminal, which may never answer."""
+    if kind_of(path) == "other":
+        raise OSError(errno.EPERM, "it is no plain file", os.fspath(path))
+    with path.open("rb") as file:  # where it is a directory, its reader knows the system's words
+        return file.read(most)
+
+
+ACTIVE, POETRY = "active environment", "poetry"
+_PREFIXES = ("VIRTUAL_ENV", "CONDA_PREFIX")
+SHELL = ("PATH", *_PREFIXES, "CONDA_DEFAULT_ENV", "CONDA_EXE", "CONDA_SHLVL")
+_WORDS = ("python", "python3")
+_ASKED_S = 60.0
+
+
+def shell_interpreter(codebase: Path, environ: Mapping[str, str], command: str = "") -> tuple[Path | None, str]:
+    """The interpreter, and where it is from: the active environment, `.venv` or `venv` in the codebase, or PATH.
+
+    For a command with `poetry run`, the environment that poetry keeps elsewhere for this directory comes before PATH.
+    The interpreter that runs us is one among others; (None, "") if there is none.
+    """
+    path = environ.get("PATH", "").split(os.pathsep)
+    if "UV" in environ:  # `uvx` puts the environment that it made for us first on PATH
+        path = [one for one in path if one != f"{sys.prefix}/bin"]
+    on_path = next(filter(None, (shutil.which(one, path=os.pathsep.join(path)) for one in _WORDS)), "")
+    active = [Path(environ[name], "bin/python") for name in _PREFIXES if environ.get(name)]
+    active.sort(key=lambda python: str(python) != on_path)  # an environment activated in another: the one on PATH
+    for python in active:
+        if os.access(python, os.X_OK):
+            return python, ACTIVE
+    for folder in (".venv", "venv"):
+        if os.access(python := codebase / folder / "bin" / "python", os.X_OK):
+            return python, folder
+    if "poetry run" in command and (kept := _of_poetry(codebase, environ)):
+        return kept, POETRY
+    return (Path(os.path.abspath(on_path)), "PATH") if on_path else (None, "")  # noqa: PTH100 - keeps symbolic links
+
+
+def _of_poetry(codebase: Path, environ: Mapping[str, str]) -> Path | None:
+    """The python of the environment that poetry has for a directory; it has none for a worktree of it."""
+    if (program := shutil.which("poetry", path=environ.get("PATH", ""))) is None:
+        return None
+    words = [program, "env", "info", "--executable"]
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(words, cwd=codebase, env=dict(environ), capture_output=True, text=True, timeout=_ASKED_S)
+        found = Path(done.stdout.strip())
+        return found if done.returncode == 0 and found.is_file() else None
+    return None
+
+
+def shell_of(environ: Mapping[str, str]) -> dict[str, str]:
+    """What of an environment says which programs a word means: PATH, and the environment that is active."""
+    return {name: environ[name] for name in SHELL if name in environ}
+
+
+def unsynchronised(codebase: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables by which `uv run` and `pixi run` take the codebase's environment as it is, where there is one.
+
+    The user's packages stay what they are, and all runs have the same. Where there is none, these programs make one.
+    """
+    found = {}
+    if kind_of(codebase / (environ.get("UV_PROJECT_ENVIRONMENT") or ".venv")):
+        found["UV_NO_SYNC"] = "1"
+    if kind_of(codebase / ".pixi" / "envs"):
+        found |= {"PIXI_FROZEN": "true", "PIXI_NO_INSTALL": "true"}
+    return found
+
 
 _MAKES_NOTHING = frozenset(
     {"cd", "pushd", "export", "set", "source", ".", "mkdir", "echo", "ulimit", "module", "conda"}
@@ -32,12 +113,13 @@ _BYTES = 1 << 18  # a longer file is data; only its beginning is read
 _SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 _CONFIG = later(r"(?:--)?(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
 _HYDRA_NAME, _HYDRA_PATH = later(r"--config[-_]name|-cn"), later(r"--config[-_](?:path|dir)|-cp|-cd")
-_GROUP = later(r"(?:\+{1,2}([\w/]+)|(experiment))=([\w./-]+)")  # Hydra's: one that is added may be a whole recipe
-_HYDRA = later(r"""(config_path|config_name)\s*=\s*["']([\w./-]{1,200})["']""")
 _YAML = later(r"""["']([\w./-]{1,200}\.ya?ml)["']""")
+_GROUP = later(r"(?:\+{1,2}([\w/]+)|(experiment))=([\w./-]+)")  # Hydra's: one that is added may be a whole recipe
 
 
-def shell_reader(codebase: Path, variables: Mapping[str, str], files: Files = OURS) -> Callable[[str], ShellReading]:
+def shell_reader(
+    codebase: Path, variables: Mapping[str, str], read_file: Callable[[Path, int], bytes] = read_start
+) -> Callable[[str], ShellReading]:
     """A function that reads a command which runs in the codebase; each file is read once."""
     texts: dict[str, str | OSError | ValueError] = {}
     known: dict[str, ShellReading] = {}
@@ -45,7 +127,7 @@ def shell_reader(codebase: Path, variables: Mapping[str, str], files: Files = OU
     def open_text(path: str) -> str:
         if path not in texts:
             try:
-                texts[path] = files.read(codebase / path, _BYTES).decode("utf-8", "replace")
+                texts[path] = read_file(codebase / path, _BYTES).decode("utf-8", "replace")
             except (OSError, ValueError) as failure:
                 texts[path] = failure
         text = texts[path]
@@ -61,7 +143,7 @@ def shell_reader(codebase: Path, variables: Mapping[str, str], files: Files = OU
     return read
 
 
-def recipe_of(shell_reading: ShellReading, codebase: Path, files: Files = OURS) -> Path | None:
+def recipe_of(shell_reading: ShellReading, codebase: Path) -> Path | None:
     """The recipe that the trainer's command names, or that its program has.
 
     It is an existing file behind an option for it (`--config X`, hydra's `--config-name X`, `config=X`), else the only
@@ -73,39 +155,32 @@ def recipe_of(shell_reading: ShellReading, codebase: Path, files: Files = OURS) 
     def first(simple: SimpleCommand, paths: Iterable[str]) -> Path | None:
         places = (codebase / (simple.cwd or "") / path for path in paths if "$" not in path)
         candidates = (Path(os.path.normpath(place)) for place in places)
-        return next((one for one in candidates if one.suffix in _SUFFIXES and files.kind(one) == "file"), None)
+        return next((one for one in candidates if one.suffix in _SUFFIXES and kind_of(one) == "file"), None)
 
-    if named := next(filter(None, (first(command, _named(command, shell_reading)) for command in commands)), None):
+    if named := next(filter(None, (first(command, _named(command)) for command in commands)), None):
         return named
     operands = dict.fromkeys(filter(None, (first(command, _operands(command)) for command in commands)))
-    texts = (_in_text(script, codebase) for script in shell_reading.programs)
-    told = dict.fromkeys(path for paths in texts for path in paths if files.kind(path) == "file")
+    told = dict.fromkeys(path for one in shell_reading.programs for path in _in_text(one, codebase) if path.is_file())
     return next((next(iter(found)) for found in (operands, told) if len(found) == 1), None)
 
 
-def _named(simple: SimpleCommand, shell_reading: ShellReading) -> Iterator[str]:
+def _named(simple: SimpleCommand) -> Iterator[str]:
     """The files that options of the program name."""
     own, program = _own_words(simple), python_file(simple.argv)
     yield from _options(own, _CONFIG)
-    folder, text = Path(program).parent, next((one.text for one in shell_reading.programs if one.name == program), "")
-    in_text = [match[2] for match in _HYDRA.finditer(text) if match[1] == "config_path"]
+    folder = Path(program).parent
     groups = [f"{match[1] or match[2]}/{match[3]}" for match in map(_GROUP.fullmatch, own) if match]
     for name in [*groups, *_options(own, _HYDRA_NAME)]:
         name = name if name.endswith((".yaml", ".yml")) else f"{name}.yaml"
-        for path in _options(own, _HYDRA_PATH) or [*in_text, "config", "configs", "conf", "../configs"]:
+        for path in _options(own, _HYDRA_PATH) or ["config", "configs", "conf", "../configs", "."]:
             yield from (str(folder / path / name), str(Path(path) / name))
 
 
 def _in_text(program: Script, codebase: Path) -> Iterator[Path]:
-    """The YAML files that the text of a program names, hydra's among them."""
-    text, folder = program.text, (codebase / program.path).parent
-    hydra = {match[1]: match[2] for match in _HYDRA.finditer(text)}
-    if "config_name" in hydra:
-        name = f"{hydra['config_name'].removesuffix('.yaml')}.yaml"
-        yield Path(os.path.normpath(folder / hydra.get("config_path", ".") / name))
-        return
-    for match in _YAML.finditer(text):
-        yield from (codebase / (program.cwd or "") / match[1], folder / match[1], folder / "configs" / match[1])
+    """The YAML files that the text of a program names."""
+    folder = (codebase / program.path).parent
+    for name in _YAML.findall(program.text):
+        yield from (codebase / (program.cwd or "") / name, folder / name, folder / "configs" / name)
 
 
 def _operands(simple: SimpleCommand) -> list[str]:
@@ -132,14 +207,14 @@ def _options(words: Sequence[str], names: re.Pattern[str]) -> list[str]:
     return joined or [value for option, value in pairwise(words) if names.fullmatch(option)]
 
 
-def missing_script(shell_reading: ShellReading, codebase: Path, files: Files = OURS) -> str:
+def missing_script(shell_reading: ShellReading, codebase: Path) -> str:
     """The script or program that a command starts first and that is not there; "" for none, or if it may be made."""
     for one in shell_reading.own:
         file = python_file(one.argv) if one.name.startswith("python") else ""
         if one.name in SHELLS and not text_after_c(one.argv):
             file = "".join(one.argv[first_operand(one.argv) :][:1])
         if file in one.argv and one.cwd is not None and not one.elsewhere and not set(file) & set("$`*?[<"):
-            return "" if files.kind(codebase / one.cwd / file) else file
+            return "" if kind_of(codebase / one.cwd / file) else file
         if one.name not in _MAKES_NOTHING:
             break
     return ""
