@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from .basics import NEVER, LazyPattern, clock, whole
-from .text import Needles, clean, number
+from .text import Needles, clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class LinePattern:
         for n, match in enumerate(matches):
             signal = LineSignal(self.kind, match.start(), self.hold_s, _group(match, "text"))
             signal.step, signal.error_kind = step_of(match), _group(match, "kind")
-            signal.kl = number(_group(match, "kl"))
+            signal.kl = _number(match, "kl")
             if self.whole:
                 if not self._read_whole(line, match, signal):
                     continue
@@ -160,16 +160,26 @@ def pairs_of_part(part: bytes) -> Mapping[str, float]:
 
 def step_of(match: re.Match[bytes]) -> int | None:
     """The step that a match names; None if it names none."""
-    step = whole(number(_group(match, "step")))
+    step = whole(_number(match, "step"))
     if step is None or not match.re.groupindex.keys() >= {"epoch", "of"}:
         return step
-    epoch, of = whole(number(match["epoch"] or b"")), whole(number(match["of"] or b""))
+    epoch, of = whole(_number(match, "epoch")), whole(_number(match, "of"))
     return step if epoch is None or of is None else epoch * of + step + 1
 
 
 def _group(match: re.Match[bytes], name: str) -> bytes:
     """A named group's bytes; b"" if the pattern has no such group or it did not participate in the match."""
     return (match[name] or b"") if name in match.re.groupindex else b""
+
+
+def _number(match: re.Match[bytes], name: str) -> float | None:
+    """A named group's number, as Python or numpy prints it; None for any other text."""
+    text = _group(match, name).decode("utf-8", "replace")
+    if not text:
+        return None
+    from .metric_lines import value_of  # loaded only when there is one: a Runner is kept small
+
+    return value_of(text)
 
 
 def _bytes(text: str) -> bytes:

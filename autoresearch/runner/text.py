@@ -1,4 +1,4 @@
-"""Cleans log lines, once, for whoever reads them; texts for records; numbers.
+"""Cleans log lines, once, for whoever reads them; texts for records.
 
 Ray writes `(Actor pid=N) ` before each line of a worker, coloured even in a file, the workers of vLLM add their own,
 and torchrun its `[rank0]: `, so labels nest. tqdm ends its bar with a carriage return instead of a newline, so that
@@ -30,12 +30,6 @@ LABEL = (  # of a process
 _LABEL = LazyPattern(LABEL.encode())
 _MOST_LABELS = 8
 _TAG = LazyPattern(r"<(?=[A-Za-z/!?])")
-_NUMBER = LazyPattern(
-    rb"[-+]?(?:nan|inf(?:inity)?|[1-9]\d{0,2}(?:,\d{3})+(?!\d)(?:\.\d*)?"
-    rb"|\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?)",
-    re.I,
-)
-_GOES_ON = LazyPattern(rb",\d")
 
 
 def without_escapes(line: bytes) -> bytes:
@@ -115,12 +109,3 @@ def plain(text: bytes | str, limit: int = 300) -> str:
 def without_html(text: str) -> str:
     """Escape text for markdown pages, so that nothing in it becomes an HTML element or comment."""
     return str(_TAG.sub("&lt;", text))
-
-
-def number(text: bytes) -> float | None:
-    """The first number in a text such as b"np.float64(3e-4)" or b"1,000"; None if it is ambiguous, as in b"12,34"."""
-    text = text.split(b"(", 1)[-1]
-    found = _NUMBER.search(text)
-    if found is None or _GOES_ON.match(text, found.end()):
-        return None
-    return float(found[0].replace(b",", b""))
