@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 import sys
@@ -164,34 +163,6 @@ def test_lines_that_are_printed_again_after_the_end(
         assert {(r.kind, r.step) for r in found} <= {(r.kind, r.step) for r in whole}
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("nan", math.nan), ("inf", math.inf), ("-inf", -math.inf), ("-0.000", -0.0), ("1e-06", 1e-06),
-        ("np.float64(0.25)", 0.25), ("np.float32(nan)", math.nan), ("np.float64(-inf)", -math.inf),
-        ("np.int64(3)", 3.0), ("tensor(0.25)", 0.25), ("tensor(nan)", math.nan),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize(
-    ("name", "shape", "key"),
-    [
-        ("verl", "step:4 - actor/kl_loss:{} - actor/pg_loss:0.5", "actor/kl_loss"),
-        ("verl", "step:4 - actor/pg_loss:0.5 - actor/kl_loss:{}", "actor/kl_loss"),
-        ("trl", "{{'loss': {}, 'grad_norm': 0.5, 'learning_rate': 1e-06, 'kl': 0.1, 'epoch': 0.5}}", "loss"),
-        ("trl", "{{'loss': 0.5, 'grad_norm': {}, 'learning_rate': 1e-06, 'kl': 0.1, 'epoch': 0.5}}", "grad_norm"),
-        (
-            "slime",
-            "[2026-04-15 07:59:28] model.py:918 - step 4: {{'train/loss': {}, 'train/pg_loss': 0.5}}",
-            "train/loss",
-        ),
-    ],
-)
-def test_numbers_of_every_kind(name: str, shape: str, key: str, text: str, value: float, tmp_path: Path) -> None:
-    (found,) = read(name, put(tmp_path, shape.format(text).encode() + b"\n"))
-    assert repr(found.metrics[key]) == repr(value)
-    assert 0.5 in found.metrics.values()
-
-
 @pytest.mark.system
 def test_gigabytes_in_little_memory(tmp_path: Path) -> None:
     """Six gigabytes of hole and some of text with an endless line, in a process that may not have 300 MB."""
@@ -216,15 +187,3 @@ def test_gigabytes_in_little_memory(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": root}
     done = subprocess.run([sys.executable, "-c", program, str(path)], env=environment, capture_output=True, text=True)
     assert done.stdout == "[1, 2, 3]\n", done.stderr
-
-
-def test_a_validation_file_of_an_earlier_run(tmp_path: Path) -> None:
-    path = tmp_path / "val.md"
-    old = b"{'global_steps': 0, 'task_pass_rate@1': 0.9}\n{'global_steps': 20, 'task_pass_rate@1': 0.95}\n{'global_st"
-    path.write_bytes(old)
-    new = b"\n{'global_steps': 0, 'task_pass_rate@1': np.float64(0.1)}\n"
-    path.write_bytes(old + new)
-    source = Source(SourceFormat.DICT_LINES, str(path))
-    found = list(read_source(source, Path("/"), len(old), by_name("verl")).readings)
-    assert [(r.step, r.metrics["task_pass_rate@1"]) for r in found] == [(0, 0.1)]
-    assert len(read_source(source, Path("/"), 0, by_name("verl")).readings) == 2

@@ -46,13 +46,6 @@ def test_three_sources_that_agree() -> None:
         assert RATE.series(alone.readings) == RATE.series(found.readings)
 
 
-def test_a_merged_line_of_verl_becomes_two_readings(tmp_path: Path) -> None:
-    (tmp_path / "run.log").write_text("step:20 - actor/pg_loss:0.1 - val-core/x/acc/mean@1:0.5 - training/epoch:1\n")
-    found = list(read_source(LOG, tmp_path, 0, VERL).readings)
-    assert [(r.kind.value, r.step) for r in found] == [("step", 20), ("validation", 20)]
-    assert found[1].metrics == {"val-core/x/acc/mean@1": 0.5}
-
-
 def test_what_a_declared_line_names_and_is_no_number(tmp_path: Path) -> None:
     lines = ("iter 1 loss 0.5, 3\n", "iter 2 loss 0.25, 4\n", "iter two loss 0.1 5\n")
     (tmp_path / "run.log").write_text("".join(lines))
@@ -144,13 +137,6 @@ def test_bytes_before_the_offset_belong_to_an_earlier_run(tmp_path: Path) -> Non
     (tmp_path / "val.md").write_text(old + "{'global_steps': 1, 'task_pass_rate@1': 0.25}\n")
     found = best(tmp_path, dicts=len(old))
     assert RATE.series(found.readings) == [(1, 0.25)]
-
-
-def test_a_step_that_is_repeated_counts_once_and_the_last_wins(tmp_path: Path) -> None:
-    line = "step:%d - actor/pg_loss:%s\n"
-    (tmp_path / "run.log").write_text(line % (1, 0.1) + line % (2, 0.2) + line % (2, 0.3) + line % (3, 0.4))
-    found = list(read_source(LOG, tmp_path, 0, TINY).readings)
-    assert [(r.step, r.metrics["actor/pg_loss"]) for r in found] == [(1, 0.1), (2, 0.3), (3, 0.4)]
 
 
 def test_counted_steps_and_named_ones_are_two_axes(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import math
 import os
 import random
 import shutil
+import struct
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -81,13 +83,11 @@ def test_cut_anywhere_it_reads_the_whole_records_before_the_cut(tmp_path: Path, 
     assert last == sum(len(reading.metrics) for reading in read(whole)) > 30
 
 
+def fragment(content: bytes, kind: int) -> bytes:
+    return struct.pack("<IHB", zlib.crc32(content, zlib.crc32(bytes([kind]))), len(content), kind) + content
+
+
 def test_damage_costs_the_rest_of_its_block_and_no_more(tmp_path: Path) -> None:
-    import struct
-    import zlib
-
-    def fragment(content: bytes, kind: int) -> bytes:
-        return struct.pack("<IHB", zlib.crc32(content, zlib.crc32(bytes([kind]))), len(content), kind) + content
-
     block = 1 << 15
     first = b":W&B\xe1\xbe\x00" + fragment(b"one", 1) + fragment(b"two", 1)
     start = fragment(b"A" * (block - len(first) - 7), 2)
@@ -104,12 +104,6 @@ def test_damage_costs_the_rest_of_its_block_and_no_more(tmp_path: Path) -> None:
 
 
 def test_a_record_may_begin_with_the_last_seven_bytes_of_a_block(tmp_path: Path) -> None:
-    import struct
-    import zlib
-
-    def fragment(content: bytes, kind: int) -> bytes:
-        return struct.pack("<IHB", zlib.crc32(content, zlib.crc32(bytes([kind]))), len(content), kind) + content
-
     block = 1 << 15
     for left in range(7, -1, -1):  # the end of a block of six bytes and less is empty, of seven a head without content
         start = b":W&B\xe1\xbe\x00"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import random
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from autoresearch.core.metrics.signal import SignalKind, SignalPattern
-from autoresearch.runner.line_patterns import LinePattern, LogReader
+from autoresearch.core.metrics.signal import SignalPattern
+from autoresearch.runner.line_patterns import LinePattern
 from autoresearch.runner.text import clean
 from autoresearch.trainers import registry
 
@@ -110,21 +109,3 @@ def test_needles_make_a_scan_faster_never_different(signal: SignalPattern) -> No
         others = [other for other in needles if other != needle]
         alone = (line for line in matching if needle in line and not any(other in line for other in others))
         assert any(alone), needle
-
-
-def test_a_reader_finds_what_the_patterns_find() -> None:
-    """Logs of shuffled lines and pieces of lines, whole and in chunks."""
-    dice = random.Random(7)
-    for _ in range(20):
-        picked = dice.choices(LINES, k=30)
-        lines = [line if dice.random() < 0.7 else line[dice.randrange(len(line) or 1) :] for line in picked]
-        ends = [dice.choice((b"\n", b"\r", b"\r\n")) for _ in lines]
-        for signal in GIVEN:
-            reader = LogReader([LinePattern.of(replace(signal, kind=SignalKind.STEP))])  # of others not each is told
-            found, at = [], 0
-            for cut in [*sorted(dice.sample(range(30), 2)), 30]:
-                chunk = b"".join(line + end for line, end in zip(lines[:cut], ends, strict=False))[at:]
-                found += [one.at for one in reader.feed(chunk, at)]
-                at += len(chunk)
-            plainly = LinePattern.of(replace(signal, needles=(), kind=SignalKind.STEP))
-            assert found == [one.at for line in lines for one in plainly.read(clean(line))], signal.pattern

@@ -12,7 +12,6 @@ from autoresearch.trainers import registry
     ("lines", "kind"),
     [
         (["❌ Error in async loop: boom", "Traceback (most recent call last):", "ValueError: boom"], "program"),
-        (["WARNING: rollout stall -- no rollout committed and no train step completed in 900s"], "hang"),
         (["nemo_rl.algorithms.single_controller.RolloutStall: no rollout committed"], "hang"),
         (["(RolloutManager pid=7) Health check failed for rollout engine 3 (timeout). Killing actor"], "unknown"),
         (["(SGLangEngine pid=7) Timeout while flushing cache."], "unknown"),
@@ -22,9 +21,6 @@ from autoresearch.trainers import registry
             "memory",
         ),
         (["The vLLM server can't be reached at http://h:8000 after 240.0 seconds."], "machine"),
-        (["ValueError: Total available GPUs 0 is less than total desired GPUs 8"], "machine"),
-        (["WARN: rank 0 grad_norm is not finite: nan"], "diverged"),
-        (["Async GRPO training complete!"], None),
         (["Timeout has been reached, stopping training early"], None),
         (["Max number of steps has been reached, stopping training early"], None),
         (['INFO:     33.184.122.180:57752 - "GET /health HTTP/1.1" 200 OK'], None),

@@ -12,6 +12,10 @@ from autoresearch.trainers import registry
 
 BLUEPRINTS = Path(__file__).parents[2] / "blueprints"
 COMMANDS = {
+    "tinygrpo": [
+        "python -m autoresearch.tinygrpo --conf r.yaml",
+        "cd x && /venv/bin/python -u -m autoresearch.tinygrpo --conf r.yaml",
+    ],
     "agentjet": [
         "python -m ajet.launcher --conf tests/bench/benchmark_math/benchmark_math.yaml --with-ray",
         "cd /data/ajet && NO_COLOR=1 ajet --conf exp.yaml --backbone verl",
@@ -24,6 +28,7 @@ COMMANDS = {
         "python3 -m verl.experimental.one_step_off_policy.main_ppo",
         "torchrun --standalone --nproc_per_node=8 -m verl.trainer.sft_trainer data.train_files=x",
         "python3 -m recipe.dapo.main_dapo",
+        "python -m verl.experimental.fully_async_policy.fully_async_main",
     ],
     "nemo_rl": [
         "uv run examples/run_grpo.py --config examples/configs/grpo_math_1B.yaml grpo.max_num_steps=20",
@@ -62,6 +67,7 @@ FOREIGN = [
     *("python run_grpo.py --conf c.yaml", "python train.py", "bash run.sh"),
     *("ajet-swarm start --swarm-port=10086", "ajet --swarm-server --conf s.yaml"),
     *("cd /data/ajet ; python roll.py", "echo ajet", "python train.py --conf ajet.yaml"),
+    *("python train.py --overlay", "python -m overlords.trainer.main", "echo autoresearch tinygrpo", ""),
     *("echo nemo", "trl vllm-serve", "python -m openrlhf.cli.serve_rm", "python slimer/x.py"),
     *(
         "python3 -m verl.trainer.main_generation_server",

@@ -6,7 +6,6 @@ has to be read from them, and which file prints it.
 
 from __future__ import annotations
 
-import importlib
 import math
 import re
 from pathlib import Path
@@ -287,20 +286,6 @@ def test_what_holds_the_clock(name: str, line: str, hold_s: float) -> None:
     """verl's loop of today is silent while it validates: its last words before that hold the clock for longer."""
     found = told(registry.by_name(name), line, "progress")
     assert max((one.hold_s for one in found), default=0.0) == hold_s
-
-
-@pytest.mark.parametrize("name", TRAINERS)
-def test_the_page_about_trainers_says_the_same(name: str) -> None:
-    """Repository and commit stand in the trainer's file, in the index and on the page; the seed's key on the page."""
-    page = (Path(__file__).parents[2] / "docs" / "trainers.md").read_text(encoding="utf-8")
-    head = (importlib.import_module(f"autoresearch.trainers.{name}").__doc__ or "").replace("\n", " ")
-    found = re.search(r"As of (\S+) ([0-9a-f]{8})\b", head)
-    assert found is not None
-    assert f"{found[1]} {found[2]}" in page
-    commits = {str(entry["commit"]) for sample, entry in INDEX.items() if sample.startswith(f"{name}/")}
-    assert f"{found[1]}@{found[2]}" in commits
-    seed = registry.by_name(name).seed_key
-    assert f"`{seed}`" in page or f"`<algorithm>.{seed.rpartition('.')[2]}`" in page
 
 
 @pytest.mark.parametrize("trainer", registry.every(), ids=lambda t: t.name)

@@ -15,29 +15,9 @@ from autoresearch.core.run.scaffold import HasScaffold
 from autoresearch.core.run.server import HasPrograms, HasServer
 from autoresearch.core.run.trainer import Recipe, Source, SourceFormat, Trainer
 from autoresearch.errors import UsageError
-from autoresearch.runner.step_finder import StepFinder
 from autoresearch.trainers import registry
 
 VERL, TINY, GENERIC = (registry.by_name(name) for name in ("verl", "tinygrpo", "generic"))
-
-
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [
-        ("python -m autoresearch.tinygrpo --conf r.yaml", "tinygrpo"),
-        ("cd x && /venv/bin/python -u -m autoresearch.tinygrpo --conf r.yaml", "tinygrpo"),
-        ("python3 -m verl.trainer.main_ppo data.train_files=x.parquet", "verl"),
-        ("python -m verl.experimental.fully_async_policy.fully_async_main", "verl"),
-        ("python verl/trainer/main_ppo.py", "verl"),
-        ("python -m ajet.launcher --conf verl.yaml", "agentjet"),
-        ("python train.py --overlay", "generic"),
-        ("python -m overlords.trainer.main", "generic"),
-        ("echo autoresearch tinygrpo", "generic"),
-        ("", "generic"),
-    ],
-)
-def test_choose_by_command(command: str, name: str) -> None:
-    assert registry.choose("", command).name == name
 
 
 @pytest.mark.system
@@ -142,27 +122,3 @@ def test_generic_knows_nothing() -> None:
     assert GENERIC.objective({}) is None
     assert GENERIC.sources({"metrics_jsonl_path": "x"}) == ()
     assert (GENERIC.seed({"seed": 5}), GENERIC.seed({"seed": True}), GENERIC.seed({})) == (5, None, None)
-
-
-@pytest.mark.parametrize(
-    ("line", "step", "key", "value"),
-    [
-        ('{"step": 5, "loss": 0.25}', 5, "loss", 0.25),
-        ('{"global_step": 5, "train/reward": "0.5"}', 5, "train/reward", 0.5),
-        ("step: 10 | loss: 0.3 | lr: 1e-05", 10, "lr", 1e-05),
-        ("step: 1,000 | loss: 1,200.25", 1000, "loss", 1200.25),
-        ("step=10 loss=nan", 10, "loss", float("nan")),
-        ("INFO step=10/200, loss=0.3", 10, "loss", 0.3),
-        ("step:      10 | loss:      0.3", 10, "loss", 0.3),
-        ("step   : 10   loss   : 0.3", 10, "loss", 0.3),
-        ("global_step   =    10  train_loss  =   0.3", 10, "train_loss", 0.3),
-        ("step\t:\t10\tloss\t:\t0.3", 10, "loss", 0.3),
-        ('{"step" :   10 , "loss" :   0.3}', 10, "loss", 0.3),
-    ],
-)
-def test_generic_lines(line: str, step: int, key: str, value: float) -> None:
-    finder = StepFinder((key,))
-    finder.feed(f"{line}\n".encode())
-    (found,) = finder.end()
-    assert (found.step, found.metrics[key]) == (step, pytest.approx(value, nan_ok=True))
-    assert not {"step", "global_step"} & set(found.metrics)

@@ -7,15 +7,10 @@ import math
 import pytest
 
 from autoresearch.core.metrics.expression import (
-    Combined,
     ExpressionError,
     MetricKey,
-    Number,
     Point,
-    Reduced,
-    Window,
     curve,
-    keys,
     near_miss,
     parse,
     value,
@@ -149,14 +144,6 @@ def test_what_is_wrong_and_where(text: str, position: int, said: str) -> None:
         parse(text)
     assert said in str(caught.value)
     assert caught.value.position == position
-
-
-def test_the_tree() -> None:
-    assert parse("max(a) - 2 * mean(b, last 3)") == Combined(
-        "-", Reduced("max", "a"), Combined("*", Number(2.0), Reduced("mean", "b", Window(last=3)))
-    )
-    assert keys(parse("max(a) - last(b) / first(a)")) == ("a", "b")
-    assert parse("max(num_tasks(pass@4), first 3)") == Reduced("max", "num_tasks(pass@4)", Window(first=3))
 
 
 @pytest.mark.parametrize(
