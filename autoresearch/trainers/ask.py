@@ -7,7 +7,6 @@ does.
 from __future__ import annotations
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.server import HasServer, NoServer
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.text.durations import spoken
@@ -32,11 +31,6 @@ def findings(
     """Findings for recipe and command together, including a time limit that ends a run before it can save."""
     own = (*trainer.lint(whole, cwd, result_dir), *trainer.lint_command(command))
     return (*own, *_cut_short(trainer.time_limit(whole), max_s))
-
-
-def steps_known(trainer: Trainer) -> bool:
-    """Whether the format of a training step is known, from a trainer module or from the blueprint's `step_line:`."""
-    return trainer.named or trainer.declares(SignalKind.STEP)
 
 
 def server(trainer: Trainer) -> HasServer:

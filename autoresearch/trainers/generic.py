@@ -42,16 +42,15 @@ class Generic(Trainer):
     @property
     def finds(self) -> bool:
         """Whether steps are found by their spelling: no line is declared as one."""
-        return not self.declares(SignalKind.STEP)
+        return not self._declares(SignalKind.STEP)
 
-    def declares(self, kind: SignalKind) -> bool:
-        """Whether the blueprint declares lines of this kind; if so, no other line counts as one."""
+    def _declares(self, kind: SignalKind) -> bool:
         return any(line.startswith(f"{kind} ") for line in self.lines)
 
     @property
     def _read(self) -> tuple[SignalPattern, ...]:
         """What is declared; beside declared steps, verl's validations are read if no others are declared."""
-        usual = () if self.finds or self.declares(SignalKind.VALIDATION) else (VALIDATION,)
+        usual = () if self.finds or self._declares(SignalKind.VALIDATION) else (VALIDATION,)
         return (*declared(self.lines), *usual)
 
     def reader(self) -> LineReader | None:

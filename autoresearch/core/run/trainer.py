@@ -9,7 +9,7 @@ from typing import Protocol
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.metrics.signal import LineReader, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import LineReader, SignalPattern
 
 Recipe = Mapping[str, object]  # the trainer's own YAML, as parsed
 COPIES = "recipe"  # the directory in a result directory where a run's own copy of it is
@@ -116,10 +116,6 @@ class Trainer(Protocol):
     def key_of(self, tag: str) -> str:
         """The name, in the console and other files, of the metric with this tag in TensorBoard."""
         return tag
-
-    def declares(self, kind: SignalKind) -> bool:
-        """Whether the blueprint of an unknown trainer declares lines of this kind; then no other line counts as one."""
-        return False
 
     @property
     def finds(self) -> bool:

@@ -141,7 +141,7 @@ class ResolvedRun:
     @property
     def first_step_rule(self) -> str:
         """What the limit to the first step will do, in a sentence."""
-        return self.spec.limits.first_step_rule(steps_known=ask.steps_known(self.trainer_settings.trainer))
+        return self.spec.limits.first_step_rule(steps_known=self.trainer_settings.steps_known)
 
     def gpu_findings(self, settings: Settings) -> tuple[Finding, ...]:
         """Compare the recipe's request with the machine's GPUs; in a campaign, with what the campaign gives the run."""

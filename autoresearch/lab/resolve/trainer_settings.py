@@ -52,7 +52,7 @@ class TrainerSettings:
     @property
     def steps_known(self) -> bool:
         """Whether the trainer's lines tell what a step is."""
-        return ask.steps_known(self.trainer)
+        return not self.trainer.finds
 
     @property
     def cwd(self) -> Path:

@@ -163,9 +163,9 @@ def _silent(trainer: Trainer, reads: Sequence[SourceReadings], metric_names: Seq
 
 
 def _as_printed_by(trainer: Trainer, path: Path, metric_names: Sequence[str]) -> str:
-    if any(map(trainer.declares, SignalKind)):
-        return "as the blueprint declares them (`step_line:`)"
     if trainer.name == registry.NAMES[-1]:
+        if trainer.reader() is not None:
+            return "as the blueprint declares them (`step_line:`)"
         near = [line for line in nearest_in(path, metric_names or _USUAL, 1) if re.search(r"\d", line)]
         like = f"nearest is `{near[0][:_NEAREST]}`, and " if near else ""
         known = f"--trainer reads one of {', '.join(registry.NAMES[:-1])}"
