@@ -286,10 +286,6 @@ _TOTAL = later(
     r"|一共|运行时间"
 )
 _COUNT = later(r"\b(\d{1,6}) (?:experiments?|ideas?|trials?|attempts?|hypothes[ei]s)\b|(\d{1,6})\s?个(?:实验|想法)")
-_FILLERS = later(
-    r"\b(?:or|and|for|is|in|of|whichever (?:comes|is) first|each|per|(?:run|experiment|idea|trial|job)s?)\b"
-    r"|(?<!\w)[^\w\s]+|[^\w\s]+(?!\w)"
-)
 _ASIDE = later(r"[(（]([^()（）]*\d[^()（）]*)[)）]")  # a clause of its own where it may hold a duration
 _JOINED = later(r"\n(?![^\n]{0,40}[:：|]|\s*[-*+] )")  # the lines of a paragraph
 _BULLETS = later(r"(?:\n|: )[-*+] ")
@@ -348,26 +344,6 @@ def read_time_limits(document: Document) -> tuple[TimeLimits, list[Finding]]:
         each_s=each.seconds if each else None,
         count=count,
     ), findings
-
-
-def limits_in_line(text: str) -> TimeLimits:
-    """What one line says of a campaign and its runs: `50 experiments or 10h total, 1h each`.
-
-    Raises ValueError for what is not understood of it, by name.
-    """
-    normal, findings = normalise(text), list[Finding]()
-    each, _, whole = _chosen(list(_limits_in(SectionItem(LabelRole.PLAIN, "", 1, -1, text))), findings)
-    left, taken = _COUNT.sub(" ", normal), (each, whole)
-    for part in reversed(find_durations(left)):
-        known = any(one and one.seconds == part.seconds for one in taken)
-        left = f"{left[: part.start]} {left[part.end :]}" if known and not problem(part.seconds) else left
-    for words in (_TOTAL, _FILLERS):
-        left = words.sub(" ", left)
-    if findings or left.strip():
-        unclear = f"{text!r} does not say which limit is which"
-        raise ValueError(unclear if findings else f"{' '.join(left.split())!r} of {text!r} is no limit")
-    campaign_s, each_s = whole.seconds if whole else None, each.seconds if each else None
-    return TimeLimits(campaign_s=campaign_s, each_s=each_s, count=_count(normal))
 
 
 def _count(text: str) -> int | None:

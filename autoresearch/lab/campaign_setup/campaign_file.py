@@ -11,7 +11,6 @@ from typing import Any
 from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.blueprint.document import NEW_BLUEPRINT
 from autoresearch.core.blueprint.model import DIRECTIONS
-from autoresearch.core.blueprint.parser import limits_in_line
 from autoresearch.core.campaign.spec import (
     AT_LEAST,
     BASELINE_RUNS,
@@ -22,7 +21,6 @@ from autoresearch.core.campaign.spec import (
 from autoresearch.core.keys import Key, ValueType, in_known_words, unknown_key
 from autoresearch.core.metrics.constraint import parse_constraint
 from autoresearch.core.run.json_record import as_recorded, from_record
-from autoresearch.core.text.regex import later
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.resolve.resolve_blueprint import is_blueprint
 from autoresearch.lab.yaml_files import load_mapping, parse_pairs
@@ -128,7 +126,6 @@ DEFAULTS: dict[str, Any] = {key.name: key.default for key in CAMPAIGN_KEYS.value
 
 
 FILES = ("campaign.yaml", "campaign.yml")
-_SEVERAL = later(r"(?i)\beach\b|\bper\b|total|in all|\b(?:experiment|idea|trial|attempt)s?\b|,\s|\bor\b|每")  # limits
 _BAD = "bad_campaign_file"
 
 
@@ -203,7 +200,7 @@ def read_campaign_file(
     `name` "" is looked for in `start`. before: what was typed when it was read before. Raises UsageError, NotFoundError
     or BlueprintError with one sentence.
     """
-    typed = {**(before or {}), **_each_limit(_typed(flags, pairs))}
+    typed = {**(before or {}), **_typed(flags, pairs)}
     path = (start / name) if name else _find(start)
     if not path.exists():
         hint = NEW_BLUEPRINT if path.suffix else "`autoresearch campaign --help` lists what `campaign` may do"
@@ -213,7 +210,7 @@ def read_campaign_file(
     if unknown := sorted(content.keys() - {*DEFAULTS, "blueprint"}):
         raise unknown_key(str(file), unknown[0], {*DEFAULTS, "blueprint"})
     blueprint = _blueprint(file, content.get("blueprint")) if file else path
-    given = _each_limit({key: (value, str(file)) for key, value in content.items()}) | typed
+    given = {key: (value, str(file)) for key, value in content.items()} | typed
     sources = {key: source for key, (value, source) in given.items() if value is not None}
     values = {**DEFAULTS, **{key: given[key][0] for key in sources}}
     for name, key in CAMPAIGN_KEYS.items():
@@ -239,21 +236,6 @@ def _typed(flags: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, tuple[An
         **{key: (value, f"flag --{key.replace('_', '-')}") for key, value in flagged.items()},
         **{key: (value, "flag --set") for key, value in paired.items()},
     }
-
-
-def _each_limit(layer: dict[str, tuple[Any, str]]) -> dict[str, tuple[Any, str]]:
-    """The same where the deadline is a line that also limits each run, or counts ideas: a key for each of these."""
-    line, source = layer.get("deadline", (None, ""))
-    if not isinstance(line, str) or not _SEVERAL.search(line):
-        return layer
-    try:
-        limits = limits_in_line(line)
-    except ValueError as error:
-        raise UsageError(f"{source}: deadline: {error}", hint="50 experiments or 10h total, 1h each") from None
-    found = {"deadline": limits.campaign_s, "timeout": limits.each_s, "count": limits.count}
-    if twice := next((key for key in ("timeout", "count") if found[key] and key in layer), ""):
-        raise UsageError(f"{twice} is given twice: by {layer[twice][1]}, and in {line!r}", code=_BAD)
-    return layer | {key: (value, source) for key, value in found.items() if value or key == "deadline"}
 
 
 def _refuse_contradictions(values: dict[str, Any], sources: Mapping[str, str]) -> None:

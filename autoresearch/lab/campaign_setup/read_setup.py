@@ -12,7 +12,6 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import Blueprint
-from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.run.targets import Target, with_slots
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.git_repo import checkout as repository
@@ -23,7 +22,6 @@ from autoresearch.lab.resolve.resolve_blueprint import raise_on_errors, read_blu
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer, raise_on
 from autoresearch.lab.settings import Settings, targets_of
 from autoresearch.lab.settings import load as load_settings
-from autoresearch.records.hostile import read_readable
 from autoresearch.trainers import ask, ray_job, registry
 
 
@@ -151,20 +149,8 @@ def _targets(campaign_file: CampaignFile, settings: Settings, note: str) -> tupl
 
 
 def _warn_overruled(setup: CampaignSetup, source: str) -> None:
-    """Warn of targets in blueprints, which the campaign decides for its runs."""
-    note, queue = setup.blueprint.notes.launcher, setup.file["queue"]
+    """Warn of a target in the blueprint where the campaign decides for its runs."""
+    note = setup.blueprint.notes.launcher
     if note and source != "the blueprint":
         message = f"the blueprint says `launcher: {note}`, and the campaign decides for its runs ({source})"
         setup.warn("launcher_overruled", message)
-    if names := [path.name for path in sorted(Path(queue).glob("*.md")) if _names_target(path)] if queue else []:
-        some = ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
-        message = f"`launcher:` in the notes of {some} is not read: the campaign decides for its runs"
-        setup.warn("launcher_overruled", message)
-
-
-def _names_target(path: Path) -> bool:
-    try:
-        data = read_readable(path)
-        return b"launcher" in data and bool(parse_blueprint(data, path.name).notes.launcher)
-    except (OSError, BlueprintInvalid):  # reported when the queue is read
-        return False

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from autoresearch.core.blueprint.parser import BlueprintInvalid, limits_in_line, parse_blueprint
+from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 
 H, M = 3600.0, 60.0
 DEFAULT = (24 * H, 20 * M)
@@ -96,27 +94,11 @@ def test_the_limit_of_each_run_and_of_the_campaign(section: str, campaign: int |
     ],
 )
 def test_the_limits_in_one_line(line: str, limits: tuple[int | None, int | None, int | None]) -> None:
-    found = limits_in_line(line)
     whole, each, count = limits
-    assert (found.campaign_s, found.each_s, found.count) == (whole and whole * H, each and each * H, count)
     text = f"## [exp_launch_command]\n- command: python x\n\n## [exp_max_time]\n- time: {line}\n"
     blueprint = parse_blueprint(text.encode(), "b.md")
-    assert (blueprint.campaign_time_s, blueprint.run_time_s) == (found.campaign_s, found.each_s)
+    assert (blueprint.campaign_time_s, blueprint.run_time_s) == (whole and whole * H, each and each * H)
     assert blueprint.campaign_count == count
-
-
-@pytest.mark.parametrize(
-    ("line", "named"),
-    [
-        ("10h total, 1h each, until 06:00", "'until 06:00' of '10h total, 1h each, until 06:00' is no limit"),
-        ("10h total, 20 min to the first step", "'20 min to the first step' of "),
-        ("10h total, 20m warm-up", "'20m warm-up' of "),
-        ("10h, 1h", "'10h, 1h' does not say which limit is which"),
-    ],
-)
-def test_what_is_not_taken_of_a_line_is_named(line: str, named: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(named)):
-        limits_in_line(line)
 
 
 @pytest.mark.parametrize(

@@ -69,24 +69,6 @@ def test_several_agents_and_what_is_said_of_each(place: Path) -> None:
     assert caught.value.hint == "its agents: claude, codex"
 
 
-LINE = "50 experiments or 10h total, 1h each"
-
-
-def test_one_line_says_deadline_limit_of_each_run_and_count(place: Path) -> None:
-    for found in (declared(place, f"deadline: {LINE}\n"), declared(place, "", deadline=LINE)):
-        assert (found["deadline"], found["timeout"], found["count"]) == (NOW + 36000, 3600.0, 50)
-    alone = declared(place, "", deadline="10h total, 1h each", count=3)
-    assert (alone["deadline"], alone["timeout"], alone["count"]) == (NOW + 36000, 3600.0, 3)
-    assert declared(place, f"deadline: {LINE}\n", count=3, timeout="2h")["count"] == 3, "flags go before the file"
-    assert declared(place, "count: 3\n", deadline=LINE)["count"] == 50
-    with pytest.raises(UsageError, match="count is given twice: by flag --count, and in '50 experiments or"):
-        declared(place, "", deadline=LINE, count=3)
-    with pytest.raises(
-        UsageError, match=r"flag --deadline: deadline: '5m warm-up' of '10h total, 5m warm-up' is no limit"
-    ):
-        declared(place, "", deadline="10h total, 5m warm-up")
-
-
 def test_half_past_ten_in_a_file_is_no_number_of_seconds(place: Path) -> None:
     for text, minute in (("22:30", 30), ("10:05", 5), ("06:00", 0)):
         at = time.localtime(declared(place, f"deadline: {text}\n")["deadline"])
