@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaign_setup.campaign_checks import agent_findings, check_gpus, check_targets, secret_findings
 from autoresearch.lab.campaign_setup.campaign_cost import CampaignCost, priced
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
@@ -15,7 +16,7 @@ from autoresearch.lab.campaign_setup.campaign_spec import ProposedBase, campaign
 from autoresearch.lab.campaign_setup.proposer_spec import resolve_proposer
 from autoresearch.lab.campaign_setup.read_setup import read_setup
 from autoresearch.lab.campaign_setup.shown_to_runs import not_sent, with_shown
-from autoresearch.lab.campaign_setup.take_over import with_earlier
+from autoresearch.lab.campaigns.earlier import with_earlier
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, limits_of, raise_on
@@ -63,7 +64,9 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     raise_on(secret_findings(setup, spec))
     base = ProposedBase.of(setup, spec)
     spec, earlier = with_earlier_name(spec, base, parts)
-    spec = with_shown(with_earlier(spec, setup), base, trainer_settings, launch)
+    if setup.file["earlier"]:
+        spec = with_earlier(spec, (one.campaign_dir for one in campaign_registry.known(parts)))
+    spec = with_shown(spec, base, trainer_settings, launch)
     spec, cost = priced(spec, setup.blueprint.max_time_s, parts)
     setup.findings.extend((*cost.findings, *agent_findings(setup, spec)))
     check_targets(setup)

@@ -7,8 +7,8 @@ gone or damaged by then has nothing to say.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
@@ -18,6 +18,7 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.history import first_commits
 from autoresearch.lab.campaigns.campaign_history import history_of
+from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 
 MOST = 5  # campaigns, the newest first
@@ -34,6 +35,22 @@ class EarlierCampaign:
     def name(self) -> str:
         """Its name."""
         return self.state.spec.name
+
+
+def with_earlier(campaign_spec: CampaignSpec, campaign_dirs: Iterable[CampaignDir]) -> CampaignSpec:
+    """The campaign with those of these, the newest first, that are on the same question; one that goes on has its own.
+    """
+    spec, found = campaign_spec, list[str]()
+    if CampaignDir(Path(spec.directory)).spec.exists():
+        return spec
+    for campaign_dir in campaign_dirs:
+        try:
+            old = campaign_records.declared_spec(campaign_dir)
+        except (AutoresearchError, OSError):  # damaged, or being removed just now
+            continue
+        if len(found) < MOST and campaign_dir.path != Path(spec.directory) and asks_the_same(old, spec):
+            found.append(str(campaign_dir.path))
+    return replace(spec, earlier=tuple(found))
 
 
 def earlier_campaigns(directories: tuple[str, ...]) -> Iterator[EarlierCampaign]:
