@@ -306,8 +306,6 @@ def _write(trial: EvalAttempt, score: Score, graded: list[Graded], answer: Answe
 # Both variants may run any command: with only the skill's own allowed, an agent without it could do nothing.
 _MAY_TYPE: Mapping[str, tuple[str, ...]] = {
     "claude": ("--tools", "Skill", "--allowedTools", "Bash"),  # beside those that it has anyway
-    "gemini": ("--allowed-tools", "run_shell_command,activate_skill"),
-    "qwen": ("--allowed-tools", "run_shell_command,skill"),
 }
 VARIANTS = {"both": (WITH, WITHOUT), "with": (WITH,), "without": (WITHOUT,)}
 

@@ -1,102 +1,147 @@
-"""Any agent that speaks the Agent Client Protocol, by the command that starts it: `agent_command: [opencode, acp]`.
+"""Agents that speak the Agent Client Protocol: those of the table below by name, any other by its command line.
 
-A turn is our `acp_client`, which starts the agent and answers what it asks; its lines are read here. Of an agent that
-is known by name (also within a word: `claude-agent-acp`) the homes, keys and variables are those of its own adapter, or
-of the table below.
+A turn is our `acp_client`, which starts the agent and answers what it asks; its lines are read here.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from autoresearch.agents.adapter import Adapter, AgentOutput
 from autoresearch.agents.claude import Claude
 from autoresearch.agents.codex import Codex
 from autoresearch.agents.events import added, count, events, money, words
-from autoresearch.agents.gemini import Gemini
-from autoresearch.agents.opencode import OpenCode
-from autoresearch.agents.qwen import Qwen
 from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault
 from autoresearch.errors import UsageError
 
-CLIENT = Path(__file__).with_name("acp_client.py")
+_HERE = Path(__file__).parent
+CLIENT = _HERE / "acp_client.py"
 _STOPS = {  # reasons other than `end_turn` for which a turn can stop
     "max_turn_requests": (TurnFault.TURNS, "it used up its requests to the model"),
     "max_tokens": (TurnFault.ENDED, "it used up its tokens"),
     "refusal": (TurnFault.ENDED, "its model refused to go on"),
     "cancelled": (TurnFault.ENDED, "it was cancelled"),
 }
+_NO_ANSWER = 408  # HTTP's request timeout
 
 
-class Goose(Adapter):
-    """Goose: `goose acp`. Source: its documentation; not tried."""
+@dataclass(frozen=True, slots=True)
+class KnownAgent:
+    """How an agent is started, where its keys and files are, and what keeps its hands still.
 
-    name = "goose"
-    secrets = ("GOOSE_*", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY")
-    home_paths = (
-        ("XDG_CONFIG_HOME", ".config", "goose"),
-        ("XDG_DATA_HOME", ".local/share", "goose"),
-        ("XDG_STATE_HOME", ".local/state", "goose"),
-    )
+    A turn that may change nothing is read-only because the agent asks before it does and is refused, or by
+    `permissions`. Without the bubblewrap sandbox an agent that has neither is not held.
+    """
 
-
-class Cursor(Adapter):
-    """Cursor's CLI: `cursor-agent acp`. Source: its documentation; not tried."""
-
-    name = "cursor"
-    secrets = ("CURSOR_API_KEY",)
-    home_paths = (("CURSOR_CONFIG_DIR", ".cursor", ""), ("XDG_CONFIG_HOME", ".config", "cursor"))
+    command: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    home_paths: tuple[tuple[str, str, str], ...] = ()
+    no_web: tuple[str, ...] = ()  # arguments that take its tools for the web away
+    permissions: str = ""  # the variable that takes its permissions, as OpenCode writes them
+    web: bool = False  # whether its tools for the web can be switched on and off
+    money: bool = False  # whether it reports its cost
 
 
-class Kimi(Adapter):
-    """Kimi's CLI: `kimi acp`. Source: its documentation; not tried."""
-
-    name = "kimi"
-    secrets = ("KIMI_*", "MOONSHOT_*")
-    home_paths = (("KIMI_SHARE_DIR", ".kimi", ""),)
-
-
-_KNOWN: tuple[type[Adapter], ...] = (OpenCode, Gemini, Qwen, Goose, Cursor, Kimi, Claude, Codex)
+KNOWN = {
+    "opencode": KnownAgent(  # 1.18.33; edits unasked, and a wish that is refused ends its turn
+        ("opencode", "acp"),
+        ("OPENCODE_*", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"),
+        (
+            ("XDG_CONFIG_HOME", ".config", "opencode"),
+            ("XDG_DATA_HOME", ".local/share", "opencode"),
+            ("XDG_STATE_HOME", ".local/state", "opencode"),
+            ("XDG_CACHE_HOME", ".cache", "opencode"),
+        ),
+        permissions="OPENCODE_PERMISSION",
+        web=True,
+        money=True,
+    ),
+    "gemini": KnownAgent(  # 0.61.0; asks
+        ("gemini", "--acp", "--skip-trust"),
+        ("GEMINI_API_KEY", "GOOGLE_*"),
+        (("GEMINI_CLI_HOME", "", ".gemini"),),
+        no_web=("--policy", str(_HERE / "gemini_no_web.toml")),
+        web=True,
+    ),
+    "qwen": KnownAgent(  # 0.15.10; asks
+        ("qwen", "--acp"),
+        ("OPENAI_*", "DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY", "QWEN_*"),
+        (("QWEN_HOME", ".qwen", ""),),
+        no_web=("--exclude-tools", "web_fetch", "--exclude-tools", "web_search"),
+        web=True,
+    ),
+    # these three by their documentation; not tried
+    "goose": KnownAgent(
+        ("goose", "acp"),
+        ("GOOSE_*", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"),
+        (
+            ("XDG_CONFIG_HOME", ".config", "goose"),
+            ("XDG_DATA_HOME", ".local/share", "goose"),
+            ("XDG_STATE_HOME", ".local/state", "goose"),
+        ),
+    ),
+    "cursor": KnownAgent(
+        ("cursor-agent", "acp"),
+        ("CURSOR_API_KEY",),
+        (("CURSOR_CONFIG_DIR", ".cursor", ""), ("XDG_CONFIG_HOME", ".config", "cursor")),
+    ),
+    "kimi": KnownAgent(("kimi", "acp"), ("KIMI_*", "MOONSHOT_*"), (("KIMI_SHARE_DIR", ".kimi", ""),)),
+}
+_BEHIND = {  # agents with an adapter of their own, behind a program that speaks ACP for them (`claude-agent-acp`)
+    "claude": KnownAgent((), Claude.secrets, Claude.home_paths, money=True),
+    "codex": KnownAgent((), Codex.secrets, Codex.home_paths),
+}
+_WORKING = {"edit": "allow", "external_directory": "deny"}  # what it would have to ask for ends the whole turn
+# better than its plan agent, which keeps the shell
+_LOOKING = {**_WORKING, "edit": "deny", "bash": "deny", "task": "deny"}
 
 
 class Acp(Adapter):
-    """An agent behind ACP. It changes nothing when it is only asked if it asks before it does, or is confined."""
+    """An agent by ACP: one of the table, or, under the name `acp`, the one that the template starts.
 
-    name = "acp"
-    traits = Traits(resumes=True)
+    Keys, homes and permissions of one that the template names are those of the table.
+    """
 
-    def __init__(self, chosen: Chosen) -> None:
-        """Raises UsageError (`bad_template`) where no command is given."""
+    def __init__(self, chosen: Chosen, name: str = "acp") -> None:
+        """Raises UsageError (`bad_template`) for `acp` without a command."""
         super().__init__(chosen)
-        if not chosen.template and not chosen.program:
-            hint = "give the command that makes it speak ACP, such as `agent_command: [opencode, acp]`"
+        self.name = name
+        if name == "acp" and not chosen.template and not chosen.program:
+            hint = "give the command that makes it speak ACP, such as `agent_command: [my-agent, acp]`"
             raise UsageError("`agent: acp` needs `agent_command`", hint=hint, code="bad_template")
-        heard = [PurePath(word).name for word in (self.program(), *chosen.template)]
-        known = (one for name in heard for one in _KNOWN if one.name in name)
-        self._inner = next(known, Adapter)(chosen)
-        self.traits = Traits(resumes=True, money=self._inner.traits.money)
+        known = KNOWN.get(name) or _named_in(chosen.program, *chosen.template)
+        self._command, self._no_web = (known.command, known.no_web) if name in KNOWN else (chosen.template, ())
+        self._permissions = known.permissions
+        self.secrets, self.home_paths = known.secrets, known.home_paths
+        self.traits = Traits(resumes=True, money=known.money, web=known.web and name in KNOWN)
 
     def program(self) -> str:
-        return self.chosen.program or self.chosen.template[0]
+        return self.chosen.program or self._command[0]
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         argv = [sys.executable, "-I", "-S", str(CLIENT)]
         argv += ["--writes"] if turn.role.writes else []
         argv += ["--confined"] if self.chosen.outside else []
+        argv += ["--web"] if self.searches(turn) else []
         argv += self.model
         argv += ["--session", _parts(turn.session)[0]] if turn.session else []
-        return (*argv, "--", self.program(), *self.chosen.template[1:], *self.chosen.extra)
+        quiet = () if self.searches(turn) else self._no_web
+        return (*argv, "--", self.program(), *self._command[1:], *quiet, *self.chosen.extra)
 
     def environment(self, turn: Turn) -> Mapping[str, str]:
-        return self._inner.environment(turn)
-
-    def needs(self) -> tuple[str, ...]:
-        return self._inner.needs()
-
-    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
-        return self._inner.homes(environ)
+        if not self._permissions:
+            return {}
+        permission = dict(_LOOKING)
+        if turn.role.writes:
+            permission = _WORKING | {"external_directory": "allow"} if self.chosen.outside else dict(_WORKING)
+        searches = self.searches(turn)
+        permission |= dict.fromkeys(("webfetch", "websearch"), "allow" if searches else "deny")
+        variables = {"OPENCODE_DISABLE_AUTOUPDATE": "1", self._permissions: json.dumps(permission)}
+        return variables | ({"OPENCODE_ENABLE_EXA": "1"} if searches else {})  # else only its own models may search
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         heard, stop, before = AgentOutput(), "", _parts(turn.session)[1]
@@ -114,8 +159,8 @@ class Acp(Adapter):
                 case "usage":
                     heard.tokens_in = added(heard.tokens_in, count(event.get("in")))
                     heard.tokens_out = added(heard.tokens_out, count(event.get("out")))
-                case "cost" if told := money(event.get("usd")):  # 0 is said of every model without a price
-                    total = max(told, total)
+                case "cost" if usd := money(event.get("usd")):  # 0 is reported for every model without a price
+                    total = max(usd, total)
                     heard.usd = total - before
                 case "end":
                     stop = words(event.get("stop"))
@@ -123,11 +168,21 @@ class Acp(Adapter):
                     heard.error = words(event.get("message"))
                     heard.fault = next((fault for fault in TurnFault if fault == event.get("fault")), None)
         heard.steps = heard.acts + bool(heard.text)
+        if heard.session and not (heard.steps or heard.denied or heard.error or stop or heard.tokens_in):
+            # all that were tried retry usage limits and outages without a word, for longer than a turn may take
+            heard.trouble, heard.status = "its model did not answer, or only with errors", _NO_ANSWER
         if heard.session:
             heard.session = f"{heard.session}:{total:.6f}"
         if stop not in ("", "end_turn") and not heard.error:
             heard.fault, heard.error = _STOPS.get(stop, (TurnFault.ENDED, f"it stopped early ({stop})"))
         return heard.answer(turn, spoken)
+
+
+def _named_in(*command: str) -> KnownAgent:
+    """The agent that a command line names, also within a word: `npx -y opencode-ai acp`."""
+    every = KNOWN | _BEHIND
+    names = (PurePath(word).name for word in command)
+    return next((every[key] for name in names for key in every if key in name), KnownAgent())
 
 
 def _parts(session: str) -> tuple[str, float]:

@@ -6,12 +6,12 @@ Every agent's file fills an AgentOutput from its own events; what a fault is, is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.events import added, count, inside, listed, one_line, plain, words
+from autoresearch.agents.events import listed, one_line, plain
 from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault, TurnRole, Usage
 from autoresearch.core.agents.proposals import object_with
 from autoresearch.core.text.durations import find_durations, normalise, problem
@@ -68,8 +68,6 @@ class Adapter:
     traits = Traits()
     secrets: tuple[str, ...] = ()  # variables that it logs in with, or patterns of them
     home_paths: tuple[tuple[str, str, str], ...] = ()  # of its own files: variable, else below HOME; and below either
-    exits: tuple[tuple[int, TurnFault], ...] = ()  # exit codes that say what is wrong
-    variables: tuple[tuple[str, str], ...] = ()  # to set in its environment
 
     def __init__(self, chosen: Chosen) -> None:
         self.chosen = chosen
@@ -87,7 +85,7 @@ class Adapter:
         return self.chosen.web and turn.role is TurnRole.PROPOSE
 
     def environment(self, turn: Turn) -> Mapping[str, str]:
-        return dict(self.variables)
+        return {}
 
     def needs(self) -> tuple[str, ...]:
         return (*self.secrets, *self.chosen.keep)
@@ -152,14 +150,10 @@ class AgentOutput:
         return (TurnFault.SILENT, said) if silent else (None, "")
 
 
-def complaints(err: bytes) -> str:
-    """The last 16 KiB of standard error as plain text."""
-    return plain(err[-_MOST_ERR:].decode("utf-8", "replace"))
-
-
 def last_lines(err: bytes) -> str:
     """The end of standard error: from the last line that complains, else its last lines."""
-    lines = [line.strip() for line in complaints(err).splitlines() if line.strip()][-40:]
+    text = plain(err[-_MOST_ERR:].decode("utf-8", "replace"))
+    lines = [line.strip() for line in text.splitlines() if line.strip()][-40:]
     found = [at for at, line in enumerate(lines) if _COMPLAINT.search(line[:1000]) and "WARN" not in line[:40]]
     return "\n".join(lines[found[-1] :][:5] if found else lines[-3:])
 
@@ -204,46 +198,3 @@ def retry_s(words: str) -> float | None:
         if any(0 <= found.start - start <= _NEAR for start in starts) and not problem(found.seconds):
             return found.seconds
     return None
-
-
-def own_name(session: str) -> str:
-    """The session as the agent calls it: agents that count the tokens of a whole session carry `NAME:IN:OUT` in ours.
-
-    Nothing else is kept between turns. A turn that told no counts (it was ended early) leaves them as they are; what it
-    used up is charged to the next one.
-    """
-    return _counted(session)[0]
-
-
-def charge(turn: Turn, agent_output: AgentOutput, *, own: bool = False) -> None:
-    """Take what earlier turns used up out of the counts; the session is told with the sums, for the next turn.
-
-    `own`: the counts are of this turn alone already.
-    """
-    name, before_in, before_out = _counted(turn.session)
-    if agent_output.session != name:
-        before_in = before_out = 0
-    read, written = agent_output.tokens_in, agent_output.tokens_out
-    if own:
-        read, written = before_in + (read or 0), before_out + (written or 0)
-    elif read is not None and read >= before_in:
-        agent_output.tokens_in = read - before_in
-    if not own and written is not None and written >= before_out:
-        agent_output.tokens_out = written - before_out
-    if agent_output.session:
-        agent_output.session += f":{max(before_in, read or 0)}:{max(before_out, written or 0)}"
-
-
-def so_far(messages: Iterable[Mapping[str, Any]], read: Iterable[str]) -> tuple[int | None, int | None]:
-    """Tokens read and written by a turn that was ended before it could say: by each of its messages, counted once."""
-    last = {words(message.get("id")): inside(message, "usage") for message in messages}
-    read = tuple(read)
-    tokens_in = added(*(count(usage.get(key)) for usage in last.values() for key in read))
-    return tokens_in, added(*(count(usage.get("output_tokens")) for usage in last.values()))
-
-
-def _counted(session: str) -> tuple[str, int, int]:
-    name, _, counts = session.partition(":")
-    read, _, written = counts.partition(":")
-    known = counts.isascii() and read.isdecimal() and written.isdecimal() and len(counts) < 40
-    return name, int(read) if known else 0, int(written) if known else 0

@@ -8,10 +8,10 @@ cannot be resumed is told on standard error alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from autoresearch.agents.adapter import Adapter, AgentOutput, so_far
+from autoresearch.agents.adapter import Adapter, AgentOutput
 from autoresearch.agents.events import added, count, events, inside, listed, money, wish, words
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
 
@@ -30,16 +30,15 @@ class Claude(Adapter):
     traits = Traits(schema=True, resumes=True, money=True, web=True)
     secrets = ("ANTHROPIC_*", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_*", "CLAUDE_CONFIG_DIR")
     home_paths = (("CLAUDE_CONFIG_DIR", ".claude", ""), ("CLAUDE_CONFIG_DIR", ".claude.json", ""))
-    variables = (
-        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-        ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),  # they are killed with the turn, and reported as a success
-        ("CLAUDE_CODE_MAX_RETRIES", "3"),  # its own ten take minutes of the turn; the lab has more patience
-        ("DISABLE_AUTOUPDATER", "1"),
-    )
 
     def environment(self, turn: Turn) -> Mapping[str, str]:
-        # it gives its shells the PATH that it has itself, and reads this after that
-        return {**super().environment(turn), "CLAUDE_ENV_FILE": str(turn.shell_file)}
+        return {
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",  # they are killed with the turn, and reported as a success
+            "CLAUDE_CODE_MAX_RETRIES": "3",  # its own ten take minutes of the turn; the lab has more patience
+            "DISABLE_AUTOUPDATER": "1",
+            "CLAUDE_ENV_FILE": str(turn.shell_file),  # it gives its shells its own PATH, and reads this after that
+        }
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         # not its plan mode: that bids the model to write a plan into a file, above all that it was told
@@ -72,7 +71,7 @@ class Claude(Adapter):
                     _result(event, heard)
                     ended = True
         if not ended:
-            heard.tokens_in, heard.tokens_out = so_far(messages, _READ)
+            heard.tokens_in, heard.tokens_out = _so_far(messages)
         return heard.answer(turn, spoken)
 
 
@@ -89,6 +88,15 @@ def _result(event: Mapping[str, Any], agent_output: AgentOutput) -> None:
         agent_output.error = "; ".join(map(words, listed(event, "errors"))) or text or subtype or "it failed"
     else:
         agent_output.text = text
+
+
+def _so_far(messages: Iterable[Mapping[str, Any]]) -> tuple[int | None, int | None]:
+    """Tokens of a turn that was ended before it could tell: of each of its messages, counted once."""
+    last = {words(message.get("id")): inside(message, "usage") for message in messages}
+    return (
+        added(*(count(usage.get(key)) for usage in last.values() for key in _READ)),
+        added(*(count(usage.get("output_tokens")) for usage in last.values())),
+    )
 
 
 def _tokens(event: Mapping[str, Any]) -> tuple[int | None, int | None]:

@@ -17,13 +17,13 @@ from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn,
 from autoresearch.errors import UsageError
 
 PLACEHOLDERS = ("prompt_file", "cwd", "schema_file", "last_file", "role", "session")
+_EXITS = {75: TurnFault.QUOTA, 77: TurnFault.LOGIN}
 
 
 class CommandAgent(Adapter):
     """An agent that nobody named; whether it changes nothing when it is only asked is up to its template."""
 
     name = "command"
-    exits = ((75, TurnFault.QUOTA), (77, TurnFault.LOGIN))
 
     def __init__(self, chosen: Chosen) -> None:
         """Raises UsageError (`bad_template`) for an empty template, an unknown placeholder, or a lone brace."""
@@ -34,7 +34,7 @@ class CommandAgent(Adapter):
         if _placeholders(chosen.template[0]):
             raise UsageError("`agent_command` must begin with the program itself", code="bad_template")
         used = {name for word in chosen.template for name in _placeholders(word)}
-        self.traits = Traits(resumes="session" in used, asks_only="role" in used, money=True, web=True)
+        self.traits = Traits(resumes="session" in used, money=True, web=True)
 
     def program(self) -> str:
         return self.chosen.program or self.chosen.template[0]
@@ -59,7 +59,7 @@ class CommandAgent(Adapter):
                 heard.tokens_in, heard.tokens_out = count(told.get("tokens_in")), count(told.get("tokens_out"))
                 heard.session = words(told.get("session"))
         if spoken.returncode:
-            heard.fault = dict(self.exits).get(spoken.returncode, TurnFault.ENDED)
+            heard.fault = _EXITS.get(spoken.returncode, TurnFault.ENDED)
             heard.error = last_lines(spoken.err) or f"it exited with {spoken.returncode}"
         return heard.answer(turn, spoken)
 

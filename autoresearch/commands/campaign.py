@@ -45,7 +45,7 @@ def start(
         str, Option(metavar="TARGETS", help="Where: local:2, ssh:gpu1:4, slurm:8.", checked=target_named)
     ] = "",
     gpus: Annotated[str, Option(help="The pool: none, all, N, 0,1 or UUIDs.")] = "",
-    agent: Annotated[str, Option(help="claude, codex, opencode, gemini, qwen, aider, command; or several: a,b.")] = "",
+    agent: Annotated[str, Option(help="claude, codex, opencode, gemini, qwen, goose, command; or several: a,b.")] = "",
     set_: Set = None,
     yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Print the plan; change nothing.")] = False,

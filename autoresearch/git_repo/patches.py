@@ -37,7 +37,7 @@ MAX_BYTES = 64 * 2**20  # of all changed files together
 MAX_PATCH_BYTES = 2 * 2**20
 LEAVINGS = (
     *("__pycache__/", "*.py[cod]", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".ipynb_checkpoints/"),
-    *(".DS_Store", "/.autoresearch/", "*.rej", "*.orig", "*.swp"),
+    *(".DS_Store", "/.autoresearch/", "*.rej", "*.orig", "*.swp", ".aider*"),
 )
 _PATCH = (
     *("diff-tree", "-r", "-p", "--binary", "--full-index", "--find-renames", "--no-color", "--no-ext-diff"),
@@ -172,8 +172,8 @@ class ExtractedPatch:
     differences: tuple[Difference, ...]
 
 
-def gathered(opened: Opened, leavings: Collection[str] = ()) -> ExtractedPatch:
-    """Extract the changes since the worktree was opened, without new files that match `leavings` (gitignore patterns).
+def gathered(opened: Opened) -> ExtractedPatch:
+    """Extract the changes since the worktree was opened, without new files that match LEAVINGS.
 
     Raises TooLarge before anything large is read, Trespass for forbidden changes (a nested repository, a link that
     leads outside, a changed submodule), GitFailed.
@@ -181,7 +181,7 @@ def gathered(opened: Opened, leavings: Collection[str] = ()) -> ExtractedPatch:
     if identity(opened.path) != opened.identity:
         raise Trespass("the worktree itself was removed or replaced")
     _walk(opened.path)
-    changed, new = _changed(opened), _untracked(opened, leavings)
+    changed, new = _changed(opened), _untracked(opened)
     _weigh(opened.path, [*changed, *new])
     feed = b"".join(os.fsencode(path) + b"\0" for path in [*changed, *new])
     _git(opened, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", feed=feed)
@@ -239,8 +239,8 @@ def _changed(opened: Opened) -> list[str]:
     return [os.fsdecode(path) for path in listed.split(b"\0") if path]
 
 
-def _untracked(opened: Opened, leavings: Collection[str]) -> list[str]:
-    patterns = [word for pattern in (*LEAVINGS, *leavings) for word in ("-x", pattern)]
+def _untracked(opened: Opened) -> list[str]:
+    patterns = [word for pattern in LEAVINGS for word in ("-x", pattern)]
     listed = _git(opened, "ls-files", "--others", "--exclude-standard", *patterns, "-z")
     return [os.fsdecode(path) for path in listed.split(b"\0") if path]
 

@@ -28,10 +28,8 @@ def test_a_template_that_cannot_be_used_is_refused_when_it_is_chosen(template: t
     assert raised.value.code == "bad_template"
 
 
-def test_it_resumes_and_tells_roles_apart_if_its_template_can(make) -> None:
-    assert make("command").traits.resumes and make("command").traits.asks_only
-    plain = make("command", template=("agent",)).traits
-    assert not plain.resumes and not plain.asks_only
+def test_it_resumes_if_its_template_can(make) -> None:
+    assert make("command").traits.resumes and not make("command", template=("agent",)).traits.resumes
 
 
 def test_its_answer_is_the_last_file_else_its_output(make, ask) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.agents.registry import NAMES
 from autoresearch.core.agents.agent import Answer, Spoken, TurnFault, TurnRole
 
 RECORDED = sorted((Path(__file__).parent / "recorded").rglob("*.*"))
 ODD = (None, True, -1, 1e400, 10**30, "\ud800", "429", [], [[{}]], {}, {"message": 5}, "x" * 5000, 529, "Not logged in")
 ROUNDS = 30
+NAMES = ("claude", "codex", "acp", "command")
 
 
 def spoilt(die: random.Random, value: object) -> object:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autoresearch.agents.registry import researcher
+from autoresearch.agents.registry import AIDER, researcher
 from autoresearch.core.agents.agent import Agent, Answer, Bounds, Chosen, Spoken, Turn, TurnFault, TurnRole
 from autoresearch.lab.agent_work.agent_turns import AgentTurns
 from autoresearch.lab.agent_work.sandbox import Level, why_not
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tests.agents.model_server import ModelServer
 
 pytestmark = pytest.mark.real
-NAMES = ("claude", "codex", "opencode", "gemini", "qwen", "aider")
-ACP = {"opencode acp": ("acp",), "gemini --acp": ("--acp", "--skip-trust"), "qwen --acp": ("--acp",)}  # the same agents
+ACP = ("opencode", "gemini", "qwen")
+NAMES = ("claude", "codex", *ACP)
 EDIT = ({"read": "train.py"}, {"edit": {"path": "train.py", "old": "lr = 1", "new": "lr = 2"}}, {"text": "It is 2."})
 LONG = "Set lr to 2 in train.py\n" + "and mind this line of the briefing\n" * 4500  # 157 kB: no argument holds that
 SCHEMA = {
@@ -83,18 +83,16 @@ def real(agent_home: Callable[[str], AgentHome], agent_repo: Path, tmp_path: Pat
     """`real("codex")`; without its own sandbox, which does not work everywhere, unless `sandbox=True`."""
 
     def make(name: str, *, sandbox: bool = False, web: bool = False) -> Real:
-        home = agent_home(name.partition(" ")[0])
-        if name in ACP:
-            template = (home.program, *ACP[name])
-            chosen = Chosen(model=home.model, template=template, outside=not sandbox)
-            return Real(researcher("acp", chosen), agent_repo, tmp_path / "turn")
+        home = agent_home(name)
+        if name == "aider":
+            return Real(researcher("command", Chosen(template=AIDER)), agent_repo, tmp_path / "turn")
         chosen = Chosen(program=home.program, model=home.model, outside=not sandbox, web=web)
         return Real(researcher(name, chosen), agent_repo, tmp_path / "turn")
 
     return make
 
 
-@pytest.mark.parametrize("name", (*NAMES, *ACP))
+@pytest.mark.parametrize("name", (*NAMES, "aider"))
 def test_it_edits_and_goes_on(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
     """A long prompt, an edit, and a question about it in the same session, answered as JSON.
 
@@ -105,13 +103,13 @@ def test_it_edits_and_goes_on(name: str, real: Callable[..., Real], model_server
     agent = real(name)
     edited = agent.ask_confined(TurnRole.EDIT, LONG)
     assert (agent.repo / "train.py").read_text() == "lr = 2\nsteps = 10\n"
-    assert edited.fault is None and "It is 2." in edited.text and edited.usage.tokens
-    assert bool(edited.session) is agent.researcher.traits.resumes
+    assert edited.fault is None and "It is 2." in edited.text
+    assert bool(edited.session) is bool(edited.usage.tokens) is agent.researcher.traits.resumes
     told = agent.ask_confined(TurnRole.REVIEW, "What is lr?", schema=SCHEMA, session=edited.session)
     assert told.fault is None and told.data == {"answer": "two"}
     goes_on = told.session.partition(":")[0] == edited.session.partition(":")[0]
-    assert goes_on or name == "gemini --acp", "which overwrites a session that is loaded in the minute of its beginning"
-    assert (told.usage.tokens or 0) < (edited.usage.tokens or 0), "a turn is charged with its own tokens"
+    assert goes_on or name == "gemini", "which overwrites a session that is loaded in the minute of its beginning"
+    assert name == "aider" or told.usage.tokens < edited.usage.tokens, "a turn is charged with its own tokens"
 
 
 TRIED = (
@@ -125,11 +123,11 @@ TRIED = (
 )
 
 
-@pytest.mark.parametrize("name", (*NAMES[:-1], *ACP))
+@pytest.mark.parametrize("name", NAMES)
 def test_within_our_sandbox_it_may_run_what_it_wants(
     name: str, real: Callable[..., Real], model_server: ModelServer, tmp_path: Path, bubblewrap: None
 ) -> None:
-    """Its shell has the interpreter of the experiments first on PATH, as a login shell, too; aider has no shell."""
+    """Its shell has the interpreter of the experiments first on PATH, as a login shell, too."""
     venv = tmp_path / "experiments"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     (venv / "bin/pytest").write_text("#!/bin/sh\necho pytest of the experiments\n")
@@ -146,7 +144,7 @@ def test_within_our_sandbox_it_may_run_what_it_wants(
     assert (settings.read_text() if settings.exists() else "") == before, "it names programs that run outside"
 
 
-@pytest.mark.parametrize("name", (*NAMES, *ACP))
+@pytest.mark.parametrize("name", (*NAMES, "aider"))
 def test_asked_it_changes_nothing(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
     model_server.on("Set lr to 2", *EDIT)
     agent = real(name, sandbox=True)
@@ -157,7 +155,7 @@ def test_asked_it_changes_nothing(name: str, real: Callable[..., Real], model_se
 WEB = ("WebSearch", "WebFetch", "web_search", "google_web_search", "web_fetch", "webfetch", "websearch")
 
 
-@pytest.mark.parametrize("name", NAMES[:-1])
+@pytest.mark.parametrize("name", NAMES)
 def test_the_web_is_offered_for_ideas_where_it_was_asked_for(
     name: str, real: Callable[..., Real], model_server: ModelServer
 ) -> None:
@@ -172,14 +170,14 @@ def test_the_web_is_offered_for_ideas_where_it_was_asked_for(
     assert offered[TurnRole.PROPOSE, True], offered
 
 
-@pytest.mark.parametrize("name", ("claude", "codex", "qwen", *ACP))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_wrong_key_needs_a_person(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
     model_server.on("Hello", {"http": 401, "message": "invalid api key"})
     answer = real(name).ask(TurnRole.PROPOSE, "Hello")
     assert answer.fault is TurnFault.LOGIN and "key" in answer.message.lower()
 
 
-@pytest.mark.parametrize("name", ("claude", "codex", "opencode", "gemini", "qwen", *ACP))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_session_that_is_gone_is_told_and_forgotten(name: str, real: Callable[..., Real]) -> None:
     answer = real(name).ask(TurnRole.EDIT, "Hello", session="11111111-2222-3333-4444-555555555555")
     assert answer.fault is TurnFault.SESSION and answer.session == ""
@@ -197,7 +195,7 @@ def test_an_agent_behind_acp_that_dies_at_work(name: str, real: Callable[..., Re
 def test_an_agent_behind_acp_that_hangs(real: Callable[..., Real], model_server: ModelServer, agent_repo: Path) -> None:
     """The turn is ended with all that the agent has started."""
     model_server.on("Hang", {"shell": "echo $$ > pid; exec sleep 3000"}, {"text": "I slept."})
-    agent, pid, stop = real("opencode acp"), agent_repo / "pid", threading.Event()
+    agent, pid, stop = real("opencode"), agent_repo / "pid", threading.Event()
     turn = Turn(TurnRole.EDIT, "Hang", PurePath(agent.repo), PurePath(agent.place), bounds=Bounds(SLOW_S))
     waiting = threading.Thread(target=lambda: (until(lambda: pid.exists() and pid.read_text()), stop.set()))
     waiting.start()
@@ -207,7 +205,7 @@ def test_an_agent_behind_acp_that_hangs(real: Callable[..., Real], model_server:
     assert not Path(f"/proc/{pid.read_text().strip()}").exists()
 
 
-@pytest.mark.parametrize("name", ["gemini --acp", "qwen --acp"])
+@pytest.mark.parametrize("name", ["gemini", "qwen"])
 def test_an_agent_behind_acp_that_is_not_logged_in(
     name: str, real: Callable[..., Real], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +213,6 @@ def test_an_agent_behind_acp_that_is_not_logged_in(
     # to Gemini CLI, a base URL is a gateway that wants no key
     for variable in ("GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
-    (Path.home() / f".{name.partition(' ')[0]}" / "settings.json").write_text("{}")
+    (Path.home() / f".{name}" / "settings.json").write_text("{}")
     answer = agent.ask(TurnRole.PROPOSE, "Hello")
     assert answer.fault is TurnFault.LOGIN and "log in" in answer.message

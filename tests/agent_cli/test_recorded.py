@@ -1,4 +1,4 @@
-"""What each agent really printed, and what is made of it: the contract of `Researcher.read`, over all agents."""
+"""What agents really printed, and what is made of it: the contract of `Agent.read`."""
 
 from __future__ import annotations
 
@@ -63,66 +63,10 @@ CASES = [
     Case("codex", "noapi", None, TurnFault.OUTAGE, said="waiting for network", role=ASKED, ended=TurnFault.TIMEOUT),
     Case("codex", "badresume", 1, TurnFault.SESSION, said="no rollout found", before=GONE, session=""),
     Case("codex", "empty", fault=TurnFault.SILENT, tokens=(10, 5)),
-    Case("opencode", "hello", text="Hello there.", tokens=(10, 5), role=ASKED),
-    Case("opencode", "edit", text=DONE, tokens=(30, 15)),
-    Case("opencode", "propose", text='{"answer"', tokens=(10, 5), role=ASKED),
-    Case("opencode", "denied", text="I changed it.", denied="edit /var/outside/outside.txt"),
-    Case("opencode", "e401", 1, TurnFault.LOGIN, said="Incorrect API key", role=ASKED),
-    Case("opencode", "e429", None, TurnFault.QUOTA, said="1h0m20s", role=ASKED, ended=TurnFault.TIMEOUT, session=""),
-    Case(
-        "opencode",
-        "e500",
-        None,
-        TurnFault.OUTAGE,
-        said="server had an error",
-        role=ASKED,
-        ended=TurnFault.TIMEOUT,
-        session="",
-    ),
-    Case(
-        "opencode",
-        "noapi",
-        None,
-        TurnFault.OUTAGE,
-        said="Unable to connect",
-        role=ASKED,
-        ended=TurnFault.TIMEOUT,
-        session="",
-    ),
-    Case("opencode", "badresume", 1, TurnFault.SESSION, said="Session not found", before=GONE, session=""),
-    Case("opencode", "empty", fault=TurnFault.SILENT, tokens=(10, 5)),
-    Case("gemini", "hello", text="Hello there.", tokens=(10, 5), role=ASKED),
-    Case("gemini", "edit", text=DONE, tokens=(30, 15)),
-    Case("gemini", "propose", text='{"answer"', tokens=(10, 5), role=ASKED),
-    Case("gemini", "denied", text="I changed it.", denied="replace /var/outside/outside.txt: Path not in workspace"),
-    Case("gemini", "denied_plan", text=DONE, denied="Access denied", role=ASKED),
-    Case("gemini", "e401", 145, TurnFault.LOGIN, said="API key not valid", role=ASKED),
-    Case("gemini", "nologin", 41, TurnFault.LOGIN, said="GEMINI_API_KEY", role=ASKED, session=""),
-    Case("gemini", "e429", None, TurnFault.QUOTA, said="retry in 23.5s", role=ASKED, ended=TurnFault.TIMEOUT),
-    Case("gemini", "e500", None, TurnFault.OUTAGE, said="status 500", role=ASKED, ended=TurnFault.TIMEOUT),
-    Case("gemini", "noapi", None, TurnFault.OUTAGE, said="fetch failed", role=ASKED, ended=TurnFault.TIMEOUT),
-    Case("gemini", "badresume", 42, TurnFault.SESSION, said="Invalid session identifier", before=GONE, session=""),
-    Case("gemini", "empty", fault=TurnFault.SILENT, said="empty response", tokens=(40, 20)),
-    Case("qwen", "hello", text="Hello there.", role=ASKED),
-    Case("qwen", "edit", text=DONE, tokens=(30, 15)),
-    Case("qwen", "propose", text='{"answer"', tokens=(10, 5), role=ASKED),
-    Case("qwen", "e401", 0, TurnFault.LOGIN, said="[API Error: 401", role=ASKED),
-    Case("qwen", "nologin", 1, TurnFault.LOGIN, said="Missing API key", role=ASKED),
-    Case("qwen", "e429", None, TurnFault.OUTAGE, said="did not answer", role=ASKED, ended=TurnFault.TIMEOUT),
-    Case("qwen", "e500", 0, TurnFault.OUTAGE, said="[API Error: 500", role=ASKED),
-    Case("qwen", "noapi", 0, TurnFault.OUTAGE, said="fetch failed", role=ASKED),
-    Case("qwen", "turns", 53, TurnFault.TURNS, said="max session turns", role=ASKED),
-    Case("qwen", "badresume", 1, TurnFault.SESSION, said="No saved session", before=GONE, session=""),
-    Case("qwen", "empty", fault=TurnFault.SILENT, said="empty response", tokens=(30, 15)),
-    Case("aider", "hello", text="Hello there.", tokens=(1200, 5), session=""),
-    Case("aider", "edit", text=DONE, tokens=(2400, 10), session=""),
-    Case("aider", "propose", text='{"answer"', tokens=(1200, 5), role=ASKED, session=""),
-    Case("aider", "e400", 0, TurnFault.ENDED, said="Unknown model", role=ASKED, session=""),
-    Case("aider", "e401", 0, TurnFault.LOGIN, said="not able to authenticate you", role=ASKED, session=""),
-    Case("aider", "e429", 0, TurnFault.QUOTA, said="rate limited you", role=ASKED, session=""),
-    Case("aider", "e500", 0, TurnFault.OUTAGE, said="down or overloaded", role=ASKED, session=""),
-    Case("aider", "noapi", None, TurnFault.OUTAGE, said="Connection", role=ASKED, ended=TurnFault.TIMEOUT, session=""),
-    Case("aider", "empty", fault=TurnFault.SILENT, tokens=(1200, 5), session=""),
+    # the lines of our own client of ACP
+    Case("opencode", "edit", text="It is 2.", tokens=(7884, 2)),
+    Case("gemini", "edit", text="It is 2.", tokens=(36468, 34)),
+    Case("qwen", "edit", text="It is 2.", tokens=(59371, 44)),
 ]
 
 
@@ -138,7 +82,7 @@ def test_recorded(case: Case, make, ask, hear) -> None:
     assert case.usd is None or answer.usage.usd == pytest.approx(case.usd)
     assert answer.session if case.session is None else answer.session == case.session
     wanted = {"answer": "larger", "n": 2} if case.name == "propose" else None
-    assert answer.data == wanted or (case.agent == "aider" and wanted and wanted.items() <= answer.data.items())
+    assert answer.data == wanted
     assert answer.usage.seconds == 2.5
     assert "\n" not in answer.message and len(answer.message) <= 300
 
@@ -154,21 +98,16 @@ def test_a_turn_that_we_ended_keeps_what_was_said_of_its_session(make, ask, hear
         assert answer.fault is ended and answer.session and answer.usage.tokens == 45
 
 
-@pytest.mark.parametrize(
-    ("name", "says"), [("claude", b"assistant"), ("qwen", b"assistant"), ("opencode", b"step_finish")]
-)
-def test_a_turn_that_we_ended_is_charged_from_its_stream(name: str, says: bytes, make, ask, hear) -> None:
+def test_a_turn_that_we_ended_is_charged_from_its_stream(make, ask, hear) -> None:
     """After two of its requests; a message whose parts come one by one tells the usage of the whole with each."""
-    whole = hear(name, "edit", None, TurnFault.TIMEOUT)
+    whole = hear("claude", "edit", None, TurnFault.TIMEOUT)
     lines = whole.out.splitlines(keepends=True)
-    second = [at for at, line in enumerate(lines) if b'"type": "%s"' % says in line][1]
-    again = [] if name == "opencode" else [lines[second]]
-    answer = make(name).read(ask(TurnRole.EDIT), replace(whole, out=b"".join([*lines[: second + 1], *again])))
+    second = [at for at, line in enumerate(lines) if b'"type": "assistant"' in line][1]
+    answer = make("claude").read(
+        ask(TurnRole.EDIT), replace(whole, out=b"".join([*lines[: second + 1], lines[second]]))
+    )
     assert answer.fault is TurnFault.TIMEOUT
     assert (answer.usage.tokens_in, answer.usage.tokens_out) == (20, 10)
-    if name == "qwen":  # which counts from the beginning of a session
-        later = make(name).read(ask(TurnRole.EDIT, session=answer.session), hear(name, "edit"))
-        assert (later.usage.tokens_in, later.usage.tokens_out) == (10, 5)
 
 
 def test_codex_charges_a_resumed_turn_with_its_own_tokens_only(make, ask, hear) -> None:

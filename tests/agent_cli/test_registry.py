@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 import pytest
 
-from autoresearch.agents.registry import NAMES, researcher
+from autoresearch.agents.registry import AIDER, NAMES, researcher
 from autoresearch.core.agents.agent import Chosen, TurnRole
 from autoresearch.errors import UsageError
 
@@ -22,100 +22,106 @@ def test_what_every_agent_promises(name: str, make, ask) -> None:
     assert not any("xylophone" in word for argv in asked.values() for word in argv)
     for argv in asked.values():
         assert agent.program() == "/opt/bin/it" and argv[-2:] == ("--more", "x")
-        assert argv[0] == "/opt/bin/it" or (name == "acp" and "/opt/bin/it" in argv)
+        assert "/opt/bin/it" in (argv[0], argv[argv.index("--") + 1] if "--" in argv else "")
         assert name == "command" or any("m-1" in word for word in argv)
         assert not any(word.endswith(("resume", "--session")) for word in argv)
     assert agent.name == name and "MY_PROXY_KEY" in agent.needs()
-    assert any("ab-12" in word for word in agent.argv(ask(TurnRole.EDIT, session="ab-12"))) is agent.traits.resumes
+    assert agent.traits.resumes and any("ab-12" in word for word in agent.argv(ask(TurnRole.EDIT, session="ab-12")))
     if name != "command":
-        assert asked[TurnRole.EDIT] == asked[TurnRole.FIX]
-        assert asked[TurnRole.PROPOSE] == asked[TurnRole.REVIEW]
-    environment = {role: agent.environment(ask(role)) for role in (TurnRole.EDIT, TurnRole.PROPOSE)}
-    assert (asked[TurnRole.EDIT], environment[TurnRole.EDIT]) != (
-        asked[TurnRole.PROPOSE],
-        environment[TurnRole.PROPOSE],
-    )
+        assert asked[TurnRole.EDIT] == asked[TurnRole.FIX] != asked[TurnRole.PROPOSE] == asked[TurnRole.REVIEW]
     for home in agent.homes({"HOME": "/home/me"}):
         assert home.is_absolute() and PurePath("/home/me") in home.parents
     agent.homes({})
 
 
-def test_where_each_keeps_its_files(make) -> None:
+def test_where_each_keeps_its_files_and_what_it_logs_in_with(make) -> None:
     environ = {
         **{"HOME": "/home/me", "CODEX_HOME": "/c", "XDG_DATA_HOME": "/d"},
         **{"GEMINI_CLI_HOME": "/g", "CLAUDE_CONFIG_DIR": "/l", "QWEN_HOME": "/q"},
     }
-    found = {name: [str(home) for home in make(name).homes(environ)] for name in NAMES}
-    assert found.pop("acp") == found["opencode"]
-    assert found == {
-        **{"claude": ["/l"], "codex": ["/c"], "gemini": ["/g/.gemini"], "qwen": ["/q"], "command": []},
-        **{"aider": ["/home/me/.aider"]},
-        "opencode": [
-            f"{place}/opencode" for place in ("/home/me/.config", "/d", "/home/me/.local/state", "/home/me/.cache")
-        ],
-    }
+    agents = {name: make(name, keep=("MINE",)) for name in NAMES}
+    found = {name: [str(home) for home in agent.homes(environ)] for name, agent in agents.items()}
+    opencode = [
+        "/home/me/.config/opencode",
+        "/d/opencode",
+        "/home/me/.local/state/opencode",
+        "/home/me/.cache/opencode",
+    ]
+    assert found["acp"] == found["opencode"] == opencode and found["command"] == []
+    assert [found[name] for name in ("claude", "codex", "gemini", "qwen")] == [["/l"], ["/c"], ["/g/.gemini"], ["/q"]]
     assert [str(home) for home in make("claude").homes({"HOME": "/h"})] == ["/h/.claude", "/h/.claude.json"]
+    assert {name: agent.needs()[0] for name, agent in agents.items()} == {
+        **{"claude": "ANTHROPIC_*", "codex": "OPENAI_*", "opencode": "OPENCODE_*", "gemini": "GEMINI_API_KEY"},
+        **{"qwen": "OPENAI_*", "goose": "GOOSE_*", "cursor": "CURSOR_API_KEY", "kimi": "KIMI_*"},
+        **{"command": "MINE", "acp": "OPENCODE_*"},
+    }
+    assert {agent.needs()[-1] for agent in agents.values()} == {"MINE"}
 
 
 def test_unknown_names_say_which_one_was_meant(make) -> None:
-    with pytest.raises(UsageError) as raised:
-        make("cluade")
-    assert raised.value.hint == "did you mean claude?" and raised.value.code == "unknown_agent"
-    with pytest.raises(UsageError) as raised:
-        make("zzz")
-    assert all(name in raised.value.hint for name in NAMES)
+    for name, hint in (("cluade", "did you mean claude?"), ("zzz", ", ".join(NAMES)), ("Aider", json.dumps(AIDER))):
+        with pytest.raises(UsageError) as raised:
+            make(name)
+        assert hint in raised.value.hint and raised.value.code == "unknown_agent"
 
 
 def test_each_is_told_apart_by_its_traits(make) -> None:
     traits = {name: make(name).traits for name in NAMES}
-    assert {name for name in NAMES if traits[name].schema} == {"claude", "codex", "qwen"}
-    assert {name for name in NAMES if traits[name].resumes} == set(NAMES) - {"aider"}
-    assert {name for name in NAMES if traits[name].sandbox} == {"codex"}
-    assert {name for name in NAMES if traits[name].leavings} == {"aider"}
-    assert all(traits[name].asks_only for name in NAMES)
+    has = {
+        trait: {name for name in NAMES if getattr(traits[name], trait)}
+        for trait in ("schema", "sandbox", "money", "web")
+    }
+    assert has == {
+        **{"schema": {"claude", "codex"}, "sandbox": {"codex"}},
+        **{"money": {"claude", "opencode", "acp", "command"}},
+        **{"web": {"claude", "codex", "opencode", "gemini", "qwen", "command"}},
+    }
 
 
 @pytest.mark.parametrize(
-    ("name", "asks", "works"),
+    ("name", "asks", "works", "free"),
     [
-        ("claude", ("--permission-mode", "dontAsk", "--tools", "Read,Glob,Grep"), ("--permission-mode", "acceptEdits")),
-        ("gemini", ("--approval-mode", "default"), ("--approval-mode", "auto_edit")),
-        ("qwen", ("--approval-mode", "default"), ("--approval-mode", "auto-edit")),
-        ("aider", ("--chat-mode", "ask"), ()),
+        (
+            *("claude", "--permission-mode dontAsk --tools Read,Glob,Grep", "--permission-mode acceptEdits"),
+            "--allowedTools Read,Glob,Grep,Edit,Write,Bash",
+        ),
+        (
+            *("codex", 'sandbox_mode="read-only"', 'sandbox_mode="workspace-write"'),
+            'sandbox_mode="danger-full-access"',
+        ),
+        ("gemini", "--policy", "--writes", "--writes --confined"),
+        ("qwen", "--exclude-tools web_fetch", "--writes", "--writes --confined"),
     ],
 )
-def test_its_own_mode_for_asking(name: str, asks: tuple[str, ...], works: tuple[str, ...], make, ask) -> None:
-    def holds(argv: tuple[str, ...], words: tuple[str, ...]) -> bool:
-        return words in (argv[at : at + len(words)] for at in range(len(argv)))
-
-    asking, working = (make(name).argv(ask(role)) for role in (TurnRole.REVIEW, TurnRole.FIX))
-    assert holds(asking, asks) and not holds(working, asks) and holds(working, works)
-
-
-@pytest.mark.parametrize(
-    ("name", "free"),
-    [
-        ("claude", ("--allowedTools", "Read,Glob,Grep,Edit,Write,Bash")),
-        ("codex", ("-c", 'sandbox_mode="danger-full-access"')),
-        ("gemini", ("--approval-mode", "yolo")),
-        ("qwen", ("--approval-mode", "yolo")),
-    ],
-)
-def test_within_our_sandbox_nothing_waits_for_a_person(name: str, free: tuple[str, str], ask) -> None:
-    def argv(role: TurnRole, *, outside: bool) -> str:
+def test_it_may_do_what_its_role_and_the_sandbox_let_it(name: str, asks: str, works: str, free: str, ask) -> None:
+    def words(role: TurnRole, *, outside: bool = False) -> str:
         return " ".join(researcher(name, Chosen(outside=outside)).argv(ask(role)))
 
-    words = " ".join(free)
-    assert words in argv(TurnRole.EDIT, outside=True) and words not in argv(TurnRole.EDIT, outside=False)
-    assert name == "codex" or words not in argv(TurnRole.PROPOSE, outside=True)
+    assert asks in words(TurnRole.REVIEW) and works not in words(TurnRole.REVIEW) and works in words(TurnRole.FIX)
+    assert free in words(TurnRole.EDIT, outside=True) and free not in words(TurnRole.EDIT)
+    assert name == "codex" or free not in words(TurnRole.PROPOSE, outside=True)
 
 
 def test_opencode_may_touch_nothing_when_it_is_asked(make, ask) -> None:
-    def permission(role: TurnRole) -> dict[str, str]:
-        return json.loads(make("opencode").environment(ask(role))["OPENCODE_PERMISSION"])
+    def permission(role: TurnRole, **chosen: bool) -> dict[str, str]:
+        return json.loads(make("opencode", **chosen).environment(ask(role))["OPENCODE_PERMISSION"])
 
-    assert permission(TurnRole.PROPOSE)["edit"] == permission(TurnRole.PROPOSE)["bash"] == "deny"
-    assert permission(TurnRole.EDIT)["edit"] == "allow"
+    looking = permission(TurnRole.PROPOSE, web=True)
+    assert looking["edit"] == looking["bash"] == "deny" and looking["webfetch"] == "allow"
+    working = permission(TurnRole.EDIT, web=True)
+    assert working["edit"] == "allow" and working["webfetch"] == working["external_directory"] == "deny"
+    assert permission(TurnRole.EDIT, outside=True)["external_directory"] == "allow"
+
+
+@pytest.mark.parametrize("name", ["gemini", "qwen"])
+def test_tools_for_the_web_are_there_only_for_ideas_and_where_they_were_asked_for(name: str, make, ask) -> None:
+    for role, web, offered in (
+        (TurnRole.PROPOSE, True, True),
+        (TurnRole.PROPOSE, False, False),
+        (TurnRole.EDIT, True, False),
+    ):
+        words = make(name, web=web).argv(ask(role))
+        assert ("--web" in words) is offered and ({"--policy", "--exclude-tools"} & {*words} == set()) is offered
 
 
 def test_bounds_and_schema_where_flags_exist(make, ask) -> None:
@@ -124,26 +130,8 @@ def test_bounds_and_schema_where_flags_exist(make, ask) -> None:
     assert '"answer"' in argv[argv.index("--json-schema") + 1]
     argv = make("codex").argv(ask(TurnRole.PROPOSE, schema=True))
     assert argv[argv.index("--output-schema") + 1] == "/home/me/turns/7/schema.json"
-    argv = make("qwen").argv(ask(TurnRole.PROPOSE, schema=True, turns=9))
-    assert argv[argv.index("--json-schema") + 1] == "@/home/me/turns/7/schema.json"
-    assert argv[argv.index("--max-session-turns") + 1] == "9"
 
 
-def test_codex_has_its_own_sandbox_only_where_ours_is_not(make, ask) -> None:
-    def sandbox(role: TurnRole, outside: bool) -> str:
-        argv = make("codex", outside=outside).argv(ask(role))
-        return next(word for word in argv if word.startswith("sandbox_mode="))
-
-    assert sandbox(TurnRole.EDIT, False) == 'sandbox_mode="workspace-write"'
-    assert sandbox(TurnRole.REVIEW, False) == 'sandbox_mode="read-only"'
-    assert sandbox(TurnRole.EDIT, True) == sandbox(TurnRole.REVIEW, True) == 'sandbox_mode="danger-full-access"'
-
-
-def test_what_each_logs_in_with_is_let_through() -> None:
-    chosen = Chosen(keep=("MINE",), template=("x",))
-    known = {name: researcher(name, chosen).needs() for name in NAMES}
-    assert {name: needs[0] for name, needs in known.items()} == {
-        **{"claude": "ANTHROPIC_*", "codex": "OPENAI_*", "opencode": "OPENCODE_*", "gemini": "GEMINI_API_KEY"},
-        **{"qwen": "OPENAI_*", "aider": "OPENAI_*", "command": "MINE", "acp": "MINE"},
-    }
-    assert {needs[-1] for needs in known.values()} == {"MINE"}
+def test_codex_has_no_sandbox_of_its_own_within_ours(make, ask) -> None:
+    words = make("codex", outside=True).argv(ask(TurnRole.REVIEW))
+    assert 'sandbox_mode="danger-full-access"' in words, "sandboxes do not nest"

@@ -1,18 +1,14 @@
 """A model of our own on the loopback interface, which answers real coding agents by a script.
 
-    python -m tests.agents.model_server --script rules.json [--port 0]
-
-prints its port, then serves until it is ended. Every request is counted: bytes of its body, number of tools that it
-offers, and tokens by one plain rule, a token per four bytes, rounded up; no tokenizer is claimed.
+Every request is counted: bytes of its body, number of tools that it offers, and tokens by one plain rule, a token per
+four bytes, rounded up; no tokenizer is claimed.
 In a test: fixture `model_server` (`tests/agents/plugin.py`), rules by `ModelServer.on`.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
-import signal
 import socket
 import sys
 import threading
@@ -20,13 +16,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from tests.agents.dialect import Dialect, Event, Said
 from tests.agents.dialects import dialect_of
-from tests.agents.script import FAULTS, Answers, Asked, Rule, Script, Step, kind, rule_from
+from tests.agents.script import FAULTS, Answers, Asked, Rule, Script, Step, kind
 from tests.agents.vocabulary import blocks_of, call_of
 
 MODELS = ("stub-model", "gemini-2.5-flash")
@@ -68,7 +62,7 @@ class _Connections(ThreadingHTTPServer):
     def __init__(self, model: ModelServer) -> None:
         self.model = model
         self.connected: set[socket.socket] = set()
-        super().__init__(("127.0.0.1", model.wanted_port), _Conversation)
+        super().__init__(("127.0.0.1", 0), _Conversation)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self.connected.add(request)
@@ -89,9 +83,8 @@ class _Connections(ThreadingHTTPServer):
 class ModelServer:
     """The server, its script and what reached it. Use it as a context, or `start` and `close` it."""
 
-    def __init__(self, rules: Sequence[Rule] = (), *, port: int = 0) -> None:
+    def __init__(self, rules: Sequence[Rule] = ()) -> None:
         self.script = Script(rules)
-        self.wanted_port = port
         self.requests: list[Request] = []
         self.errors: list[str] = []  # of its own; a test ends with none
         self._lock = threading.Lock()
@@ -246,28 +239,3 @@ def _said(step: Step, steps: Sequence[Step], asked: Asked, size: int) -> Said:
     usage = tokens_of(size), tokens_of(len(text) or len(json.dumps(arguments)))
     namespace = asked.namespaces.get(tool, "")
     return Said(tool, arguments, text, usage, namespace)
-
-
-def main() -> int:
-    """Serve a script of JSON rules in a process of its own."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--script", type=Path, required=True, help="JSON list of rules")
-    parser.add_argument("--port", type=int, default=0)
-    given = parser.parse_args()
-    rules = [rule_from(each) for each in json.loads(given.script.read_text(encoding="utf-8"))]
-    server = ModelServer(rules, port=given.port)
-    ended = threading.Event()
-
-    def end(_: int, __: FrameType | None) -> None:
-        ended.set()
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
-    with server:
-        print(server.port, flush=True)
-        ended.wait()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -178,15 +178,3 @@ class Script:
                 name = rule.name or f"rule {number}"
                 return _Turn(name, [], steps) if isinstance(steps, Generator) else _Turn(name, [*steps])
         return _Turn("", [])
-
-
-def rule_from(data: Mapping[str, Any]) -> Rule:
-    """A rule as JSON has it.
-
-    Raises:
-        ValueError: it has a key, or a step, that is none.
-    """
-    wrong = set(data) - {"match", "steps", "times", "dialect", "bare", "name"}
-    if wrong:
-        raise ValueError(f"no such key in a rule: {', '.join(sorted(wrong))}")
-    return Rule(**data)

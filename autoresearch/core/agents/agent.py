@@ -155,11 +155,9 @@ class Traits:
 
     schema: bool = False  # native JSON by schema; else the first JSON object in its final message is taken
     resumes: bool = False  # can resume an earlier session
-    asks_only: bool = True  # has a read-only mode
     money: bool = False  # reports its cost
     sandbox: bool = False  # has its own sandbox that confines writing to cwd
     web: bool = False  # has tools for the web that can be switched on and off
-    leavings: tuple[str, ...] = ()  # patterns of files that it leaves in cwd (`.aider*`), not part of the edit
 
 
 @dataclass(frozen=True, slots=True)

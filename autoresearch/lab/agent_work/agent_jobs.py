@@ -98,7 +98,7 @@ class AgentJobs:
         def next_turn(role: TurnRole) -> Path:
             return next_directory(campaign_dir.turns, role)
 
-        workspace = workspace_for(builder, agent_spec, next_turn, researcher.traits.leavings)
+        workspace = workspace_for(builder, agent_spec, next_turn)
         workspace = replace(workspace, environment=dict(environ), confined=guard_in(turn_environment))
         return cls(campaign_dir, builder, clock, say, turns, workspace, CampaignHistory(campaign_dir), remembered)
 

@@ -113,7 +113,7 @@ def guarded(workspace: EditWorkspace, commit: str, directory: Path) -> str:
 
 def _gathered(workspace: EditWorkspace, opened: Opened) -> ExtractedPatch | tuple[NotMade, str]:
     try:
-        return gathered(opened, workspace.leavings)
+        return gathered(opened)
     except TooLarge as large:
         return NotMade.LARGE, str(large)
     except Trespass as trespass:

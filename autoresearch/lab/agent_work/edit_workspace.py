@@ -42,7 +42,6 @@ class EditWorkspace:
     interpreter: str = ""  # of the trainer; its directory comes first on the guard's PATH
     codebase: str = ""  # where in the repository the guard commands start; "" is its root
     shown: tuple[ExtraPath, ...] = ()  # what the guard sees of the checkout
-    leavings: tuple[str, ...] = ()  # `Traits.leavings` of the agent
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))  # of the guard, less its secrets
     confined: Callable[[str, Path], str] = lambda command, _: command  # a guard command as it is started, in that place
     stopped: Callable[[], bool] = lambda: False  # whether somebody asked to end what is under way
@@ -80,7 +79,7 @@ def editors_in(trees: Path) -> list[int]:
 
 
 def workspace_for(
-    builder: CommitBuilder, agent_spec: AgentSpec, next_turn: Callable[[TurnRole], Path], leavings: tuple[str, ...] = ()
+    builder: CommitBuilder, agent_spec: AgentSpec, next_turn: Callable[[TurnRole], Path]
 ) -> EditWorkspace:
     """The workspace of a campaign, protected as its blueprint, its trainer and its agent's settings say."""
     return EditWorkspace(
@@ -95,7 +94,6 @@ def workspace_for(
         interpreter=builder.spec.interpreter,
         codebase=builder.spec.codebase,
         shown=builder.spec.shown,
-        leavings=leavings,
     )
 
 

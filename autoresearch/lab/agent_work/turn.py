@@ -126,7 +126,6 @@ _INSTALL = {
     "opencode": "npm install -g opencode-ai",
     "gemini": "npm install -g @google/gemini-cli",
     "qwen": "npm install -g @qwen-code/qwen-code",
-    "aider": "python -m pip install aider-chat",
 }
 
 

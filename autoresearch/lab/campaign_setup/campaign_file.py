@@ -95,7 +95,7 @@ _CAMPAIGN_KEYS = (
 AGENT_KEYS = (
     Key("budget_usd", _T.AMOUNT, None, "stop when the agent has cost so much"),
     Key("budget_tokens", _T.COUNT, None, "stop when the agent has read and written so many", 1),
-    Key("agent", _T.TEXTS, [], "claude, codex, opencode, gemini, qwen, aider, acp, command, plug-in; or several"),
+    Key("agent", _T.TEXTS, [], "claude, codex, opencode, gemini, qwen, goose, acp, command, plug-in; or several"),
     _of_agent("editors", _T.COUNT, "editors", "edits at a time, at most; else 3, or as many as there are slots", 1),
     _of_agent("agent_program", _T.TEXT, "program", "path of the agent, where it is not on PATH"),
     _of_agent("agent_model", _T.TEXT, "model", "model of the agent, if not its own default"),

@@ -16,7 +16,7 @@ from autoresearch.lab.yaml_files import parse_mapping
 
 COUNT = 8
 MOST_LISTED = 16  # settings, in the comment
-_AGENTS = ("claude", "codex", "opencode", "gemini", "qwen", "aider")
+_AGENTS = ("claude", "codex", "opencode", "gemini", "qwen", "goose")
 _HEAD = """{schema}
 # A campaign of `autoresearch`: the unchanged baseline first, then one idea after another, each on a branch of its own.
 # `autoresearch campaign start {name}` prints the plan and asks; `autoresearch config schema` lists all keys.

@@ -144,7 +144,6 @@ def only_what_is_ignored(tree: Path) -> None:
 )
 def test_what_is_not_in_the_files_is_not_there(yard: Any, trick: Callable[[Path], None]) -> None:
     before = yard.untouched()
-    object.__setattr__(yard.bench, "leavings", (".aider*",))
     edit = yard.edit(trick)
     assert (edit.unmade, edit.patch) == (NotMade.EMPTY, ""), (edit.why, edit.paths)
     assert yard.untouched() == before

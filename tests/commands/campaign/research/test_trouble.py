@@ -33,10 +33,11 @@ def test_an_agent_that_is_not_installed_begins_nothing(lab: Any) -> None:
     for keys, code, word in (
         ({"agent": "claude", "agent_program": "/nowhere/claude", "agent_command": None}, 6, "agent_not_installed"),
         ({"agent": "cloude", "agent_command": None}, 2, "unknown_agent"),
+        ({"agent": "aider", "agent_command": None}, 2, "unknown_agent"),
         ({"agent": None, "agent_command": None}, 2, "no_agent"),
         ({"agent_command": ["x", "{nonsense}"]}, 2, "bad_template"),
         ({"agent": "codex", "agent_program": "true", "agent_command": None, "budget_usd": 3}, 2, "no_costs"),
-        ({"agent": "aider", "agent_program": "true", "agent_command": None, "research": True}, 2, "no_web_tools"),
+        ({"agent": "goose", "agent_program": "true", "agent_command": None, "research": True}, 2, "no_web_tools"),
     ):
         path = lab.camp.file(**lab.keys(**keys))
         found = lab.camp.bench.ask("campaign", path, "--yes", "--detach", check=code)
