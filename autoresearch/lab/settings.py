@@ -50,7 +50,6 @@ KEYS = (  # the built-in values are texts, as they would be typed
     Key("big_volume", _T.TEXT, "auto", "where caches of runs go: a directory, none, or auto: a large /ephemeral"),
     Key("prefix", _T.TEXT, "autoresearch", "first part of branch names"),
     Key("bell", _T.YES_NO, "yes", "no: a terminal that waited neither rings nor shows a notice at the end"),
-    Key("require_snapshot", _T.YES_NO, "no", "yes: refuse a run whose code no commit can hold"),
 )
 
 

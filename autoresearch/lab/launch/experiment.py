@@ -13,7 +13,6 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.launch.launch import Launched, launch
-from autoresearch.lab.launch.snapshot_code import check_snapshot
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_remote, check_sandbox
 from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint, read_bytes, resolve_blueprint
@@ -117,7 +116,6 @@ def begin(experiment: Experiment) -> Begun:
             _finish_records(run.spec.result_dir, parts)
             run.refuse()
             run = with_target_findings(run)
-        check_snapshot(run)
         launched = launch(run)
     if experiment.note:
         journal.append(run.result_dir, f"note: {experiment.note}")

@@ -23,37 +23,11 @@ MOST_EDITED = 20  # paths that are recorded
 
 
 def keep_code(resolved_run: ResolvedRun) -> ResolvedRun:
-    """Create the branch that holds exactly the code that runs; if impossible, record why and continue.
-
-    Raises EnvironmentUnusable instead if a snapshot is required.
-    """
+    """Create the branch that holds exactly the code that runs; if impossible, record why and continue."""
     spec = _keep(resolved_run)
-    if spec.unkept:
-        _refuse_if_required(resolved_run, spec.unkept)
     if spec.no_snapshot:
         journal.append(Path(spec.result_dir), f"no branch: {spec.no_snapshot}")
     return replace(resolved_run, spec=spec)
-
-
-def check_snapshot(resolved_run: ResolvedRun) -> None:
-    """Raise EnvironmentUnusable if a snapshot is required but impossible; leaves only unreferenced objects."""
-    if not resolved_run.options.require_snapshot:
-        return
-    spec, checkout = resolved_run.spec, resolved_run.options.checkout
-    if checkout is None:
-        spec = replace(spec, no_snapshot=resolved_run.options.no_git)
-    else:
-        try:
-            spec = replace(spec, left_out=tuple(map(str, _snapshot(resolved_run, checkout, None).left_out)))
-        except (ConflictError, EnvironmentUnusable) as error:
-            spec = replace(spec, no_snapshot=error.message)
-    if spec.unkept:
-        _refuse_if_required(resolved_run, spec.unkept)
-
-
-def _refuse_if_required(resolved_run: ResolvedRun, message: str) -> None:
-    if resolved_run.options.require_snapshot:
-        raise EnvironmentUnusable(message, hint="without `require_snapshot` it runs, and says so", code="no_snapshot")
 
 
 def _keep(resolved_run: ResolvedRun) -> RunSpec:

@@ -20,6 +20,7 @@ from autoresearch.core.text.command_words import with_words
 from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.shell_settings import (
+    as_word,
     joins_values,
     plain_key,
     settings_in,
@@ -245,7 +246,7 @@ class LaunchSettings:
         exports = ""
         for key, value in variables.items():
             if variables_in(command).get(key[1:], (None, True))[1]:
-                exports += f"export {key[1:]}={shlex.quote(_text(value))}; "
+                exports += f"export {key[1:]}={shlex.quote(as_word(value))}; "
             elif not (command := with_variable(command, key[1:], value)):
                 raise BlueprintError(
                     f"{key} cannot be set for the command, which sets it more than once itself",
@@ -308,12 +309,8 @@ def _flag_of(key: str, value: object, joined: bool) -> tuple[str, ...]:
     if value is True or value is False or value is None:
         return (name,) if value is True else ()
     if (joined or name != key) and len(items) == 1:
-        return (f"{name}={_text(items[0])}",)
-    return (name, *map(_text, items))
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+        return (f"{name}={as_word(items[0])}",)
+    return (name, *map(as_word, items))
 
 
 def _resolved(value: object, variables: Mapping[str, object]) -> object:

@@ -102,7 +102,7 @@ def with_variable(text: str, name: str, value: object) -> str:
     words = [word for word, own, _ in raw_assignments(text) if own == name]
     if len(words) != 1 or variables_in(text).get(name, (None, True))[1]:
         return ""
-    return f"{text[: words[0].start]}{name}={shlex.quote(_text(value))}{text[words[0].stop :]}"
+    return f"{text[: words[0].start]}{name}={shlex.quote(as_word(value))}{text[words[0].stop :]}"
 
 
 def _commands(text: str, offset: int = 0) -> list[list[RawWord]]:
@@ -171,7 +171,7 @@ def _replacement(one: _Setting, value: object) -> tuple[int, int, str]:
     if not one.values and value is True:
         return stop, stop, ""
     items = value if isinstance(value, list | tuple) else [value]
-    return start, stop, " " + shlex.join(_text(_as_before(one, item)) for item in items)
+    return start, stop, " " + shlex.join(as_word(_as_before(one, item)) for item in items)
 
 
 def _as_before(one: _Setting, value: object) -> object:
@@ -180,5 +180,6 @@ def _as_before(one: _Setting, value: object) -> object:
     return str(value) if isinstance(value, bool) and before.endswith(("True", "False")) else value
 
 
-def _text(value: object) -> str:
+def as_word(value: object) -> str:
+    """A value as a flag takes it."""
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Whether processes started here outlive the command that starts them; checked before anything is written.
+"""What the machine has for a run, checked before anything is written: GPUs, and processes that outlive a command.
 
 In a coding agent's sandbox a run is lost silently: tmux exits with 0 and its session dies with the command, or git's
 directory cannot be written. Such a command is refused, with the command to use instead.

@@ -101,7 +101,6 @@ class LaunchOptions:
     leased: GpuChoice  # of this machine's GPUs; a campaign may choose others at the start
     checkout: Checkout | None = None  # the repository in which the code is kept
     no_git: str = ""  # why there is none; "" if there is one
-    require_snapshot: bool = False  # refuse the run if its code cannot be kept
     tmux_socket: str = ""
     campaign_run: CampaignRun | None = None
     remote_gpus: RemoteGpus = field(default_factory=RemoteGpus)
@@ -246,7 +245,6 @@ def _launch_options(trainer_settings: TrainerSettings, run_options: RunOptions) 
         leased=leased,
         checkout=checkout,
         no_git=repository.why_not(resolved.codebase) if campaign_run is None and checkout is None else "",
-        require_snapshot=settings.is_on("require_snapshot"),
         tmux_socket=settings.text("tmux_socket"),
         campaign_run=campaign_run,
         remote_gpus=host_check.remote_gpus(settings, needed, campaign_run.remote_gpus if campaign_run else None),
