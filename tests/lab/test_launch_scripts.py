@@ -149,7 +149,8 @@ def test_a_script_without_a_place_for_a_seed_gets_a_variable(tmp_path: Path) -> 
     path.write_text(f"## [exp_codebase_dir]\n- dir: {tmp_path}\n## [exp_launch_command]\n- command: ssh h ./run.sh\n")
     resolved = resolve_blueprint(read_blueprint(path), environ=ENV)
     assert str(ask_trainer(registry.by_name("slime"), resolved).seed_way) == "variable AUTORESEARCH_SEED"
-    assert ask_trainer(registry.by_name("slime"), asked("slime", "python train.py", tmp_path)[0].resolved).seed == 42
+    usual = asked("slime", "python train.py", tmp_path)[0].resolved
+    assert ask_trainer(registry.by_name("slime"), usual).seed_way.fixed == 42
 
 
 def test_a_swarm_client_that_is_a_module(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.keys import Key, ValueType
-from autoresearch.core.run.limits import EVALUATE_S, FIRST_STEP_S, MAX_TIME_S, Limits
+from autoresearch.core.run.limits import EVALUATE_S, FIRST_STEP_S, MAX_TIME_S
 from autoresearch.core.run.swarm import DEBUG_S, HEALTH_S, POLL_S, Swarm
 from autoresearch.core.run.trainer import Source
 from autoresearch.core.text.durations import spoken
@@ -125,11 +125,6 @@ class Blueprint:
     notes: Notes = field(default_factory=Notes)
     lines: Mapping[str, int] = field(default_factory=dict)  # section -> line of its value, else of its heading
     findings: tuple[Finding, ...] = ()  # warnings
-
-    @property
-    def limits(self) -> Limits:
-        """The two limits of the blueprint, and autoresearch's defaults for the others."""
-        return Limits(first_step_s=self.first_step_s, max_s=self.max_time_s)
 
 
 SWARM = "swarm_"

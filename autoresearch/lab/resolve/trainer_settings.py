@@ -78,11 +78,6 @@ class TrainerSettings:
         return (*ends, *self.resolved.blueprint.notes.cleanup)
 
     @property
-    def seed(self) -> int | None:
-        """The seed of a single run; None if nothing fixes one."""
-        return self.seed_way.fixed
-
-    @property
     def seed_way(self) -> SeedWay:
         """How the seed of a campaign's run reaches the training."""
         return seed_way_of(self.launch(), self.whole, self.resolved.blueprint.notes)

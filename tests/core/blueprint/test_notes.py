@@ -85,11 +85,6 @@ def test_near_misses_of_headings(heading: str) -> None:
     assert read("- trainer: verl", heading)[0].trainer == ""
 
 
-def test_two_notes_sections_are_one() -> None:
-    found = notes("- trainer: verl\n\n## Additional Notes\n- metric: a/b")
-    assert (found.trainer, found.metric) == ("verl", "a/b")
-
-
 def test_items() -> None:
     found = notes(
         "- trainer: VERL\n- **metric**: val-core/math/acc/mean@1\n* direction：higher\n- slug: Some Name\n"

@@ -355,7 +355,6 @@ def test_missing_sections_have_the_documented_defaults() -> None:
     assert b.result_dir == "./auto_agent/exp_results/kl-sweep/"
     assert (b.max_time_s, b.first_step_s) == (86400.0, 1200.0)
     assert not b.max_time_given and not b.first_step_given
-    assert b.limits.max_s == 86400.0
     assert codes(b) == {"section_missing"}
 
 
