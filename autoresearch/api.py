@@ -117,9 +117,9 @@ class Run:
     """One run that was started. name: a run ID, a slug, a directory, or `last`. Raises NotFoundError."""
 
     def __init__(self, name: str = "last") -> None:
-        from autoresearch.lab.runs import sessions
+        from autoresearch.lab.runs import lookup
 
-        recorded = sessions.recorded(name, real_parts())
+        recorded = lookup.recorded(name, real_parts())
         self._rundir, self._spec = recorded.rundir, recorded.spec
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from autoresearch.commands.wiring import host_services
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.server import HasPrograms
 from autoresearch.errors import AutoresearchError, ConflictError, UsageError
-from autoresearch.lab.runs import sessions
+from autoresearch.lab.runs import lookup
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir
 
@@ -58,7 +58,7 @@ def collect(run: RunArgument) -> CommandResult:
     from autoresearch.lab.results.collect import collect as write_records
 
     parts = real_parts()
-    rundir = sessions.find(run, parts)
+    rundir = lookup.find_run(run, parts)
     try:
         outcome = write_records(rundir, parts.index)
     except (AutoresearchError, OSError) as error:
@@ -128,7 +128,7 @@ def _swarm_run(run: str) -> tuple[RecordedRun, Trainer]:
     from autoresearch.trainers import registry
 
     here = RunDir(Path(run))
-    rundir = here if here.path.is_absolute() and here.spec.is_file() else sessions.find(run, real_parts())
+    rundir = here if here.path.is_absolute() and here.spec.is_file() else lookup.find_run(run, real_parts())
     recorded = RecordedRun.read(rundir)
     trainer = registry.by_name(recorded.spec.trainer)
     if recorded.spec.swarm is None or not isinstance(trainer, HasPrograms):

@@ -34,7 +34,7 @@ def show(
     from autoresearch.core.run.ledger_row import LedgerRow
     from autoresearch.core.statistics.comparable import mixed
     from autoresearch.lab.campaign_report import formatting
-    from autoresearch.lab.results.frames import ledger_path
+    from autoresearch.lab.runs import lookup
     from autoresearch.records import ledger_views
     from autoresearch.records.campaign_records import CampaignDir, entries
     from autoresearch.records.ledger import Ledger
@@ -43,7 +43,7 @@ def show(
         raise UsageError(f"--format {style!r} is not one of {', '.join(FORMATS)}")
     if out:
         return _export(run, Path(out))
-    path = ledger_path(run, real_parts())
+    path = lookup.find_ledger(run, real_parts())
     if not path.is_file():
         raise _none_yet(path)
     ledger = Ledger(path)

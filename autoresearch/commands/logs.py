@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
-from autoresearch.commands.name_lookup import resolve
 from autoresearch.commands.output import CommandResult, LogLine
 from autoresearch.commands.run_view import event_line, grown, repair_line
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.diagnosis.failure import FailureKind
 from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP, Ending
 from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.lab.runs import sessions
+from autoresearch.lab.runs import lookup, sessions
 from autoresearch.lab.runs.run_status import tail_lines
 from autoresearch.records.rundir import RunDir
 from autoresearch.runner.masking import mask_text
@@ -47,7 +46,7 @@ def logs(
         raise UsageError("--events goes with --since, --tail and --json only")
     if since and not events:
         raise UsageError("--since counts events", fix=f"autoresearch logs {run} --events --since {since}")
-    recorded = sessions.recorded(run, real_parts())
+    recorded = lookup.recorded(run, real_parts())
     rundir, spec = recorded.rundir, recorded.spec
     if events:
         return _events(spec, rundir, since, tail)
@@ -138,7 +137,7 @@ def note(
         raise UsageError("put the words into quotation marks", fix=example)
     if not (text := texts[0].strip()):
         raise UsageError("the note is empty", fix=example)
-    named = resolve(name, real_parts())
+    named = lookup.resolve(name, real_parts())
     if not isinstance(named, RunDir):
         from autoresearch.commands.campaign_control import MOST_CHARACTERS, ask
 
@@ -190,7 +189,7 @@ def _run(run: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
     from autoresearch.trainers import registry
 
     parts = real_parts()
-    recorded = sessions.recorded(run, parts)
+    recorded = lookup.recorded(run, parts)
     rundir, spec = recorded.rundir, recorded.spec
     try:
         state, outcome = adopt(rundir, parts)

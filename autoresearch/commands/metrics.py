@@ -66,7 +66,7 @@ def _read(run: str, trainer: str, source: str, metric: str) -> tuple[str, Readou
     """What is read of a run, or of a file or directory that is none."""
     from autoresearch.commands.wiring import parts
     from autoresearch.lab.results import readout
-    from autoresearch.lab.runs import sessions
+    from autoresearch.lab.runs import lookup
 
     path = Path(run)
     a_directory = bool(run) and path.is_dir()
@@ -77,7 +77,7 @@ def _read(run: str, trainer: str, source: str, metric: str) -> tuple[str, Readou
         if trainer and not a_directory:
             raise a_run
         try:
-            recorded = sessions.recorded(run or "last", parts())
+            recorded = lookup.recorded(run or "last", parts())
         except NotFoundError:
             if not a_directory:
                 raise

@@ -1,10 +1,10 @@
-"""Names on the command line: of a run or a campaign, and of a target."""
+"""Names on the command line: of the campaign that a command changes, of a direction, and of a target."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 from autoresearch.commands import Option, output
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
@@ -14,42 +14,6 @@ if TYPE_CHECKING:
 
     from autoresearch.lab.parts import Parts
     from autoresearch.records.campaign_records import CampaignDir
-    from autoresearch.records.rundir import RunDir
-
-    Named: TypeAlias = RunDir | CampaignDir
-
-
-def resolve(name: str, parts: Parts) -> Named:
-    """The run or campaign that a name means; of both, a run that lives, a campaign that is controlled, else the run.
-
-    `last` and `last-campaign` are the newest of each in this project. NotFoundError for none.
-    """
-    from autoresearch.lab.campaign_setup import campaign_registry
-    from autoresearch.lab.runs import sessions
-
-    if name == campaign_registry.LAST_CAMPAIGN:
-        return campaign_registry.find(name, parts)
-    try:
-        rundir = sessions.find(name, parts)
-    except NotFoundError as error:
-        if name == "last":
-            raise
-        if campaign := _campaign(name, parts) if name else None:
-            return campaign
-        message = error.message.replace("no run of", "no run or campaign of", 1)
-        raise NotFoundError(message, hint=error.hint, fix=error.fix) from None
-    if name == "last" or "/" in name or rundir.state().lives or parts.index.by_id(name):
-        return rundir
-    campaign = _campaign(name, parts) if name else None
-    return campaign if campaign and campaign.controlled else rundir
-
-
-def unnamed(parts: Parts) -> str:
-    """What `wait` waits for where nothing is named: a campaign that lives, else the newest run."""
-    from autoresearch.lab.campaign_setup.campaign_registry import unfinished
-
-    living = (str(one.campaign_dir.path) for one in unfinished(parts) if one.campaign_dir.controlled)
-    return next(living, "last")
 
 
 def campaign_to_change(
@@ -89,23 +53,6 @@ def campaign_to_change(
             code="several_campaigns",
         )
     return living[0].campaign_dir if living else campaign_registry.find("", parts)
-
-
-def campaign_instead(name: str, parts: Parts, not_found: NotFoundError, command: str) -> NotFoundError:
-    """The same error for a command about runs; where a campaign has that name, with the command that is about it."""
-    campaign = _campaign(name, parts) if name else None
-    if campaign is None:
-        return not_found
-    return NotFoundError(f"{name} is a campaign", hint=not_found.hint, fix=f"autoresearch {command} {name}")
-
-
-def _campaign(name: str, parts: Parts) -> CampaignDir | None:
-    from autoresearch.lab.campaign_setup import campaign_registry
-
-    try:
-        return campaign_registry.find(name, parts)
-    except (NotFoundError, OSError, ValueError):  # too long, or not a path
-        return None
 
 
 def direction_named(value: str) -> str:

@@ -8,13 +8,12 @@ import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
-from autoresearch.commands.name_lookup import campaign_instead
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.run_view import outcome_result
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
-from autoresearch.lab.runs import sessions
+from autoresearch.lab.runs import lookup, sessions
 from autoresearch.records.rundir import STARTING_S
 
 if TYPE_CHECKING:
@@ -39,10 +38,7 @@ def stop(
     from autoresearch.lab.runs.watch import Watcher
 
     parts = real_parts()
-    try:
-        recorded = sessions.recorded(run, parts)
-    except NotFoundError as error:
-        raise campaign_instead(run, parts, error, "campaign stop") from None
+    recorded = lookup.recorded(run, parts, instead="campaign stop")
     rundir, spec = recorded.rundir, recorded.spec
     state, outcome = adopt(rundir, parts)
     if outcome is not None:
@@ -106,7 +102,7 @@ def attach(
     from autoresearch.records import order_file
 
     parts = real_parts()
-    recorded = sessions.recorded(run, parts)
+    recorded = lookup.recorded(run, parts)
     rundir, spec = recorded.rundir, recorded.spec
     info = sessions.server_session_info(rundir) if server else sessions.session_info(rundir)
     what, log = ("server's session", rundir.path / "server/run.log") if server else ("session", rundir.log)

@@ -19,7 +19,7 @@ from autoresearch.commands.run_view import (
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import NotFoundError, UsageError
-from autoresearch.lab.runs import sessions
+from autoresearch.lab.runs import lookup, sessions
 from autoresearch.lab.runs.adopt import ATTEND_S, adopt, attend
 from autoresearch.records.events import read as read_events
 from autoresearch.records.recorded_run import RecordedRun
@@ -69,13 +69,9 @@ def status(
 
 
 def _one(run: str, parts: Parts) -> CommandResult:
-    from autoresearch.commands.name_lookup import campaign_instead
     from autoresearch.lab.runs.processes import use_of
 
-    try:
-        recorded = sessions.recorded(run, parts)
-    except NotFoundError as error:
-        raise campaign_instead(run, parts, error, "campaign status") from None
+    recorded = lookup.recorded(run, parts, instead="campaign status")
     rundir = recorded.rundir
     state, outcome = adopt(rundir, parts)
     if outcome is not None:
@@ -115,8 +111,6 @@ def wait(
     `wait NAME SECONDS` exits with 0 if it is still there then, and with 1 if it ended or there is none.
     A run returns early on its end, first step, error or limit; a campaign on its next row, on a pause and at the end.
     """
-    from autoresearch.commands.name_lookup import resolve, unnamed
-
     seconds, as_exit_code = at_most or seconds, as_exit_code or bool(at_most)
     try:
         limit = parse_duration(seconds)
@@ -125,7 +119,7 @@ def wait(
         raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m", fix=example) from None
     parts, until = real_parts(), time.monotonic() + limit
     try:
-        named = resolve(name or unnamed(parts), parts)
+        named = lookup.resolve(name or lookup.unnamed(parts), parts)
     except NotFoundError:
         if not at_most:
             raise

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError
@@ -16,9 +15,6 @@ from autoresearch.git_repo.checkout import Checkout, private_index
 from autoresearch.git_repo.git import Git, GitFailed, path_in_tree, text
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import clean_text
-
-if TYPE_CHECKING:
-    from autoresearch.git_repo.comparison import Diffstat
 
 NAME, EMAIL = "autoresearch", "autoresearch@localhost"  # for machines without a configured identity
 FULL = ("-c", "core.sparseCheckout=false", "-c", "index.sparse=false")  # a sparse index omits parts of a tree
@@ -63,15 +59,6 @@ class Committed:
     tree: str
     parent: str
     changes_nothing: bool  # but for the uncounted paths, it is the parent's tree
-    checkout: Checkout
-    uncounted: tuple[str, ...]
-
-    @property
-    def stat(self) -> Diffstat:
-        """How much differs from the parent, without the uncounted paths: a git process for each call."""
-        from autoresearch.git_repo.comparison import diffstat
-
-        return diffstat(self.checkout, self.parent, self.commit, ignoring=self.uncounted)
 
 
 def commit_hypothesis(
@@ -106,7 +93,7 @@ def commit_hypothesis(
     failpoint("repository.hypothesis_committed")
     apart = [path_in_tree(path.rstrip("/")) for path in uncounted]
     same = all(below(path, apart) for path, _ in before.items() ^ after.items())
-    return Committed(made, tree, commit, same, checkout, tuple(uncounted))
+    return Committed(made, tree, commit, same)
 
 
 def commit_tree(git: Git, tree: str, parent: str, message: str, *, when: int | None = None) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +27,9 @@ _DIFF = ("-r", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
 class Diffstat:
     """How much differs between two commits; binary files count no lines."""
 
-    files: int = 0
-    insertions: int = 0
-    deletions: int = 0
-    binary: int = 0  # number of binary files among `files`
+    files: int
+    insertions: int
+    deletions: int
 
     def __str__(self) -> str:
         return f"{self.files} file{'' if self.files == 1 else 's'}, +{self.insertions} -{self.deletions}"
@@ -53,18 +53,9 @@ class Difference:
 
 def diffstat(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = ()) -> Diffstat:
     """How much `b` differs from `a`, without the paths in `ignoring`. Raises GitFailed."""
-    skipped = [path_in_tree(path.rstrip("/")) for path in ignoring]
-    files = insertions = deletions = binary = 0
-    for record in filter(None, look(checkout.root, "diff_tree", *_DIFF, "--numstat", "-z", a, b).split(b"\0")):
-        added, removed, path = record.split(b"\t", 2)  # `-\t-\tpath` is a binary file
-        if below(path, skipped):
-            continue
-        files += 1
-        if added == b"-":
-            binary += 1
-        else:
-            insertions, deletions = insertions + int(added), deletions + int(removed)
-    return Diffstat(files, insertions, deletions, binary)
+    said = look(checkout.root, "diff_tree", *_DIFF, "--shortstat", a, b, *_without(ignoring)).decode()
+    counts = {word: int(count) for count, word in re.findall(r"(\d+) (file|insertion|deletion)", said)}
+    return Diffstat(*(counts.get(word, 0) for word in ("file", "insertion", "deletion")))
 
 
 def changed_paths(checkout: Checkout, a: str, b: str) -> tuple[str, ...]:
@@ -105,13 +96,16 @@ def diff(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = (), 
 
     Raises GitFailed.
     """
-    words = (*_DIFF, "-p", "--full-index", "--binary", "--src-prefix=a/", "--dst-prefix=b/", a, b, "--", ".")
-    without = [f":(top,exclude,literal){path.rstrip('/')}" for path in ignoring]
-    data = look(checkout.root, "diff_tree", *words, *without)
+    words = (*_DIFF, "-p", "--full-index", "--binary", "--src-prefix=a/", "--dst-prefix=b/", a, b)
+    data = look(checkout.root, "diff_tree", *words, *_without(ignoring))
     if len(data) <= max_bytes:
         return data.decode("utf-8", "backslashreplace")
     shown = data[:max_bytes].rpartition(b"\n")[0]
     return shown.decode("utf-8", "backslashreplace") + f"\n... cut after {len(shown)} bytes\n"
+
+
+def _without(paths: Collection[str]) -> list[str]:
+    return ["--", ".", *(f":(top,exclude,literal){path.rstrip('/')}" for path in paths)]
 
 
 def code_fingerprint(checkout: Checkout, commit: str, ignoring: Collection[str] = ()) -> str:

@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import shutil
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,15 +21,13 @@ from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.extras import fill_submodules, is_as_in, show
 from autoresearch.git_repo.git import Git, GitFailed, directory_locked
-from autoresearch.git_repo.remove_tree import discard, remove_pipes, wipe
+from autoresearch.git_repo.remove_tree import remove_pipes, wipe
 from autoresearch.git_repo.trees import EXACT, write_files
-from autoresearch.records.hostile import open_readable
 from autoresearch.records.rundir import write_atomically
 from autoresearch.runner.basics import failpoint
 
-RETIRED = ".removing"  # the end of the name of a worktree's directory that is being removed
+REMOVING = ".removing"  # the end of the name of a worktree's directory that is being removed
 REASON = "autoresearch"  # prefix of the reason of every lock made by autoresearch
-PATIENCE_S = 2.0  # an older lock in a slot is abandoned; git holds one for milliseconds
 ATTEMPTS = 3  # concurrent `worktree add` fails now and then (field note mechanics 2.4)
 
 @dataclass(frozen=True, slots=True)
@@ -86,26 +83,20 @@ class Slot:
         )
 
     def remove(self) -> None:
-        """Unregister the worktree and remove its directory; idempotent. Another owner's slot is left alone."""
-        if self._is_ours():
-            wipe(self.path)
-            self._unregister()
-            self.marker.unlink(missing_ok=True)
+        """Unregister the worktree and remove its directory; idempotent. Another owner's slot is left alone.
 
-    def retire(self) -> Path:
-        """Unregister the worktree and rename its directory to the path returned, which is to be discarded.
-
-        The rename comes first, so that what a kill leaves is known by its name and no half-removed worktree.
-        Raises OSError.
+        The directory is renamed first, so that what a kill leaves is known by its name and no half-removed worktree.
         """
-        aside = self.path.with_name(f".{self.path.name}{RETIRED}")
+        if not self._is_ours():
+            return
+        aside = self.path.with_name(f".{self.path.name}{REMOVING}")
+        wipe(aside)  # of an earlier one
         if os.path.lexists(self.path):
-            discard(aside)  # of an earlier one
             self.path.rename(aside)
         failpoint("repository.retired")
         self._unregister()
         self.marker.unlink(missing_ok=True)
-        return aside
+        wipe(aside)
 
     def unsaved(self) -> tuple[str, ...]:
         """What would be lost with the worktree: paths, or a sentence; empty if a branch or tag holds all of it.
@@ -161,15 +152,14 @@ class Slot:
     def _head(self, worktree: Path) -> str:
         return self._git(worktree, "rev-parse", "HEAD").decode().strip()
 
-    def changed_files(self) -> dict[str, str]:
-        """Tracked files that differ from the commit -> SHA-256 of their current content; "" if missing."""
+    def changed_files(self) -> list[str]:
+        """Tracked files that differ from the commit."""
         place = self._registered()
         if place is None:
-            return {}
+            return []
         remove_pipes(self.path)
         words = ("diff", "--no-ext-diff", "--no-renames", "--name-only", "-z", self._head(place), "--")
-        names = [os.fsdecode(path) for path in self._git(place, *words).split(b"\0") if path]
-        return {name: _digest(self.path / name) for name in names}
+        return [os.fsdecode(path) for path in self._git(place, *words).split(b"\0") if path]
 
     def _registered(self) -> Path | None:
         """git's admin directory of this worktree, if both point at each other and the slot is ours; else None."""
@@ -232,8 +222,8 @@ class Slot:
         lock, reason = worktree / "locked", self.reason.encode()
         if not lock.is_file() or lock.read_bytes() != reason:  # `git worktree prune`, part of gc, leaves it alone
             write_atomically(lock, reason, durable=False)
-        for name in ("index.lock", "HEAD.lock"):
-            _break_lock(worktree / name)
+        for name in ("index.lock", "HEAD.lock"):  # of a git that was killed: nobody else works in a slot
+            (worktree / name).unlink(missing_ok=True)
         write_files(worktree, worktree / "index", self.path, commit, anew=anew)
         failpoint("repository.cleaned")
         self._git(worktree, "update-ref", "--no-deref", "HEAD", commit)
@@ -263,21 +253,6 @@ def slot(checkout: Checkout, path: Path, *, reason: str = "") -> Slot:
         )
     words = " ".join(f"{REASON}: {reason or 'a slot of a campaign'}".split())
     return Slot(checkout, real, words)
-
-
-def slots_below(checkout: Checkout, directory: Path) -> tuple[Slot, ...]:
-    """Every slot of this repository in a directory or its subdirectories, registered in git or known by its marker."""
-    top = Path(os.path.realpath(directory))
-    places: dict[Path, str] = {}
-    for admin in admins(checkout).glob("*"):
-        path, reason = path_of(admin), our_reason(admin)
-        if path is not None and top in path.parents and reason:
-            places[path] = reason
-    for marker in (*top.glob("*.slot"), *top.glob("*/*.slot")):
-        owner = owner_at(marker)
-        if owner is not None and owner[0] == checkout.common_dir:
-            places.setdefault(marker.with_suffix(""), owner[1])
-    return tuple(Slot(checkout, path, reason) for path, reason in sorted(places.items()))
 
 
 def owner_at(marker: Path) -> tuple[Path, str] | None:
@@ -318,36 +293,6 @@ def path_of(admin: Path) -> Path | None:
     except OSError:
         return None
     return Path(os.path.realpath((admin / target).parent))
-
-
-def our_reason(admin: Path) -> str:
-    """The reason of a worktree's lock if autoresearch made it, else ""."""
-    try:
-        words = (admin / "locked").read_bytes().decode("utf-8", "replace")
-    except OSError:
-        return ""
-    return words if words.startswith(REASON + ":") else ""
-
-
-def _break_lock(lock: Path) -> None:
-    """Wait until a lock in a slot is released, or `PATIENCE_S` old and thus abandoned: then remove it."""
-    with contextlib.suppress(FileNotFoundError):
-        while time.time() - lock.stat().st_mtime < PATIENCE_S:
-            time.sleep(0.02)
-        lock.unlink()
-
-
-def _digest(path: Path) -> str:
-    """SHA-256 of a file's content, or of a link's target; "" if there is neither."""
-    import hashlib  # takes 3 ms to import
-
-    try:
-        if path.is_symlink():
-            return hashlib.sha256(os.fsencode(path.readlink())).hexdigest()
-        with open_readable(path) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""
 
 
 def _is_empty(path: Path) -> bool:

@@ -41,16 +41,17 @@ def append_line(path: Path, line: bytes, *, durable: bool = True) -> None:
 
 def json_line(record: Mapping[str, Any], *, executed: Container[str] = ()) -> bytes:
     """A record as a line of JSON: non-finite numbers become null, secrets are masked except in `executed` entries."""
-    text = json.dumps(mask_values(_finite(record), executed), ensure_ascii=False, allow_nan=False, default=str)
+    text = json.dumps(mask_values(finite(record), executed), ensure_ascii=False, allow_nan=False, default=str)
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The value with null for each non-finite number, as JSON can hold it."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(k): _finite(v) for k, v in value.items()}
-    return [_finite(v) for v in value] if isinstance(value, list | tuple) else value
+        return {str(k): finite(v) for k, v in value.items()}
+    return [finite(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def _is_torn(fd: int) -> bool:

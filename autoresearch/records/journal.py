@@ -28,7 +28,7 @@ from autoresearch.runner.text import without_html
 NAME = "experiment_log.md"
 RESULTS = "results.md"
 OWNER = ".autoresearch-run"
-FILES = (NAME, RESULTS, OWNER, finish_flag.NAME, finish_flag.RESERVE)
+FILES = (NAME, RESULTS, OWNER, finish_flag.NAME)
 NAMES = (*FILES, index.DIRECTORY)
 SENTENCE_MAX = 4000
 _TITLE = later(rb"# Experiment log: (\S{1,80})\n")
@@ -128,7 +128,7 @@ def owner(result_dir: Path) -> str:
 def has_run(result_dir: Path) -> bool:
     """Whether a result directory holds traces of a run that ended, runs or is being launched, or a foreign flag."""
     flag = finish_flag.read(result_dir / finish_flag.NAME)
-    names = (OWNER, NAME, RESULTS, finish_flag.RESERVE, index.DIRECTORY)
+    names = (OWNER, NAME, RESULTS, index.DIRECTORY)
     return (flag.exists and not flag.refused) or any(os.path.lexists(result_dir / name) for name in names)
 
 

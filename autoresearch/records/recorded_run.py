@@ -207,6 +207,10 @@ class Outcome(FinishedRun):
         own = {name: as_recorded(getattr(self, name)) for name in _COLLECTED - {"results"}}
         write_json(self.rundir.collected, {"schema": 1, "run": self.spec.run, **own, "results": str(self.results)})
 
+    def flag(self) -> dict[str, Any]:
+        """What finish.flag says: the JSON object, and when it began and ended."""
+        return {"schema": SCHEMA, **self.payload(), "started": self.exit.started, "ended": self.exit.ended}
+
     def payload(self) -> dict[str, Any]:
         """The JSON object for a finished run."""
         spec, end = self.spec, self.exit

@@ -510,7 +510,7 @@ def test_a_trainer_whose_numbers_are_gone(bench: Any) -> None:
     assert (payload["verdict"], payload["failure"]) == ("crash", "diverged")
     assert payload["metrics"]["task_pass_rate@1"] is None and payload["metrics"]["best"] == 0.9
     assert "nan" in [e["event"] for e in bench.ask("logs", payload["run"], "--events")["events"]]
-    assert bench.settled(payload, "finished")["metric"]["value"] is None
+    assert bench.settled(payload, "finished")["metrics"]["task_pass_rate@1"] is None
 
 
 LEAVES = """

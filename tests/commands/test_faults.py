@@ -258,5 +258,5 @@ def test_a_log_that_is_removed_while_the_run_writes_it_leaves_it_unmeasured(benc
     (Path(payload["run_dir"]) / "run.log").unlink()
     (bench.repo / "go").touch()
     flagged(bench, payload)
-    assert bench.settled(payload, "finished")["metric"]["value"] is None
+    assert bench.settled(payload, "finished")["metrics"]["task_pass_rate@1"] is None
     assert bench.ask("status", payload["run"])["verdict"] != "keep"

@@ -15,8 +15,8 @@ import pytest
 pytestmark = pytest.mark.system
 
 ENTRIES = ("patches: [%s]", "files: {n.txt: {from: %s}}", "blueprint: %s")
-ODD = 'cd "$AUTORESEARCH_RESULT_DIR"; rm -f .finish.flag.reserve metrics.jsonl; mkfifo finish.flag metrics.jsonl; '
-ODD += "ln -s ../victim .finish.flag.reserve; cd - >/dev/null"
+ODD = 'cd "$AUTORESEARCH_RESULT_DIR"; rm -f metrics.jsonl; mkfifo finish.flag metrics.jsonl; '
+ODD += "ln -s ../victim results.md; cd - >/dev/null"
 
 
 def test_no_command_waits_for_a_fifo(bench: Any) -> None:
@@ -33,12 +33,12 @@ def test_no_command_waits_for_a_fifo(bench: Any) -> None:
     flag = bench.settled(payload, "stopped")
     assert flag["run"] == payload["run"] and victim.read_text() == "mine"
     (row,) = [row for row in bench.ask("ledger", "show", "--format", "json")["rows"] if row["run_id"] == payload["run"]]
-    assert "finish.flag was a FIFO" in row["flags"] and ".finish.flag.reserve was a link" in row["flags"]
+    assert "finish.flag was a FIFO" in row["flags"] and "results.md was a link" in row["flags"]
     again = bench.ask("run", bench.blueprint("ok"), "--detach")
     bench.settled(again, "finished")
     assert json.loads((results / "finish.flag").read_text())["run"] == again["run"]
     aside = {one.name.partition(".foreign-")[0] for one in Path(results, "earlier").rglob("*.foreign-*")}
-    assert aside == {"finish.flag", ".finish.flag.reserve"}, "moved aside with that run's records"
+    assert aside == {"finish.flag", "results.md"}, "moved aside with that run's records"
 
 
 ODD_FILES = {"pipe": "a FIFO", "zero": "a device", "big": "larger than the 64 MiB"}

@@ -16,7 +16,7 @@ from autoresearch.commands import name_lookup, output
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.campaign_setup import campaign_registry
-from autoresearch.lab.runs import sessions
+from autoresearch.lab.runs import lookup
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import locked, write_json
@@ -38,7 +38,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], Any]:
         return find
 
     campaigns = [SimpleNamespace(name="20260101-lr", campaign_dir="campaign")]
-    monkeypatch.setattr(sessions, "find", finder("run"))
+    monkeypatch.setattr(lookup, "find_run", finder("run"))
     monkeypatch.setattr(campaign_registry, "find", finder("campaign"))
     monkeypatch.setattr(campaign_registry, "known", lambda parts: campaigns)
     return found
@@ -70,30 +70,31 @@ def test_the_one_that_lives_else_the_run(
     for name, make, alive in zip(("run", "campaign"), (run, campaign), lives, strict=True):
         if alive is not None:
             known[name, "lr"] = make(lives=alive)
-    found: Any = name_lookup.resolve("lr", PARTS)
+    found: Any = lookup.resolve("lr", PARTS)
     assert found.kind == kind
 
 
 def test_a_full_id_and_last_mean_a_run_although_it_is_over(known: dict[tuple[str, str], Any]) -> None:
     for name in ("lr-ab12cd", "last", "/here/reports/lr"):
         known["run", name], known["campaign", name] = run(lives=False), campaign(lives=True)
-        found: Any = name_lookup.resolve(name, PARTS)
+        found: Any = lookup.resolve(name, PARTS)
         assert found.kind == "run", name
 
 
 @pytest.mark.parametrize("name", ["nobody", "last", "last-campaign", "", "x" * 5000, "a\0"])
 def test_none_is_one_sentence(known: dict[tuple[str, str], Any], name: str) -> None:
     with pytest.raises(NotFoundError) as caught:
-        name_lookup.resolve(name, PARTS)
+        lookup.resolve(name, PARTS)
     assert caught.value.message.startswith("no ") and caught.value.fix == "look"
 
 
 def test_a_command_about_runs_names_the_one_about_campaigns(known: dict[tuple[str, str], Any]) -> None:
-    error = NotFoundError("no run answers", hint="h", fix="f")
-    assert name_lookup.campaign_instead("lr", PARTS, error, "campaign stop") is error
+    with pytest.raises(NotFoundError, match="no run of"):
+        lookup.recorded("lr", PARTS, instead="campaign stop")
     known["campaign", "lr"] = campaign(lives=True)
-    other = name_lookup.campaign_instead("lr", PARTS, error, "campaign stop")
-    assert (other.message, other.fix) == ("lr is a campaign", "autoresearch campaign stop lr")
+    with pytest.raises(NotFoundError) as caught:
+        lookup.recorded("lr", PARTS, instead="campaign stop")
+    assert (caught.value.message, caught.value.fix) == ("lr is a campaign", "autoresearch campaign stop lr")
 
 
 @pytest.mark.system

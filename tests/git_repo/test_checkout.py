@@ -16,26 +16,6 @@ if TYPE_CHECKING:
     from tests.git_repo.conftest import Repo
 
 
-def test_a_checkout_knows_where_it_stands(repo: Repo) -> None:
-    found = find(repo.root)
-    assert found is not None
-    git_dir = repo.root / ".git"
-    assert (found.root, found.git_dir, found.common_dir) == (repo.root, git_dir, git_dir)
-    assert found.head == repo.git("rev-parse", "HEAD").strip()
-    assert found.branch == "main"
-    assert why_not(repo.root) == ""
-
-
-def test_gitpython_sees_the_same(repo: Repo) -> None:
-    import git
-
-    found = find(repo.root / "lib")
-    with git.Repo(repo.root / "lib", search_parent_directories=True) as other:
-        assert found is not None
-        assert (str(found.root), str(found.git_dir)) == (other.working_dir, other.git_dir)
-        assert (found.head, found.branch) == (other.head.commit.hexsha, other.active_branch.name)
-
-
 def test_detached_unborn_and_odd_branches(make_repo: Callable[[str], Repo], repo: Repo) -> None:
     repo.git("checkout", "-q", "--detach")
     found = find(repo.root)

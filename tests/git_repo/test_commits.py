@@ -11,7 +11,6 @@ import pytest
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.git_repo.branches import advance_branch, claim_branch
 from autoresearch.git_repo.commits import Change, Committed, PatchError, commit_hypothesis
-from autoresearch.git_repo.comparison import Diffstat
 from autoresearch.git_repo.git import GitFailed
 
 from .conftest import Repo
@@ -45,8 +44,6 @@ def test_patches_then_files_on_the_parent(repo: Repo) -> None:
         "go": (0o100755, b"#!/bin/sh\n"),
         "run.sh": (0o100755, b"false\n"),
     }
-    assert done.stat == Diffstat(files=6, insertions=6, deletions=4)
-    assert str(done.stat) == "6 files, +6 -4"
     assert done.parent == repo.git("rev-parse", "HEAD").strip()
     assert repo.git("rev-parse", f"{done.commit}^").strip() == done.parent
     assert not done.changes_nothing
@@ -71,7 +68,7 @@ def test_the_baseline_changes_nothing_and_has_its_commit(repo: Repo) -> None:
 def test_what_does_not_count(repo: Repo) -> None:
     files = {"blueprint.md": b"why\n", "docs/a.md": b"x\n", "docs.md": b"y\n", "train.py": b""}
     done = made(repo, Change(files=files), uncounted=["blueprint.md", "docs/"])
-    assert done.stat == Diffstat(2, 1, 1)
+    assert not done.changes_nothing
     assert made(repo, Change(files={"blueprint.md": b"x"}), uncounted=["blueprint.md"]).changes_nothing
 
 

@@ -70,9 +70,10 @@ def test_a_diff_is_bounded(repo: Repo) -> None:
 
 def test_how_much_differs(repo: Repo) -> None:
     done = commit(repo, {"lib/a.py": b"a = 1\nb = 2\nc = 3\n", "train.py": b"", "w.bin": b"\0", "docs/a\tb": b"x\n"})
-    assert diffstat(repo.checkout, "HEAD", done) == Diffstat(files=4, insertions=3, deletions=1, binary=1)
+    assert diffstat(repo.checkout, "HEAD", done) == Diffstat(files=4, insertions=3, deletions=1)
     assert diffstat(repo.checkout, "HEAD", done, ignoring=["docs", "w.bin"]) == Diffstat(2, 2, 1)
     assert diffstat(repo.checkout, "HEAD", done, ignoring=["doc"]).files == 4
+    assert str(diffstat(repo.checkout, done, done)) == "0 files, +0 -0"
 
 
 def test_equal_hypotheses_have_one_fingerprint(repo: Repo) -> None:

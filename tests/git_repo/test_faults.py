@@ -18,7 +18,7 @@ import pytest
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.branches import claim_branch
 from autoresearch.git_repo.checkout import NoCheckout, find, locate, why_not
-from autoresearch.git_repo.git import Git, GitFailed, clean_environment
+from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.git_repo.snapshot import snapshot
 
 if TYPE_CHECKING:
@@ -181,28 +181,3 @@ def test_git_that_is_missing_says_so(repo: Repo, monkeypatch: pytest.MonkeyPatch
     assert raised.value.hint == "install git"
     with pytest.raises(GitFailed, match="cannot be started in"):
         Git(tmp_path / "gone").run("status")
-
-
-def test_the_environment_of_git_is_ours() -> None:
-    inherited = {
-        "PATH": "/bin",
-        "LC_ALL": "de_DE.UTF-8",
-        "GIT_DIR": "/x",
-        "GIT_INDEX_FILE": "/x",
-        "GIT_TRACE": "1",
-        "GIT_CONFIG_PARAMETERS": "'a.b=c'",
-        "GIT_AUTHOR_DATE": "2001-01-01",
-        "GIT_AUTHOR_NAME": "A",
-        "GIT_CONFIG_KEY_0": "safe.directory",
-    }
-    assert clean_environment(inherited) == {
-        "PATH": "/bin",
-        "LC_ALL": "C",
-        "GIT_AUTHOR_NAME": "A",
-        "GIT_CONFIG_KEY_0": "safe.directory",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_LFS_SKIP_SMUDGE": "1",
-        "GIT_NO_LAZY_FETCH": "1",
-    }

@@ -315,17 +315,6 @@ def neither_file_nor_link(repo: Repo) -> Expect:
     return Expect(instead={"train.py": (0o100644, b"print('one')\n")}, told={"train.py": "neither"})
 
 
-def many_directories(repo: Repo) -> Expect:
-    """More names of untracked directories than a command line should hold."""
-    stem = "d" * 200
-    for number in range(520):
-        repo.write(f"{stem}{number}/x.py")
-    repo.write(f"{stem}0/venv/pyvenv.cfg")
-    repo.write("lib/new.py")
-    without = {f"{stem}0/venv/pyvenv.cfg"}
-    return Expect(without=without, told={f"{stem}0/venv/": "virtual environment"})
-
-
 CASES: list[Callable[[Repo], Expect]] = [
     every_kind_of_change,
     renamed_and_removed_from_the_index,
@@ -355,7 +344,6 @@ CASES: list[Callable[[Repo], Expect]] = [
     weights,
     nested_repositories,
     neither_file_nor_link,
-    many_directories,
 ]
 
 

@@ -8,16 +8,13 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from autoresearch.core.run.extra_paths import ExtraPath, Way
 from autoresearch.errors import ConflictError
-from autoresearch.git_repo import worktrees
 from autoresearch.git_repo.git import GitFailed
-from autoresearch.git_repo.remove_tree import discard
-from autoresearch.git_repo.worktrees import Slot, slot, slots_below
+from autoresearch.git_repo.worktrees import Slot, slot
 
 from .conftest import Files, Repo
 
@@ -244,25 +241,6 @@ def test_a_repository_that_was_moved_gets_its_slots_back(repo: Repo, second: str
     assert is_exactly(one, moved, first_of(moved))
 
 
-def test_a_lock_that_is_held_is_waited_for(repo: Repo, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = slot_of(repo)
-    one.switch(first_of(repo))
-    lock = repo.git_dir / "worktrees/slot-0/index.lock"
-    lock.write_bytes(b"")
-    naps: list[float] = []
-
-    def nap(seconds: float) -> None:
-        naps.append(seconds)
-        if naps.count(0.02) == 3:  # subprocess takes naps of its own
-            lock.unlink(missing_ok=True)
-
-    monkeypatch.setattr(worktrees.time, "sleep", nap)
-    monkeypatch.setattr(worktrees.time, "time", lambda: lock.stat().st_mtime)
-    one.switch(second)
-    assert naps.count(0.02) == 3
-    assert is_exactly(one, repo, second)
-
-
 def test_prune_and_gc_leave_a_slot_alone(repo: Repo, second: str) -> None:
     one = slot_of(repo)
     one.switch(second)
@@ -287,45 +265,16 @@ def test_a_slot_inside_another_repository_never_touches_that(repo: Repo, second:
     assert not (tmp_path / "train.py").exists()
 
 
-def test_a_git_file_that_vanishes_meanwhile_sends_git_nowhere_else(
-    repo: Repo, second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outer = Repo(tmp_path / "state")
+@pytest.mark.parametrize("registered", [False, True])
+def test_somebodys_directory_or_worktree_is_refused_and_kept(registered: bool, repo: Repo) -> None:
     one = slot_of(repo)
-    one.switch(second)
-    outer.git("init", "-q")
-    outer.write("slot-0/lib/mine", "of the outer one")
-    outer.git("add", "-f", ".")
-    write_files = worktrees.write_files
-
-    def without_link(*given: Any, **options: Any) -> None:
-        (one.path / ".git").unlink()
-        write_files(*given, **options)
-
-    monkeypatch.setattr(worktrees, "write_files", without_link)
-    before = outer.private()
-    one.switch(first_of(repo))
-    assert outer.private() == before
-    assert is_exactly(one, repo, first_of(repo))
-
-
-def test_somebodys_directory_is_refused_and_kept(repo: Repo) -> None:
-    one = slot_of(repo)
-    one.path.mkdir(parents=True)
+    if registered:
+        repo.git("worktree", "add", "-q", "--detach", str(one.path))
+    one.path.mkdir(parents=True, exist_ok=True)
     (one.path / "thesis.tex").write_text("years")
     with pytest.raises(ConflictError, match="no worktree of ours"):
         one.switch(first_of(repo))
     one.remove()
-    assert (one.path / "thesis.tex").read_text() == "years"
-
-
-def test_somebodys_worktree_is_refused_and_kept(repo: Repo) -> None:
-    one = slot_of(repo)
-    repo.git("worktree", "add", "-q", "--detach", str(one.path))
-    (one.path / "thesis.tex").write_text("years")
-    with pytest.raises(ConflictError):
-        one.switch(first_of(repo))
-    assert slots_below(one.checkout, one.path.parent) == ()
     assert (one.path / "thesis.tex").read_text() == "years"
 
 
@@ -344,22 +293,17 @@ def test_an_unknown_commit_changes_nothing(repo: Repo, second: str) -> None:
     assert is_exactly(one, repo, second)
 
 
-def test_remove_and_retire_leave_nothing(repo: Repo, second: str) -> None:
+def test_remove_leaves_nothing(repo: Repo, second: str) -> None:
     kept = repo.root.parent / "kept"
     repo.git("worktree", "add", "-q", "--detach", str(kept))
-    top = repo.root.parent / "state"
-    slots = [slot(repo.checkout, top / "one" / f"slot-{n}") for n in range(4)]
+    slots = [slot(repo.checkout, repo.root.parent / "state" / f"slot-{n}") for n in range(3)]
     for one in slots:
         one.switch(second)
-    slots[0].remove()
-    slots[0].remove()
     shutil.rmtree(slots[1].path)
     shutil.rmtree(repo.git_dir / "worktrees/slot-2")
-    slots[3].marker.unlink()
-    assert {one.path for one in slots_below(repo.checkout, top)} == {one.path for one in slots[1:]}
-    for one in slots_below(repo.checkout, top / "one"):
-        discard(one.retire())
-    assert list((top / "one").iterdir()) == []
+    for one in (*slots, slots[0]):
+        one.remove()
+    assert list(slots[0].path.parent.iterdir()) == []
     assert [p.name for p in (repo.git_dir / "worktrees").iterdir()] == ["kept"]
     assert (kept / "train.py").exists()
 
@@ -387,7 +331,7 @@ def test_hooks_of_the_repository_do_not_run(repo: Repo, second: str, anew: bool)
     one = slot_of(repo)
     for commit in (second, first_of(repo)):
         one.switch(commit, anew=anew)
-        assert one.changes() == () and one.changed_files() == {}
+        assert one.changes() == () and one.changed_files() == []
     assert not started.exists()
 
 

@@ -57,16 +57,12 @@ def victim(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", [finish_flag.NAME, finish_flag.RESERVE])
 @pytest.mark.parametrize("trick", TRICKS)
-def test_the_flag_is_written_and_nothing_else_is(tmp_path: Path, victim: Path, name: str, trick: str) -> None:
+def test_the_flag_is_written_and_nothing_else_is(tmp_path: Path, victim: Path, trick: str) -> None:
     out = tmp_path / "out"
-    finish_flag.reserve(out)
-    (out / name).unlink(missing_ok=True)
-    if name == finish_flag.RESERVE:
-        (out / finish_flag.NAME).write_text("echo forged")
-    TRICKS[trick](out / name, victim)
-    assert not finish_flag.read(out / finish_flag.NAME).ours
+    out.mkdir()
+    TRICKS[trick](out / finish_flag.NAME, victim)
+    assert not finish_flag.read(out / finish_flag.NAME).content
     finish_flag.write(out, CONTENT)
     assert finish_flag.read(out / finish_flag.NAME).run == "sort-aaaaaa"
     assert victim.read_text() == SECRET and [path.name for path in victim.parent.iterdir()] == [".bashrc"]
@@ -134,7 +130,6 @@ def test_the_way_to_the_directory_may_be_a_link(tmp_path: Path, spec: RunSpec) -
     (tmp_path / "big").mkdir()
     (tmp_path / "out").symlink_to(tmp_path / "big")
     journal.begin(tmp_path / "out", spec)
-    finish_flag.reserve(tmp_path / "out")
     finish_flag.write(tmp_path / "out", CONTENT)
     assert {path.name for path in (tmp_path / "big").iterdir()} == {journal.NAME, finish_flag.NAME}
     assert journal.clear_the_way(tmp_path / "out") == []

@@ -30,51 +30,6 @@ def test_everything_comes_back(rundir: RunDir, spec: RunSpec) -> None:
     assert recorded_run.read(rundir) == spec
 
 
-def test_a_spec_of_defaults_comes_back(rundir: RunDir, spec: RunSpec) -> None:
-    bare = RunSpec(**{f.name: getattr(spec, f.name) for f in list(fields(RunSpec))[:20]})
-    recorded_run.write(rundir, bare, {})
-    assert recorded_run.read(rundir) == bare
-
-
-def test_the_runners_keys_lie_at_the_top(rundir: RunDir, spec: RunSpec) -> None:
-    extra = {"journal": "/j", "collector": ["py", "-m"], "leases": [], "first_step": "kl", "cleanup_s": 60}
-    recorded_run.write(rundir, spec, extra)
-    record = json.loads(rundir.spec.read_text())
-    assert extra.items() <= record.items()
-    assert record["run"] == spec.run
-    assert record["limits"] == {
-        "first_step_s": 12.5,
-        "max_s": 86400.0,
-        "stall_s": 60.0,
-        "grace_s": 30.0,
-        "first_step_cap_s": 7200.0,
-        "strict_first_step": True,
-        "first_step_since_output": False,
-    }
-    pattern = r"boot (?P<step>\d+) \xe9"
-    signal = {
-        "kind": "progress",
-        "pattern": pattern,
-        "hold_s": 5.0,
-        "needles": ["boot "],
-        "metrics": "",
-        "whole": False,
-    }
-    assert record["signals"] == [signal]
-    for name in (
-        "command",
-        "cwd",
-        "interpreter",
-        "prepare",
-        "cleanup",
-        "gpus",
-        "keep_children",
-        "result_dir",
-    ):
-        assert record[name] == json.loads(json.dumps(getattr(spec, name)))
-    assert recorded_run.read(rundir) == spec
-
-
 def test_keys_of_another_version_are_ignored(rundir: RunDir, spec: RunSpec) -> None:
     recorded_run.write(rundir, spec, {})
     record = json.loads(rundir.spec.read_text())

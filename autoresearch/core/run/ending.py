@@ -20,7 +20,7 @@ LEFT_TRAINING = "left_training"
 HUNG_AFTER_END = "its training had ended, and then its process hung until the stall limit"
 """Said of a run that was ended as stalled though its log says that the training is over: judged as a finished one."""
 FROM_ITS_PLACE = frozenset({"preempted", "node_failed", "job_gone", "no_heartbeat", "no_exit_record"})  # not its fault
-MACHINE = frozenset({"rebooted", "killed_for_memory"})  # the Runner died, with evidence from outside the run
+MACHINE = frozenset({"rebooted"})  # the Runner died, with evidence from outside the run
 DEVICES = frozenset({"disk", "machine", "disk_full", "gpu_fault"})  # the run's own output tells of them; two are older
 CAMPAIGN_STOPPED = "campaign_stopped"
 """The failure of a run that ended because its campaign was stopped: tried again as soon as the campaign goes on."""

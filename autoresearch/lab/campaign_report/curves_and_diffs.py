@@ -138,7 +138,7 @@ def _series(measurement: Measurement, metric: str) -> dict[str, Series]:
 def _objective_alone(row: LedgerRow, metric: str) -> dict[str, Series]:
     try:
         recorded = RecordedRun.read(RunDir(Path(row.run_dir)))
-        points = RunFiles.of(recorded, ended=row.returncode == 0).objective_series()
+        points = RunFiles.of(recorded, ended=row.returncode == 0).measure().series
     except (OSError, ValueError, AutoresearchError):
         return {}
     return {metric: kept} if (kept := _rounded(points)) else {}

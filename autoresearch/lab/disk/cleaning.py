@@ -1,40 +1,71 @@
-"""Find and remove what is left of campaigns and runs that are over: worktrees, sessions, caches, locks.
+"""Find and remove what is left of campaigns and runs that are over: worktrees, sessions, caches, old files.
 
-Branches, ledgers, results and run directories are never touched, nor what is alive, or was made by somebody else.
-Everything is looked at again right before it is removed, so that two commands at once, or a campaign that begins
-meanwhile, hurt nobody; after a kill the next call goes on.
+Branches, ledgers, results and run directories are never touched, nor what is alive, or was made by somebody else. A
+worktree goes if git sees no change in it. Everything is looked at again right before it is removed, so that two
+commands at once, or a campaign that begins meanwhile, hurt nobody; after a kill the next call goes on.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunState
-from autoresearch.core.text.numbers import counted
 from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
+from autoresearch.git_repo import checkout as repository
+from autoresearch.git_repo.remove_tree import discard
+from autoresearch.git_repo.worktrees import Slot, owner_at
 from autoresearch.lab.campaign_setup import campaign_registry
+from autoresearch.lab.campaign_setup.campaign_registry import KnownCampaign
+from autoresearch.lab.campaign_setup.campaign_spec import default_trees
 from autoresearch.lab.campaigns.campaign_status import has_ended
-from autoresearch.lab.disk.old_worktrees import Leftover, LeftoverKind, old_worktrees
+from autoresearch.lab.campaigns.outputs import written
 from autoresearch.lab.disk.usage import disk_usage
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.detached import session_names
 from autoresearch.lab.runs.sessions import server_session_info, session_info
 from autoresearch.launchers.tmux_session import SessionInfo
-from autoresearch.records import campaign_records
+from autoresearch.records import campaign_records, recorded_run
+from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import RunDir, is_locked, locked
 
 ABANDONED_S = 3600.0  # a temporary file is renamed within milliseconds
 DEBUG_LOG_S = 7 * 86400.0  # after its last line, a log of --debug
-MOST_SERVERS = 500  # of the newest runs, whether one had a server's session
-_TEMPORARY = later(r"\..+\.(\d+)\.tmp\Z")  # see `records.rundir.write_atomically`
-_HOMES = ("", "live", "campaigns", "plans", "evidence", "places/*")  # of the state directory
+YOUNG_S = 600.0  # a worktree of a row made again may be about to be used
+MOST_RUNS = 500  # of the newest, whose sessions are looked for
+MOST_NAMED = 3  # files that would be lost
+_HOMES = ("", "live", "campaigns", "evidence", "places/*")  # of the state directory
+# what lies beside a worktree: a run's own /tmp, the repository of an edit, the last guard; what was being removed
+_BESIDE = later(
+    r"(?:slot-\d+|evaluation-\d+|agent-[ab](?:-\d+)?|reading)\.(?:tmp|git|index|objects|guard)\Z"
+    r"|\..+(?:\.removing|\.left-\d+)\Z"
+)
+
+
+class LeftoverKind(StrEnum):
+    """What a leftover is."""
+
+    WORKTREE = "worktree"
+    SESSION = "session"
+    CACHE = "cache"
+    RECORD = "record"  # of the state directory: files that were never renamed, old logs
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """One thing that nobody needs any more, or (without `remove`) that would be lost, or is in use after all."""
+
+    kind: LeftoverKind
+    name: str  # its path, or the name of the session
+    why: str
+    bytes: int = 0
+    remove: Callable[[], str] | None = None  # looks again; "" if gone, else why it stays. OSError, AutoresearchError
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +79,7 @@ class Cleaned:
 
 def find_leftovers(parts: Parts, project: Path | None, socket: str) -> Cleaned:
     """Everything that could go, of a project or of all (None); changes nothing. socket: the project's tmux setting."""
-    every = [*old_worktrees(parts, project), *_ended_sessions(parts, project, socket)]
+    every = [*_worktrees(parts, project), *_ended_sessions(parts, project, socket)]
     every += _records(parts) if project is None else ()
     return Cleaned(tuple(one for one in every if one.remove), tuple(one for one in every if not one.remove))
 
@@ -72,6 +103,98 @@ def remove_leftovers(parts: Parts, project: Path | None, socket: str) -> Cleaned
         return Cleaned(every.leftovers, tuple(kept), frozenset(removed))
 
 
+# ------------------------------------------------------------------------------------------ worktrees
+
+
+def _worktrees(parts: Parts, project: Path | None) -> Iterator[Leftover]:
+    """Those of campaigns that are over and of rows made again, and what lies beside them."""
+    for campaign in campaign_registry.registered(parts):
+        if project is None or campaign.is_of(project):
+            trees = _trees_of(campaign.campaign_dir, parts)
+            if why := _goes_on(campaign.name, campaign.campaign_dir) if trees.is_dir() else "":
+                if "not ended" in why:
+                    hint = f"{why}: `campaign resume` goes on, `campaign stop` ends it"
+                    yield Leftover(LeftoverKind.WORKTREE, str(trees), hint)
+            else:
+                yield from _below(trees, project, parts, campaign)
+    yield from _below(state_home(parts.environ) / "repro", project, parts, None)
+
+
+def _trees_of(own: CampaignDir, parts: Parts) -> Path:
+    with contextlib.suppress(AutoresearchError):
+        return Path(campaign_records.declared_spec(own).trees)
+    return default_trees(own.path, parts)
+
+
+def _goes_on(name: str, own: CampaignDir) -> str:
+    """Why nothing of a campaign may be touched; "" if it is over, or was removed."""
+    if own.controlled:
+        return f"the campaign {name} is running"
+    return f"the campaign {name} has not ended" if own.spec.exists() and not has_ended(own) else ""
+
+
+def _below(trees: Path, project: Path | None, parts: Parts, known_campaign: KnownCampaign | None) -> Iterator[Leftover]:
+    """What could go of one directory of worktrees. known_campaign: None for rows made again, each on its own."""
+    done = f"the campaign {known_campaign.name} is over" if known_campaign else "it was made for a row made again"
+    trees, names = trees.resolve(), set[str]()
+    remove = partial(_remove, trees, known_campaign)
+    for marker in sorted(trees.glob("*.slot")):
+        owner, path = owner_at(marker), marker.with_suffix("")
+        names.add(path.name)
+        checkout = repository.find(owner[0].parent if owner[0].name == ".git" else owner[0]) if owner else None
+        if owner is None or checkout is None or checkout.common_dir != owner[0]:
+            why = "its repository is gone: git cannot say what would be lost"
+            yield Leftover(LeftoverKind.WORKTREE, str(path), why)
+        elif project is None or known_campaign or checkout.project == project:
+            slot = Slot(checkout, path, owner[1])
+            if why := _unsaved(slot, parts, known_campaign is None):
+                yield Leftover(LeftoverKind.WORKTREE, str(path), why)
+            else:
+                look = partial(_unsaved, slot, parts, known_campaign is None)
+                yield Leftover(
+                    LeftoverKind.WORKTREE, str(path), done, disk_usage([path]).bytes, partial(remove, look, slot.remove)
+                )
+    for path in sorted(trees.glob("*")):  # caches of runs, and what an earlier removal, or another user, left
+        if _BESIDE.match(path.name) and (path.suffix == ".tmp" or path.stem not in names):
+            why = done if path.suffix == ".tmp" else "it is of a worktree that is gone"
+            away = partial(remove, lambda: "", partial(discard, path))
+            yield Leftover(LeftoverKind.CACHE, str(path), why, disk_usage([path]).bytes, away)
+
+
+def _unsaved(slot: Slot, parts: Parts, lone: bool) -> str:
+    """Why a worktree stays: a run is in it, or what git sees there would be lost; "" if it may go."""
+    for entry in parts.index.live():
+        rundir = RunDir(Path(entry.run_dir))
+        spec = recorded_run.read_if_whole(rundir)
+        if spec and Path(spec.cwd).is_relative_to(slot.path) and rundir.state().lives:
+            return f"the run {entry.run} is alive"
+    if lone and parts.clock() - slot.marker.stat().st_mtime < YOUNG_S:
+        return "it was used a moment ago"
+    lost = slot.unsaved() or tuple(written(slot))
+    more = f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
+    return f"changes that no commit holds: {', '.join(lost[:MOST_NAMED])}{more}" if lost else ""
+
+
+def _remove(
+    trees: Path, known_campaign: KnownCampaign | None, why_not: Callable[[], str], take_away: Callable[[], None]
+) -> str:
+    """Remove something if that is still right; a campaign that is started meanwhile waits until it is gone."""
+    with contextlib.ExitStack() as held:
+        if known_campaign and known_campaign.campaign_dir.path.is_dir():
+            lock = known_campaign.campaign_dir.path / "start.lock"  # a controller is started under it
+            if not held.enter_context(locked(lock, blocking=False)):
+                return f"the campaign {known_campaign.name} is being started"
+        if why := (_goes_on(known_campaign.name, known_campaign.campaign_dir) if known_campaign else "") or why_not():
+            return why
+        take_away()
+    with contextlib.suppress(OSError):  # not empty
+        trees.rmdir()
+    return ""
+
+
+# ------------------------------------------------------------------------------------------- sessions
+
+
 def _ended_sessions(parts: Parts, project: Path | None, socket: str) -> Iterator[Leftover]:
     """tmux sessions in which nothing runs any more, known by what was recorded, never by how their names begin.
 
@@ -81,14 +204,12 @@ def _ended_sessions(parts: Parts, project: Path | None, socket: str) -> Iterator
     for campaign in campaign_registry.known(parts):
         with contextlib.suppress(AutoresearchError):
             sockets.add(campaign_records.declared_spec(campaign.campaign_dir).tmux_socket)
-    programs = dict(_programs(parts, project))
+    reasons = dict(_over(parts, project))
     for one in sorted(sockets):
-        ended: Collection[SessionInfo] = ()
         with contextlib.suppress(EnvironmentUnusable):
-            ended = parts.launcher(one).list_ended()
-        for info in ended:
-            if why := programs.get(info.session) or _why_over(info, parts, project):
-                yield Leftover(LeftoverKind.SESSION, info.session, why, 0, partial(_close, parts, one, info))
+            for info in parts.launcher(one).list_ended():
+                if why := reasons.get(info.session):
+                    yield Leftover(LeftoverKind.SESSION, info.session, why, 0, partial(_close, parts, one, info))
 
 
 def _close(parts: Parts, socket: str, session: SessionInfo) -> str:
@@ -99,8 +220,15 @@ def _close(parts: Parts, socket: str, session: SessionInfo) -> str:
     return ""
 
 
-def _programs(parts: Parts, project: Path | None) -> Iterator[tuple[str, str]]:
-    """The recorded sessions of controllers and Followers that are over: name -> why."""
+def _over(parts: Parts, project: Path | None) -> Iterator[tuple[str, str]]:
+    """The recorded sessions of runs, their servers, controllers and Followers that are over: name -> why."""
+    for entry in parts.index.recent(MOST_RUNS, str(project) if project else ""):
+        rundir = RunDir(Path(entry.run_dir))
+        if rundir.removed:
+            yield entry.session, f"the records of {entry.run} were removed"
+        elif rundir.state() is RunState.ENDED:
+            for info in filter(None, (session_info(rundir), server_session_info(rundir))):
+                yield info.session, f"{entry.run} is over"
     for campaign in campaign_registry.registered(parts):
         own = campaign.campaign_dir
         if (project is None or campaign.is_of(project)) and (not own.spec.exists() or has_ended(own)):
@@ -112,69 +240,35 @@ def _programs(parts: Parts, project: Path | None) -> Iterator[tuple[str, str]]:
                 yield name, "its target is not followed now"
 
 
-def _why_over(info: SessionInfo, parts: Parts, project: Path | None) -> str:
-    """Why the run that was recorded with this session needs it no more; "" if there is none, or it is not over."""
-    own_entry = parts.index.by_id(info.session)
-    if own_entry is not None:
-        rundir, name = RunDir(Path(own_entry.run_dir)), own_entry.run
-        if project is not None and str(project) not in (own_entry.project, own_entry.started_in):
-            return ""
-        if rundir.removed:
-            return f"the records of {name} were removed"
-        return f"{name} is over" if _is_session_of(session_info(rundir), rundir, info) else ""
-    for entry in parts.index.recent(MOST_SERVERS, str(project) if project else ""):
-        rundir = RunDir(Path(entry.run_dir))
-        if _is_session_of(server_session_info(rundir), rundir, info):
-            return f"{entry.run}, whose server it was, is over"
-    return ""
-
-
-def _is_session_of(was_info: SessionInfo | None, rundir: RunDir, session: SessionInfo) -> bool:
-    """Whether a run that is over had this session. Ids count for one tmux server only, and a name may come back."""
-    if was_info is None:
-        return False
-    pairs = [(one.session, one.session_id, one.server_pid) for one in (was_info, session)]
-    return pairs[0] == pairs[1] and rundir.state() is RunState.ENDED
-
-
 # ---------------------------------------------------------------------------------- the state directory
 
 
 def _records(parts: Parts) -> Iterator[Leftover]:
     """Files that were never renamed, old logs of --debug; each kind is one leftover."""
-    now, home = parts.clock(), state_home(parts.environ)
-    groups: list[tuple[str, str, Callable[[], list[Path]]]] = [
-        (".*.tmp", "files of commands that were killed while they wrote", partial(_abandoned, home, now)),
-        ("debug", "{} of --debug, unused for a week", partial(_old_debug_logs, home, now)),
-    ]
-    for name, words, find in groups:
+    home = state_home(parts.environ)
+    temporary = partial(_old, parts, [f"{name}/.*.tmp".lstrip("/") for name in _HOMES], ABANDONED_S)
+    logs = partial(_old, parts, ["debug/*.log"], DEBUG_LOG_S)
+    for name, words, find in (
+        (".*.tmp", "files of commands that were killed while they wrote", temporary),
+        ("debug", "logs of --debug, unused for a week", logs),
+    ):
         if paths := find():
-            why = words.format(counted(len(paths), "log")) if "{}" in words else f"{len(paths)} {words}"
-            yield Leftover(LeftoverKind.RECORD, str(home / name), why, disk_usage(paths).bytes, partial(_unlink, find))
+            size = disk_usage(paths).bytes
+            why = f"{words}: {len(paths)}"
+            yield Leftover(LeftoverKind.RECORD, str(home / name), why, size, partial(_unlink, find))
 
 
-def _abandoned(home: Path, now: float) -> list[Path]:
+def _old(parts: Parts, patterns: list[str], age_s: float) -> list[Path]:
+    """The files in the state directory that nobody wrote to for so long."""
     found = []
-    for folder in (folder for name in _HOMES for folder in (home.glob(name) if name else (home,))):
-        for path in folder.glob(".*.tmp"):
-            name = _TEMPORARY.match(path.name)
-            with contextlib.suppress(OSError):
-                if name and now - path.stat().st_mtime > ABANDONED_S and not Path(f"/proc/{name[1]}").exists():
-                    found.append(path)
-    return found
-
-
-def _old_debug_logs(home: Path, now: float) -> list[Path]:
-    found = []
-    for path in (home / "debug").glob("*.log"):
+    for path in (path for pattern in patterns for path in state_home(parts.environ).glob(pattern)):
         with contextlib.suppress(OSError):
-            if now - path.stat().st_mtime > DEBUG_LOG_S:
+            if parts.clock() - path.stat().st_mtime > age_s:
                 found.append(path)
     return found
 
 
 def _unlink(find: Callable[[], list[Path]]) -> str:
     for path in find():
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)  # noqa: PTH108 - never a directory
+        path.unlink(missing_ok=True)
     return ""

@@ -12,7 +12,7 @@ from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo import branches
 from autoresearch.git_repo.commits import Change, commit_hypothesis
-from autoresearch.git_repo.comparison import intact
+from autoresearch.git_repo.comparison import diffstat, intact
 from autoresearch.lab.agent_work.edit_workspace import protection_of
 from autoresearch.lab.campaigns.context import is_full
 from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, RECIPE, CommitBuilder, IdeaRefused
@@ -50,6 +50,7 @@ def conceive(builder: CommitBuilder, state: CampaignState, hypothesis: Hypothesi
         if twin is not None and not hypothesis.unmade:
             raise IdeaRefused(f"it is the same as {twin.name}")
         asked_for = hypothesis.unmade or hypothesis.proposer in _LISTED
+        stat = diffstat(builder.checkout, base, made.commit, ignoring=(OURS,)) if hypothesis.simpler else None
         if not asked_for and (told := tried_earlier(builder, made.commit, hypothesis)):
             raise IdeaRefused(told)
     except IdeaRefused:
@@ -65,7 +66,7 @@ def conceive(builder: CommitBuilder, state: CampaignState, hypothesis: Hypothesi
         commit=made.commit,
         branch=builder.spec.branch(hypothesis.slug),
         fingerprint=mark,
-        simpler=hypothesis.simpler and made.stat.deletions > made.stat.insertions,
+        simpler=stat is not None and stat.deletions > stat.insertions,
     )
 
 

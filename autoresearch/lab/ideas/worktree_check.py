@@ -1,6 +1,6 @@
 """Checks of a run's worktree, before its trainer starts and after it ends: does it still hold the run's commit?
 
-    worktree.json   in the run directory: tracked files that differed from the commit when the trainer started, and how
+    worktree.json   in the run directory: tracked files that differed from the commit when the trainer started
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ def after(recorded: RecordedRun) -> tuple[str, str]:
         except AutoresearchError as error:  # git was killed, or had no memory: that says nothing of the run
             if attempt == ATTEMPTS:
                 return "", f"could not be checked: its worktree, after {ATTEMPTS} attempts: {error.message}"
-    known = noted.get("changed")
-    names = sorted(name for name in found if not isinstance(known, dict) or known.get(name) != found[name])
-    if not names:
+    if not (names := sorted(set(found) - set(noted.get("changed", ())))):
         return "", ""
     more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
     return "", f"it changed tracked files: {', '.join(names[:MOST])}{more}"

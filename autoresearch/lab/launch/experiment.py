@@ -47,9 +47,9 @@ class Experiment:
         return resolve_run(self.path, self.options)
 
     def _fixed(self) -> RunSpec:
-        from autoresearch.lab.runs import sessions
+        from autoresearch.lab.runs import lookup
 
-        recorded = sessions.recorded(self.fix_of, self.parts)
+        recorded = lookup.recorded(self.fix_of, self.parts)
         spec = recorded.spec
         if recorded.rundir.state().lives:
             raise ConflictError(

@@ -15,7 +15,7 @@ from autoresearch.lab.resolve.host_check import check_local
 from autoresearch.lab.resolve.resolve_run import ResolvedRun
 from autoresearch.lab.runs.adopt import record_failed_launch
 from autoresearch.launchers.tmux_session import SessionInfo
-from autoresearch.records import finish_flag, journal
+from autoresearch.records import journal
 from autoresearch.records.rundir import locked
 from autoresearch.runner.basics import failpoint
 from autoresearch.trainers import ask
@@ -71,7 +71,6 @@ def start(
             run = replace(run, spec=spec)
             run = run if run.options.campaign_run else keep_code(run)
             failpoint("launch.branch_made")
-            finish_flag.reserve(run.result_dir)
             run, session = start_runner(run, uuids, shares) if target.is_local else _order(run, target)
         if target.is_local:
             await_report(rundir, run.spec.session)

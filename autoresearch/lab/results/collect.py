@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.metrics.objective import Objective
@@ -20,8 +19,8 @@ from autoresearch.core.run.ending import Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.notices import run_notices
-from autoresearch.lab.results.collected import charged, outcome_of, row_of, warnings_of
-from autoresearch.lab.results.finished_run import clear_secrets, examine, sha256
+from autoresearch.lab.results.collected import charged, outcome_of, row_of
+from autoresearch.lab.results.finished_run import clear_secrets, examine
 from autoresearch.lab.results.judge import judge, judging
 from autoresearch.lab.results.results_file import render_results
 from autoresearch.records import campaign_records, events, evidence, finish_flag, journal
@@ -76,7 +75,7 @@ def _collect(finished: FinishedRun, state: CampaignState | None, before: LedgerR
     judgement = judge(examined, state)
     outcome = outcome_of(examined, judgement, directory / "results.md")
     failpoint("collect.measured")
-    text = render_results(examined, outcome, warnings_of(examined, judgement))
+    text = render_results(examined, outcome)
     outcome = replace(outcome, results=_write_results(outcome, text))
     failpoint("collect.results_written")
     with contextlib.suppress(EnvironmentUnusable):
@@ -93,7 +92,7 @@ def _collect(finished: FinishedRun, state: CampaignState | None, before: LedgerR
     if fresh or not journal.holds(directory, VERDICT):  # a kill may have come between the row and its line
         with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the journal
             _append_journal(directory, outcome)
-    finish_flag.write(directory, _flag(outcome))
+    finish_flag.write(directory, outcome.flag())
     failpoint("collect.flag_written")
     if state is None:  # before the last record: after a kill between the two, it is handed over again
         run_notices.announce_end(outcome)
@@ -136,34 +135,6 @@ def _write_results(outcome: Outcome, text: str) -> Path:
         other = outcome.rundir.path / path.name
         write_page(other, text.replace(str(path), str(other)))
         return other
-
-
-def _flag(outcome: Outcome) -> dict[str, Any]:
-    spec, end, log = outcome.spec, outcome.exit, outcome.rundir.log
-    return {
-        "schema": 1,
-        "run": spec.run,
-        "ending": end.ending.value,
-        "verdict": outcome.verdict.value,
-        "verdict_reason": outcome.verdict_reason,
-        "returncode": end.returncode,
-        "reason": end.reason,
-        "metric": {
-            "name": spec.objective.metric if spec.objective else None,
-            "value": outcome.metric_value,
-            "step": outcome.metric_step,
-            "best": outcome.best_value,
-        },
-        "branch": spec.branch if spec.commit else "",
-        "commit": spec.commit,
-        "started": end.started,
-        "ended": end.ended,
-        "duration_s": end.duration_s,
-        "log": str(log),
-        "log_sha256": sha256(log),
-        "results": str(outcome.results),
-        "ledger": spec.ledger,
-    }
 
 
 def _append_events(outcome: Outcome) -> None:

@@ -34,7 +34,7 @@ APART, APART_SD = 0.05, 3.0  # as a part of the larger, and in standard deviatio
 MOST_WARNINGS = 8  # of a measurement, kept in the records
 
 
-def warnings_of(examined: ExaminedRun, judgement: Judgement) -> tuple[str, ...]:
+def _warnings(examined: ExaminedRun, judgement: Judgement) -> tuple[str, ...]:
     """What there is to doubt of a run, in sentences."""
     finished, end = examined.finished, examined.finished.exit
     # of a run that ended well although its trainer has a name for what it printed
@@ -66,7 +66,7 @@ def outcome_of(examined: ExaminedRun, judgement: Judgement, results: Path) -> Ou
         diagnosis=found,
         results=results,
         steps_read=mask_text(measurement.summary),
-        warnings=tuple(mask_text(text)[:500] for text in warnings_of(examined, judgement)[:MOST_WARNINGS]),
+        warnings=tuple(mask_text(text)[:500] for text in _warnings(examined, judgement)[:MOST_WARNINGS]),
         run_urls=urls_in(Path(finished.spec.run_dir) / "run.log"),
     )
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
+from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.runs import sessions
+from autoresearch.lab.runs import lookup
 from autoresearch.records import campaign_records, recorded_run
 from autoresearch.records.appending import unwritable
 from autoresearch.records.campaign_records import CampaignDir
@@ -183,7 +183,7 @@ def _record(entry: IndexEntry, row: LedgerRow | None) -> dict[str, Any]:
 
 def ledger_frame(name: str, parts: Parts) -> DataFrame:
     """See `autoresearch.ledger`."""
-    path = ledger_path(name, parts)
+    path = lookup.find_ledger(name, parts)
     campaign_dir = CampaignDir(path.parent)
     spec = campaign_records.spec_of(campaign_dir)
     frame = of_rows(Ledger(path).rows() if path.is_file() else (), spec.gpus_per_run if spec else None)
@@ -197,7 +197,7 @@ def metrics_frame(name: str, parts: Parts) -> DataFrame:
     """See `autoresearch.metrics`."""
     from autoresearch.lab.results.readout import of_run
 
-    recorded = sessions.recorded(name, parts)
+    recorded = lookup.recorded(name, parts)
     readout, objective = of_run(recorded), recorded.spec.objective
     frame = of_readings(readout.best.readings)
     frame.attrs |= {
@@ -207,22 +207,3 @@ def metrics_frame(name: str, parts: Parts) -> DataFrame:
         "warnings": list(readout.warnings),
     }
     return frame
-
-
-def ledger_path(name: str, parts: Parts) -> Path:
-    """The ledger that a name means: a campaign's, the one that a run is in, or a file, which may not exist yet.
-
-    "" is the newest campaign here. Raises NotFoundError.
-    """
-    if name.endswith(".tsv"):
-        return Path(name).absolute()
-    from autoresearch.lab.campaign_setup import campaign_registry
-
-    if not name:
-        return campaign_registry.find(name, parts).ledger
-    try:
-        return Path(sessions.recorded(name, parts).spec.ledger)
-    except NotFoundError as unknown:
-        with contextlib.suppress(NotFoundError):
-            return campaign_registry.find(name, parts).ledger
-        raise unknown from None

@@ -203,21 +203,6 @@ class RunFiles:
         judged = {name: getattr(found, name) for name in ("series", "last", "best", "source")}
         return replace(told, **judged, evaluated=found.readings, printed=told.last)
 
-    def objective_series(self) -> tuple[tuple[int, float], ...]:
-        """The objective's points as in `measure`, without its warnings and other metrics.
-
-        Once a named source holds the metric, those of less authority are not read: the log of a run that also wrote a
-        file is most of the work.
-        """
-        objective, reads = self.spec.objective, list[SourceReadings]()
-        if objective is None or self.spec.evaluate:
-            return self.measure().series
-        for source in self.sources[:-1]:
-            reads.append(self.read(source))
-            if reads[-1].points(objective.metric):
-                return _judge(reads, objective).series
-        return _judge(self.reads(), objective).series
-
     def validations(self) -> tuple[tuple[int, float], ...]:
         """(step, value) of each validation so far, from the most trusted source that has any; for running runs.
 

@@ -12,7 +12,7 @@ from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, p
 from autoresearch.core.metrics.objective import Objective, usual_direction
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.results.diagnosis import nearest_in
@@ -49,7 +49,7 @@ class Readout:
     reads: tuple[SourceReadings, ...]  # every source, the most trusted first
     best: Best
     objective: Objective | None
-    failure: tuple[str, str] | None  # class, and the line that proves it
+    failure: tuple[str, str] | None  # of a run that is over: class, and the line that proves it
     warnings: tuple[str, ...]
     shown: tuple[Reading, ...]  # the requested readings of the best source
 
@@ -95,7 +95,7 @@ def of_run(recorded: RecordedRun, *, source: str = "", metric: str = "") -> Read
     else:
         reads = files.reads()
         reads[:0] = [files.evaluation(reads)] if end and end.evaluation else []
-    found = _readout(trainer, reads, objective, _failure_of_run(rundir, trainer))
+    found = _readout(trainer, reads, objective, _failure_of_run(rundir))
     return found if source else replace(found, warnings=(*found.warnings, *_unwritten(spec, reads)))
 
 
@@ -112,8 +112,7 @@ def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "")
         _check_log(path)
     reader = registry.by_name(trainer or registry.NAMES[-1], metrics=objective.keys if objective else ())
     reads = [read_source(Source(kind, str(path)), Path(), 0, reader)]
-    failure = _failure_in(path, reader, ended_badly=False) if kind is SourceFormat.CONSOLE else None
-    found = _readout(reader, reads, objective, failure)
+    found = _readout(reader, reads, objective)
     if kind in _LINES and not source and objective and not found.best.sources:  # it may be a log, with other spellings
         log = of_log(path, source=SourceFormat.CONSOLE, metric=metric)
         return log if log.best.sources else found
@@ -121,7 +120,10 @@ def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "")
 
 
 def _readout(
-    trainer: Trainer, reads: Sequence[SourceReadings], objective: Objective | None, failure: tuple[str, str] | None
+    trainer: Trainer,
+    reads: Sequence[SourceReadings],
+    objective: Objective | None,
+    failure: tuple[str, str] | None = None,
 ) -> Readout:
     best = best_of(reads, objective)
     asked = objective.keys if objective else ()
@@ -239,17 +241,9 @@ def _objective(metric: str) -> Objective | None:
     return Objective(metric, usual_direction(metric, None))
 
 
-def _failure_of_run(rundir: RunDir, trainer: Trainer) -> tuple[str, str] | None:
+def _failure_of_run(rundir: RunDir) -> tuple[str, str] | None:
     """The failure of a run that is over; None while it lives, and after a good ending."""
     done = Outcome.load(rundir)
-    if done is not None:
-        bad = done.failure and (done.crashed or done.exit.ending is not Ending.FINISHED)
-        return (done.failure, done.failure_line or done.exit.reason) if bad else None
-    return _failure_in(rundir.log, trainer, ended_badly=True) if rundir.state() is RunState.DEAD else None
-
-
-def _failure_in(log: Path, trainer: Trainer, *, ended_badly: bool) -> tuple[str, str] | None:
-    from autoresearch.lab.results.diagnosis import words_of  # spared for a run that lives
-
-    failure = words_of(log, trainer, ended_badly=ended_badly).cause
-    return (failure.kind.value, failure.line) if failure else None
+    if done is None or not done.failure or not (done.crashed or done.exit.ending is not Ending.FINISHED):
+        return None
+    return done.failure, done.failure_line or done.exit.reason

@@ -34,7 +34,7 @@ VALIDATION_PREFIXES = ("task_pass_rate@", "val-core/", "mean_reward", "eval_rewa
 MAX_COLUMNS = 7
 
 
-def render_results(examined: ExaminedRun, outcome: Outcome, warnings: Sequence[str]) -> str:
+def render_results(examined: ExaminedRun, outcome: Outcome) -> str:
     """The text of results.md."""
     from autoresearch.lab.render import render
 
@@ -63,7 +63,7 @@ def render_results(examined: ExaminedRun, outcome: Outcome, warnings: Sequence[s
         stride=stride,
         summary=[_summary(name, steps) for name in columns_of(steps, STEP_COLUMNS, limit=40)],
         timing=_timing(end, spec.sandbox),
-        warnings=warnings,
+        warnings=outcome.warnings,
         places=[
             *(("log", rundir.log), ("events", rundir.events), ("run directory", rundir.path), ("ledger", spec.ledger)),
             *(("results", outcome.results), *(("tracker", url) for url in outcome.run_urls)),

@@ -1,4 +1,4 @@
-"""Find a row of a ledger by any name: a run id, a slug, a session, `<campaign>:<index>[.<replicate>]`."""
+"""A run by any name, with its row in a ledger and what is known of its idea."""
 
 from __future__ import annotations
 
@@ -14,19 +14,15 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.statistics.comparable import Measured
 from autoresearch.core.statistics.noise import mean, noise_in
-from autoresearch.core.text.regex import later
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo import checkout as repository
-from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes.recipe_of_run import CommittedRun
-from autoresearch.lab.runs import sessions
+from autoresearch.lab.runs import lookup
 from autoresearch.records import campaign_records, recorded_run
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir, read_json
-
-_ROW = later(r"(?P<campaign>.+):(?P<index>\d{1,9})(?:\.(?P<replicate>\d{1,9}))?\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +91,14 @@ class LedgerMatch:
 
 def find(name: str, parts: Parts) -> LedgerMatch:
     """The run of that name; raises NotFoundError, with existing names, if there is none."""
-    refusal: NotFoundError | None = None
-    if asked := _ROW.match(name):
-        try:
-            directory = _campaign(asked["campaign"], parts)
-            row = _by_index(directory / "results.tsv", int(asked["index"]), asked["replicate"])
-            spec = recorded_run.read_if_whole(RunDir(Path(row.run_dir))) if row.run_dir else None
-            return _match(name, directory, row, spec)
-        except NotFoundError as error:
-            refusal = error  # it may be a path with a colon
-    try:
-        spec = sessions.recorded(name, parts).spec
-    except NotFoundError as unknown:
-        hint = f"{unknown.hint}; or CAMPAIGN:INDEX[.REPLICATE] as in `20261121-sort:3.2`"
-        raise refusal or NotFoundError(unknown.message, hint=hint, fix=unknown.fix) from None
-    own = Ledger(Path(spec.ledger)).find(spec.run)
-    return _match(name, Path(spec.ledger).parent, own[-1] if own else LedgerRow.of_spec(spec), spec)
+    rundir = lookup.find_run(name, parts)
+    spec = recorded_run.read_if_whole(rundir)
+    directory = Path(spec.ledger).parent if spec else rundir.path.parent
+    rows = (one for one in Ledger(directory / "results.tsv").rows() if Path(one.run_dir) == rundir.path)
+    row = next(rows, LedgerRow.of_spec(spec) if spec else None)
+    if row is None:
+        raise NotFoundError(f"{rundir.path}: the run directory is gone, and no row tells of it")
+    return _match(name, directory, row, spec)
 
 
 def _match(name: str, directory: Path, row: LedgerRow, spec: RunSpec | None) -> LedgerMatch:
@@ -140,32 +128,3 @@ def _checkout(row: LedgerRow, spec: RunSpec | None, campaign: CampaignSpec | Non
             return found
     above = Path(row.run_dir).parents if row.run_dir else ()
     return next((repository.find(one) for one in above if (one / ".git").exists()), None)
-
-
-def _by_index(path: Path, index: int, replicate: str | None) -> LedgerRow:
-    rows = [row for row in Ledger(path).rows() if row.index == index]
-    if chosen := [row for row in rows if replicate is None or row.replicate == int(replicate)]:
-        return chosen[0]
-    have = ", ".join(str(row.replicate) for row in rows if row.replicate is not None)
-    what = f"replicate {replicate} of idea {index} (there is {have})" if rows else f"idea {index}"
-    raise NotFoundError(
-        f"{path} has no row of {what}",
-        hint="a run that is not over has no row yet",
-        fix=f"autoresearch ledger show {path}",
-        code="no_row",
-    )
-
-
-def _campaign(name: str, parts: Parts) -> Path:
-    """The directory of a campaign, or of a lone run's own."""
-    from autoresearch.lab.campaign_setup import campaign_registry
-
-    try:
-        return campaign_registry.find(name, parts).path
-    except NotFoundError:
-        if (Path(name) / "results.tsv").is_file():
-            return Path(name).absolute()
-        runs = parts.index.recent(1000, str(current_project()))
-        if found := next((one for entry in runs if (one := Path(entry.run_dir).parent).name == name), None):
-            return found
-        raise

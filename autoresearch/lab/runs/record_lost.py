@@ -7,15 +7,13 @@ which may have an environment without it.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.runs.processes import SWEEP_S, sweep, sweep_companions
 from autoresearch.records import events, exit_record, journal
@@ -25,12 +23,7 @@ from autoresearch.records.recorded_run import read as read_spec
 from autoresearch.records.rundir import RunDir, locked, read_json
 from autoresearch.runner.basics import failpoint
 
-_RECORD = later(rb"(\d+),\d+,(\d+),[^;]*;(.*)")  # facility and level, number, microseconds since the boot
-_WORDS = {
-    "runner_died": "",
-    "rebooted": ", as the machine was started anew",
-    "killed_for_memory": ", killed by the kernel because memory ran out",
-}
+_WORDS = {"runner_died": "", "rebooted": ", as the machine was started anew"}
 
 
 def record_lost(rundir: RunDir, *, reason: str = "") -> None:
@@ -83,12 +76,11 @@ def record_lost(rundir: RunDir, *, reason: str = "") -> None:
 
 
 def _why_it_died(identity: Mapping[str, Any]) -> str:
-    """The cause of the Runner's death: `rebooted`, `killed_for_memory`, or just `runner_died`."""
+    """The cause of the Runner's death: `rebooted`, or just `runner_died`."""
     boot = identity.get("boot_id")
     if boot and boot != Path("/proc/sys/kernel/random/boot_id").read_text().strip():
         return "rebooted"
-    pid, started = int(identity.get("pid") or 0), float(identity.get("started_boot") or 0)
-    return "killed_for_memory" if killed_for_memory(pid, started) else "runner_died"
+    return "runner_died"
 
 
 def _end_leftovers(recorded: RecordedRun) -> int:
@@ -131,45 +123,3 @@ def _last_sign(rundir: RunDir, created: float) -> float:
         except OSError:
             continue
     return max(times)
-
-
-def killed_for_memory(pid: int, started: float) -> bool:
-    """Whether a process that started `started` seconds after the boot (CLOCK_BOOTTIME) was killed.
-
-    False also if the log cannot be read: it is for root, and its process ids are those of the machine.
-    """
-    try:
-        from autoresearch.launchers.host_sandbox_check import HOST_PIDS
-
-        if str(Path("/proc/self/ns/pid").readlink()) != HOST_PIDS:
-            return False
-        log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    # The log's clock stops while the machine sleeps, so it lags by at most the total time of sleep.
-    slept = time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
-    try:
-        return says_killed(_records(log), pid, started - slept)
-    finally:
-        os.close(log)
-
-
-def says_killed(records: Iterable[bytes], pid: int, since: float) -> bool:
-    """The same for records as /dev/kmsg gives them; those older than `since` (seconds) are another process's."""
-    words = f"Killed process {pid} (".encode()
-    for record in records:
-        found = _RECORD.match(record)
-        # programs can write to the log too, but not as the kernel (facility 0)
-        if found and int(found[1]) >> 3 == 0 and int(found[2]) >= since * 1e6 and words in found[3]:
-            return True
-    return False
-
-
-def _records(log: int) -> Iterator[bytes]:
-    while True:
-        try:
-            yield os.read(log, 8192)
-        except BrokenPipeError:  # a record was overwritten before it was read
-            continue
-        except OSError:  # no more records
-            return

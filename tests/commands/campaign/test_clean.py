@@ -142,9 +142,8 @@ def test_a_campaign_that_may_go_on_keeps_its_worktrees(camp: Any) -> None:
 
 def test_a_kill_in_the_middle_and_two_at_once(over: Any) -> None:
     bench, trees = over.bench, Path(over.state().spec.trees)
-    for point in ("repository.retired", "clean.retired"):
-        assert bench.cli("clean", "--yes", check=None, AUTORESEARCH_FAILPOINT=f"{point}:kill").returncode == -9
-    assert sorted(path.name for path in trees.glob(".*")) == [".slot-1.removing"]
+    killed = bench.cli("clean", "--yes", check=None, AUTORESEARCH_FAILPOINT="repository.retired:kill")
+    assert killed.returncode == -9 and [path.name for path in trees.glob(".*")] == [".slot-1.removing"]
     words = [sys.executable, "-m", "autoresearch", "clean", "--yes", "--json"]
     two = [subprocess.Popen(words, cwd=bench.repo, env=bench.env, stdout=subprocess.PIPE) for _ in range(2)]
     assert [process.wait() for process in two] == [0, 0]
@@ -179,28 +178,22 @@ def test_rows_made_again_and_what_the_state_directory_holds(camp: Any) -> None:
     run = bench.ask("run", bench.repo / "exp.md")["run"]
     again = bench.ask("repro", run, "--run")
     redone = Path(again["worktree"])
-    bench.until(lambda: "it was used a moment ago" in str(bench.ask("clean", "--yes")["kept"]))  # no process is in it
+    bench.until(lambda: "it was used a moment ago" in str(bench.ask("clean", "--yes")["kept"]))  # its run is over
     state, old = state_home(bench.env), time.time() - 100_000
-    for path in (redone.with_name(f"{redone.name}.slot"), *(bench.repo / ".git/worktrees" / redone.name).iterdir()):
-        os.utime(path, (old, old))
+    os.utime(redone.with_name(f"{redone.name}.slot"), (old, old))
     logs = [state / "debug" / f"2026112{day}-120000-1.log" for day in (1, 2)]
     logs[0].parent.mkdir()
     for log, age in zip(logs, (8, 6), strict=True):
         log.write_text("a line\n")
         os.utime(log, (time.time() - age * 86400,) * 2)
-    assert "of --debug" not in str(bench.ask("clean"))
     planned = bench.ask("clean", "--all")
-    assert "1 log of --debug, unused for a week" in [one["why"] for one in planned["leftovers"]] and logs[0].exists()
+    assert "logs of --debug, unused for a week: 1" in [one["why"] for one in planned["leftovers"]] and logs[0].exists()
     abandoned = state / "live" / ".x.999999999.tmp"
     abandoned.write_text("half")
     os.utime(abandoned, (old, old))
     (redone / "mine.txt").write_text("mine\n")
     assert "mine.txt" in str(bench.ask("clean", "--yes")["kept"])
     (redone / "mine.txt").unlink()
-    holder = subprocess.Popen(["sleep", "600"], cwd=redone)
-    assert f"the process {holder.pid} is in it" in str(bench.ask("clean", "--yes")["kept"])
-    holder.kill()
-    holder.wait()
     assert abandoned.exists()  # it is of no project
     done = bench.ask("clean", "--yes", "--all")
     assert done["kept"] == [] and not redone.exists() and not abandoned.exists()

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.lab.campaign_report import curves_and_diffs
 from autoresearch.lab.campaign_report.curves_and_diffs import CurveReader
 from autoresearch.lab.campaign_report.page_data import page_data
 from autoresearch.lab.campaign_report.summary import idea_lines
-from autoresearch.lab.results.measure import RunFiles
-from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import RunDir
 
 pytestmark = pytest.mark.system
 
@@ -36,19 +31,6 @@ def test_a_run_is_read_once_however_many_follow(campaign: Any, monkeypatch: pyte
         made.idea(f"i{n}", git=False)
         made.run(f"i{n}", 0.4, "discard")
     assert read(reader, made).runs[:3] == first
-
-
-def test_the_log_is_not_read_where_a_file_has_the_metric(campaign: Any) -> None:
-    """A log that cannot be read is no harm then; the points are those that the run was judged by."""
-    made = campaign()
-    row: LedgerRow = made.state().rows[1]
-    place = RunDir(Path(row.run_dir))
-    files = RunFiles.of(RecordedRun.read(place), ended=True)
-    judged = files.measure().series
-    place.log.unlink()
-    place.log.mkdir()
-    assert files.objective_series() == judged and len(judged) == 5
-    assert len(read(CurveReader(), made).runs[1].series[row.metric_name]) == 5
 
 
 def test_what_there_is_no_time_to_read_comes_with_later_calls(lived: Any) -> None:
