@@ -94,14 +94,14 @@ def _export(name: str, out: Path) -> CommandResult:
     """Write it for other tools."""
     from autoresearch.lab.results import frames
 
-    if (kind := out.suffix.lower()) not in (".csv", ".parquet"):
-        raise UsageError(f"--out {out}: name FILE.csv or FILE.parquet", code="bad_format")
+    frames.check_name(out)
     frame = frames.ledger_frame(name, real_parts())
     ledger, path = Path(frame.attrs["path"]), out.absolute()
     if not ledger.is_file():
         raise _none_yet(ledger)
     frames.save(frame, path)
-    payload = {"ledger": str(ledger), "format": kind[1:], "path": str(path), "rows": len(frame), "next": []}
+    kind = out.suffix.lower()[1:]
+    payload = {"ledger": str(ledger), "format": kind, "path": str(path), "rows": len(frame), "next": []}
     return CommandResult(payload, [f"wrote {path}: {counted(len(frame), 'row')} of {ledger}"])
 
 

@@ -37,7 +37,7 @@ def metrics(
     metric: Annotated[str, Option(help="A key or an expression, instead of the run's objective.")] = "",
     key: Annotated[list[str] | None, Option(metavar="PATTERN", help="Only these metrics (a glob).")] = None,
     last: Annotated[int, Option(help="Only the newest N steps and validations.")] = 0,
-    out: Annotated[str, Option(metavar="FILE", help="Write a table: .csv, .tsv, .jsonl, .parquet.")] = "",
+    out: Annotated[str, Option(metavar="FILE", help="Write a table: .csv or .parquet.")] = "",
 ) -> CommandResult:
     """Metrics by step, validations, and the source that was believed."""
     from autoresearch.lab.results import frames
@@ -48,7 +48,8 @@ def metrics(
     found = found.filtered(key or ())
     if out and any(Path(out).resolve() == Path(read.source.path).resolve() for read in found.reads):
         raise UsageError(f"--out {out} is where the metrics are read from", hint="name another file", code="bad_out")
-    written = frames.write(found.shown, Path(out)) if out else None
+    if out:
+        frames.save(frames.of_readings(found.shown), Path(out))
     payload = _payload(found)
     if output.typed.as_json and not out:  # in which they are read
         _add_newest(payload, found, last)
@@ -58,7 +59,7 @@ def metrics(
         tail = [] if Path(name).exists() else [f"autoresearch logs {name} --tail 40"]
         payload["next"] = [f"autoresearch explain {what}", *tail]
     if out:
-        payload["out"], payload["rows"] = str(Path(out).absolute()), written
+        payload["out"], payload["rows"] = str(Path(out).absolute()), len(found.shown)
     return CommandResult(payload, _lines(name, found, payload))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
@@ -33,27 +32,18 @@ def test_a_step_beyond_all_reason_is_the_largest_there_is() -> None:
 
 def test_nothing_is_a_frame_too(tmp_path: Path) -> None:
     assert list(frames.of_readings(()).columns) == ["step", "kind"]
-    assert frames.write((), tmp_path / "empty.csv") == 0
+    frames.save(frames.of_readings(()), tmp_path / "empty.csv")
     assert (tmp_path / "empty.csv").read_text() == "step,kind\n"
 
 
-def test_lines_keep_every_digit_and_have_no_nan(tmp_path: Path) -> None:
-    assert frames.write(READINGS, tmp_path / "m.jsonl") == 3
-    rows = [json.loads(line) for line in (tmp_path / "m.jsonl").read_text().splitlines()]
-    assert rows[1:] == [
-        {"step": 1, "kind": "step", "loss": 0.1 + 0.2, "kl": None},
-        {"step": 2, "kind": "step", "loss": None},
-    ]
-
-
 def test_what_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="must end in one of"):
+    with pytest.raises(UsageError, match="or FILE"):
         frames.check_name(tmp_path / "m.xlsx")
     (tmp_path / "file").touch()
     with pytest.raises(EnvironmentUnusable, match="cannot be written"):
-        frames.write(READINGS, tmp_path / "file" / "m.csv")
+        frames.save(frames.of_readings(READINGS), tmp_path / "file" / "m.csv")
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     monkeypatch.setitem(__import__("sys").modules, "fastparquet", None)
     with pytest.raises(EnvironmentUnusable, match="pyarrow"):
-        frames.write(READINGS, tmp_path / "m.parquet")
+        frames.save(frames.of_readings(READINGS), tmp_path / "m.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

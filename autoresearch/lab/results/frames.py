@@ -1,12 +1,10 @@
-"""Frames for pandas, which only this file knows: readings, a ledger, a project's runs; and the readings as a file."""
+"""Frames for pandas, which only this file knows: readings, a ledger, a project's runs, as CSV or Parquet, too."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +25,7 @@ from autoresearch.records.rundir import RunDir
 if TYPE_CHECKING:
     from pandas import DataFrame as DataFrame  # for those who hand frames on
 
-FORMATS = (".csv", ".tsv", ".jsonl", ".parquet")
+FORMATS = (".csv", ".parquet")
 _OURS = ("step", "kind")
 _MOST = (1 << 63) - 1  # int64; a log may hold any number
 UNITS = {
@@ -95,67 +93,34 @@ def of_readings(readings: Iterable[Reading]) -> DataFrame:
 def check_name(path: Path) -> None:
     """Raise UsageError for an unsupported file type, before any work is done."""
     if path.suffix.lower() not in FORMATS:
-        raise UsageError(f"--out {path}: the name must end in one of {', '.join(FORMATS)}", code="bad_format")
-
-
-def write(readings: Iterable[Reading], path: Path) -> int:
-    """Write readings into a file whose suffix names the format; returns the number of rows. See `save`.
-
-    JSONL leaves out missing metrics, and has null for non-finite ones.
-    """
-    check_name(path)
-    found = tuple(readings)
-    if path.suffix.lower() == ".jsonl":
-        with whole_file(path) as temporary:
-            _write_lines(found, temporary)
-    else:
-        save(of_readings(found), path)
-    return len(found)
+        raise UsageError(f"--out {path}: name FILE.csv or FILE.parquet", code="bad_format")
 
 
 def save(frame: DataFrame, path: Path) -> None:
-    """Write a frame as CSV, TSV or Parquet, by the suffix. Replaces an existing file.
+    """Write a frame as CSV or Parquet, by the suffix, as a whole or not at all. Replaces an existing file.
 
     Raises EnvironmentUnusable if it cannot be written, and for parquet without pyarrow.
     """
-    kind = path.suffix.lower()
-    with whole_file(path) as temporary:
-        if kind != ".parquet":
-            separator = "\t" if kind == ".tsv" else ","
-            frame.to_csv(temporary, index=False, sep=separator, errors="backslashreplace")
-            return
-        try:
-            frame.to_parquet(temporary, index=False)
-        except ImportError as error:
-            fix, hint = "pip install pyarrow", "or choose csv"
-            message = "parquet needs pyarrow, which is not installed here"
-            raise EnvironmentUnusable(message, hint=hint, fix=fix, code="package_missing") from error
-
-
-@contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A name to write to, which becomes the file when the block ends well. EnvironmentUnusable if it cannot."""
+    check_name(path)
     if path.is_dir():
         raise UsageError(f"--out {path} is a directory", hint="name the file that is to be written")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
+        if path.suffix.lower() == ".csv":
+            frame.to_csv(temporary, index=False, errors="backslashreplace")
+        else:
+            frame.to_parquet(temporary, index=False)
         temporary.replace(path)
+    except ImportError as error:
+        fix, hint = "pip install pyarrow", "or choose csv"
+        message = "parquet needs pyarrow, which is not installed here"
+        raise EnvironmentUnusable(message, hint=hint, fix=fix, code="package_missing") from error
     except OSError as error:
         raise unwritable(path, error) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
-
-
-def _write_lines(readings: Iterable[Reading], path: Path) -> None:
-    """Without pandas, which writes at most fifteen digits, and a null for each metric missing from a line."""
-    with path.open("w", encoding="utf-8") as file:
-        for reading in readings:
-            metrics = {k: v if math.isfinite(v) else None for k, v in reading.metrics.items() if k not in _OURS}
-            row = {"step": reading.step, "kind": reading.kind.value, **metrics}
-            file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def runs_frame(parts: Parts, *, every_project: bool, limit: int) -> DataFrame:
