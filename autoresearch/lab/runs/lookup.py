@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Named: TypeAlias = RunDir | CampaignDir
 
 LAST = "last"  # the newest run of this project
+OWN = 1000  # of the newest runs, whose own campaign may be named
 NEAR = 50  # runs whose names are compared with one that is not known
 LISTED = 5  # runs of other projects to list if this one has none of that name
 _ROW = later(r"(?P<campaign>.+):(?P<index>\d{1,9})(?:\.(?P<replicate>\d{1,9}))?\Z")
@@ -75,8 +76,8 @@ def find_run(name: str, parts: Parts) -> RunDir:
         return RunDir(Path(own[0].run_dir))
     if found := _at(name, parts):
         return found
-    if (row := _ROW.match(name)) and (campaign := _campaign(row["campaign"], parts)):
-        return _of_row(campaign.ledger, int(row["index"]), row["replicate"])
+    if (row := _ROW.match(name)) and (ledger := _ledger(row["campaign"], project, parts)):
+        return _of_row(ledger, int(row["index"]), row["replicate"])
     if moved := _moved(Path(project), parts):
         raise NotFoundError(
             f"{project} was moved from {moved.project}: its earlier runs are found by their directories alone",
@@ -128,6 +129,14 @@ def _campaign(name: str, parts: Parts) -> CampaignDir | None:
         return campaign_registry.find(name, parts) if name else None
     except (NotFoundError, OSError, ValueError):  # too long, or not a path
         return None
+
+
+def _ledger(name: str, project: str, parts: Parts) -> Path | None:
+    """The ledger of a campaign, or of a lone run's own."""
+    if campaign := _campaign(name, parts):
+        return campaign.ledger
+    own = (Path(entry.run_dir).parent for entry in parts.index.recent(OWN, project))
+    return next((path / "results.tsv" for path in own if path.name == name), None)
 
 
 def _of_row(ledger: Path, index: int, replicate: str | None) -> RunDir:
