@@ -94,9 +94,9 @@ def find(name: str, parts: Parts) -> LedgerMatch:
     rundir = lookup.find_run(name, parts)
     spec = recorded_run.read_if_whole(rundir)
     directory = Path(spec.ledger).parent if spec else rundir.path.parent
-    rows = (one for one in Ledger(directory / "results.tsv").rows() if Path(one.run_dir) == rundir.path)
-    row = next(rows, LedgerRow.of_spec(spec) if spec else None)
-    if row is None:
+    rows, of_spec = Ledger(directory / "results.tsv").rows(), LedgerRow.of_spec(spec) if spec else None
+    own = (one for one in rows if (one.run_id == spec.run if spec else Path(one.run_dir) == rundir.path))
+    if (row := next(own, of_spec)) is None:
         raise NotFoundError(f"{rundir.path}: the run directory is gone, and no row tells of it")
     return _match(name, directory, row, spec)
 
