@@ -18,7 +18,7 @@ from autoresearch.lab.resolve.host_check import check_remote, check_sandbox
 from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint, read_bytes, resolve_blueprint
 from autoresearch.lab.resolve.resolve_run import ResolvedRun, RunOptions, resolve_run
 from autoresearch.lab.resolve.run_names import key_of
-from autoresearch.lab.runs import sessions
+from autoresearch.lab.runs import lookup, sessions
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.settings import Settings
 from autoresearch.records import finish_flag, journal, recorded_run
@@ -47,8 +47,6 @@ class Experiment:
         return resolve_run(self.path, self.options)
 
     def _fixed(self) -> RunSpec:
-        from autoresearch.lab.runs import lookup
-
         recorded = lookup.recorded(self.fix_of, self.parts)
         spec = recorded.spec
         if recorded.rundir.state().lives:
