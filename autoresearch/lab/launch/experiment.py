@@ -21,7 +21,7 @@ from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.lab.runs import lookup, sessions
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.settings import Settings
-from autoresearch.records import finish_flag, journal, recorded_run
+from autoresearch.records import finish_flag, journal
 from autoresearch.records.rundir import RunDir
 
 
@@ -152,7 +152,7 @@ def _running(spec: RunSpec, parts: Parts) -> Launched | None:
             continue  # its launch ended before writing one, or its directory was removed
         if adopt(rundir, parts)[0].lives:
             info = sessions.session_info(rundir)
-            return Launched(recorded_run.read(rundir), info.attach if info else "", already=True)
+            return Launched(lookup.recorded(entry.run, parts).spec, info.attach if info else "", already=True)
     return None
 
 
