@@ -77,7 +77,8 @@ def test_an_evaluation_has_a_time_that_can_be(text: str) -> None:
     ],
 )
 def test_headings(heading: str) -> None:
-    assert read("- trainer: verl", heading)[0].trainer == "verl"
+    found, _ = read("- trainer: verl\n\n## Additional Notes\n- metric: a/b", heading)  # two such sections are one
+    assert (found.trainer, found.metric) == ("verl", "a/b")
 
 
 @pytest.mark.parametrize("heading", ["## Notebooks", "## Noted", "### Notes below a section", "Notes", "## 备"])

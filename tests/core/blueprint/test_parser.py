@@ -153,7 +153,6 @@ def test_a_quoted_blueprint_is_taken_out_of_its_fence() -> None:
         "## [exp-codebase-dir]:",
         "## 2. [exp_codebase_dir] Main code path (absolute path):",
         "## [exp_codebase_dir] (absolute)",
-        "## [exp_codebase_dir] ##",
         "**[exp_codebase_dir]**",
         "**exp_codebase_dir**:",
         "**2. [exp_codebase_dir]**",
