@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -13,8 +12,6 @@ from autoresearch.core.metrics.objective import Objective
 
 FEWEST = 5  # measured ideas
 MOST_TRIALS = 250  # each is a line
-STEP = 25  # beyond FEW ideas, the newest count when so many have come: until then the plots stay as they are
-FEW = 100
 MOST_KEYS = 10
 MOST_TICKS = 12  # of words on one axis
 WIDE = 20.0  # positive numbers that are so many times apart belong on a logarithmic axis
@@ -30,8 +27,7 @@ def figures(objective: Objective, kept: Sequence[Tried], others: Sequence[Tried]
     The first axis is the objective's. `others` (newest first) are the ideas that were not kept. `about` says which
     ideas a figure leaves out.
     """
-    late = len(others) % STEP if len(others) > FEW else 0
-    ideas = [*kept, *others[late:]]
+    ideas = [*kept, *others]
     keys = _varied([settings for settings, _ in ideas])
     ideas = [one for one in ideas if one[0].keys() >= set(keys)][:MOST_TRIALS]
     if not keys or len(ideas) < FEWEST:
@@ -39,7 +35,7 @@ def figures(objective: Objective, kept: Sequence[Tried], others: Sequence[Tried]
         why = f"This plot needs at least {FEWEST} measured ideas that differ in settings; {some} do."
         return {"missing": why}, {"missing": why}
     measured = len(kept) + len(others)
-    which = f"kept, else the newest; new ones come {STEP} at a time" if len(others) > FEW else "those that set these"
+    which = "kept, else the newest" if measured > MOST_TRIALS else "those that set these"
     about = f"Of {len(ideas)} of the {measured} measured ideas: {which}." if len(ideas) < measured else ""
     columns = tuple(_column([params[key] for params, _ in ideas]) for key in keys)
     parallel, importance = _drawn(objective, tuple(keys), columns, tuple(float(value) for _, value in ideas))
@@ -62,7 +58,6 @@ def _varied(settings: Sequence[Mapping[str, object]]) -> list[str]:
     return sorted(common, key=lambda key: -len(spread[key]))[:MOST_KEYS]
 
 
-@functools.lru_cache(maxsize=4)  # the page of a campaign that runs is made often, and seldom for other points
 def _drawn(objective: Objective, keys: tuple[str, ...], columns: tuple[Column, ...], results: Column) -> Figures:
     """`columns`: for each key its value in each idea."""
     import optuna  # not its `visualization`, whose import takes longer than all that is drawn
