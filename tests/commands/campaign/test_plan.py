@@ -23,7 +23,7 @@ def test_without_a_yes_not_one_byte_is_changed(camp: Any) -> None:
     code, out, err = camp.bench.here("campaign", path, *flags, "--full")
     short = camp.bench.here("campaign", path, *flags)[1].splitlines()
     usual = [line for line in short if not line.startswith(("dirty", "remark"))]
-    assert len(usual) <= 10 and "--full: all of it" in short[0] and sum("4 more like it" in line for line in short) == 1
+    assert len(usual) <= 10 and "--full: all of it" in short[0]
     assert (camp.bench.picture(), sorted(home.rglob("*"))) == before
 
     assert (code, found["exit_code"], found["state"]) == (2, 2, "planned")  # nothing was started: no success

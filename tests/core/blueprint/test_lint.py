@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.blueprint.finding import Finding, Severity, one_of_a_kind
 from autoresearch.core.blueprint.lint import lint_blueprint, lint_recipe
 from autoresearch.core.blueprint.lint import lint_shell as lint_reading
 from autoresearch.core.blueprint.parser import parse_blueprint
@@ -195,3 +195,10 @@ def test_prose_that_would_be_the_evaluation_is_an_error() -> None:
     text = "## [exp_launch_command]\n- command: python x\n\n## Notes\n- evaluate: the checkpoint every 10 steps.\n"
     findings = lint_blueprint(parse_blueprint(text.encode(), "b.md"))
     assert [(f.code, f.severity.value) for f in findings] == [("not_a_command", "error")]
+
+
+def test_warnings_of_a_kind_are_counted_and_errors_are_not() -> None:
+    both = (Severity.WARNING, Severity.ERROR)
+    found = [Finding(severity, "unknown_key", f"no key {name}") for severity in both for name in "ab"]
+    told = ["warning: no key a; 1 more like it", "error: no key a", "error: no key b"]
+    assert one_of_a_kind(found) == told
