@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from autoresearch.agents.adapter import Adapter, AgentOutput
-from autoresearch.agents.claude import Claude
-from autoresearch.agents.codex import Codex
 from autoresearch.agents.events import added, count, events, money, words
 from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault
 from autoresearch.errors import UsageError
@@ -42,8 +40,8 @@ class KnownAgent:
     home_paths: tuple[tuple[str, str, str], ...] = ()
     no_web: tuple[str, ...] = ()  # arguments that take its tools for the web away
     permissions: str = ""  # the variable that takes its permissions, as OpenCode writes them
-    web: bool = False  # whether its tools for the web can be switched on and off
     money: bool = False  # whether it reports its cost
+    tokens: bool = True  # whether those that it reports are all; OpenCode's are of the turn's last request
 
 
 KNOWN = {
@@ -51,28 +49,24 @@ KNOWN = {
         ("opencode", "acp"),
         ("OPENCODE_*", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"),
         (
-            ("XDG_CONFIG_HOME", ".config", "opencode"),
-            ("XDG_DATA_HOME", ".local/share", "opencode"),
-            ("XDG_STATE_HOME", ".local/state", "opencode"),
-            ("XDG_CACHE_HOME", ".cache", "opencode"),
+            *(("XDG_CONFIG_HOME", ".config", "opencode"), ("XDG_DATA_HOME", ".local/share", "opencode")),
+            *(("XDG_STATE_HOME", ".local/state", "opencode"), ("XDG_CACHE_HOME", ".cache", "opencode")),
         ),
         permissions="OPENCODE_PERMISSION",
-        web=True,
         money=True,
+        tokens=False,
     ),
     "gemini": KnownAgent(  # 0.61.0; asks
         ("gemini", "--acp", "--skip-trust"),
         ("GEMINI_API_KEY", "GOOGLE_*"),
         (("GEMINI_CLI_HOME", "", ".gemini"),),
         no_web=("--policy", str(_HERE / "gemini_no_web.toml")),
-        web=True,
     ),
     "qwen": KnownAgent(  # 0.15.10; asks
         ("qwen", "--acp"),
         ("OPENAI_*", "DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY", "QWEN_*"),
         (("QWEN_HOME", ".qwen", ""),),
         no_web=("--exclude-tools", "web_fetch", "--exclude-tools", "web_search"),
-        web=True,
     ),
     # these three by their documentation; not tried
     "goose": KnownAgent(
@@ -90,10 +84,6 @@ KNOWN = {
         (("CURSOR_CONFIG_DIR", ".cursor", ""), ("XDG_CONFIG_HOME", ".config", "cursor")),
     ),
     "kimi": KnownAgent(("kimi", "acp"), ("KIMI_*", "MOONSHOT_*"), (("KIMI_SHARE_DIR", ".kimi", ""),)),
-}
-_BEHIND = {  # agents with an adapter of their own, behind a program that speaks ACP for them (`claude-agent-acp`)
-    "claude": KnownAgent((), Claude.secrets, Claude.home_paths, money=True),
-    "codex": KnownAgent((), Codex.secrets, Codex.home_paths),
 }
 _WORKING = {"edit": "allow", "external_directory": "deny"}  # what it would have to ask for ends the whole turn
 # better than its plan agent, which keeps the shell
@@ -117,7 +107,8 @@ class Acp(Adapter):
         self._command, self._no_web = (known.command, known.no_web) if name in KNOWN else (chosen.template, ())
         self._permissions = known.permissions
         self.secrets, self.home_paths = known.secrets, known.home_paths
-        self.traits = Traits(resumes=True, money=known.money, web=known.web and name in KNOWN)
+        web = name in KNOWN and bool(known.no_web or known.permissions)
+        self.traits = Traits(resumes=True, money=known.money, tokens=known.tokens, web=web)
 
     def program(self) -> str:
         return self.chosen.program or self._command[0]
@@ -180,9 +171,8 @@ class Acp(Adapter):
 
 def _named_in(*command: str) -> KnownAgent:
     """The agent that a command line names, also within a word: `npx -y opencode-ai acp`."""
-    every = KNOWN | _BEHIND
     names = (PurePath(word).name for word in command)
-    return next((every[key] for name in names for key in every if key in name), KnownAgent())
+    return next((KNOWN[key] for name in names for key in KNOWN if key in name), KnownAgent())
 
 
 def _parts(session: str) -> tuple[str, float]:

@@ -63,9 +63,7 @@ def main() -> int:
     """Parse, ask, and report how it ended: 0 if the turn came to its end."""
     parser = argparse.ArgumentParser(description="one turn of an agent that speaks the Agent Client Protocol")
     parser.add_argument("--writes", action="store_true", help="files below the working directory may be changed")
-    parser.add_argument(
-        "--confined", action="store_true", help="a sandbox is around all this: what writes may also run commands"
-    )
+    parser.add_argument("--confined", action="store_true", help="a sandbox is around this: commands may be run, too")
     parser.add_argument("--web", action="store_true", help="addresses may be fetched")
     parser.add_argument("--session", default="", help="goes on with this one")
     parser.add_argument("--model", default="")

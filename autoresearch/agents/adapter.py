@@ -144,7 +144,8 @@ class AgentOutput:
         if self.fault is not None or self.error or spoken.returncode != 0:
             fault = self.fault or meaning(said, self.status) or TurnFault.ENDED
             gone = fault is TurnFault.ENDED and turn.session and _GONE.search(said)
-            return TurnFault.SESSION if gone else fault, said or _exit(spoken.returncode)
+            ended = "it was ended" if spoken.returncode is None else f"it exited with {spoken.returncode}"
+            return TurnFault.SESSION if gone else fault, said or ended
         worked = turn.role.writes and self.acts > 0  # the diff will tell
         silent = not self.text.strip() and self.data is None and not worked
         return (TurnFault.SILENT, said) if silent else (None, "")
@@ -156,10 +157,6 @@ def last_lines(err: bytes) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()][-40:]
     found = [at for at, line in enumerate(lines) if _COMPLAINT.search(line[:1000]) and "WARN" not in line[:40]]
     return "\n".join(lines[found[-1] :][:5] if found else lines[-3:])
-
-
-def _exit(returncode: int | None) -> str:
-    return "it was ended" if returncode is None else f"it exited with {returncode}"
 
 
 def by_status(status: int | None) -> TurnFault | None:

@@ -5,6 +5,7 @@ Nothing here raises for anything that a program can print: half lines, binary, a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -24,9 +25,9 @@ def events(out: bytes) -> Iterator[Mapping[str, Any]]:
     """Every line that is a JSON object; all else is skipped. Of a flood (16 MiB, 20,000 lines) the middle is, too."""
     for part in _parts(out):
         for line in _OBJECT_LINE.finditer(part.decode("utf-8", "replace")):
-            found = _loads(line[1])
-            if isinstance(found, dict):
-                yield found
+            with contextlib.suppress(ValueError, RecursionError):
+                if isinstance(found := json.loads(line[1]), dict):
+                    yield found
 
 
 def _parts(out: bytes) -> tuple[bytes, ...]:
@@ -87,10 +88,3 @@ def one_line(text: str, most: int = 300) -> str:
     """In one line, at most so many characters: the beginning, which says what it is about, and the very end."""
     line = " ".join(plain(text[:_MOST_TEXT]).split())
     return line if len(line) <= most else f"{line[: most - 61]} … {line[-58:]}"
-
-
-def _loads(text: str) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

@@ -156,6 +156,7 @@ class Traits:
     schema: bool = False  # native JSON by schema; else the first JSON object in its final message is taken
     resumes: bool = False  # can resume an earlier session
     money: bool = False  # reports its cost
+    tokens: bool = True  # those that it reports are all that it used
     sandbox: bool = False  # has its own sandbox that confines writing to cwd
     web: bool = False  # has tools for the web that can be switched on and off
 

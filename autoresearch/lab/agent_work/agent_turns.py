@@ -14,6 +14,7 @@ from typing import Any
 from autoresearch.agents import registry
 from autoresearch.core.agents.agent import Agent, AgentSpec, Answer, Ask, Turn, TurnFault, TurnRole, Usage
 from autoresearch.core.agents.turns import TurnNote
+from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.campaign.state import Idea
 from autoresearch.core.run.limits import nap
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
@@ -173,10 +174,10 @@ def _named(agent_spec: AgentSpec) -> Iterator[Path]:
                 yield path
 
 
-def check(agent_spec: AgentSpec, environ: Mapping[str, str], *, usd: bool = False) -> sandbox.Level:
+def check(agent_spec: AgentSpec, environ: Mapping[str, str], rules: Rules) -> sandbox.Level:
     """Whether the agent of a spec can be asked here, as far as it can be told beforehand, and how it is confined.
 
-    Raises UsageError, EnvironmentUnusable. `usd`: a budget in money is set.
+    Raises UsageError (also for a budget in `rules` that this agent's reports cannot enforce), EnvironmentUnusable.
     """
     who, turn_environment = call(agent_spec, environ)
     if shutil.which(who.program(), path=environ.get("PATH")) is None:
@@ -191,11 +192,17 @@ def check(agent_spec: AgentSpec, environ: Mapping[str, str], *, usd: bool = Fals
             hint="claude, codex, gemini, opencode, qwen and command have them",
             code="no_web_tools",
         )
-    if usd and not who.traits.money:
+    if rules.budget_usd is not None and not who.traits.money:
         raise UsageError(
             f"{agent_spec.agent} does not report its cost, so a budget in USD cannot be enforced",
             hint="`--set budget_tokens=N` counts what it reads and writes",
             code="no_costs",
+        )
+    if rules.budget_tokens is not None and not who.traits.tokens:
+        raise UsageError(
+            f"{agent_spec.agent} reports only a part of its tokens, so a budget in them cannot be enforced",
+            hint="`--set budget_usd=N` counts what it costs, where its model has a price",
+            code="no_tokens",
         )
     return turn_environment.level
 

@@ -94,7 +94,7 @@ def agent_findings(setup: CampaignSetup, campaign_spec: CampaignSpec) -> Iterato
         message = f"{needs} is about a coding agent, and none is named"
         raise UsageError(message, hint=f"--agent NAME; installed: {installed}", code="no_agent")
     every = (campaign_spec.research.of(agent) for agent in campaign_spec.research.agents)
-    levels = [agent_turns.check(one, environ, usd=rules.budget_usd is not None) for one in every]
+    levels = [agent_turns.check(one, environ, rules) for one in every]
     for level in dict.fromkeys(one for one in levels if one is not Level.BUBBLEWRAP):
         yield Finding(Severity.WARNING, "confinement", level.sentence)
     if campaign_spec.self_reported:

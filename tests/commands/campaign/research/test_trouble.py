@@ -37,6 +37,7 @@ def test_an_agent_that_is_not_installed_begins_nothing(lab: Any) -> None:
         ({"agent": None, "agent_command": None}, 2, "no_agent"),
         ({"agent_command": ["x", "{nonsense}"]}, 2, "bad_template"),
         ({"agent": "codex", "agent_program": "true", "agent_command": None, "budget_usd": 3}, 2, "no_costs"),
+        ({"agent": "opencode", "agent_program": "true", "agent_command": None, "budget_tokens": 9}, 2, "no_tokens"),
         ({"agent": "goose", "agent_program": "true", "agent_command": None, "research": True}, 2, "no_web_tools"),
     ):
         path = lab.camp.file(**lab.keys(**keys))
