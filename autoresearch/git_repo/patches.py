@@ -9,6 +9,7 @@ committed or configured there has no effect.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import posixpath
 import shutil
@@ -25,6 +26,7 @@ from autoresearch.git_repo.git import Git, GitFailed, text
 from autoresearch.git_repo.remove_tree import wipe, wipe_nested
 from autoresearch.git_repo.trees import EXACT
 from autoresearch.git_repo.worktrees import Slot, admin_of
+from autoresearch.records.rundir import write_atomically
 from autoresearch.runner.basics import failpoint
 
 CONFIG = {  # by the length of a commit id (gitrepository-layout(5), git-config(1) "extensions.objectFormat")
@@ -76,23 +78,31 @@ class Opened:
         borrowed = os.fsdecode(_quoted(self.checkout.common_dir / "objects"))
         return {"GIT_OBJECT_DIRECTORY": str(directory), "GIT_ALTERNATE_OBJECT_DIRECTORIES": borrowed}
 
-    def apply(self, patch: bytes) -> None:
-        """Apply a patch against the commit to the files, before the work begins. Raises GitFailed."""
-        _apply(self.path, patch)
-
 
 @dataclass(frozen=True, slots=True)
 class IsolatedWorktree:
-    """A slot, with `<path>.git`, `<path>.index` and `<path>.objects` beside it, created anew for each use."""
+    """A slot, with `<path>.git`, `<path>.index` and `<path>.objects` beside it, created anew for each use.
+
+    `<path>.opened` is there while it is open: with it, `reopened` goes on where the process was killed that opened it.
+    """
 
     slot: Slot
 
+    @property
+    def note(self) -> Path:
+        """The file `<path>.opened`."""
+        return _beside(self.slot, "opened")
+
     @contextlib.contextmanager
-    def opened(self, commit: str) -> Iterator[Opened]:
-        """Open the worktree with exactly the files of a commit, for edits; raises as `Slot.switch` does."""
+    def opened(self, commit: str, patch: bytes = b"") -> Iterator[Opened]:
+        """Open the worktree with exactly the files of a commit, changed by a patch, for edits.
+
+        Raises as `Slot.switch` does, and GitFailed for a patch that does not apply.
+        """
         slot, path, common = self.slot, self.slot.path, self.slot.checkout.common_dir
         index, repository = _beside(slot, "index"), _beside(slot, "git")
         base = slot.checkout.commit(commit)
+        wipe(self.note)
         slot.switch(base)
         wipe_nested(path)
         link, admin = (path / ".git").read_bytes(), admin_of(path)
@@ -108,14 +118,34 @@ class IsolatedWorktree:
         (path / ".git").write_bytes(b"gitdir: " + os.fsencode(repository) + b"\n")
         failpoint("enclosure.opened")
         try:
-            yield Opened(slot, base, identity(path))
-        finally:  # the slot's own `.git` again; a worktree that is missing is made anew by the next switch
-            for leftover in (index, _beside(slot, "objects"), repository):
-                wipe(leftover)
-            if path.is_dir() and not path.is_symlink():
-                wipe(path / ".git")
-                with contextlib.suppress(OSError):
-                    (path / ".git").write_bytes(link)
+            if patch:
+                _apply(path, patch)
+            opened = Opened(slot, base, identity(path))
+            record = {"base": base, "identity": opened.identity, "link": os.fsdecode(link)}
+            write_atomically(self.note, json.dumps(record).encode(), durable=False)
+            yield opened
+        finally:
+            self._close(link)
+
+    @contextlib.contextmanager
+    def reopened(self) -> Iterator[Opened]:
+        """The worktree as an `opened` that was killed has left it, edits and all. Raises OSError without its note."""
+        record = json.loads(self.note.read_bytes())
+        wipe(_beside(self.slot, "index.lock"))  # git's, if it was killed, too
+        try:
+            yield Opened(self.slot, record["base"], tuple(record["identity"]))
+        finally:
+            self._close(os.fsencode(record["link"]))
+
+    def _close(self, link: bytes) -> None:
+        """Give the slot its own `.git` back; a worktree that is missing is made anew by the next switch."""
+        path = self.slot.path
+        for leftover in (self.note, *(_beside(self.slot, kind) for kind in ("index", "objects", "git"))):
+            wipe(leftover)
+        if path.is_dir() and not path.is_symlink():
+            wipe(path / ".git")
+            with contextlib.suppress(OSError):
+                (path / ".git").write_bytes(link)
 
 
 def _quoted(path: Path) -> bytes:

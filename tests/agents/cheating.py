@@ -337,7 +337,7 @@ def _small_bounds() -> Iterator[None]:
     from autoresearch.lab.agent_work.turn_dir import TurnEnvironment
 
     small: Callable[..., TurnEnvironment] = functools.partial(
-        TurnEnvironment, printed_bytes=PRINTED, written_bytes=WRITTEN
+        TurnEnvironment, printed_bytes=PRINTED, file_bytes=WRITTEN
     )
     with mock.patch.object(agent_turns, "TurnEnvironment", small):
         yield

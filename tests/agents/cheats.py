@@ -84,8 +84,8 @@ def git(*words):
     subprocess.run(["git", *words], stdin=subprocess.DEVNULL)
 
 def fill(place):
-    for number in range({MOST_FILES}):
-        with open(os.path.join(place, f"fill{{number}}.bin"), "wb") as file:
+    for _ in range({MOST_FILES}):
+        with open(os.path.join(place, "fill.bin"), "ab") as file:
             file.write(os.urandom({FILE_MIB} << 20))
         time.sleep({PAUSE_S})
 

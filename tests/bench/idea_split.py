@@ -84,10 +84,10 @@ def _time_opening() -> None:
     opened = IsolatedWorktree.opened
 
     @contextlib.contextmanager
-    def call(self: IsolatedWorktree, commit: str) -> Iterator[Any]:
+    def call(self: IsolatedWorktree, commit: str, patch: bytes = b"") -> Iterator[Any]:
         with contextlib.ExitStack() as stack:
             with _watch(OPENED[0]):
-                inside = stack.enter_context(opened(self, commit))
+                inside = stack.enter_context(opened(self, commit, patch))
             yield inside
             with _watch(OPENED[1]):
                 stack.close()

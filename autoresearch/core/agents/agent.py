@@ -49,7 +49,7 @@ class TurnFault(StrEnum):
     SILENT = "silent"  # it exited with 0 without an answer
     ANSWER = "answer"  # its answer does not have the requested form
     STOPPED = "stopped"  # ended by autoresearch on request
-    LOST = "lost"  # its controller was killed meanwhile
+    LOST = "lost"  # its Runner died
 
     @property
     def passes(self) -> bool:
@@ -107,11 +107,12 @@ class Turn:
     role: TurnRole
     prompt: str
     cwd: PurePath  # the worktree that it works in
-    directory: PurePath  # the turn's own: prompt.md, schema.json, out, err, last.txt, result.json
+    directory: PurePath  # the turn's own: a run directory, with prompt.md, schema.json, out, err, answer/last.txt
     schema: Mapping[str, Any] | None = None  # of the requested JSON: strict, as `core.agents.proposals` writes it
     session: str = ""  # session to resume; "" starts a new one
     bounds: Bounds = Bounds()
     alone: str = ""  # the prompt without that session, where `prompt` does not stand alone
+    base: str = ""  # the commit that an edit in `cwd` is one of
 
     @property
     def prompt_file(self) -> PurePath:
@@ -122,6 +123,16 @@ class Turn:
     def schema_file(self) -> PurePath:
         """The file with the JSON schema, if there is one."""
         return self.directory / "schema.json"
+
+    @property
+    def out_file(self) -> PurePath:
+        """What it printed."""
+        return self.directory / "out"
+
+    @property
+    def err_file(self) -> PurePath:
+        """What it printed to standard error."""
+        return self.directory / "err"
 
     @property
     def shell_file(self) -> PurePath:

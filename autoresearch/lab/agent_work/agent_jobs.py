@@ -8,7 +8,7 @@ handed back as `JobResult`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,14 +21,14 @@ from autoresearch.core.controller.actions import AgentJob
 from autoresearch.core.controller.rules import spent, stand_at
 from autoresearch.errors import ConflictError
 from autoresearch.lab.agent_work import agent_turns
-from autoresearch.lab.agent_work.agent_turns import AgentTurns, Line, Tell
+from autoresearch.lab.agent_work.agent_turns import AgentTurns, BegunTurn, Line, Tell
 from autoresearch.lab.agent_work.edit import guarded, make_edit, make_fix, make_guard_fix
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace, workspace_for
 from autoresearch.lab.agent_work.propose import ProposeResult, propose
 from autoresearch.lab.agent_work.propose_context import ProposeContext, gather
 from autoresearch.lab.agent_work.question import TurnContext
 from autoresearch.lab.agent_work.review import reviewed
-from autoresearch.lab.agent_work.turn_dir import guard_in, next_directory
+from autoresearch.lab.agent_work.turn_dir import guard_in, next_directory, read_turn
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.records.campaign_records import CampaignDir
@@ -102,14 +102,26 @@ class AgentJobs:
         workspace = replace(workspace, environment=dict(environ), confined=guard_in(turn_environment))
         return cls(campaign_dir, builder, clock, say, turns, workspace, CampaignHistory(campaign_dir), remembered)
 
-    def at_work(self, agent_job: AgentJob, editor: int, stop: threading.Event, tell: Tell) -> AgentJobs:
-        """The same for one job: in the worktrees of this editor, until `stop`, with what its turns may cost."""
+    def at_work(
+        self, agent_job: AgentJob, editor: int, stop: threading.Event, tell: Tell, begun: Sequence[BegunTurn] = ()
+    ) -> AgentJobs:
+        """The same for one job: in the worktrees of this editor, until `stop`, with what its turns may cost.
+
+        `begun`: its turns of before, under a controller that was killed.
+        """
         history = self.remembered.histories.setdefault(editor, CampaignHistory(self.campaign_dir))
         turns = replace(
-            self.turns, stop=stop, tell=tell, deadline=lambda: history.state().spec.rules.deadline, _lines=[]
+            self.turns,
+            stop=stop,
+            tell=tell,
+            deadline=lambda: history.state().spec.rules.deadline,
+            job=agent_job.name,
+            editor=editor,
+            _lines=[],
         )
         spec = replace(self.workspace.spec, turn_usd=agent_job.usd)
-        workspace = replace(self.workspace, spec=spec, editor=editor, stopped=stop.is_set)
+        before = [one.directory for one in begun]
+        workspace = replace(self.workspace, spec=spec, editor=editor, stopped=stop.is_set, begun=before)
         return replace(self, turns=turns, workspace=workspace, history=history)
 
     def do(self, agent_job: AgentJob) -> JobResult:
@@ -137,9 +149,9 @@ class AgentJobs:
         self.say(f"{self.turns.name} is asked for ideas")
         kinds = tuple(kind for kind in KINDS if kind != "config") if self._numbers_elsewhere else KINDS
         workspace, traits = self.workspace, self.researcher.traits
-        with workspace.isolated_worktree.opened(best.commit) as opened:
+        with workspace.opened(best.commit, TurnRole.PROPOSE) as opened:
             turn_context = TurnContext(
-                self.turns.ask, opened.path, workspace.next_turn, workspace.spec.bounds, traits.resumes, traits.schema
+                self.turns.ask, opened.path, workspace.turn, workspace.spec.bounds, traits.resumes, traits.schema
             )
             found = propose(self._propose_context(state), ideas, turn_context, kinds)
         return self._as_result(found)
@@ -177,7 +189,7 @@ class AgentJobs:
     def edit(self, hypothesis: Hypothesis) -> JobResult:
         """Put a code idea into code; the outcome is an idea that can be run, or one that cannot, with the reason."""
         state = self.history.state()
-        parent = _parent(state, hypothesis)
+        parent = self._parent(state, hypothesis)
         if parent is None:
             line = {"hypothesis": hypothesis.to_json(), "reason": f"its parent {hypothesis.parent!r} is gone"}
             return JobResult(lines=[("refused", line)], messages=[f"{hypothesis.slug}: refused: its parent is gone"])
@@ -216,6 +228,14 @@ class AgentJobs:
         done.messages.append(f"{hypothesis.slug}: {outcome}")
         done.messages += [f"{hypothesis.slug}: suspicious: {flag}" for flag in edit.flags]
         return done
+
+    def _parent(self, state: CampaignState, hypothesis: Hypothesis) -> Idea | None:
+        """The idea whose code is edited: the one it was where the edit was begun before."""
+        if self.workspace.begun and (begun := read_turn(self.workspace.begun[0])) is not None:
+            return next((idea for idea in state.ideas if idea.commit == begun[0].base), None)
+        if hypothesis.parent in (BEST, ""):
+            return state.base
+        return state.by_slug(BASELINE if hypothesis.parent == BASELINE else hypothesis.parent)
 
     def _mend_guard(self, hypothesis: Hypothesis, base: str, edit: Edit, number: int) -> tuple[Edit, str]:
         """Let the agent mend an edit that a guard command refused: the edit as it is then, and what to tell of it."""
@@ -265,12 +285,6 @@ def _overran(done: JobResult, slug: str, token: str = "") -> JobResult:
     done.lines.append(("overran", {"slug": slug, "token": token, "turns": list(done.turns)}))
     done.messages.append(f"{slug}: {done.turns[-1]} ran out of time; it is asked once more")
     return done
-
-
-def _parent(state: CampaignState, hypothesis: Hypothesis) -> Idea | None:
-    if hypothesis.parent in (BEST, ""):
-        return state.base
-    return state.by_slug(BASELINE if hypothesis.parent == BASELINE else hypothesis.parent)
 
 
 def _keeps_patch(unmade: NotMade | None) -> bool:

@@ -6,21 +6,20 @@ import contextlib
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from autoresearch.agents import registry
 from autoresearch.core.agents.agent import Agent, AgentSpec, Answer, Ask, Turn, TurnFault, TurnRole, Usage
-from autoresearch.core.agents.turns import TurnNote
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.campaign.state import Idea
 from autoresearch.core.run.limits import nap
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.lab.agent_work import sandbox
-from autoresearch.lab.agent_work.turn import lost_turns, run_turn
-from autoresearch.lab.agent_work.turn_dir import TurnDir, TurnEnvironment, anew, read_result
+from autoresearch.lab.agent_work.turn import answer_of, clear, run_turn, settled, wait_for_end
+from autoresearch.lab.agent_work.turn_dir import TurnEnvironment, anew, read_turn
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.results.explain import Explanation, explain_run
 from autoresearch.records import exit_record
@@ -229,6 +228,8 @@ class AgentTurns:
     deadline: Callable[[], float | None]  # of the campaign: a limit is not waited out beyond it
     clock: Callable[[], float]
     say: Callable[[str], None]
+    job: str = ""  # the name of the job
+    editor: int = 0  # whose worktrees it is done in
     _lines: list[Line] = field(default_factory=list)  # of turns that are over, and not handed out yet
 
     @property
@@ -253,25 +254,48 @@ class AgentTurns:
         return ask(anew(replace(turn, session="", prompt=turn.alone or turn.prompt)))
 
     def _ask_once(self, turn: Turn) -> Answer:
-        answer = run_turn(self.researcher, turn, self.turn_environment, self.stop)
+        whose = {"asked": self.name, "job": self.job, "editor": self.editor}
+        answer = run_turn(self.researcher, turn, self.turn_environment, self.stop, **whose)
         fields = {"name": Path(turn.directory).name, **turn_fields(turn.role, self.name, answer)}
         self._lines.append(("turn", fields))
         failpoint("research.asked")
         return answer
 
 
-def unwritten(
-    turns: Path, agents: Mapping[str, Agent], turn_notes: Mapping[str, TurnNote]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The turns that the journal does not know: their controller was killed. Ends what lives of them."""
-    lost_turns(turns, {agent.name: agent for agent in agents.values()})
-    names = {agent.name: name for name, agent in agents.items()}
+@dataclass(frozen=True, slots=True)
+class BegunTurn:
+    """A turn that the journal does not know, as its controller was killed; under way, or over."""
+
+    turn: Turn
+    agent: str  # as the campaign has it
+    job: str
+    editor: int
+
+    @property
+    def directory(self) -> Path:
+        """Its directory, whose name is its own."""
+        return Path(self.turn.directory)
+
+    def usable(self, agent: Agent) -> bool:
+        """Whether its job can go on with it: it is under way, or has an answer."""
+        if not settled(RunDir(self.directory)):
+            return True
+        return answer_of(agent, self.turn).fault in (None, TurnFault.SILENT, TurnFault.ANSWER)
+
+    def end(self, agent: Agent) -> dict[str, Any]:
+        """End what lives of it; returns its fields of the journal."""
+        wait_for_end(RunDir(self.directory), lambda: True)
+        clear(self.turn)
+        return turn_fields(self.turn.role, self.agent, answer_of(agent, self.turn))
+
+
+def begun_turns(turns: Path, known: Container[str]) -> Iterator[BegunTurn]:
+    """Those of a campaign that are not known by their names, in order."""
     for path in sorted(turns.iterdir()) if turns.is_dir() else ():
-        answer = read_result(TurnDir(path)) if path.name not in turn_notes else None
-        if answer is not None:
-            role = path.name.partition("-")[2].split("-")[0]  # perhaps one that is asked no more
-            started = read_json(TurnDir(path).start) or {}
-            yield path.name, turn_fields(role, names.get(str(started.get("agent")), next(iter(agents))), answer)
+        if path.name not in known and (begun := read_turn(path)) is not None:
+            turn, record = begun
+            agent, job = str(record.get("asked", "")), str(record.get("job", ""))
+            yield BegunTurn(turn, agent, job, int(record.get("editor") or 0))
 
 
 def turn_fields(role: str, agent: str, answer: Answer) -> dict[str, Any]:

@@ -16,10 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoresearch.core.agents.agent import Edit, TurnFault
+from autoresearch.core.agents.agent import Agent, Edit, TurnFault
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.controller import agent_schedule
 from autoresearch.core.controller.actions import AgentJob, ControllerAction
 from autoresearch.core.controller.agent_schedule import MOST_FAILED, AgentStatus
 from autoresearch.core.controller.next_actions import suspend_agent
@@ -33,7 +34,7 @@ from autoresearch.runner.basics import failpoint
 
 if TYPE_CHECKING:
     from autoresearch.lab.agent_work.agent_jobs import AgentJobs, JobResult, Remembered
-    from autoresearch.lab.agent_work.agent_turns import Waits
+    from autoresearch.lab.agent_work.agent_turns import BegunTurn, Waits
 
 ENDS_IN_S = 30.0  # all jobs together, once they were told to stop
 
@@ -99,18 +100,21 @@ class AgentWorker:
 
     def start(self, agent_job: AgentJob) -> None:
         """Begin a job, in a thread of its own and in the worktrees of an editor who has no other."""
+        busy = {thread.editor for thread in self._threads}
+        editor = next(
+            number for number in (*self._edited_in(agent_job), *range(1, len(busy) + 2)) if number not in busy
+        )
+        self._begin(agent_job, editor)
+
+    def _begin(self, agent_job: AgentJob, editor: int, begun: Sequence[BegunTurn] = ()) -> None:
         from autoresearch.lab.agent_work.agent_turns import Waits
 
         context = self.context
         if self._waits is None:
             self._waits = Waits(context.campaign_dir.waiting, context.say)
-        busy = {thread.editor for thread in self._threads}
-        editor = next(
-            number for number in (*self._edited_in(agent_job), *range(1, len(busy) + 2)) if number not in busy
-        )
         agent, stop = agent_job.agent or self.spec.agents[0], threading.Event()
         tell = self._waits.told_by(agent_job.name, agent)
-        at_work = self._jobs_of(agent).at_work(agent_job, editor, stop, tell)
+        at_work = self._jobs_of(agent).at_work(agent_job, editor, stop, tell, begun)
         failpoint("research.begins")
         thread = JobThread(agent_job, at_work, editor, stop)
         self._threads.append(thread)
@@ -170,21 +174,44 @@ class AgentWorker:
         self._suspended.clear()
 
     def recover(self) -> None:
-        """Write down what turns cost that a killed controller had begun or not written down; end what lives of them."""
+        """Go on with the jobs of a controller that was killed: their turns may be under way still, or have an answer.
+
+        Other turns of its are ended, and what they cost is written down.
+        """
         if not self.spec.agent:
             return
-        from autoresearch.lab.agent_work.agent_turns import unwritten
         from autoresearch.lab.agent_work.guard import end_leftover
 
         for workspace in self._workspaces():
             end_leftover(workspace)
-        agents = {agent: self._jobs_of(agent).researcher for agent in self.spec.agents}
-        for name, fields in unwritten(self.context.campaign_dir.turns, agents, self.context.state.research.turns):
-            self.context.note("turn", name=name, **fields)
+        jobs: dict[str, tuple[AgentJob, list[BegunTurn]]] = {}
+        for one in self._begun_turns():
+            job = _job_named(self.context.state, one.job, one.agent, one.turn.bounds.usd)
+            if job is not None and one.usable(self._agent_of(one)):
+                jobs.setdefault(job.name, (job, []))[1].append(one)
+            else:
+                self._end(one)
+        for job, begun in jobs.values():
+            self.context.say(f"{job.name}: goes on with {', '.join(one.directory.name for one in begun)}")
+            self._begin(job, begun[0].editor, begun)
 
-    def close(self) -> None:
-        """End what is under way; what it cost is written down."""
+    def _begun_turns(self) -> list[BegunTurn]:
+        from autoresearch.lab.agent_work.agent_turns import begun_turns
+
+        return list(begun_turns(self.context.campaign_dir.turns, self.context.state.research.turns))
+
+    def _agent_of(self, begun: BegunTurn) -> Agent:
+        known = self.spec.agents
+        return self._jobs_of(begun.agent if begun.agent in known else known[0]).researcher
+
+    def _end(self, begun: BegunTurn) -> None:
+        self.context.note("turn", name=begun.directory.name, **begun.end(self._agent_of(begun)))
+
+    def close(self, *, over: bool = False) -> None:
+        """End what is under way; what it cost is written down. `over`: nobody goes on with any turn."""
         self._halt()
+        for begun in self._begun_turns() if over and self.spec.agent else ():
+            self._end(begun)
         self._jobs.clear()
 
     def remove(self) -> None:
@@ -193,7 +220,7 @@ class AgentWorker:
             for one in (workspace.isolated_worktree.slot, workspace.clean):
                 with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
                     one.remove()
-                    for left in one.path.parent.glob(f"{one.path.name}.*"):  # of the last guard, of a killed edit
+                    for left in one.path.parent.glob(f"*{one.path.name}.*"):  # of the last guard, of a killed edit
                         wipe(left)
 
     def _workspaces(self) -> list[EditWorkspace]:
@@ -247,3 +274,15 @@ class AgentWorker:
         if idea.rows and idea.rows[-1].result_dir:
             with contextlib.suppress(AutoresearchError, OSError):
                 journal.append(Path(idea.rows[-1].result_dir), story)
+
+
+def _job_named(state: CampaignState, name: str, agent: str, usd: float | None) -> AgentJob | None:
+    """The job of this name, which a controller had begun that was killed; None where nobody wants it any more."""
+    if state.stop_mode or agent not in state.spec.research.agents:
+        return None
+    ideas = [idea for idea in state.ideas if idea.index in state.research.fixing and idea.slug not in state.unwanted]
+    edits = [one.hypothesis for one in agent_schedule.waiting(state) if not one.made]
+    jobs = [AgentJob(fix=idea) for idea in ideas] + [AgentJob(edit=one) for one in edits]
+    jobs.append(AgentJob(ideas=state.spec.research.ideas, agent=agent))
+    found = next((job for job in jobs if job.name == name), None)
+    return replace(found, agent=agent, usd=usd) if found else None

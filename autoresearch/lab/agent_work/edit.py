@@ -6,14 +6,16 @@ began from; the guard commands run there. Each way to come to nothing has its ow
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from autoresearch.core.agents import suspicion
 from autoresearch.core.agents.agent import Answer, Ask, Edit, NotMade, Turn, TurnFault, TurnRole
 from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.run.json_record import from_record
 from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.commits import PatchError
@@ -26,11 +28,12 @@ from autoresearch.lab.agent_work.guard import end_leftover, entered, explain_gua
 from autoresearch.lab.campaigns.context import is_full
 from autoresearch.lab.resolve.import_proof import shadowed
 from autoresearch.lab.results.explain import Explanation
+from autoresearch.records.rundir import read_json, write_atomically
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import mask_text
 from autoresearch.runner.text import clean_line
 
-PATCH = "edit.patch"
+PATCH, EDIT = "edit.patch", "edit.json"
 GRADED = (None, TurnFault.SILENT, TurnFault.ANSWER)  # after any other fault the files may be half of what was meant
 SAID_LINES = 20
 _STATED = later(rf"^[*_`# ]*{NO_CHANGE}[*_` ]*(\w.*)", re.IGNORECASE | re.MULTILINE | re.DOTALL)
@@ -73,14 +76,19 @@ def _nowhere() -> tuple[Path, Path]:
 
 
 def _turn(workspace: EditWorkspace, base: str, ask: Ask, turn: Turn, patch: bytes = b"") -> Edit:
-    """`patch`: what the agent finds changed on `base` already; it is part of the edit."""
+    """`patch`: what the agent finds changed on `base` already; it is part of the edit.
+
+    The worktree stays open until the edit is judged and written down, so that no kill loses what the agent made there.
+    """
+    turn = replace(turn, cwd=workspace.worktree_paths[0], bounds=workspace.spec.bounds, base=base)
+    if workspace.goes_on(turn.role) and (made := _written(workspace.begun[0])) is not None:
+        ask(replace(turn, directory=workspace.turn(turn.role)))  # what it cost
+        return made
     end_leftover(workspace)
     _own_places(workspace)
-    directory = workspace.next_turn(turn.role)
-    with workspace.isolated_worktree.opened(base) as opened:
-        if patch:
-            opened.apply(patch)
-        answer = ask(replace(turn, cwd=opened.path, directory=directory, bounds=workspace.spec.bounds))
+    with workspace.opened(base, turn.role, patch) as opened:
+        turn = replace(turn, directory=workspace.turn(turn.role))
+        answer = ask(turn)
         failpoint("research.turned")
         edit = Edit(summary=_summary(answer), session=answer.session)
         if answer.fault not in GRADED:
@@ -88,13 +96,28 @@ def _turn(workspace: EditWorkspace, base: str, ask: Ask, turn: Turn, patch: byte
                 f": {mask_text(answer.message)}" if answer.message else ""
             )
             return replace(edit, unmade=NotMade.RESEARCHER, why=why, fault=answer.fault)
-        found = _gathered(workspace, opened)
-        failpoint("research.gathered")
+        edit = _made(workspace, opened, edit, Path(turn.directory), answer, patch)
+        if not workspace.stopped():
+            write_atomically(Path(turn.directory) / EDIT, json.dumps(asdict(edit)).encode(), mode=0o600)
+    return edit
+
+
+def _made(
+    workspace: EditWorkspace, opened: Opened, edit: Edit, directory: Path, answer: Answer, patch: bytes
+) -> Edit:
+    found = _gathered(workspace, opened)
+    failpoint("research.gathered")
     if not isinstance(found, ExtractedPatch):
         return replace(edit, unmade=found[0], why=found[1])
     if patch and found.patch == patch:
         return replace(edit, unmade=NotMade.EMPTY, why=_unchanged(edit, answer))
     return _judged(workspace, found, edit, directory, answer)
+
+
+def _written(directory: Path) -> Edit | None:
+    """What was made of a turn by a controller that was killed after that; None where it did not come so far."""
+    record = read_json(directory / EDIT)
+    return None if record is None else from_record(Edit, record)
 
 
 def _own_places(workspace: EditWorkspace) -> None:

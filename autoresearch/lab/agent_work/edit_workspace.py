@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.extra_paths import ExtraPath
 from autoresearch.core.text.regex import later
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.patches import IsolatedWorktree
+from autoresearch.git_repo.patches import IsolatedWorktree, Opened
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.ideas.commit_builder import OURS, CommitBuilder
 
@@ -46,6 +47,7 @@ class EditWorkspace:
     confined: Callable[[str, Path], str] = lambda command, _: command  # a guard command as it is started, in that place
     stopped: Callable[[], bool] = lambda: False  # whether somebody asked to end what is under way
     editor: int = 1  # whose worktrees these are
+    begun: list[Path] = field(default_factory=list)  # turns of this job that a controller began which was killed
 
     @property
     def worktree_paths(self) -> tuple[Path, Path]:
@@ -57,6 +59,23 @@ class EditWorkspace:
         """Where the agent edits."""
         return IsolatedWorktree(slot(self.checkout, self.worktree_paths[0], reason="where a coding agent edits"))
 
+    def goes_on(self, role: TurnRole) -> bool:
+        """Whether the next turn was begun before, and is one of this role."""
+        return bool(self.begun) and role_of(self.begun[0]) == role
+
+    def turn(self, role: TurnRole) -> Path:
+        """The directory of the next turn: of one that was begun before, as long as the job goes on as it did then."""
+        if self.goes_on(role):
+            return self.begun.pop(0)
+        self.begun.clear()
+        return self.next_turn(role)
+
+    def opened(self, commit: str, role: TurnRole, patch: bytes = b"") -> AbstractContextManager[Opened]:
+        """The worktree for the next turn: a commit changed by a patch; for one begun before, as it is left there."""
+        worktree = self.isolated_worktree
+        again = self.goes_on(role) and worktree.note.exists()
+        return worktree.reopened() if again else worktree.opened(commit, patch)
+
     @property
     def clean(self) -> Slot:
         """Where its patch is applied and guarded."""
@@ -66,6 +85,11 @@ class EditWorkspace:
     def guard_note(self) -> Path:
         """Where it is written which guard runs in the clean worktree."""
         return self.worktree_paths[1].with_name(f"{self.worktree_paths[1].name}.guard")
+
+
+def role_of(directory: Path) -> str:
+    """The role of a turn, by the name of its directory."""
+    return directory.name.partition("-")[2]
 
 
 def _name(worktree: str, editor: int) -> str:

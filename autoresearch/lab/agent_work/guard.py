@@ -21,11 +21,12 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
-from autoresearch.lab.launch.runner_session import run_to_end, stop
+from autoresearch.lab.launch.runner_session import run_to_end
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.results.explain import Explanation, explain_log
 from autoresearch.lab.runs.run_status import tail_lines
 from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.order_file import request_stop
 from autoresearch.records.rundir import RunDir, is_locked
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import mask_environment, mask_text
@@ -93,7 +94,7 @@ def end_leftover(workspace: EditWorkspace) -> None:
     with contextlib.suppress(FileNotFoundError):
         rundir = RunDir(Path(os.fsdecode(note.read_bytes())))
         if is_locked(rundir.lock):
-            stop(rundir, "the campaign goes on without it")
+            request_stop(rundir, "the campaign goes on without it", durable=False)
             until = time.monotonic() + ENDS_IN_S
             while is_locked(rundir.lock):
                 if time.monotonic() > until:

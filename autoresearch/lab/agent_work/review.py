@@ -36,9 +36,8 @@ def reviewed(workspace: EditWorkspace, hypothesis: Hypothesis, base: str, edit: 
     """
     if edit.unmade is not None:
         return edit
-    with workspace.isolated_worktree.opened(base) as opened:
-        opened.apply(edit.patch.encode("utf-8", "surrogateescape"))
-        context = TurnContext(ask, opened.path, workspace.next_turn, workspace.spec.bounds)
+    with workspace.opened(base, TurnRole.REVIEW, edit.patch.encode("utf-8", "surrogateescape")) as opened:
+        context = TurnContext(ask, opened.path, workspace.turn, workspace.spec.bounds)
         prompt = render(
             "agent/review.md.j2",
             objective=workspace.objective,

@@ -1,32 +1,29 @@
-"""The directory of one turn: its files, its number, and what is to be known of it when its controller is dead.
+"""What a turn of an agent gets of the environment, and its directory, which is a run directory.
 
 turns/0007-propose/
-    turn.json     who asks what, and under which id its processes run; written before anything is started
+    spec.json     of the Runner; its `turn` says who asks what. exit.json, run.log and the rest: see `RunDir`
     shell.sh      what each bash that it starts reads first (BASH_ENV): the experiments' interpreter comes first on PATH
-    lock          flock'd while the turn is under way: the kernel lets go of it, whatever killed the controller
     prompt.md     on its standard input
     schema.json   of the answer that is wanted, if any
-    out, err      what it printed, up to a cap
-    answer/       the one place here that it may write to (`last.txt`)
-    result.json   what came of it and what it cost; the last to be written
+    out, err      what it printed
+    answer/       the one directory here that it may write to (`last.txt`)
+    edit.json     what was made of the turn, if it edits, with edit.patch
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.agents.agent import Answer, Bounds, Turn, TurnFault, TurnRole, Usage
+from autoresearch.core.agents.agent import Bounds, Turn, TurnRole
 from autoresearch.core.text.regex import later
 from autoresearch.git_repo.git import KEPT
 from autoresearch.git_repo.remove_tree import wipe
@@ -46,6 +43,7 @@ _GONE = (
     *("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "OLDPWD", "FORCE_COLOR", "CLICOLOR_FORCE"),
     *("TMPDIR", "TMP", "TEMP", "AUTORESEARCH_*"),
 )
+PRINTED_BYTES = 64 << 20
 _PROXIES = frozenset(f"{kind}_proxy" for kind in ("http", "https", "all", "no"))
 _SET = {
     "GIT_OPTIONAL_LOCKS": "0",
@@ -111,8 +109,8 @@ class TurnEnvironment:
     readable: tuple[Path, ...] = ()  # even where it lies below /tmp: an interpreter, with all that belongs to it
     hidden: tuple[Path, ...] = ()  # beyond keys and tokens: other agents' homes, what only the evaluation may read
     interpreter: str = ""  # of the experiments; its directory comes first on PATH in each shell of the agent's
-    printed_bytes: int = 64 << 20  # to each of stdout and stderr
-    written_bytes: int = 2 << 30  # ... and never more than half of what is free
+    printed_bytes: int = PRINTED_BYTES  # to each of stdout and stderr
+    file_bytes: int = 2 << 30  # of each file that it writes
     grace_s: float = 5.0  # between TERM and KILL
 
     def cell(self, cwd: Path, scratch: Path, env: Mapping[str, str], *programs: str) -> Cell:
@@ -164,41 +162,9 @@ def guard_in(turn_environment: TurnEnvironment) -> Callable[[str, Path], str]:
     return start
 
 
-MOST_TEXT = 64 << 10  # bytes of its last words that result.json keeps; `out` has them all
 MOST_LAST = 4 << 20
 _NUMBERING = threading.Lock()
 _NUMBERED = later(r"(\d{4,})-[a-z]+\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class TurnDir:
-    """Every path of one turn."""
-
-    path: Path
-
-    @property
-    def start(self) -> Path:
-        return self.path / "turn.json"
-
-    @property
-    def lock(self) -> Path:
-        return self.path / "lock"
-
-    @property
-    def out(self) -> Path:
-        return self.path / "out"
-
-    @property
-    def err(self) -> Path:
-        return self.path / "err"
-
-    @property
-    def answer(self) -> Path:
-        return self.path / "answer"
-
-    @property
-    def result(self) -> Path:
-        return self.path / "result.json"
 
 
 def next_directory(turns: Path, role: TurnRole) -> Path:
@@ -226,56 +192,31 @@ def anew(turn: Turn) -> Turn:
     return replace(turn, directory=next_directory(Path(turn.directory).parent, turn.role))
 
 
-def write_question(turn: Turn) -> TurnDir:
+def write_question(turn: Turn) -> None:
     """Make the directory of a turn, for its owner only, with what it asks."""
-    place = TurnDir(Path(turn.directory))
-    for path in (place.path, place.answer):
+    for path in (Path(turn.directory), Path(turn.last_file).parent):
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o700)
     prompt = turn.prompt.encode("utf-8", "surrogateescape")
     write_atomically(Path(turn.prompt_file), prompt, mode=0o600, durable=False)
     if turn.schema is not None:
         write_json(Path(turn.schema_file), turn.schema, durable=False)
-    return place
 
 
-def write_start(turn_dir: TurnDir, turn: Turn, **more: object) -> None:
-    """Say what is about to be started; `more`: the id of its processes, its scratch directory, its command."""
-    bounds = {"seconds": turn.bounds.seconds, "turns": turn.bounds.turns, "usd": turn.bounds.usd}
-    asked = {"role": turn.role, "cwd": str(turn.cwd), "session": turn.session, "bounds": bounds}
-    write_json(turn_dir.start, {**asked, "began": round(time.time(), 3), **more}, durable=False)
+def turn_record(turn: Turn, **more: object) -> dict[str, object]:
+    """`turn` of spec.json: what is asked, beside the prompt and the schema; `more`: whose turn it is."""
+    return {"role": turn.role, "session": turn.session, "bounds": asdict(turn.bounds), "base": turn.base, **more}
 
 
-def read_start(turn_dir: TurnDir) -> tuple[Turn, dict[str, Any]] | None:
-    """The turn that was asked here, and all of turn.json; None where nothing was started, or it is damaged."""
-    record = read_json(turn_dir.start)
-    if record is None or not {"id", "scratch"} <= record.keys():
-        return None
-    prompt = read_plain(turn_dir.path / "prompt.md", MOST_LAST).decode("utf-8", "surrogateescape")
-    schema = read_json(turn_dir.path / "schema.json")
+def read_turn(directory: Path) -> tuple[Turn, dict[str, Any]] | None:
+    """The turn that was begun here, and all that `turn_record` kept; None where none was, or it is damaged."""
+    spec = read_json(directory / "spec.json") or {}
+    prompt = read_plain(directory / "prompt.md", MOST_LAST).decode("utf-8", "surrogateescape")
     try:
-        role, bounds = TurnRole(record["role"]), Bounds(**record["bounds"])
-        turn = Turn(role, prompt, Path(record["cwd"]), turn_dir.path, schema, str(record["session"]), bounds)
-    except (KeyError, TypeError, ValueError):
-        return None
-    return turn, record
-
-
-def write_result(turn_dir: TurnDir, answer: Answer, **more: object) -> None:
-    """Keep an answer without its length and its secrets; `more`: exit code, confinement and the like."""
-    record = asdict(answer) | {"text": _short(answer.text)}
-    record["said"] = mask_text(record.pop("message"))
-    if record["data"] is not None and len(json.dumps(record["data"])) > MOST_TEXT:
-        record["data"] = None
-    record["denied"] = [mask_text(one) for one in answer.denied[:50]]
-    write_json(turn_dir.result, {**record, **more})
-
-
-def read_result(turn_dir: TurnDir) -> Answer | None:
-    """The answer of a turn that is over, its text shortened; None where it is not, or cannot be understood."""
-    record = read_json(turn_dir.result)
-    try:
-        return None if record is None else _answer(record)
+        record = spec["turn"]
+        role, bounds, cwd = TurnRole(record["role"]), Bounds(**record["bounds"]), Path(spec["cwd"])
+        schema, base = read_json(directory / "schema.json"), str(record["base"])
+        return Turn(role, prompt, cwd, directory, schema, str(record["session"]), bounds, base=base), record
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -291,17 +232,3 @@ def read_last(turn: Turn) -> str:
     if last.parent.is_symlink():
         return ""
     return read_plain(last, MOST_LAST).decode("utf-8", "replace")
-
-
-def _short(text: str) -> str:
-    kept = text.encode("utf-8", "backslashreplace")[:MOST_TEXT].decode("utf-8", "ignore")
-    return mask_text(kept)
-
-
-def _answer(record: Mapping[str, Any]) -> Answer:
-    known = {one.name: record[one.name] for one in fields(Answer) if one.name in record}
-    known["message"] = record.get("said", "")
-    known["usage"] = Usage(**known.get("usage", {}))
-    known["denied"] = tuple(known.get("denied", ()))
-    known["fault"] = TurnFault(known["fault"]) if known.get("fault") else None
-    return Answer(**known)

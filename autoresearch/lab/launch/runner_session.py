@@ -23,6 +23,7 @@ from autoresearch.records import evidence, exit_record, journal, recorded_run
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.index import IndexEntry, state_home
+from autoresearch.records.order_file import request_stop
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, write_atomically, write_environment, write_json
 from autoresearch.runner import debug_log
@@ -142,7 +143,7 @@ def _is_lone(entry: IndexEntry) -> bool:
     return not CampaignDir(Path(entry.run_dir).parent).spec.exists()
 
 
-LOOK_S = 0.5  # how soon a stop is noticed
+LOOK_S = 0.1  # how soon a stop is noticed
 
 
 def run_to_end(
@@ -163,14 +164,9 @@ def run_to_end(
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     runner.wait(LOOK_S)
                 if stopped() and not rundir.stop.exists():
-                    stop(rundir, "somebody asked for that")
+                    request_stop(rundir, "somebody asked for that", durable=False)
         except BaseException:
-            stop(rundir, "the command that ran it was interrupted")
+            request_stop(rundir, "the command that ran it was interrupted", durable=False)
             runner.wait()
             raise
     return exit_record.read(rundir)
-
-
-def stop(rundir: RunDir, reason: str) -> None:
-    """Ask the Runner there to end its command now."""
-    write_json(rundir.stop, {"how": "now", "reason": reason}, durable=False)

@@ -18,31 +18,22 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
 from autoresearch.core.agents.agent import Answer, Bounds, Spoken, Traits, Turn, TurnFault, TurnRole, Usage
-from autoresearch.errors import ConflictError, EnvironmentUnusable
+from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.checkout import find
 from autoresearch.git_repo.patches import IsolatedWorktree
 from autoresearch.git_repo.worktrees import slot
 from autoresearch.lab.agent_work import sandbox
-from autoresearch.lab.agent_work.agent_turns import unwritten
+from autoresearch.lab.agent_work.agent_turns import begun_turns
 from autoresearch.lab.agent_work.sandbox import Level
-from autoresearch.lab.agent_work.turn import Growth, lost_turns, run_turn
-from autoresearch.lab.agent_work.turn_dir import (
-    TurnDir,
-    TurnEnvironment,
-    anew,
-    guard_in,
-    next_directory,
-    read_result,
-    write_result,
-)
-from autoresearch.records.rundir import locked, read_json
+from autoresearch.lab.agent_work.turn import answer_of, run_turn
+from autoresearch.lab.agent_work.turn_dir import TurnEnvironment, anew, guard_in, next_directory, read_turn
+from autoresearch.records.rundir import RunDir, read_json, write_json
 from autoresearch.runner.basics import RUN_ID
 
 Eventually = Callable[[Callable[[], object]], None]
@@ -106,7 +97,7 @@ class TurnContext:
     def __init__(self, root: Path) -> None:
         self.cwd, self.turns = root / "tree", root / "turns"
         self.cwd.mkdir()
-        self.turn_environment = TurnEnvironment(dict(os.environ), keep=(MARK,), written_bytes=64 << 20, grace_s=0.3)
+        self.turn_environment = TurnEnvironment(dict(os.environ), keep=(MARK,), file_bytes=64 << 20, grace_s=0.3)
         self.stop = threading.Event()
         self.asked: list[threading.Thread] = []
 
@@ -131,13 +122,9 @@ class TurnContext:
 
         return answer
 
-    def result(self, number: int = 1) -> dict[str, object]:
-        (found,) = self.turns.glob(f"{number:04}-*/result.json")
+    def spec(self) -> dict[str, Any]:
+        (found,) = self.turns.glob("*/spec.json")
         return json.loads(found.read_text())
-
-    def token(self) -> str:
-        (start,) = self.turns.glob("*/turn.json")
-        return str(json.loads(start.read_text())["id"])
 
 
 @pytest.fixture
@@ -184,13 +171,15 @@ def test_an_answer_and_what_is_kept_of_it(turn_context: TurnContext) -> None:
     answer = turn_context.ask("import sys; sys.stderr.write('a warning'); print('three ideas')", turn)
     assert (answer.text, answer.fault, answer.message) == ("three ideas", None, "a warning")
     assert answer.usage.tokens_out == 11 and answer.usage.seconds > 0
-    place = TurnDir(Path(turn.directory))
-    assert place.path.name == "0001-propose" and stat.S_IMODE(place.path.stat().st_mode) == 0o700
+    place = Path(turn.directory)
+    assert place.name == "0001-propose" and stat.S_IMODE(place.stat().st_mode) == 0o700
     assert Path(turn.prompt_file).read_text() == "go" and read_json(Path(turn.schema_file)) == {"type": "object"}
-    result = turn_context.result()
-    assert result["returncode"] == 0 and result["level"] == "none" and result["role"] == "propose"
-    assert str(result["command"]).startswith(sys.executable)
-    assert read_result(place) == answer
+    spec = turn_context.spec()
+    assert spec["turn"]["level"] == "none" and spec["turn"]["role"] == "propose"
+    assert str(spec["command"]).startswith(sys.executable) and not (place / "environment").exists()
+    begun = read_turn(place)
+    assert begun is not None and begun[0] == turn and answer_of(Scripted(), turn) == answer
+    assert turn_context.ask("print('it is asked once')", turn) == answer
 
 
 @pytest.mark.system
@@ -219,7 +208,6 @@ def test_a_long_prompt_arrives_whole(turn_context: TurnContext) -> None:
 def test_how_it_may_end(turn_context: TurnContext, code: str, fault: TurnFault, said: str) -> None:
     answer = turn_context.ask(code)
     assert answer.fault is fault and said in answer.message
-    assert turn_context.result()["fault"] == fault
     if "train.py" in code:  # what it wrote stays: the truth is the diff, and somebody else's to look at
         assert (turn_context.cwd / "train.py").read_text() == "half"
 
@@ -228,7 +216,6 @@ def test_a_missing_program_is_said_with_how_to_get_it(turn_context: TurnContext)
     answer = turn_context.ask(Scripted(command=("codex-that-is-nowhere",), name="codex"))
     assert answer.fault is TurnFault.NOT_INSTALLED
     assert "codex-that-is-nowhere" in answer.message and "npm install -g @openai/codex" in answer.message
-    assert turn_context.result()["fault"] == "not_installed"
 
 
 @pytest.mark.system
@@ -240,7 +227,7 @@ def test_a_program_that_cannot_be_run(turn_context: TurnContext) -> None:
         answer = turn_context.ask(Scripted(command=(str(program),)))
         assert answer.fault is TurnFault.NOT_INSTALLED and name in answer.message
     answer = turn_context.ask(Scripted(command=(sys.executable, "-c", "pass", "x" * (140 << 10))))
-    assert answer.fault is TurnFault.ENDED and "command line is longer" in answer.message
+    assert answer.fault is TurnFault.ENDED and "Argument list too long" in answer.message
 
 
 @pytest.mark.system
@@ -302,41 +289,20 @@ def test_what_it_leaves_in_the_background_ends_with_the_turn(turn_context: TurnC
 def test_a_flood_of_words_costs_neither_memory_nor_disk(turn_context: TurnContext) -> None:
     answer = turn_context.ask("import os\nwhile True: os.write(1, b'x' * 65536)", printed_bytes=1 << 20)
     assert answer.fault is TurnFault.FLOOD and len(answer.text) == 1 << 20
-    assert answer.message == "it printed more than 1 MiB"
+    assert answer.message.startswith("it printed more than 1 MiB")
     (out,) = turn_context.turns.glob("*/out")
     assert out.stat().st_size == 1 << 20
-    assert len(str(turn_context.result()["text"])) <= 64 << 10
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("where", ["os.getcwd()", "os.environ['TMPDIR']"])
-def test_a_disk_is_not_filled(turn_context: TurnContext, where: str) -> None:
-    code = f"import os, itertools, time\nos.chdir({where})\nfor n in itertools.count():\n"
-    code += "    open(str(n), 'wb').write(b'x' * (1 << 20))\n    time.sleep(0.001)"
-    answer = turn_context.ask(code, written_bytes=1 << 20)
-    assert answer.fault is TurnFault.FLOOD and "it wrote more than it may (1 MiB)" in answer.message
-
-
-def test_growth_is_what_was_added(tmp_path: Path, eventually: Eventually) -> None:
-    """A directory within another counts once; what was there before does not, nor what a sparse file takes nothing."""
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/old").write_bytes(b"x" * (4 << 20))
-    growth = Growth((tmp_path, tmp_path / "in", tmp_path / "missing"), 1 << 20)
-    with (tmp_path / "sparse").open("wb") as file:
-        file.truncate(1 << 40)
-    (tmp_path / "in/new").write_bytes(b"x" * (600 << 10))
-    growth._walked = 0.0  # it is time to walk again
-    assert not growth.exceeded()
-    (tmp_path / "in/newer").write_bytes(b"x" * (600 << 10))
-    eventually(growth.exceeded)
-    growth = Growth((tmp_path,), 1 << 20)
-    for n in range(300):
-        (tmp_path / f"{n}").touch()
-    growth._walked = 0.0
-    assert growth.exceeded(), "many empty files fill a disk, too"
-    numbers = os.statvfs(tmp_path)
-    assert Growth((tmp_path,), 1 << 60).most <= numbers.f_bavail * numbers.f_frsize * 0.6, "half of what is free"
-    assert not Growth((tmp_path / "missing",), 1000).exceeded()
+@pytest.mark.parametrize("ignores", [True, False])
+def test_no_file_of_it_becomes_too_large(turn_context: TurnContext, ignores: bool) -> None:
+    """Python is told by an error; others end by SIGXFSZ."""
+    default = "" if ignores else "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_DFL); "
+    answer = turn_context.ask(f"{default}open('large', 'wb').write(b'x' * (2 << 20))", file_bytes=1 << 20)
+    assert (turn_context.cwd / "large").stat().st_size == 1 << 20
+    assert answer.fault is (TurnFault.ENDED if ignores else TurnFault.FLOOD)
+    assert ("File too large" if ignores else "larger file than it may") in answer.message
 
 
 @pytest.mark.system
@@ -353,12 +319,10 @@ def test_its_own_file_may_know_better(turn_context: TurnContext) -> None:
 
 
 def test_damaged_records_of_a_turn_are_passed_over(turn_context: TurnContext) -> None:
-    for text in ("", "{}", '{"id": "turn-x", "scratch": "/x", "role": "sing", "bounds": {}}'):
+    for text in ("", "{}", '{"run": "turn-x", "turn": {"role": "sing"}}', '{"turn": 3}'):
         (turn_context.turns / "0001-edit").mkdir(parents=True, exist_ok=True)
-        (turn_context.turns / "0001-edit/turn.json").write_text(text)
-        assert lost_turns(turn_context.turns, {"scripted": Scripted()}) == []
-    (turn_context.turns / "0001-edit/result.json").write_text('{"fault": "never heard of"}')
-    assert read_result(TurnDir(turn_context.turns / "0001-edit")) is None
+        (turn_context.turns / "0001-edit/spec.json").write_text(text)
+        assert list(begun_turns(turn_context.turns, ())) == []
 
 
 @pytest.mark.system
@@ -378,15 +342,9 @@ def test_two_at_once_do_not_end_each_other_s(turn_context: TurnContext, eventual
     late = turn_context.begin(code)
     eventually((turn_context.cwd / "up").exists)
     assert turn_context.ask(DAEMON + "daemon(); print('early')").text == "early"
-    assert len(carriers()) == 3  # its supervisor, itself, its daemon
+    assert len(carriers()) == 2  # itself, its daemon
     (turn_context.cwd / "go").touch()
     assert late().text == "late"
-
-
-def test_a_turn_under_way_is_not_asked_again(turn_context: TurnContext) -> None:
-    turn = turn_context.turn()
-    with locked(Path(turn.directory) / "lock"), pytest.raises(ConflictError, match="under way"):
-        turn_context.ask("print(1)", turn)
 
 
 # -- what it sees ------------------------------------------------------------------------------------------------
@@ -402,7 +360,7 @@ def test_its_environment(turn_context: TurnContext) -> None:
     seen = json.loads(turn_context.ask(agent, environ={**os.environ, **mine}, keep=(MARK, "MY_TOKEN")).text)
     assert {"ANTHROPIC_API_KEY": "sk", "MY_TOKEN": "t", "OWN": "1", "LANG": "C", "TERM": "dumb"}.items() <= seen.items()
     assert seen.keys().isdisjoint({"WANDB_API_KEY", "CLAUDECODE", "TMUX", "GIT_DIR", "SSH_AUTH_SOCK", "PYTHONPATH"})
-    assert seen[RUN_ID] == turn_context.token() != "controller"
+    assert seen[RUN_ID] == turn_context.spec()["run"] != "controller"
     assert seen["HOME"] == os.environ["HOME"] and seen["PWD"] == str(turn_context.cwd)
     assert not Path(seen["TMPDIR"]).exists()
 
@@ -428,50 +386,80 @@ def test_its_shell_has_what_a_guard_has(turn_context: TurnContext, tmp_path: Pat
 # -- when we are killed ------------------------------------------------------------------------------------------
 
 
+PROGRAM = """
+import importlib.util, os, sys, tempfile, threading
+from pathlib import Path
+spec = importlib.util.spec_from_file_location('t', {file!r})
+m = importlib.util.module_from_spec(spec); sys.modules['t'] = m; spec.loader.exec_module(m)
+tempfile.tempdir = {temporary!r}
+d = object.__new__(m.TurnContext)
+d.cwd, d.turns, d.stop = Path({cwd!r}), Path({turns!r}), threading.Event()
+d.turn_environment = m.TurnEnvironment(dict(os.environ), keep=(m.MARK,), grace_s=0.3)
+d.ask({code!r})
+"""
+
+
+@pytest.fixture
+def begun(turn_context: TurnContext, eventually: Eventually) -> Iterator[Callable[[str], Turn]]:
+    """A turn whose controller was killed as soon as the agent made the file `up`."""
+
+    def begin(code: str) -> Turn:
+        paths = {"cwd": str(turn_context.cwd), "turns": str(turn_context.turns), "temporary": tempfile.gettempdir()}
+        program = PROGRAM.format(file=__file__, code=code, **paths)
+        controller = subprocess.Popen([sys.executable, "-c", program])
+        try:
+            eventually((turn_context.cwd / "up").exists)
+        finally:
+            controller.kill()
+            controller.wait()
+        ((turn, _),) = filter(None, map(read_turn, turn_context.turns.iterdir()))
+        return turn
+
+    yield begin
+
+
 @pytest.mark.system
-def test_a_turn_whose_controller_was_killed_is_found(
-    turn_context: TurnContext, tmp_path: Path, eventually: Eventually
+def test_a_turn_outlives_its_controller_and_is_asked_once(
+    turn_context: TurnContext, begun: Callable[[str], Turn]
 ) -> None:
-    """Its processes end by themselves; what it said until then is kept."""
-    code = DAEMON + f"daemon(); print('half a thought', flush=True); open('up', 'w').close(); {SLEEP}"
-    program = tmp_path / "controller.py"
-    program.write_text(
-        f"import importlib.util, sys, tempfile\nspec = importlib.util.spec_from_file_location('t', {__file__!r})\n"
-        "m = importlib.util.module_from_spec(spec); sys.modules['t'] = m; spec.loader.exec_module(m)\n"
-        f"tempfile.tempdir = {tempfile.gettempdir()!r}\n"
-        "from pathlib import Path\nd = object.__new__(m.TurnContext)\n"
-        f"d.cwd, d.turns = Path({str(turn_context.cwd)!r}), Path({str(turn_context.turns)!r})\n"
-        "import os, threading\nd.turn_environment = m.TurnEnvironment(dict(os.environ), keep=(m.MARK,), grace_s=0.3)\n"
-        "d.stop = threading.Event()\n"
-        f"d.ask({code!r})\n"
-    )
-    controller = subprocess.Popen([sys.executable, str(program)])
-    try:
-        eventually((turn_context.cwd / "up").exists)
-        out = turn_context.turns / "0001-edit" / "out"
-        eventually(lambda: out.read_text() == "half a thought\n")  # the controller keeps what it read, not the pipe
-        assert lost_turns(turn_context.turns, {"scripted": Scripted()}) == [], "it is under way"
-    finally:
-        controller.kill()
-        controller.wait()
-    eventually(lambda: carriers() == [])
-    ((path, answer),) = lost_turns(turn_context.turns, {"scripted": Scripted()})
-    assert path.name == "0001-edit" and answer.fault is TurnFault.LOST and answer.text == "half a thought"
-    assert turn_context.result()["fault"] == "lost"
-    assert answer.usage.tokens_out == len("half a thought")
-    assert lost_turns(turn_context.turns, {"scripted": Scripted()}) == []
+    """Whoever comes next waits for its answer; with the daemons that it left, it is over."""
+    code = DAEMON + "daemon(); open('asked', 'a').write('.'); open('up', 'w').close()\n"
+    turn = begun(f"{code}while not os.path.exists('go'): time.sleep(0.01)\nprint('a whole thought')")
+    assert [one.usable(Scripted()) for one in begun_turns(turn_context.turns, ())] == [True], "it is under way"
+    answer = turn_context.begin("print('not asked')", turn)
+    (turn_context.cwd / "go").touch()
+    assert (answer().text, answer().fault) == ("a whole thought", None)
+    assert answer().usage.tokens_out == len("a whole thought")
+    assert (turn_context.cwd / "asked").read_text() == "." and carriers() == []
 
 
 @pytest.mark.system
-def test_the_processes_of_a_turn_are_found_even_without_its_supervisor(
+def test_a_turn_that_nobody_goes_on_with_is_ended(turn_context: TurnContext, begun: Callable[[str], Turn]) -> None:
+    begun(DAEMON + f"daemon(); print('half a thought', flush=True); open('up', 'w').close(); {SLEEP}")
+    (one,) = begun_turns(turn_context.turns, ())
+    fields = one.end(Scripted())
+    assert (fields["fault"], fields["tokens_out"]) == ("stopped", len("half a thought")) and carriers() == []
+    assert not one.usable(Scripted()) and list(begun_turns(turn_context.turns, {"0001-edit"})) == []
+
+
+@pytest.mark.system
+def test_the_processes_of_a_turn_are_found_even_without_its_runner(
     turn_context: TurnContext, eventually: Eventually
 ) -> None:
     answer = turn_context.begin(DAEMON + f"daemon(); open('up', 'w').close(); {SLEEP}")
     eventually((turn_context.cwd / "up").exists)
-    (one,) = (process for process in carriers() if "-I" in process.cmdline())
-    one.kill()
-    assert answer().fault is TurnFault.ENDED
+    psutil.Process((read_json(turn_context.turns / "0001-edit/runner.json") or {})["pid"]).kill()
+    assert answer().fault is TurnFault.LOST
     assert carriers() == []
+
+
+def test_a_turn_whose_runner_never_began_is_lost(turn_context: TurnContext) -> None:
+    """A Runner that is late finds its record, and starts nothing."""
+    turn = turn_context.turn()
+    record = {"role": "edit", "session": "", "bounds": {}, "base": ""}
+    write_json(RunDir(Path(turn.directory)).spec, {"run": "turn-x", "command": "x", "cwd": "/", "turn": record})
+    (one,) = begun_turns(turn_context.turns, ())
+    assert not one.usable(Scripted()) and one.end(Scripted())["fault"] == "lost"
 
 
 def test_numbers_only_grow(turn_context: TurnContext) -> None:
@@ -480,7 +468,7 @@ def test_numbers_only_grow(turn_context: TurnContext) -> None:
     (turn_context.turns / "notes.txt").touch()
     names = [Path(turn.directory).name for turn in (first, again, turn_context.turn(TurnRole.FIX))]
     assert names == ["0001-propose", "0002-propose", "0003-fix"] and again.prompt == first.prompt
-    assert lost_turns(turn_context.turns, {"scripted": Scripted()}) == [], "nothing was started in them"
+    assert list(begun_turns(turn_context.turns, ())) == [], "nothing was started in them"
 
 
 # -- confined ----------------------------------------------------------------------------------------------------
@@ -581,7 +569,7 @@ def test_a_confined_edit_reaches_its_worktree_and_its_own_home_only(town: Town, 
         "link": town.turn_context.cwd / ".git",
         "other": town.other / "train.py",
         "host": outside / "robbed",
-        "turn": town.turn_context.turns / "0001-edit/turn.json",
+        "turn": town.turn_context.turns / "0001-edit/spec.json",
         "dev": Path("/dev/robbed"),
         "run": Path("/run/robbed"),
         "etc": Path("/etc/robbed"),
@@ -679,7 +667,6 @@ def test_a_sandbox_that_cannot_be_made_is_no_fault_of_the_agent(town: Town, monk
     monkeypatch.setattr(sandbox, "_SPACES", (*sandbox._SPACES, "--ro-bind", "/nowhere", "/nowhere"))
     with pytest.raises(EnvironmentUnusable, match="nowhere"):
         town.ask("print(1)")
-    assert town.turn_context.result()["fault"] == "ended"
 
 
 @pytest.mark.real
@@ -710,15 +697,7 @@ def test_a_disk_that_is_full_under_our_records_ends_the_turn(
 ) -> None:
     turn_context.turns = disk(turn_context.cwd.parent / "small")
     code = DAEMON + "daemon()\nwhile True: os.write(1, b'x' * 65536)"
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="the disk that holds"):
         turn_context.ask(code)
     assert carriers("") == []
 
-
-def test_what_a_turn_cost_is_found_even_where_its_role_is_gone(tmp_path: Path) -> None:
-    place = TurnDir(tmp_path / "0003-summarise")
-    place.path.mkdir()
-    write_result(place, Answer(usage=Usage(0.5, 7, 8)))
-    agent: Any = SimpleNamespace(name="claude")
-    ((name, fields),) = unwritten(tmp_path, {"claude": agent}, {})
-    assert (name, fields["role"], fields["usd"]) == ("0003-summarise", "summarise", 0.5)

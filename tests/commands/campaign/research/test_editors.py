@@ -61,7 +61,7 @@ def test_what_a_dead_controller_left_of_several_editors_is_removed(lab: Any) -> 
     camp.bench.ask("campaign", "stop")
     camp.bench.ask("campaign", "resume", "--detach")
     state = camp.over()
-    assert sorted(turn.get("fault") or "" for turn in lab.journal("turn")) == ["", "lost", "lost", "lost"]
+    assert sorted(turn.get("fault") or "" for turn in lab.journal("turn")) == ["", "stopped", "stopped", "stopped"]
     assert not list(Path(state.spec.trees).glob("*"))
     camp.bench.until(lambda: not camp.bench.carriers())
 
@@ -102,6 +102,6 @@ def test_claude_and_codex_share_the_ideas_and_edit_at_once(
     }
     assert turns == {(role, name) for role in ("propose", "edit") for name in homes}, seen
     assert not [turn for turn in lab.journal("turn") if turn.get("fault")], seen
-    starts = [json.loads((lab.camp.place.turns / name / "turn.json").read_bytes())["began"] for name in edits["claude"]]
+    starts = [json.loads((lab.camp.place.turns / n / "exit.json").read_bytes())["started"] for n in edits["claude"]]
     spans = [line["seconds"] for line in lab.journal("turn") if line["name"] in edits["claude"]]
     assert max(starts) < min(start + took for start, took in zip(starts, spans, strict=True)), "both edit at once"

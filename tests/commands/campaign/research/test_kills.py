@@ -65,7 +65,7 @@ class Killed:
         assert state.research.fixes == {typo.index: 1}, "one try, however often it was begun"
         assert not state.research.fixing
         names = [line["name"] for line in self.lab.journal("turn")]
-        turns = [path.name for path in self.camp.place.turns.iterdir() if (path / "result.json").exists()]
+        turns = [path.name for path in self.camp.place.turns.iterdir() if (path / "exit.json").exists()]
         assert len(names) == len(set(names)) and set(names) == set(turns), "each turn is written down once"
         found = self.bench.git("for-each-ref", "--format=%(refname:short)", "refs/heads/autoresearch/").split()
         assert set(found) == {idea.branch for idea in state.ideas} and len(found) == 1 + len(slugs), (

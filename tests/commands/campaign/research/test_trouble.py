@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
@@ -135,39 +134,30 @@ def test_numbers_from_the_optimiser_and_ideas_from_the_agent(lab: Any) -> None:
     assert "config" not in lab.asked(0).split("# Now")[-1], "numbers are the optimiser's"
 
 
-def test_a_controller_that_is_killed_in_a_turn_leaves_nothing_and_goes_on(lab: Any) -> None:
-    lab.propose(lab.idea("first"))
-    stay = "import subprocess; subprocess.Popen(['sleep', '300'], start_new_session=True); time.sleep(300)"
-    lab.act("edit", python=stay)
-    lab.act("edit", replace=BETTER)
-    lab.start(count=2)
-    place = lab.camp.place
-
-    def working() -> list[psutil.Process]:
-        found = []
-        for process in psutil.process_iter(["cmdline"]):
-            if process.info["cmdline"] == ["sleep", "300"] and carries(process, str(lab.camp.bench.root)):
-                found.append(process)
-        return found
-
-    lab.camp.until(working)
-    pid = json.loads(place.controller.read_bytes())["pid"]
-    os.kill(pid, signal.SIGKILL)
-    lab.camp.bench.until(lambda: not place.controlled)
-    assert lab.camp.bench.ask("campaign", "resume", "--detach")["ok"]
-    state = lab.camp.over()
-    assert state.by_slug("first").status == "keep" and state.attempted == 2
-    assert not working(), "what the first turn started is gone"
-    faults = [turn.get("fault") for turn in lab.journal("turn")]
-    assert faults == [None, "lost", None], "the turn that was lost is written down"
-
-
-def carries(process: psutil.Process, root: str) -> bool:
-    """Whether a process is of this test."""
-    try:
-        return any(root in value for value in itertools.chain([process.cwd()], process.environ().values()))
-    except psutil.Error:
-        return False
+def test_a_turn_outlives_its_controller_and_is_paid_once(lab: Any) -> None:
+    """Killed in a turn of each role: the next controller takes the answer; a daemon of the turn ends with it."""
+    stay = "import subprocess; subprocess.Popen(['sleep', '300'], start_new_session=True)\n"
+    stay += "while not os.path.exists(os.environ['GO'] + role): time.sleep(0.02)"
+    lab.propose(lab.idea("typo"), python=stay)
+    lab.act("edit", python=stay, replace={"knobs.py": ("return 0.3", "return nought.3")})
+    lab.act("review", python=stay, json={"verdict": "accept", "reasons": []})
+    lab.act("fix", python=stay, replace={"knobs.py": ("return nought.3", "return 0.5")})
+    lab.start(count=2, max_fixes=1, review=True, guard=["true"])
+    bench, camp = lab.camp.bench, lab.camp
+    roles = ("propose", "edit", "review", "fix")
+    for number, role in enumerate(roles):
+        camp.until(lambda number=number: (lab.place / "used" / str(number)).exists())
+        os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
+        bench.until(lambda: not camp.place.controlled)
+        bench.ask("campaign", "resume", "--detach")
+        camp.until(lambda role=role, number=number: f"{number + 1:04}-{role}" in camp.said())
+        camp.go.with_name(camp.go.name + role).touch()
+    state = camp.over()
+    assert [row.status for row in state.by_slug("typo").rows] == ["crash", "keep"], camp.said()
+    assert [(turn["role"], turn.get("fault")) for turn in lab.journal("turn")] == [(role, None) for role in roles]
+    assert sorted(path.name for path in camp.place.turns.iterdir()) == [f"000{n + 1}-{r}" for n, r in enumerate(roles)]
+    assert state.research.usage.tokens == 480 and state.research.fixes == {2: 1}
+    bench.until(lambda: not bench.carriers())
 
 
 def test_no_turn_may_cost_more_than_is_left(lab: Any) -> None:
@@ -175,8 +165,8 @@ def test_no_turn_may_cost_more_than_is_left(lab: Any) -> None:
     lab.act("edit", replace={"knobs.py": ("return 0.3", "return nought.3")}, cost={"usd": 0.25})
     lab.act("fix", replace={"knobs.py": ("return nought.3", "return 0.5")}, cost={"usd": 0.125})
     state = lab.run(count=2, budget_usd=1.0, turn_usd=0.625)
-    turns = sorted(lab.camp.place.turns.glob("*/turn.json"))
-    assert [json.loads(turn.read_bytes())["bounds"]["usd"] for turn in turns] == [0.625, 0.5, 0.25]
+    specs = [json.loads(spec.read_bytes()) for spec in sorted(lab.camp.place.turns.glob("*/spec.json"))]
+    assert [spec["turn"]["bounds"]["usd"] for spec in specs] == [0.625, 0.5, 0.25]
     assert [row.agent_usd for row in state.by_slug("typo").rows] == [0.75, 0.125]
 
 
