@@ -384,9 +384,9 @@ def _limits_in(item: SectionItem) -> Iterator[_LimitText]:
     text = normalise(f"{item.label.replace('_', ' ')}: {item.text}")
     text = _ASIDE.sub(r"; \1;", text if item.code else _BULLETS.sub("\n", _JOINED.sub(" ", text)))
     durations = find_durations(text)
-    marked = text
-    for n, part in reversed([*enumerate(durations)]):  # `1 hour and 30 minutes` is in one clause
-        marked = f"{marked[: part.start]}\0{n}\0{marked[part.end :]}"
+    ends = [0, *(part.end for part in durations)]  # `1 hour and 30 minutes` is in one clause
+    marks = (f"{text[at : part.start]}\0{n}\0" for n, (at, part) in enumerate(zip(ends, durations, strict=False)))
+    marked = "".join([*marks, text[ends[-1] :]])
     for clause in _CLAUSES.split(marked):
         kind = next((kind for kind, words in _KINDS if words.search(clause)), "")
         if kind and (in_words := _IN_WORDS.search(clause)):  # else the other limit alone would count
