@@ -45,6 +45,7 @@ function part(id, value, build) {
 
 const LOOK = { // from back to front: symbol, size, colour, filled, words of the legend
   smoke: ["square-open", 7, "faint", "smoke run"], discarded: ["circle", 8, "faint", "discarded"],
+  "better than the baseline, not the best": ["circle-open", 8, "base", "better than the baseline, not the best"],
   out: ["circle", 8, "faint", "out"], "set aside": ["circle-open", 8, "faint", "set aside"],
   "in the tip": ["circle-open", 9, "sure", "in the tip: one run"],
   pending: ["circle-open", 9, "kept", "pending"], demoted: ["triangle-down-open", 11, "demoted", "demoted"],
@@ -72,7 +73,7 @@ const CONFIG = { displaylogo: false, responsive: true, displayModeBar: narrow() 
 function hover(point, off) {
   const idea = data.ideas.find((one) => one.index === point.x) || {};
   const about = [
-    ["", point.words], ["", idea.sentence], ["changes ", idea.changes], ["", idea.why],
+    ["", point.words], ["", idea.what], ["changes ", idea.changes], ["", idea.reason],
     ["on ", idea.parent], ["took ", idea.time !== "–" && idea.time], ["commit ", idea.commit],
   ];
   const lines = about.filter(([, text]) => text).map(([head, text]) => wrapped(head + text));
@@ -206,8 +207,8 @@ function chooseRuns(which) {
 function fillRuns() {
   const wanted = $("find-run").value.toLowerCase();
   $("runs").replaceChildren(...data.curves
-    .filter((run) => `${run.name} ${run.run} ${run.standing}`.toLowerCase().includes(wanted))
-    .map((run) => Object.assign(el("option", { value: run.run, title: run.run }, `${run.name} · ${run.standing}`), { selected: view.runs.has(run.run) })));
+    .filter((run) => `${run.name} ${run.run} ${run.standing} seed ${run.seed}`.toLowerCase().includes(wanted))
+    .map((run) => Object.assign(el("option", { value: run.run, title: run.run }, `${run.name} · ${run.seed === null ? run.run : `seed ${run.seed}`}`), { selected: view.runs.has(run.run) })));
 }
 
 function drawCurves() {
@@ -247,9 +248,7 @@ function showCurves() {
 
 function drawSettings(id, plot, words, drawing) {
   if (!plot) return;
-  $(`${id}-plot`).hidden = Boolean(plot.missing);
-  $(id).querySelector("figcaption").textContent = plot.missing || [words, plot.about].filter(Boolean).join(" ");
-  if (plot.missing) return;
+  $(id).querySelector("figcaption").textContent = [words, plot.about].filter(Boolean).join(" ");
   const layout = layoutOf("", "", false), [traces, own] = drawing(plot, layout);
   draw(`${id}-plot`, traces, { ...layout, ...own, margin: { ...layout.margin, t: 24 } }, words);
 }
@@ -286,17 +285,14 @@ const COLUMNS = [
   ["index", "idea", (i) => i.index, (i) => el("button", { type: "button", title: "show its curves", onclick: () => follow(i) }, i.name), "name"],
   ["standing", "standing", (i) => Object.keys(LOOK).indexOf(i.standing), (i) => [el("span", { class: `chip ${i.standing}` }, i.standing), i.note ? el("div", { class: "soft" }, i.note) : null], ""],
   ["value", "value", (i) => i.value, (i) => i.text.value, "n"],
-  ["fresh", "fresh runs", (i) => i.low, (i) => i.fresh, "proof"],
-  ["mean", "search mean", (i) => i.mean, (i) => [i.text.mean, el("div", { class: "soft runs" }, i.runs)], "n"],
+  ["gain", "against the baseline", (i) => i.gain, (i) => i.words, "proof"],
   ...(data.constraints || []).map((c, n) => [`limit${n}`, c.words, (i) => i.limited[c.metric] ?? null, (i) => [i.text.limited[c.metric] ?? "–", i.front && n === 0 ? el("div", { class: "soft runs" }, "on the front") : null], "n"]),
-  ["delta", "Δ parent", (i) => i.gain, (i) => el("span", { class: i.noise && Math.abs(i.gain) > i.noise ? (i.gain > 0 ? "good" : "worse") : "" }, i.text.delta), "n"],
-  ["noise", "noise", (i) => i.noise, (i) => i.text.noise, "n"],
   ["minutes", "time", (i) => i.minutes, (i) => i.time, "n"],
-  ["sentence", "what, and why it stands there", (i) => i.sentence, (i) => [i.sentence, i.unsaid ? el("div", {}, el("code", {}, parted(i.unsaid))) : null, i.why ? el("div", { class: "soft" }, i.why) : null], "text"],
+  ["what", "what, and why it stands there", (i) => i.what, (i) => [i.what, i.unsaid ? el("div", {}, el("code", {}, parted(i.unsaid))) : null, i.reason ? el("div", { class: "soft" }, i.reason) : null], "text"],
   ["branch", "branch, commit", (i) => i.branch, (i) => [el("code", {}, i.branch), el("div", {}, el("code", { class: "soft" }, i.commit))], "where"],
 ];
 
-const MAIN = ["index", "standing", "value", "fresh", "sentence"]; // on a phone; what else is known of an idea comes with its "more"
+const MAIN = ["index", "standing", "value", "gain", "what"]; // on a phone; what else is known of an idea comes with its "more"
 function more(idea) {
   const toggle = ({ target }) => {
     view.open[view.open.has(idea.index) ? "delete" : "add"](idea.index);
@@ -314,11 +310,11 @@ function follow(idea) {
 
 let lines = []; // [idea, its row, all of its words]
 function fillTable() {
-  const best = data.ideas.filter((i) => i.standing === "confirmed").sort((a, b) => Math.abs(b.gain) - Math.abs(a.gain))[0];
+  const best = data.ideas.filter((i) => i.standing === "confirmed").sort((a, b) => b.gain - a.gain)[0];
   lines = data.ideas.map((idea) => [
     idea, el("tr", { class: `${best === idea ? "best" : ""} ${view.open.has(idea.index) ? "open" : ""}` }, COLUMNS.map(([name, head, , cell, kind]) =>
       el("td", { class: `${kind} ${MAIN.includes(name) ? "" : "side"}`, "data-head": head, dir: kind === "n" ? null : "auto" }, cell(idea))), more(idea)),
-    [idea.name, idea.slug, idea.standing, idea.sentence, idea.changes, idea.why, idea.parent, idea.branch, idea.commit, idea.note].join(" ").toLowerCase()]);
+    [idea.name, idea.slug, idea.standing, idea.what, idea.changes, idea.reason, idea.parent, idea.branch, idea.commit, idea.note].join(" ").toLowerCase()]);
   const standings = [...new Set(data.ideas.map((idea) => idea.standing))];
   $("standing").replaceChildren(el("option", { value: "" }, "all"), ...standings.map((word) => Object.assign(el("option", { value: word }, word), { selected: word === view.standing })));
   order();
@@ -356,19 +352,13 @@ function words() {
     diff.missing ? null : el("pre", { tabindex: 0 }, diff.stat), diff.missing ? null : el("pre", { tabindex: 0 }, diff.lines.map(([kind, text]) => el("span", { class: kind }, text || " ")))))));
   part("cost", data.cost && [data.cost, data.rules], ([cost, rules], card) => card.replaceChildren(
     table(["what", "spent", "limit"], cost), el("details", {}, el("summary", {}, "The rules it ran under"), list(rules || []))));
-  part("honest", data.honest && [data.honest, data.claims], ([honest, claims], card) => card.replaceChildren(list(honest),
-    claims.length ? el("details", {}, el("summary", {}, `${claims.length} verdict${claims.length === 1 ? "" : "s"}`), el("div", { class: "wide" }, table(["when", "idea", "verdict", "why"], claims))) : el("p", { class: "soft" }, "Nothing was put to the test. “Kept” is not a claim.")));
-  part("worth", data.worth, (worth, card) => card.replaceChildren(el("p", { class: "soft" }, "By all runs together, in the metric's unit. Of so many changes some look good by chance; what may be claimed is said of the merge alone."),
-    el("div", { class: "wide" }, table(["change", "worth", "90 % interval", ""], worth))));
-  part("tried", data.tried && [data.tried, data.skipped], ([tried, skipped], card) => card.replaceChildren(el("p", { class: "soft" }, data.differences), list(tried.length ? tried : ["nothing yet"]),
-    skipped.length ? el("details", {}, el("summary", {}, `${skipped.length} skipped without a run`), list(skipped.map(([name, why]) => `${name}: ${why}`))) : ""));
+  part("cautions", [...(data.cautions || []), ...(data.claims || [])].length ? [data.cautions || [], data.claims || []] : null, ([cautions, claims], card) => card.replaceChildren(list(cautions),
+    claims.length ? el("details", {}, el("summary", {}, `${claims.length} verdict${claims.length === 1 ? "" : "s"}`), el("div", { class: "wide" }, table(["idea", "verdict", "why"], claims))) : ""));
+  part("skipped", data.skipped, (skipped, card) => card.replaceChildren(list(skipped.map(([name, why]) => `${name}: ${why}`))));
   part("agent", data.agent, (agent, card) => card.replaceChildren(list(agent), data.findings ? el("p", {}, "What it says of each decided idea, in its own words: ", el("code", {}, data.findings)) : ""));
-  part("rows-repro", data.rows, (rows, card) => card.replaceChildren(
-    el("p", { class: "soft" }, "Each command makes a worktree at the row's commit, with the same recipe and seed, and prints the command; ", el("code", {}, "--run"), " starts it."),
-    el("details", { open: rows.length <= 12 }, el("summary", {}, `${rows.length} runs`), el("div", { class: "wide" }, table(["command", "idea", "status by then", "ending", "value", "seed"],
-      rows.map(([name, idea, status, ending, value, seed]) => [el("code", {}, `autoresearch repro ${name}`), idea, status, ending, value, seed]))))));
   part("places", data.places && [data.places, data.outputs, data.next, data.remarks], ([places, outputs, next, remarks], card) => card.replaceChildren(el("ul", {},
     Object.entries(places).map(([name, path]) => el("li", {}, `${name}: `, el("code", {}, path))), (outputs || []).map((text) => el("li", { dir: "auto" }, text)),
+    el("li", {}, "to run a row again: ", el("code", {}, `autoresearch repro ${data.name}:INDEX.REPLICATE`), " prints what to type; ", el("code", {}, "--run"), " starts it"),
     (next || []).map((text) => el("li", {}, "next: ", el("code", {}, text))), (remarks || []).map((text) => el("li", { class: "soft" }, text)))));
 }
 

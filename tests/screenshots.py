@@ -103,13 +103,13 @@ def curves_of(state: CampaignState) -> list[dict[str, Any]]:
     """What each run may have looked like on its way to its result."""
     found, rng = [], random.Random(SEED)
     for line in idea_lines(state):
-        for row in line.rows:
+        for row in line.idea.rows:
             if row.metric_value is not None:
                 end, start = row.metric_value, 0.18
                 ys = [end - (end - start) * math.exp(-step / 35) + rng.gauss(0, 0.004) for step in range(0, 200, 5)]
-                words = {"run": row.run_id, "index": line.index, "name": line.name, "standing": str(line.standing)}
+                words = {"run": row.run_id, "index": row.index, "name": line.idea.name, "standing": str(line.word)}
                 series = {METRIC: {"x": list(range(0, 200, 5)), "y": [round(y, 4) for y in ys]}}
-                found.append({**words, "series": series})
+                found.append({**words, "seed": row.seed, "series": series})
     return found
 
 

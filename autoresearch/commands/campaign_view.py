@@ -49,7 +49,7 @@ def status(
         for one in campaign_registry.known(parts)
         if one.campaign_dir != campaign_dir and one.campaign_dir.controlled
     ]
-    pending = [idea.name for idea in _pending(state)]
+    pending = [known_idea(state, slug).name for slug in payload["pending"]]
     lines = [
         *stand_lines(payload),
         *([f"pending, as more runs are needed to tell: {', '.join(pending)}"] if pending else []),
@@ -93,12 +93,9 @@ def stand_lines(payload: Mapping[str, Any]) -> list[str]:
     it has shown."""
     if "proved" in payload:
         return [headline(dict(payload, reason="")), payload["sentence"], *_report_lines(payload)]
-    standing, best = payload["standing"], "nothing is measured yet"
-    if payload["best_value"] is not None:
-        base, shown = payload["baseline_value"], payload["best_shown"]
-        of_others = base is not None and shown["basis"] not in ("baseline", "fresh runs")  # these are of their own runs
-        best = f"{shown['sentence']}{f'; baseline {output.number(base)}' if of_others else ''}"
-    lines = [headline(payload), *([standing] if standing != payload["reason"] else []), f"best: {best}"]
+    where, best = payload["standing"], payload["best_shown"]
+    words = best["sentence"] if best else "nothing is measured yet"
+    lines = [headline(payload), *([where] if where != payload["reason"] else []), f"best: {words}"]
     return [*lines, *(f"printed: {one['words']}" for one in payload["numbers"]), *_report_lines(payload)]
 
 
@@ -203,27 +200,22 @@ def known_idea(state: CampaignState, word: str) -> Idea:
     raise NotFoundError(f"{state.spec.name} has no idea {word!r}", fix="autoresearch campaign status --full")
 
 
-def _pending(state: CampaignState) -> list[Idea]:
-    """The ideas that are neither kept nor discarded yet."""
-    from autoresearch.core.controller.scheduler import retest_owed
-
-    return [idea for idea in state.ideas if idea.status != "keep" and retest_owed(state, idea)]
-
-
 def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any]:
     """The flat object about a campaign."""
     from autoresearch.core.campaign.judgement import resolution_of
-    from autoresearch.core.campaign.shown_value import baseline_value, shown_value
     from autoresearch.core.controller.agent_schedule import held
     from autoresearch.core.controller.rules import exit_code_of, stand_at
-    from autoresearch.core.controller.scheduler import retest_owed
     from autoresearch.core.controller.sentences import drift_words, seed_words
+    from autoresearch.core.controller.standing import KEPT, Word, counts, standings
     from autoresearch.lab.campaigns import campaign_status as now
     from autoresearch.records.rundir import read_json
 
     found = stand_at(state, real_parts().clock())
     phase, controlled = now.phase_now(campaign_dir, state), campaign_dir.controlled
-    best = shown_value(state, state.best) if state.best and state.best.value is not None else None
+    known = standings(state)
+    words, by_index = counts(known), {one.index: one for one in known}
+    best = by_index.get(state.best.index) if state.best and state.best.value is not None else None
+    baseline = by_index.get(state.baseline.index) if state.baseline else None
     waits: list[Any] = []
     if state.spec.research.agent and controlled:
         from autoresearch.lab.agent_work.agent_turns import read_waiting
@@ -241,30 +233,31 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "stop_met": found.met or None,
         "best": best.slug if best else None,
         "best_name": best.name if best else None,
-        "best_index": state.best.index if best and state.best else None,
+        "best_index": best.index if best else None,
         "best_value": best.value if best else None,
         "best_shown": best.to_json() if best else None,
-        "baseline_value": baseline_value(state.baseline) if state.baseline else None,
+        "baseline_value": baseline.value if baseline else None,
         "seed": asdict(state.seed_check) | {"sentence": seed_words(state)} if state.seed_check else None,
         "drift": drift_words(state) or None,
         "resolution": resolution_of(state).size if state.unseeded else None,
         "metric_name": state.spec.objective.metric,
         "interpreter": state.spec.interpreter,
         "interpreter_source": state.spec.interpreter_source,
-        "kept": sum(idea.kept and idea.index > 1 for idea in state.ideas),
-        "pending": [idea.slug for idea in _pending(state)],
+        "kept": sum(words[word] for word in KEPT),
+        "pending": [one.slug for one in known if one.word is Word.PENDING],
         "agent": state.spec.research.agent or None,
         "agent_waits": "; ".join(one.sentence for one in waits) or None,
         "held": [*(one.slug for one in held(state)), *(one.slug for one in state.doubtful)],
         "agent_usd": state.research.usage.usd,
         "agent_tokens": state.research.usage.tokens,
         "agent_denied": [{"action": what, "times": n} for what, n in state.research.denied.most_common()],
-        "crashed": sum(idea.status == "crash" and not retest_owed(state, idea) for idea in state.ideas),
-        "unmeasured": sum(idea.status == "unmeasured" and not retest_owed(state, idea) for idea in state.ideas),
+        "crashed": words[Word.CRASHED] + words[Word.NOT_TRIED],
+        "unmeasured": words[Word.UNMEASURED],
+        "standings": {str(word): number for word, number in words.items()},
         "skipped": len(state.skipped),
         "queue_faults": state.queue_faults,
         "confirmed": [idea.slug for idea in state.ideas if idea.confirmed == "confirmed"],
-        "claims": [shown_value(state, idea).to_json() for idea in state.ideas if idea.confirmed],
+        "claims": [one.to_json() for one in known if one.claim],
         "rows": len(state.rows),
         "running": [now.running(idea, run) for idea, run in state.live],
         "ledger": str(campaign_dir.ledger),
@@ -276,5 +269,3 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "exit_code": exit_code_of(state) if phase in ("ended", "paused", "waiting") else None,
         **(asdict(now.proof_now(campaign_dir, state)) if state.spec.prove else {}),
     }
-
-

@@ -30,7 +30,7 @@ def show(
     out: Annotated[str, Option(metavar="FILE", help="All of it for other tools: .csv or .parquet.")] = "",
 ) -> CommandResult:
     """The rows of the ledger that a run is in."""
-    from autoresearch.core.campaign.shown_value import shown_value
+    from autoresearch.core.controller.standing import standing
     from autoresearch.core.run.ledger_row import LedgerRow
     from autoresearch.core.statistics.comparable import mixed
     from autoresearch.lab.campaign_report import formatting
@@ -62,7 +62,7 @@ def show(
         brief[0] = NAME
     if verdicts := list(entries(campaign_dir.verdicts)):
         if state:
-            notes = {idea.index: shown_value(state, idea).sentence for idea in state.ideas if idea.confirmed}
+            notes = {idea.index: standing(state, idea).sentence for idea in state.ideas if idea.confirmed}
         shown = list(ledger_views.with_claims(shown, verdicts, notes))
         header = (*header, ledger_views.CLAIM, ledger_views.NOTE)
         brief.insert(brief.index("status") + 1, ledger_views.CLAIM)

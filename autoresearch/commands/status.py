@@ -204,7 +204,7 @@ def _wait_for_row(campaign_dir: CampaignDir, until: float, since: int, *, as_exi
         more["next"] = [f"autoresearch wait {state.spec.name} --for 100s --since {len(state.rows)}"]
     latest = max(state.rows, key=lambda row: row.ended or 0.0, default=None)
     ideas = [idea for idea in state.ideas if latest and idea.index == latest.index]
-    last = [f"last: {row_line(state, idea, latest.run_id, beside_best=False)}" for idea in ideas if latest]
+    last = [f"last: {row_line(state, idea, latest.run_id, alone=True)}" for idea in ideas if latest]
     result = campaign_view.stand_result(campaign_dir, state, more=more, last=last, rings=STOOD_STILL)
     ended = as_exit_code and result.payload["state"] == "ended"
     return CommandResult(result.payload, result.lines, exit_code=int(ended), rings=result.rings)

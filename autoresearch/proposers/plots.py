@@ -11,6 +11,7 @@ from autoresearch.core.campaign.overrides import canonical
 from autoresearch.core.metrics.objective import Objective
 
 FEWEST = 5  # measured ideas
+FEWEST_RANKED = 20  # below which chance decides which setting seems to matter
 MOST_TRIALS = 250  # each is a line
 MOST_KEYS = 10
 MOST_TICKS = 12  # of words on one axis
@@ -18,11 +19,12 @@ WIDE = 20.0  # positive numbers that are so many times apart belong on a logarit
 
 Tried = tuple[Mapping[str, object], float]  # settings, and what the objective came to
 Column = tuple[float | str, ...]
-Figures = tuple[dict[str, Any], dict[str, Any]]
+Figure = dict[str, Any] | None
+Figures = tuple[Figure, Figure]
 
 
 def figures(objective: Objective, kept: Sequence[Tried], others: Sequence[Tried]) -> Figures:
-    """Parallel coordinates, {axes}, and importances, {keys, values}; in the place of either {missing: a sentence}.
+    """Parallel coordinates, {axes}, and importances, {keys, values}; None where too few ideas tell.
 
     The first axis is the objective's. `others` (newest first) are the ideas that were not kept. `about` says which
     ideas a figure leaves out.
@@ -31,15 +33,13 @@ def figures(objective: Objective, kept: Sequence[Tried], others: Sequence[Tried]
     keys = _varied([settings for settings, _ in ideas])
     ideas = [one for one in ideas if one[0].keys() >= set(keys)][:MOST_TRIALS]
     if not keys or len(ideas) < FEWEST:
-        some = len(ideas) if keys else 0
-        why = f"This plot needs at least {FEWEST} measured ideas that differ in settings; {some} do."
-        return {"missing": why}, {"missing": why}
+        return None, None
     measured = len(kept) + len(others)
     which = "kept, else the newest" if measured > MOST_TRIALS else "those that set these"
     about = f"Of {len(ideas)} of the {measured} measured ideas: {which}." if len(ideas) < measured else ""
     columns = tuple(_column([params[key] for params, _ in ideas]) for key in keys)
     parallel, importance = _drawn(objective, tuple(keys), columns, tuple(float(value) for _, value in ideas))
-    return {**parallel, "about": about}, {**importance, "about": about}
+    return parallel and parallel | {"about": about}, importance and importance | {"about": about}
 
 
 def _column(values: Sequence[object]) -> Column:
@@ -69,13 +69,15 @@ def _drawn(objective: Objective, keys: tuple[str, ...], columns: tuple[Column, .
     for result, *values in zip(results, *columns, strict=True):
         params, distributions = (dict(zip(keys, each, strict=True)) for each in (values, scales))
         study.add_trial(optuna.trial.create_trial(params=params, distributions=distributions, value=float(result)))
+    if len(results) < FEWEST_RANKED:
+        return {"axes": axes}, None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "experimental"
         try:
             evaluator = optuna.importance.PedAnovaImportanceEvaluator()
             found = optuna.importance.get_param_importances(study, evaluator=evaluator)
-        except (ValueError, RuntimeError) as error:
-            return {"axes": axes}, {"missing": f"Optuna cannot tell the importances apart: {error}"}
+        except (ValueError, RuntimeError):  # it cannot tell them apart
+            return {"axes": axes}, None
     return {"axes": axes}, {"keys": list(found), "values": list(found.values())}
 
 

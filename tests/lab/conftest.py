@@ -283,7 +283,7 @@ def lived(campaign: Callable[..., Made]) -> Made:
         made.run("best", value)
     made.tell("skipped", hypothesis=Hypothesis("again", "The same once more").to_json(), reason="equal to lr-up")
     made.run("best", 0.71, why="confirm")
-    made.verdict("confirmed", "best", reason="+0.19 over 8 fresh baseline runs, p 0.001", delta=0.19, **PROOF)
+    made.verdict("confirmed", "best", reason="+0.19 over 8 fresh baseline runs, p 0.001", **PROOF)
     made.verdict("demoted", "lucky", reason="fresh runs: +0.01, p 0.4", delta=0.01)  # as older versions wrote it
     made.verdict("marked", "child", of="lucky")
     made.idea("now", "Under way")

@@ -247,6 +247,7 @@ def test_an_editor_that_saves_by_renaming_is_followed(
 def test_a_ledger_from_before_a_column_was_added_goes_on(tmp_path: Path) -> None:
     later = (
         *("run_urls", "agent_usd", "agent_tokens", "agent", "flags", "sandbox", "seed_by", "standing", "constraints"),
+        "reason",
     )
     old = tuple(name for name in COLUMNS if name not in later)
     path = tmp_path / "results.tsv"

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.text.numbers import subtracted
 
 
 class Claim(StrEnum):
@@ -45,6 +46,7 @@ class ClaimEstimate:
     fails_more: bool = False  # so the claim failed, though the values passed
     adjusted: bool = True  # False: the plain difference of the means, which overstates it if the round ended early
     reason: str = ""  # of the verdict, in words
+    baseline: float | None = None  # the mean of the baseline's fresh runs; None in records that do not say so
 
     @classmethod
     def of_verdict(cls, verdict: Mapping[str, Any]) -> ClaimEstimate:
@@ -63,15 +65,29 @@ class ClaimEstimate:
         derived = ("fails_more", "adjusted", "reason")
         return {name: value for name, value in asdict(self).items() if name not in derived}
 
+    def means(self, objective: Objective) -> tuple[float | None, float | None]:
+        """The means of the fresh runs of the idea and of the baseline."""
+        if self.baseline is None and self.value is not None and self.gain is not None:
+            return self.value, self.value - objective.change(self.gain)
+        return self.value, self.baseline
+
     def words(self, objective: Objective) -> str:
-        """`-0.12 against the baseline (90 % interval -0.2 to -0.04; 6 fresh runs against 6, none failed)`.
+        """`2.1, -0.12 against the baseline's 2.22 (90 % interval -0.2 to -0.04; 6 fresh runs against 6, none failed)`.
 
         Signs are the metric's own: a better loss is lower. "" without a gain.
         """
         if self.gain is None:
             return ""
-        about = "; ".join(filter(None, (self._interval_words(objective), self._runs())))
-        return f"{objective.change(self.gain):+.3g} against the baseline{f' ({about})' if about else ''}"
+        value, baseline = self.means(objective)
+        change = f"{objective.change(self.gain):+.3g}"
+        compared, corrected = f"{change} against the baseline", ""
+        if value is not None and baseline is not None:
+            ours, theirs, difference = subtracted(value, baseline)
+            compared = f"{ours}, {difference} against the baseline's {theirs}"
+            if self.adjusted and f"{value - baseline:+.3g}" != change:
+                corrected = f"corrected for the looks {change}"
+        about = "; ".join(filter(None, (corrected, self._interval_words(objective), self._runs())))
+        return f"{compared}{f' ({about})' if about else ''}"
 
     def interval(self, objective: Objective) -> tuple[float, float] | None:
         """The ends of the gain's interval with the metric's own sign, the lower one first; None without one."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from autoresearch.core.agents.agent import NotMade
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import changed, fingerprint
-from autoresearch.core.campaign.shown_value import runs_words
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.tip import place_of
 from autoresearch.core.run.ending import WITHOUT_VALUE
@@ -75,9 +74,7 @@ def fate(idea: Idea) -> str:
     if idea.hypothesis.unmade:
         return f"never ran: {idea.hypothesis.unmade}"
     word = idea.confirmed if idea.confirmed == "demoted" else "pruned" if idea.pruned else idea.status
-    runs = runs_words(idea)
-    missing = f" ({runs})" if ";" in runs else ""
-    value = "" if idea.value is None else f" at {idea.value:.4g}{missing}"
+    value = "" if idea.value is None else f" at {idea.value:.4g}"
     failure = next((row.failure for row in reversed(idea.rows) if row.failure), "") if word in WITHOUT_VALUE else ""
     return f"{word}{value}{f' ({failure})' if failure else ''}" if word else "still under way"
 

@@ -339,8 +339,7 @@ def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[RecordV
         sandboxed = all(row.sandbox for row in idea.rows if row.run_id in runs)
         caveat = "; ".join(filter(None, ("" if sandboxed else "not sandboxed", state.too_good(idea))))
         reason = f"{reason} ({caveat})" if caveat else reason
-    fresh = [value for value in test.ours if value is not None]
-    estimate = replace(result.estimate, value=mean(fresh)) if fresh else result.estimate
+    estimate = result.estimate
     if doubt:  # an interval is of independent runs
         estimate = replace(estimate, gain_low=None, gain_high=None, coverage=None)
     fields: dict[str, object] = {"index": idea.index, "slug": idea.slug, "round": number, "reason": reason}

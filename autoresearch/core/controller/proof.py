@@ -57,8 +57,9 @@ def proof_of(state: CampaignState, standing: str = "") -> Proof:
     runs = sum(filter(None, (claim.n, claim.n_baseline, claim.failed, claim.failed_baseline)))
     proved = {"confirmed": True, "demoted": False, "unconfirmed": False}.get(idea.confirmed)
     worse = proved is False and claim.gain_high is not None and claim.gain_high < 0
-    difference = None if claim.gain is None else objective.change(claim.gain)
-    words = f"{objective.metric} {claim.words(objective).replace('against the baseline ', '')}"
+    value, baseline = claim.means(objective)
+    difference = None if value is None or baseline is None or claim.gain is None else value - baseline
+    words = f"{objective.metric} {claim.words(objective)}"
     if proved or worse:
         sentence = f"{'proved' if proved else 'worse'}: {words}"
     elif proved is False and not claim.fails_more:

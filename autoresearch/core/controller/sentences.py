@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoresearch.core.campaign.judgement import resolution_of
-from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea, as_measured, measured
 from autoresearch.core.campaign.tip import change_by, worth_words
+from autoresearch.core.controller.standing import Word, standing
 from autoresearch.core.run.ending import (
     BREACHES,
     CONSTRAINT_BROKEN,
@@ -28,27 +28,27 @@ LEVEL = 0.05
 FEWEST = 6  # runs
 
 
-def row_line(state: CampaignState, idea: Idea, run: str, *, beside_best: bool = True) -> str:
+def row_line(state: CampaignState, idea: Idea, run: str, *, alone: bool = False) -> str:
     """`[3/24] #3 lr=3e-3, run 1: discard, pass@1 0.312; best 0.35 (#2 lr=1e-3, confirmed)`: one row in words.
+
+    `alone`: without the count and the best idea of now.
 
     Of a proof, nothing but its value: what it shows is not told before its end.
     """
     row = next((r for r in idea.rows if r.run_id == run), None)
     count = state.spec.rules.count
-    where = "" if state.spec.prove else f"[{state.attempted}{f'/{count}' if count else ''}] "
+    where = "" if state.spec.prove or alone else f"[{state.attempted}{f'/{count}' if count else ''}] "
     if row is None:
         return f"{where}{idea.name}: no row"
     metric = measured(row)
     known = as_measured(row)
     value = "no metric" if known is None else f"{row.metric_name} {number(known)}"
     noise = "" if row.metric_noise is None else f" (noise {row.metric_noise:.2g})"
-    failure = f" [{_breach_reason(row) or row.failure}]" if row.failure else ""
-    best = state.best if beside_best else None
-    shown = shown_value(state, best) if best else None
-    top = ""
-    if best and shown and shown.value is not None and not (best is idea and shown.value == metric):
-        label = f", {shown.label}" if shown.label else ""
-        top = f"; best {number(shown.value)} ({best.name}{label})"
+    failure = f" [{_breach_reason(row)}]" if row.failure else ""
+    best, top = standing(state, state.best) if state.best and not alone else None, ""
+    if best and best.value is not None and not (best.index == idea.index and best.value == metric):
+        label = "" if best.word is Word.BASELINE else f", {best.word}"
+        top = f"; best {number(best.value)} ({best.name}{label})"
     if any(one.run == run and one.why == "confirm" for one in idea.runs):  # it judges neither idea nor baseline
         return f"{where}{idea.name}, fresh run {row.replicate}: {value}{failure}"
     if state.spec.prove:
@@ -66,12 +66,12 @@ def breach_words(row: LedgerRow) -> str:
 
 
 def _breach_reason(row: LedgerRow) -> str:
-    return row.description.rpartition("[")[2].removesuffix("]") if row.failure in BREACHES else ""
+    return (row.failure in BREACHES and row.reason) or row.failure
 
 
 def launch_fault(row: LedgerRow) -> str:
     """Why a run could not be launched, as its row says, and its log."""
-    why = row.description.partition("could not be launched: ")[2].removesuffix("]") or row.failure
+    why = row.reason.removeprefix("could not be launched: ") or row.failure
     return f"{why}; see {row.log_path}" if row.log_path else why
 
 
@@ -82,7 +82,7 @@ def unseen_path(state: CampaignState, since: float) -> str:
     """
     ideas = [idea for idea in state.ideas if idea is state.baseline or state.spec.prove]
     rows = [row for idea in ideas for row in idea.rows if row.failure == NOT_SHOWN and (row.ended or 0.0) > since]
-    return f"{rows[0].run_id}: {rows[0].description.partition(' [')[2].removesuffix(']')}" if rows else ""
+    return f"{rows[0].run_id}: {rows[0].reason}" if rows else ""
 
 
 def baseline_breach(state: CampaignState, since: float = 0.0) -> str:
@@ -104,13 +104,13 @@ def without_metric(state: CampaignState, idea: Idea, name: str) -> str:
     """
     if idea.breach is not None:
         return breach_words(idea.breach)
-    if not state.spec.objective.metric and any(NO_NUMBER not in row.description for row in idea.unnamed):
+    if not state.spec.objective.metric and any(NO_NUMBER not in row.reason for row in idea.unnamed):
         return "which of the numbers that its runs printed counts? `--metric NAME` says so"
     endings = sorted({f"{row.ending}{f' ({row.failure})' if row.failure else ''}" for row in idea.rows})
     last = idea.rows[-1] if idea.rows else None
     more = "" if last is None else f"; see {last.log_path}" if last.log_path else f": {last.description}"
     if last is not None and (last.status == Verdict.UNMEASURED or last.failure == NOT_SHOWN):  # with the line to type
-        why = last.description.partition(" [")[2].removesuffix("]").removeprefix(f"{last.failure}: ")
+        why = last.reason.removeprefix(f"{last.failure}: ")
         more = f": {why}{more}"
     what = state.spec.objective.metric or "a number"
     return f"no run of {name} printed {what}: {', '.join(endings) or 'it never ran'}{more}"

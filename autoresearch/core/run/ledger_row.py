@@ -12,6 +12,7 @@ switch; they end with the free text `description`. Autoresearch's follow, groupe
     seed_by                                                               how the seed was passed to the training
     standing                                                              `pending`, or the status
     constraints                                                           the metrics that constraints limit
+    reason                                                                why it has its status
     schema                                                                last and never empty, so that a
                                                                           truncated row is recognised
 """
@@ -81,6 +82,7 @@ class LedgerRow:
     seed_by: str = ""  # how the seed was passed to the training: a recipe key, a flag, a variable
     standing: str = ""  # `pending` while more runs of the idea are owed, else the status; older ledgers lack it
     constraints: str = ""  # `memory_gb=12.3; val/toxicity=0.05`; older ledgers lack it
+    reason: str = ""  # of its status; `description` ends with it in brackets; older ledgers lack it
     schema: int | None = SCHEMA
 
     @property

@@ -140,7 +140,7 @@ class CampaignLine(_Line):
     best_name: str = ""
     best_index: int | None = None
     best_value: float | None = None
-    best_label: str = ""  # what kind of number that is: confirmed, search mean; "" for the baseline
+    best_label: str = ""  # how it stands: confirmed, kept; "" for the baseline
     metric_name: str = ""
     running: int = 0
     directory: str = ""

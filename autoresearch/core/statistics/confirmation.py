@@ -32,7 +32,7 @@ from statistics import NormalDist
 from autoresearch.core.campaign.claim import Claim, ClaimEstimate
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.statistics.noise import measured, variance
+from autoresearch.core.statistics.noise import mean, measured, variance
 from autoresearch.core.statistics.student_t import share_p, t_cdf, t_quantile
 
 _NORMAL = NormalDist()
@@ -296,7 +296,9 @@ def _look(
 def _counts(candidate: Sequence[float | None], baseline: Sequence[float | None]) -> ClaimEstimate:
     """The fresh runs of both sides, with the metric and without."""
     n, m = len(measured(candidate)), len(measured(baseline))
-    return ClaimEstimate(n=n, n_baseline=m, failed=len(candidate) - n, failed_baseline=len(baseline) - m)
+    value, start = mean(measured(candidate)) if n else None, mean(measured(baseline)) if m else None
+    failed, theirs = len(candidate) - n, len(baseline) - m
+    return ClaimEstimate(value=value, baseline=start, n=n, n_baseline=m, failed=failed, failed_baseline=theirs)
 
 
 def fails_more(candidate: Sequence[float | None], baseline: Sequence[float | None]) -> str:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
 # Numbers of things, in words.
+
 
 def counted(number: float, noun: str) -> str:
     """`1 run`, `2 runs`, `1200 rows`. A number that is an estimate is rounded to a whole one."""
     return f"{number:.0f} {noun}{'' if round(number) == 1 else 's'}"
+
+
+def subtracted(value: float, other: float) -> tuple[str, str, str]:
+    """`0.341`, `0.3`, `+0.041`: two values and their difference, with so many digits that they subtract as printed."""
+    size, gap = max(abs(value), abs(other)), abs(value - other)
+    if not (math.isfinite(size) and gap):
+        return number(value), number(other), f"{value - other:+.3g}"
+    places = max(3 - math.floor(math.log10(size)), 2 - math.floor(math.log10(gap)), 0)  # four digits, three of the gap
+    first, second = round(value, places), round(other, places)
+    return f"{first:.12g}", f"{second:.12g}", f"{round(first - second, places):+.12g}"
 
 
 def number(value: float) -> str:

@@ -11,6 +11,7 @@ from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.overrides import shown
 from autoresearch.core.campaign.state import Idea
 from autoresearch.core.campaign.tip import change_by
+from autoresearch.core.controller.standing import PLACES, Basis, Word
 from autoresearch.core.metrics.expression import Point
 from autoresearch.core.text.regex import later
 from autoresearch.lab.agent_work.landscape import landscape
@@ -19,17 +20,16 @@ from autoresearch.lab.agent_work.question import fenced
 from autoresearch.lab.agent_work.sections import section, within
 from autoresearch.lab.campaign_report import formatting
 from autoresearch.lab.campaign_report.curves_and_diffs import Diff, thinned
-from autoresearch.lab.campaign_report.summary import PLACES, IdeaLine, IdeaStatus
+from autoresearch.lab.campaign_report.summary import IdeaLine
 
 DIFF_BYTES = 900  # of one idea
 DIFF_LINES = 40
 MOST_TITLE = 100
 _LESS_TELLING = later(r"(?i)tim(?:e|ing)|perf|memory|mem_|throughput|tokens_per|epoch|_s$|/(?:max|min)$")
-_IN_SD = later(r", [\d.]+ sd of one run")
 MOST_METRICS = 12
 POINTS = 5  # of a curve
-_UNDECIDED = (IdeaStatus.RUNNING, IdeaStatus.PREPARED)
-_FIRST = (IdeaStatus.BASELINE, IdeaStatus.CONFIRMED, IdeaStatus.KEPT, IdeaStatus.IN_TIP, IdeaStatus.DEMOTED)
+_UNDECIDED = (Word.RUNNING, Word.PREPARED)
+_FIRST = (Word.BASELINE, Word.CONFIRMED, Word.KEPT, Word.IN_TIP, Word.DEMOTED, Word.BETTER)
 
 
 def changed(hypothesis: Hypothesis) -> str:
@@ -44,20 +44,19 @@ def ideas_section(propose_context: ProposeContext, most: int, most_diffs: int) -
     """All ideas if they fit, else what was kept and the newest; then the code that new ideas build on."""
     if not propose_context.lines:
         return ""
-    ideas = {idea.index: idea for idea in propose_context.state.ideas}
-    rows = {line.index: _row(propose_context, line, ideas[line.index]) for line in propose_context.lines}
+    rows = {line.idea.index: _row(propose_context, line) for line in propose_context.lines}
     chosen: set[int] = set()
     size = 0
-    for index in (line.index for line in _by_interest(propose_context.lines)):
+    for index in (line.idea.index for line in _by_interest(propose_context.lines)):
         size += len(rows[index].encode()) + 1
         if size > most:
             break
         chosen.add(index)
     lines = [rows[index] for index in sorted(chosen)]
-    if left := [line for line in propose_context.lines if line.index not in chosen]:
+    if left := [line for line in propose_context.lines if line.idea.index not in chosen]:
         kinds: dict[str, int] = {}
         for line in left:
-            kinds[str(line.standing)] = kinds.get(str(line.standing), 0) + 1
+            kinds[line.word] = kinds.get(line.word, 0) + 1
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
         lines.append(f"... {len(left)} older ideas are left out ({told})")
     note = "slug | parent | change | standing | mean (runs) | what it is worth, or why it stands there"
@@ -77,17 +76,17 @@ def ideas_section(propose_context: ProposeContext, most: int, most_diffs: int) -
 def _merges(propose_context: ProposeContext) -> list[tuple[str, tuple[str, ...]]]:
     """The merges without a run that the ideas name as their parents, and that of now."""
     state, lines = propose_context.state, propose_context.lines
-    told, named = {line.slug for line in lines}, {line.parent for line in lines}
+    told, named = {line.idea.slug for line in lines}, {line.idea.parent for line in lines}
     merges = [idea for idea in state.ideas if idea.hypothesis.merges and idea.slug not in told]
     return [(one.slug, one.hypothesis.merges) for one in merges if one is state.tip or one.slug in named][-6:]
 
 
-def _by_interest(idea_lines: Sequence[IdeaLine]) -> list[IdeaLine]:
+def _by_interest(lines: Sequence[IdeaLine]) -> list[IdeaLine]:
     """The baseline and what is good, then the newest."""
-    first = [line for line in idea_lines if line.standing in _FIRST]
+    first = [line for line in lines if line.word in _FIRST]
     first = [*first[:1], *reversed(first[1:])][:15]
-    chosen = {line.index for line in first}
-    return [*first, *(line for line in reversed(idea_lines) if line.index not in chosen)]
+    chosen = {line.idea.index for line in first}
+    return [*first, *(line for line in reversed(lines) if line.idea.index not in chosen)]
 
 
 def axis_lines(propose_context: ProposeContext) -> Iterator[str]:
@@ -97,35 +96,35 @@ def axis_lines(propose_context: ProposeContext) -> Iterator[str]:
         yield f"{formatting.plain(axis.key)}: {spots}"
 
 
-def _row(propose_context: ProposeContext, idea_line: IdeaLine, idea: Idea) -> str:
-    state = propose_context.state
-    names = [what for what, one in (("to beat", state.best), ("the tip", state.tip)) if one is idea]
+def _row(propose_context: ProposeContext, line: IdeaLine) -> str:
+    state, idea, one = propose_context.state, line.idea, line.stands
+    names = [what for what, known in (("to beat", state.best), ("the tip", state.tip)) if known is idea]
     cells = (
-        idea_line.slug + (f" ({', '.join(names)})" if names else ""),
-        idea_line.parent or "-",
+        idea.slug + (f" ({', '.join(names)})" if names else ""),
+        idea.parent or "-",
         formatting.plain("nothing" if idea.hypothesis.is_baseline else changed(idea.hypothesis), MOST_TITLE),
-        str(idea_line.standing),
-        "-" if idea_line.mean is None else f"{idea_line.mean:.4g} ({idea_line.n})",
-        _why(propose_context, idea_line, idea) or "-",
+        str(one.word),
+        "-" if one.search_mean is None else f"{one.search_mean:.4g} ({len(idea.values)})",
+        _why(propose_context, line) or "-",
     )
     return " | ".join(formatting.plain(cell, 170).replace("|", "/") for cell in cells)
 
 
-def _why(propose_context: ProposeContext, idea_line: IdeaLine, idea: Idea) -> str:
-    if idea_line.standing in _UNDECIDED:
+def _why(propose_context: ProposeContext, line: IdeaLine) -> str:
+    state, idea, one = propose_context.state, line.idea, line.stands
+    if one.word in _UNDECIDED:
         return ""
     if idea.hypothesis.unmade:
         return (
             f"never ran: {(idea.hypothesis.why_unmade.splitlines() or [''])[0].rstrip(':') or idea.hypothesis.unmade}"
         )
-    if idea_line.standing in PLACES and (worth := change_by(propose_context.state, idea)):
-        doubt = propose_context.state.distrusted(idea) if idea_line.standing is IdeaStatus.ASIDE else ""
+    if one.word in PLACES and (worth := change_by(state, idea)):
+        doubt = state.distrusted(idea) if one.word is Word.ASIDE else ""
         waits = f"; waits for a person's approval: {doubt}" if doubt else ""
         return f"worth {worth[0]:+.3g} ({worth[1]:+.3g} to {worth[2]:+.3g}){waits}"
-    if idea_line.shown.change is not None:
-        return f"{idea_line.shown.change:+.3g} to the baseline in fresh runs"
-    why = _IN_SD.sub("", idea_line.why)  # by the noise of its time; the one of now is told once
-    return why.replace(f"to {idea_line.parent_name}", "to its parent")
+    if one.basis is Basis.FRESH and one.gain is not None:
+        return f"{state.spec.objective.change(one.gain):+.3g} to the baseline in fresh runs"
+    return one.reason
 
 
 def _code(slug: str, code_diff: Diff) -> str:

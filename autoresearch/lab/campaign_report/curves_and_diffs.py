@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.controller.standing import KEPT, Word
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.history import shown_diff
 from autoresearch.lab.campaign_report import formatting
-from autoresearch.lab.campaign_report.summary import KEPT, IdeaLine, IdeaStatus
+from autoresearch.lab.campaign_report.summary import IdeaLine
 from autoresearch.lab.results.measure import Measurement, RunFiles
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
@@ -43,7 +44,8 @@ class RunCurves:
     run: str
     index: int
     name: str  # of its idea
-    standing: IdeaStatus
+    seed: int | None
+    standing: Word
     series: Mapping[str, Series]
 
 
@@ -75,15 +77,15 @@ class CurveReader:
         self._most_s = most_s
         self._known: dict[tuple[str, str, bool], Mapping[str, Series]] = {}
 
-    def read(self, state: CampaignState, idea_lines: Sequence[IdeaLine]) -> CampaignCurves:
+    def read(self, state: CampaignState, lines: Sequence[IdeaLine]) -> CampaignCurves:
         """The curves of all runs, in the order of the ideas; the runs that have other metrics are read first.
 
         Every run has its objective; the baseline's first run, those of kept ideas and those under way have other
         metrics as well.
         """
-        rows = [(line, row) for line in idea_lines for row in line.rows]
+        rows = [(line, row) for line in lines for row in line.idea.rows]
         missing, rows = max(0, len(rows) - MOST_RUNS), rows[:MOST_RUNS]
-        whole = {row.run_id for line, row in rows if line.standing in KEPT or (line.index, row.replicate) == (1, 1)}
+        whole = {row.run_id for line, row in rows if line.word in KEPT or (row.index, row.replicate) == (1, 1)}
         whole = set(sorted(whole)[:MOST_WHOLE])
         unread = self._read_ended([row for _, row in rows if row.run_dir], state.spec.objective.metric, whole)
         most = _most_points(len(rows))
@@ -92,14 +94,12 @@ class CurveReader:
             key = (row.run_id, row.run_dir, row.run_id in whole)
             series = {metric: thinned(points, most) for metric, points in self._known.get(key, {}).items()}
             if series:
-                found.append(RunCurves(row.run_id, line.index, line.name, line.standing, series))
+                found.append(RunCurves(row.run_id, line.idea.index, line.idea.name, row.seed, line.word, series))
             elif row.metric_value is not None and (key in self._known or not row.run_dir):
                 missing += 1
-        lines = {line.index: line for line in idea_lines}
         for idea, run in state.live[:MOST_WHOLE]:
-            line = lines[idea.index]
             if series := _series(read_again(run.run_dir), state.spec.objective.metric):
-                found.append(RunCurves(run.run, line.index, line.name, IdeaStatus.RUNNING, series))
+                found.append(RunCurves(run.run, idea.index, idea.name, run.seed, Word.RUNNING, series))
         return CampaignCurves(tuple(found), missing, unread)
 
     def _read_ended(self, rows: Sequence[LedgerRow], metric: str, whole: Collection[str]) -> int:
@@ -168,12 +168,10 @@ def read_again(run_dir: str, *, ended: bool = False) -> Measurement:
         return Measurement(())
 
 
-def diffs_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[tuple[IdeaLine, Diff]]:
+def diffs_of(state: CampaignState, lines: Sequence[IdeaLine]) -> list[tuple[IdeaLine, Diff]]:
     """What each kept idea changed, the best last; at most 40 ideas, 160 lines each."""
-    kept = [line for line in idea_lines if line.standing in KEPT]
-    before = {idea.index: idea.parent_commit for idea in state.ideas}
-    repository = Path(state.spec.repository)
-    return [(line, diff_of(repository, before[line.index], line.commit)) for line in kept[-MOST_DIFFS:]]
+    kept, repository = [line for line in lines if line.word in KEPT], Path(state.spec.repository)
+    return [(line, diff_of(repository, line.idea.parent_commit, line.commit)) for line in kept[-MOST_DIFFS:]]
 
 
 @functools.lru_cache(maxsize=4 * MOST_DIFFS)  # a commit never changes

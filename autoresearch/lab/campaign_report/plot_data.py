@@ -9,13 +9,13 @@ from pathlib import Path
 
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.proposer import points
-from autoresearch.core.campaign.shown_value import Basis
 from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.controller.standing import KEPT, Basis, Word, tally
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.history import read_file
 from autoresearch.lab.campaign_report import summary
-from autoresearch.lab.campaign_report.summary import KEPT, Band, IdeaLine, IdeaStatus
+from autoresearch.lab.campaign_report.summary import Band, IdeaLine
 from autoresearch.lab.yaml_files import parse_mapping
 
 FAR = 2.0  # worse than what counts by more than so many spans of it is far out
@@ -29,7 +29,7 @@ class Point:
 
     x: int
     y: float | None
-    standing: IdeaStatus
+    standing: Word
     name: str  # as people read it: `#7 lr=4.4e-3`
     words: str  # the number in words, with its interval and its runs
     replicates: tuple[float, ...] = ()
@@ -54,49 +54,38 @@ class Progress:
     high: float
 
 
-def progress_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Progress:
+def progress_of(state: CampaignState, lines: Sequence[IdeaLine]) -> Progress:
     """Every attempt as a point, the best-so-far line, the band; the range of the axis."""
     objective = state.spec.objective
     band = summary.band_of(state)
-    path = tuple(_best_path(state, idea_lines))
-    marks = tuple(_point(line) for line in idea_lines if line.standing not in (IdeaStatus.RUNNING, IdeaStatus.PREPARED))
+    path = tuple(_best_path(state, lines))
+    marks = tuple(_point(line) for line in lines if line.word not in (Word.RUNNING, Word.PREPARED))
     maximize = objective.direction is Direction.MAXIMIZE
     target = state.spec.rules.target
     low, high = _range(marks, path, band, target, 1.0 if maximize else -1.0)
-    title = summary.tally(state, idea_lines)
+    title = tally(state, (line.stands for line in lines))
     return Progress(title, objective.metric, objective.better_words, maximize, marks, path, band, target, low, high)
 
 
-def _best_path(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Iterator[tuple[int, float]]:
+def _best_path(state: CampaignState, lines: Sequence[IdeaLine]) -> Iterator[tuple[int, float]]:
     """The best idea so far, at the number that is shown of it: what is confirmed goes before what was only picked."""
     best: tuple[bool, float] | None = None
-    for line in idea_lines:
-        sure, value = line.standing is IdeaStatus.CONFIRMED, line.shown.value
-        if line.standing in (*KEPT, IdeaStatus.BASELINE) and value is not None and math.isfinite(value):
+    for line in lines:
+        sure, value = line.word is Word.CONFIRMED, line.stands.value
+        if line.word in (*KEPT, Word.BASELINE) and value is not None and math.isfinite(value):
             better = best is None or state.spec.objective.better(value, best[1])
             if best is None or sure > best[0] or (sure == best[0] and better):
                 best = sure, value
         if best is not None:
-            yield line.index, best[1]
+            yield line.idea.index, best[1]
 
 
-def _point(idea_line: IdeaLine) -> Point:
-    """An idea at the number to show of it, which is its estimate if fresh runs gave one."""
-    shown, smoke = idea_line.shown, idea_line.standing is IdeaStatus.SMOKE  # the runs of a smoke test judge nothing
-    estimated = shown.change is not None
-    replicates = idea_line.confirming if estimated else idea_line.values
-    if shown.basis is Basis.BASELINE:
-        replicates = (*idea_line.values, *idea_line.confirming)
+def _point(line: IdeaLine) -> Point:
+    """An idea at the number to show of it, which is that of its fresh runs if there are some."""
+    one = line.stands
+    selected = one.search_mean if one.basis is Basis.FRESH else None
     return Point(
-        x=idea_line.index,
-        y=idea_line.mean if smoke else shown.value,
-        standing=idea_line.standing,
-        name=idea_line.name,
-        words=shown.words,
-        replicates=replicates,
-        low=shown.low,
-        high=shown.high,
-        selected=shown.search_mean if estimated else None,
+        *(one.index, one.value, one.word, one.name, one.words, line.replicates, one.low, one.high), selected=selected
     )
 
 
@@ -131,7 +120,7 @@ def _range(
 Settings = list[tuple[dict[str, object], float]]  # of ideas, with the value of each
 
 
-def settings_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> tuple[Settings, Settings]:
+def settings_of(state: CampaignState, lines: Sequence[IdeaLine]) -> tuple[Settings, Settings]:
     """Those of each measured idea that was kept, then of the others, newest first; the recipe's where it changes none.
 
     Ideas of code are left out: no setting says what they are.
@@ -140,11 +129,11 @@ def settings_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> tuple[S
     changes = points(state.attempts())
     kept: Settings = []
     others: Settings = []
-    for line in reversed(idea_lines):
-        value = line.mean if line.shown.value is None else line.shown.value
-        if line.slug in changes and value is not None and math.isfinite(value):
-            found = kept if line.standing in (*KEPT, IdeaStatus.BASELINE) else others
-            found.append(({**base, **changes[line.slug]}, value))
+    for line in reversed(lines):
+        value, slug = line.stands.value, line.idea.slug
+        if slug in changes and value is not None and math.isfinite(value):
+            found = kept if line.word in (*KEPT, Word.BASELINE) else others
+            found.append(({**base, **changes[slug]}, value))
     return kept, others
 
 

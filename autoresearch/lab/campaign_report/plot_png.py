@@ -7,27 +7,28 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from autoresearch.core.controller.standing import KEPT, Word
 from autoresearch.lab.campaign_report.formatting import number
 from autoresearch.lab.campaign_report.plot_data import Point, Progress
-from autoresearch.lab.campaign_report.summary import KEPT, IdeaStatus
 from autoresearch.records.rundir import write_atomically
 
 INK, SOFT, BASE, BLUE, GREEN, ORANGE, RED = "#1c1f23", "#5b626b", "#4a4f57", "#0072b2", "#00805d", "#b35900", "#c0392b"
 # from back to front: marker, size, face, edge, words; the colours are those of the page, which all eyes tell apart
-STYLES: dict[IdeaStatus, tuple[str, float, str, str, str]] = {
-    IdeaStatus.SMOKE: ("s", 18, "none", "#c3c7cd", "smoke run"),
-    IdeaStatus.DISCARDED: ("o", 30, "#c9cdd2", "none", "discarded"),
-    IdeaStatus.OUT: ("o", 30, "#c9cdd2", "none", "out"),
-    IdeaStatus.ASIDE: ("o", 30, "#c9cdd2", SOFT, "set aside"),
-    IdeaStatus.IN_TIP: ("o", 40, "#c9cdd2", GREEN, "in the tip: one run"),
-    IdeaStatus.PENDING: ("o", 40, "none", BLUE, "pending"),
-    IdeaStatus.DEMOTED: ("v", 60, "none", ORANGE, "demoted"),
-    IdeaStatus.NOT_TRIED: ("x", 30, SOFT, "face", "not tried, at the edge"),
-    IdeaStatus.UNMEASURED: ("x", 30, ORANGE, "face", "unmeasured, at the edge"),
-    IdeaStatus.CRASHED: ("x", 30, RED, "face", "crashed, at the edge"),
-    IdeaStatus.BASELINE: ("s", 56, BASE, BASE, "baseline ± sd of one run"),
-    IdeaStatus.KEPT: ("o", 70, BLUE, "white", "kept: search mean"),
-    IdeaStatus.CONFIRMED: ("*", 260, GREEN, "white", "confirmed: fresh runs, with interval"),
+STYLES: dict[Word, tuple[str, float, str, str, str]] = {
+    Word.SMOKE: ("s", 18, "none", "#c3c7cd", "smoke run"),
+    Word.DISCARDED: ("o", 30, "#c9cdd2", "none", "discarded"),
+    Word.BETTER: ("o", 30, "none", BASE, Word.BETTER.value),
+    Word.OUT: ("o", 30, "#c9cdd2", "none", "out"),
+    Word.ASIDE: ("o", 30, "#c9cdd2", SOFT, "set aside"),
+    Word.IN_TIP: ("o", 40, "#c9cdd2", GREEN, "in the tip: one run"),
+    Word.PENDING: ("o", 40, "none", BLUE, "pending"),
+    Word.DEMOTED: ("v", 60, "none", ORANGE, "demoted"),
+    Word.NOT_TRIED: ("x", 30, SOFT, "face", "not tried, at the edge"),
+    Word.UNMEASURED: ("x", 30, ORANGE, "face", "unmeasured, at the edge"),
+    Word.CRASHED: ("x", 30, RED, "face", "crashed, at the edge"),
+    Word.BASELINE: ("s", 56, BASE, BASE, "baseline ± sd of one run"),
+    Word.KEPT: ("o", 70, BLUE, "white", "kept: search mean"),
+    Word.CONFIRMED: ("*", 260, GREEN, "white", "confirmed: fresh runs, with interval"),
 }
 LONGEST = 52  # characters of a label
 Box = tuple[float, float, float, float]  # left, right, bottom, top in pixels
@@ -107,10 +108,10 @@ def _points(axes: Any, progress: Progress) -> None:
                 axes.vlines(p.x, max(p.low, low), min(p.high, high), color=colour, linewidth=2, zorder=3)
 
 
-def _drawn_as(point: Point) -> IdeaStatus:
+def _drawn_as(point: Point) -> Word:
     """Whatever has no number is at the edge, as what crashed is."""
-    own = point.y is not None or point.standing in (IdeaStatus.NOT_TRIED, IdeaStatus.UNMEASURED)
-    return point.standing if own else IdeaStatus.CRASHED
+    own = point.y is not None or point.standing in (Word.NOT_TRIED, Word.UNMEASURED)
+    return point.standing if own else Word.CRASHED
 
 
 def _labels(axes: Any, progress: Progress) -> None:
@@ -122,8 +123,8 @@ def _labels(axes: Any, progress: Progress) -> None:
     inside, pixels = axes.get_window_extent(), axes.transData.transform
     marks = [(p, *pixels((p.x, p.y)), pixels((p.x, p.y if p.high is None else p.high))[1]) for p in kept]
     taken: list[Box] = [(x - 14, x + 14, y - 14, max(y, top) + 14) for _, x, y, top in marks]
-    for point, x, y, top in sorted(marks, key=lambda mark: (mark[0].standing is not IdeaStatus.CONFIRMED, -mark[0].x)):
-        sure = point.standing is IdeaStatus.CONFIRMED
+    for point, x, y, top in sorted(marks, key=lambda mark: (mark[0].standing is not Word.CONFIRMED, -mark[0].x)):
+        sure = point.standing is Word.CONFIRMED
         text = axes.annotate(
             plain(_label(point)), (x, y), (x, y), xycoords="figure pixels", ha="center", va="center",
             fontsize=10 if sure else 9, color=GREEN if sure else INK, fontweight="bold" if sure else "normal", zorder=6,

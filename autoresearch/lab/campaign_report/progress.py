@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
 from autoresearch.core.campaign.stop_rules import Stand
+from autoresearch.core.controller.standing import KEPT, counts, standing, standings
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report.memory import update_memory
@@ -37,7 +37,7 @@ def write_end(
         say(f"wrote {written.markdown.name} and {written.page.name}")
     except (OSError, AutoresearchError) as error:
         say(f"the report could not be written: {error}")
-    best = shown_value(state, state.best) if state.best else None
+    best, found = standing(state, state.best) if state.best else None, counts(standings(state))
     finish_flag.write(
         campaign_dir.path,
         {
@@ -46,7 +46,7 @@ def write_end(
             "campaign": state.spec.name,
             "ending": why,
             "attempted": state.attempted,
-            "kept": sum(idea.kept and idea.index > 1 for idea in state.ideas),
+            "kept": sum(found[word] for word in KEPT),
             "confirmed": [idea.slug for idea in state.ideas if idea.confirmed == "confirmed"],
             "best": best.slug if best else None,
             "value": best.value if best else None,
@@ -99,6 +99,7 @@ def _crash(campaign_spec: CampaignSpec, run: str, sentence: str, reason: str, no
         metric_name=campaign_spec.objective.metric,
         status="crash",
         description=f"{sentence} [{reason}]"[:500],
+        reason=reason,
         run_id=run,
         ending="launch_failed",
         campaign=campaign_spec.name,

@@ -1,124 +1,104 @@
-"""What there is to say about a campaign: one line per idea, the noise band, what is claimed and what is not."""
+"""What the documents of a campaign have in common: a line for each idea, the words of the whole, what it cost."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
-from autoresearch.core.agents.agent import NotMade
-from autoresearch.core.campaign import tip
-from autoresearch.core.campaign.claim import CLAIMS, OPEN
-from autoresearch.core.campaign.idea_name import says_all
-from autoresearch.core.campaign.judgement import search_mean
-from autoresearch.core.campaign.shown_value import OF_ONE_RUN, Basis, ShownValue, all_values, runs_of, shown_value
+from autoresearch.core.agents.agent import Usage
+from autoresearch.core.agents.turns import HYBRID
+from autoresearch.core.campaign.claim import OPEN
+from autoresearch.core.campaign.idea_name import idea_name, says_all
+from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
+from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.controller.proof import proof_of
-from autoresearch.core.controller.scheduler import retest_owed
 from autoresearch.core.controller.sentences import drift_words, seed_words
+from autoresearch.core.controller.standing import (
+    KEPT,
+    Basis,
+    Standing,
+    Word,
+    all_values,
+    runs_of,
+    shown_ideas,
+    standing,
+    tally,
+)
 from autoresearch.core.metrics.constraint import of_cell, parsed
-from autoresearch.core.run.ending import BREACHES, PENDING, Ending, Verdict
-from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.run.ending import WITHOUT_VALUE
 from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.core.statistics.noise import mean, noise_in
-from autoresearch.core.statistics.pruning import PRUNED
+from autoresearch.core.text.numbers import counted, span
 from autoresearch.lab.campaign_report import formatting
+from autoresearch.lab.campaign_report.formatting import plain
+from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now, reason_now
+from autoresearch.records.campaign_records import CampaignDir
 
-UNCONFIRMED = "Nothing is confirmed"
-
-
-class IdeaStatus(StrEnum):
-    """What became of an idea, in the word that a reader needs."""
-
-    BASELINE = "baseline"
-    CONFIRMED = "confirmed"
-    KEPT = "kept"  # the search built on it; nothing was claimed
-    DEMOTED = "demoted"
-    PENDING = "pending"  # looks better, and more runs of it are owed before it is kept or discarded
-    IN_TIP = "in the tip"  # of ideas that run once (`core.campaign.tip`): what new ideas are edited on
-    ASIDE = "set aside"
-    OUT = "out"
-    DISCARDED = "discarded"
-    SMOKE = "smoke"  # plumbing only
-    CRASHED = "crashed"
-    UNMEASURED = "unmeasured"  # its runs returned 0 and printed no value: nothing is known of it
-    NOT_TRIED = "not tried"  # none of its runs began
-    RUNNING = "running"
-    PREPARED = "prepared"
-
-
-KEPT = (IdeaStatus.KEPT, IdeaStatus.CONFIRMED)
-PLACES = (IdeaStatus.IN_TIP, IdeaStatus.ASIDE, IdeaStatus.OUT)
+SHOWN = 12  # ideas named per group
+MOST_OF_AGENT = 20  # of each kind that are told of the agent
 
 
 @dataclass(frozen=True, slots=True)
 class IdeaLine:
-    """One idea as a row of a table. Differences are in the metric's unit; positive is higher, better or not.
+    """One idea with how it stands, as a row of a table."""
 
-    `mean`, `delta` and `gain` are of the runs by which the search picked the idea; `shown` is what to say of it.
-    """
-
-    index: int
-    slug: str
-    name: str
-    sentence: str
-    parent: str  # its slug
-    parent_name: str
-    standing: IdeaStatus
-    shown: ShownValue
-    marked: str  # the name of the demoted ancestor
-    values: tuple[float, ...]
-    confirming: tuple[float, ...]  # of the runs that were made for a claim
-    mean: float | None
-    delta: float | None  # to the parent's mean
-    gain: float | None  # the same, positive where it is better
-    noise: float | None  # sd of one run
-    minutes: float | None  # of all its runs
-    branch: str
-    commit: str
-    changes: str
-    unsaid: str  # the same, or "" where the name says it all
-    why: str
-    rows: tuple[LedgerRow, ...]
+    idea: Idea
+    stands: Standing
+    parent: str  # its name
     limited: Mapping[str, float]  # the mean of each metric that a constraint limits
-    on_front: bool  # whether no other idea is better in one of objective and constraints, and as good in the others
+    on_front: bool = False  # whether no other idea is better in one of objective and constraints, and as good in others
 
     @property
-    def n(self) -> int:
-        """Runs that measured the objective and judged it."""
-        return len(self.values)
+    def word(self) -> Word:
+        """What became of it."""
+        return self.stands.word
 
     @property
-    def claim(self) -> str:
-        """One of CLAIMS, with its caveat; "" where nobody asked."""
-        return self.shown.claim
+    def replicates(self) -> tuple[float, ...]:
+        """The values behind the number: of its fresh runs, of all those of the baseline, else of the search's."""
+        idea, smoke = self.idea, self.word is Word.SMOKE
+        if self.stands.basis is Basis.BASELINE:
+            return tuple(all_values(idea))
+        fresh = {run.run for run in idea.runs if run.why == "confirm"}
+        rows = [row for row in idea.rows if smoke or (row.run_id in fresh and self.stands.basis is Basis.FRESH)]
+        found = tuple(value for row in rows if (value := measured(row)) is not None)
+        return found if smoke or self.stands.basis is Basis.FRESH else tuple(idea.values)
 
     @property
-    def note(self) -> str:
-        """What has to be said beside its standing; "" if nothing."""
-        notes = [{"undecided": "undecided", **OF_ONE_RUN}.get(self.claim.partition(" (")[0], "")]
-        notes += [f"built on demoted {self.marked}"] if self.marked else []
-        return "; ".join(note for note in notes if note)
+    def minutes(self) -> float | None:
+        """Of all its runs."""
+        spent = [row.elapsed_min for row in self.idea.rows if row.elapsed_min is not None]
+        return sum(spent) if spent else None
 
     @property
-    def fresh(self) -> str:
-        """What its fresh runs show: its value, the difference from the baseline, and the runs; "" without any.
-
-        Of the baseline, the mean of all its runs, if there are fresh ones.
-        """
-        if self.shown.basis is Basis.BASELINE and self.confirming:
-            return self.shown.words
-        if not self.shown.proof or self.shown.basis is Basis.ONE_RUN:
-            return ""
-        value = self.shown.value if self.shown.change is not None else None
-        return self.shown.proof if value is None else f"{formatting.number(value)}, {self.shown.proof}"
+    def commit(self) -> str:
+        """Its own, else that of its first run."""
+        return self.idea.commit or next((row.commit for row in self.idea.rows if row.commit), "")
 
     @property
-    def change(self) -> float | None:
-        """The difference to tell of it: its estimate against the baseline, else that of the means to its parent."""
-        return self.delta if self.shown.change is None else self.shown.change
+    def changes(self) -> str:
+        """What differs from the parent, in few words."""
+        hypothesis = self.idea.hypothesis
+        words = [f"{key}={value}" for key, value in hypothesis.overrides.items()]
+        words += [f"file {path}" for path in hypothesis.files]
+        words += [counted(len(hypothesis.patches), "patch").replace("patchs", "patches")] if hypothesis.patches else []
+        return ", ".join([*words, *(["a blueprint of its own"] if hypothesis.blueprint else [])])
+
+    @property
+    def unsaid(self) -> str:
+        """The same, or "" where the name says it all."""
+        return "" if says_all(self.idea.hypothesis) else self.changes
+
+    @property
+    def named(self) -> str:
+        """Its name, with its difference from the baseline."""
+        one = self.stands
+        change = None if one.value is None or one.baseline is None else one.value - one.baseline
+        return one.name if change is None else f"{one.name} {formatting.signed(change)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +118,6 @@ class Band:
         return f"{formatting.number(self.mean)}{'' if self.sd is None else f' ± {self.sd:.3g}'} ({about})"
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimText:
-    """A line of verdicts.jsonl about an idea, in words."""
-
-    name: str
-    word: str
-    detail: str
-    t: float | None
-
-
 def band_of(state: CampaignState) -> Band | None:
     """The noise band; None before the baseline was measured."""
     baseline = state.baseline
@@ -161,21 +131,26 @@ def band_of(state: CampaignState) -> Band | None:
 
 def idea_lines(state: CampaignState) -> list[IdeaLine]:
     """Every idea, in the order in which they were begun."""
-    band = band_of(state)
-    known = {idea.slug: idea for idea in state.ideas}
-    lines = [_line(state, idea, known, band) for idea in shown_ideas(state)]
+    names = {idea.slug: idea.name for idea in state.ideas}
+    limits = parsed(state.spec.constraints)
+    lines = []
+    for idea in shown_ideas(state):
+        cells = [of_cell(row.constraints) for row in idea.rows]  # broken ones count: they show where it lies
+        limited = {one.metric: [cell[one.metric] for cell in cells if one.metric in cell] for one in limits}
+        means = {metric: mean(found) for metric, found in limited.items() if found}
+        lines.append(IdeaLine(idea, standing(state, idea), names.get(idea.parent, idea.parent), means))
     front = _front(state, lines)
-    return [replace(line, on_front=line.index in front) for line in lines]
+    return [replace(line, on_front=line.idea.index in front) for line in lines]
 
 
-def _front(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> frozenset[int]:
+def _front(state: CampaignState, lines: Sequence[IdeaLine]) -> frozenset[int]:
     """The Pareto front: the ideas that no other one beats in objective and constrained metrics together."""
     limits, sign = parsed(state.spec.constraints), state.spec.objective.change(1.0)
     points = {
-        line.index: (value * sign, *(line.limited[one.metric] * (-1.0 if one.upper else 1.0) for one in limits))
-        for line in idea_lines
-        if (value := line.shown.value) is not None and all(one.metric in line.limited for one in limits)
-        if limits and line.standing not in (IdeaStatus.CRASHED, IdeaStatus.UNMEASURED, IdeaStatus.SMOKE)
+        line.idea.index: (value * sign, *(line.limited[one.metric] * (-1.0 if one.upper else 1.0) for one in limits))
+        for line in lines
+        if (value := line.stands.value) is not None and all(one.metric in line.limited for one in limits)
+        if limits and line.word not in (Word.CRASHED, Word.UNMEASURED, Word.SMOKE)
     }
     return frozenset(
         index
@@ -184,291 +159,209 @@ def _front(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> frozenset[in
     )
 
 
-def _limited(state: CampaignState, idea: Idea) -> dict[str, float]:
-    """The mean over its runs of each metric that a constraint limits; broken ones count, as they show where it lies."""
-    cells = [of_cell(row.constraints) for row in idea.rows]
-    metrics = (one.metric for one in parsed(state.spec.constraints))
-    return {name: mean(found) for name in metrics if (found := [cell[name] for cell in cells if name in cell])}
+def campaign_words(
+    campaign_dir: CampaignDir,
+    state: CampaignState,
+    stand: Stand,
+    lines: Sequence[IdeaLine],
+    phase: CampaignPhase | None = None,
+) -> dict[str, Any]:
+    """What every document says, each text on one line; `phase`: where it is known already."""
+    spec, phase = state.spec, phase or phase_now(campaign_dir, state)
+    best = None if spec.prove else next((line for line in lines if line.idea is state.best), None)
+    band, sure = band_of(state), any(line.word is Word.CONFIRMED for line in lines)
+    return {
+        "name": spec.name,
+        "metric": spec.objective.metric,
+        "goal": plain(goal(spec), 400),
+        "rules": [plain(words) for words in rule_words(state)],
+        "phase": str(phase),
+        "reason": plain(reason_now(campaign_dir, state, phase), 400),
+        "stand": plain(stand.beside_count),
+        "stand_sentence": plain(stand.sentence),
+        "baseline": band.words if band else "not measured yet",
+        "best": best and {"words": best_words(best), "name": best.stands.name, "branch": best.idea.branch},
+        "outcome": [plain(words, 900) for words in outcome(state, lines)],
+        "cautions": (may_not := [plain(words, 900) for words in cautions(state, lines)]),
+        "open": [*(plain(words, 900) for words in _claimed(lines) if not spec.prove and not sure), *may_not],
+        "groups": [plain(words, 1200) for words in groups(lines)],
+        "next": next_commands(state, phase),
+    }
 
 
-def shown_ideas(state: CampaignState) -> list[Idea]:
-    """The ideas that are told of: all but merges that never ran."""
-    return [idea for idea in state.ideas if idea.attempted or not idea.hypothesis.merges]
+def best_words(line: IdeaLine) -> str:
+    """The best idea: its sentence, and where it is."""
+    unbeaten = ", nothing beats it so far" if line.word is Word.BASELINE else ""
+    return f"{line.stands.sentence}{unbeaten}, on {line.idea.branch}"
 
 
-def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], band: Band | None) -> IdeaLine:
-    parent = ideas_by_slug.get(idea.parent)
-    above = search_mean(state, parent) if parent else None
-    standing = _standing(state, idea)
-    values = tuple(idea.values)
-    if standing is IdeaStatus.SMOKE:  # they judge nothing, and are shown all the same
-        values = tuple(v for row in idea.rows if (v := measured(row)) is not None)
-    smoke = standing is IdeaStatus.SMOKE
-    value = search_mean(state, idea) if not smoke else mean(values) if values else None
-    delta = value - above if value is not None and above is not None else None
-    sign = 1.0 if state.spec.objective.better(1.0, 0.0) else -1.0
-    noise = next((row.metric_noise for row in reversed(idea.rows) if row.metric_noise is not None), None)
-    if band and (noise is None or standing is IdeaStatus.BASELINE):  # its rows hold what was known before the last run
-        noise = band.sd
-    apart = {run.run for run in idea.runs if run.why == "confirm"}
-    spent = [row.elapsed_min for row in idea.rows if row.elapsed_min is not None]
-    shown = shown_value(state, idea)
-    why = _why(idea, parent, standing, delta, sign, noise, deterministic=state.unseeded)
-    if standing in PLACES and (worth := tip.change_by(state, idea)):
-        why = f"{tip.worth_words(worth)} by all runs together; {why}"
-    return IdeaLine(
-        index=idea.index,
-        slug=idea.slug,
-        name=shown.name,
-        sentence=idea.hypothesis.sentence,
-        parent=idea.parent,
-        parent_name=parent.name if parent else idea.parent,
-        standing=standing,
-        shown=shown,
-        marked=demoted.name if (demoted := ideas_by_slug.get(idea.marked)) else idea.marked,
-        values=values,
-        confirming=tuple(v for row in idea.rows if row.run_id in apart and (v := measured(row)) is not None),
-        mean=value,
-        delta=delta,
-        gain=None if delta is None else delta * sign,
-        noise=noise,
-        minutes=sum(spent) if spent else None,
-        branch=idea.branch,
-        commit=idea.commit or next((row.commit for row in idea.rows if row.commit), ""),
-        changes=(changed := changes(idea)),
-        unsaid="" if says_all(idea.hypothesis) else changed,
-        why=why,
-        rows=tuple(idea.rows),
-        limited=_limited(state, idea),
-        on_front=False,
-    )
-
-
-def _standing(state: CampaignState, idea: Idea) -> IdeaStatus:
-    if idea.hypothesis.is_baseline:
-        return IdeaStatus.BASELINE
-    if not idea.judged and idea.live:
-        return IdeaStatus.RUNNING
-    if not idea.rows:
-        return IdeaStatus.PREPARED
-    if not idea.judged and (idea.smoke or idea.hypothesis.smoke):
-        return IdeaStatus.SMOKE
-    if idea.confirmed in ("confirmed", "demoted"):  # the first also of one that was discarded, and named for a proof
-        return IdeaStatus(idea.confirmed)
-    if idea.status == Verdict.KEEP:
-        return IdeaStatus.KEPT
-    if retest_owed(state, idea):
-        return IdeaStatus.PENDING
-    if idea.status == Verdict.UNMEASURED:
-        return IdeaStatus.UNMEASURED
-    if idea.status == Verdict.CRASH:
-        never = all(row.ending == Ending.LAUNCH_FAILED for row in idea.rows)
-        return IdeaStatus.NOT_TRIED if never else IdeaStatus.CRASHED
-    if not state.runs_once(idea):
-        return IdeaStatus.DISCARDED
-    return IdeaStatus(tip.place_of(state, idea))
-
-
-def changes(idea: Idea) -> str:
-    """What differs from the parent, in few words."""
-    hypothesis = idea.hypothesis
-    words = [f"{key}={value}" for key, value in hypothesis.overrides.items()]
-    words += [f"file {path}" for path in hypothesis.files]
-    if hypothesis.patches:
-        words.append(f"{len(hypothesis.patches)} {'patch' if len(hypothesis.patches) == 1 else 'patches'}")
-    if hypothesis.blueprint:
-        words.append("a blueprint of its own")
-    return ", ".join(words)
-
-
-def _why(
-    idea: Idea,
-    parent: Idea | None,
-    standing: IdeaStatus,
-    delta: float | None,
-    sign: float,
-    noise: float | None,
-    *,
-    deterministic: bool,
-) -> str:
-    """Why it stands where it stands, from the numbers."""
-    rows = idea.judged or idea.rows
-    if standing in (IdeaStatus.RUNNING, IdeaStatus.PREPARED) or not rows:
-        return "its first run goes on" if idea.live else "not begun"
-    if standing in (IdeaStatus.CRASHED, IdeaStatus.UNMEASURED, IdeaStatus.NOT_TRIED):
-        return ended_badly(idea.breach or rows[-1])
-    if rows[-1].failure == PRUNED:
-        return _decision(rows[-1]) or "ended early by its curve"
-    if rows[-1].ending == Ending.STOPPED and not idea.values:
-        return _decision(rows[-1]) or Ending.STOPPED.wording
-    if standing is IdeaStatus.SMOKE and rows[-1].failure == NO_SIGNAL:
-        return _decision(rows[-1]) or "there was nothing to learn from"
-    if standing is IdeaStatus.SMOKE:
-        return "a smoke run: it shows that the plumbing works, and judges nothing"
-    if idea.hypothesis.is_baseline or delta is None:
-        return "" if idea.hypothesis.is_baseline else "its parent has no metric to compare with"
-    final = deterministic or (standing is IdeaStatus.DISCARDED and rows[-1].standing != PENDING)
-    if final and (reason := _decision(rows[-1])):
-        return reason
-    size = f"{delta:+.3g} to {parent.name if parent else idea.parent}"
-    if noise:
-        size += f", {abs(delta) / noise:.1f} sd of one run"
-    if standing is IdeaStatus.DEMOTED:
-        return f"it looked better in the search ({size}), and fresh runs did not confirm it"
-    if standing in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED):
-        return f"simpler and as good ({size})" if delta * sign <= 0 else f"better in the search ({size})"
-    if standing is IdeaStatus.PENDING:
-        better = "it looks better, and " if delta * sign > 0 else ""  # a run that collapsed may be repeated
-        return f"{better}more runs of it are needed to tell ({size})"
-    if noise and abs(delta) <= noise:
-        return f"no more than noise ({size})"
-    return f"worse ({size})" if delta * sign < 0 else f"better by less than the noise allows ({size})"
-
-
-def _decision(row: LedgerRow) -> str:
-    """The reason for its status, which ends a row's description in brackets; "" without one."""
-    return row.description.rpartition("[")[2].rstrip("]") if row.description.endswith("]") else ""
-
-
-def ended_badly(row: LedgerRow) -> str:
-    """How a crashed run ended, in words; an idea that an agent's edit never brought to a run has not ended."""
-    if row.ending == Ending.LAUNCH_FAILED and row.failure in set(NotMade):
-        return f"not tried: {row.failure}"
-    try:
-        words = Ending(row.ending).wording
-    except ValueError:
-        words = row.ending or "no ending is recorded"
-    if row.failure in BREACHES:
-        return _decision(row) or row.failure
-    if row.failure and row.failure != row.ending:
-        words = "finished without a metric" if row.ending == Ending.FINISHED else words
-        return f"{words}: {row.failure}"
-    return words if row.ending != Ending.FINISHED else "it finished without a metric that can be used"
-
-
-def claims(state: CampaignState, verdicts: Iterable[Mapping[str, Any]]) -> list[ClaimText]:
-    """Everything that was claimed later, oldest first."""
-    ideas = {idea.index: idea for idea in state.ideas}
-    found = []
-    for verdict in verdicts:
-        word = str(verdict.get("do", ""))
-        index = _index(verdict)
-        if word not in (*CLAIMS, "marked", "smoke") or index not in ideas:
-            continue
-        t = verdict.get("t")
-        idea, when = ideas[index], t if isinstance(t, int | float) else None
-        found.append(ClaimText(idea.name, word, _detail(verdict), when))
-    return found
-
-
-def _detail(verdict: Mapping[str, Any]) -> str:
-    """The sentence of a verdict, else whatever plain values it holds."""
-    for key in ("reason", "sentence"):
-        if verdict.get(key):
-            return str(verdict[key]).removeprefix(f"{verdict.get('do')}: ")
-    if verdict.get("do") == "marked":
-        return f"built on {verdict.get('of', 'an idea')}, which was demoted"
-    known = {"t", "do", "index", "seq", "slug"}
-    pairs = ((k, v) for k, v in verdict.items() if k not in known and isinstance(v, str | int | float) and v != "")
-    return ", ".join(f"{k} {formatting.number(v)}" if isinstance(v, float) else f"{k} {v}" for k, v in pairs)
-
-
-def _index(verdict: Mapping[str, Any]) -> int:
-    try:
-        return int(verdict.get("index") or 0)
-    except (TypeError, ValueError):
-        return 0
-
-
-def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
-    """What may be said about the outcome, and then what may not, or not without a word about it."""
-    kept, sure, gone = (
-        [line for line in idea_lines if line.standing is one]
-        for one in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED, IdeaStatus.DEMOTED)
-    )
-    words = [unconfirmed(kept)]
-    if sure:
-        found = "; ".join(_proved(line) for line in sure[:10])
-        words = [f"Confirmed by fresh runs with other seeds: {found}{_more(sure, 10)}."]
+def outcome(state: CampaignState, lines: Sequence[IdeaLine]) -> Iterator[str]:
+    """What came of it: how much was tried, the numbers that may be told, and the baseline."""
+    took = f", in {formatting.minutes(minutes_taken(state))}"
+    took += f" and {state.gpu_hours:.2f} GPU hours" if state.spec.gpus_per_run and state.rows else ""
     if state.spec.prove:
-        words = [f"{proof_of(state, state.phase).sentence}."]
-    words += [f"{line.shown.sentence}." for line in kept[:10] if line.shown.basis is Basis.ONE_RUN]
-    if luck := [line for line in kept if line.shown.basis is not Basis.ONE_RUN]:
-        names = ", ".join(_picked(line) for line in luck[:10])
-        words.append(
-            f"Kept, not confirmed: {names}{_more(luck, 10)}. The search built on them; these are search means, picked "
-            f"because they were {state.spec.objective.good}, so a part of what they show may be luck."
-        )
-    if gone:
-        names = "; ".join(f"{line.name}, {proof}" if (proof := line.shown.proof) else line.name for line in gone[:10])
-        words.append(f"Demoted, because fresh runs did not confirm it: {names}{_more(gone, 10)}.")
-    if built := [line for line in idea_lines if line.marked]:
-        names = ", ".join(f"{line.name}, from {line.marked}" for line in built[:10])
-        words.append(f"Built on a demoted idea, so their parent is in doubt: {names}{_more(built, 10)}.")
+        yield f"{proof_of(state, state.phase).sentence.rstrip('.')}."
+        yield f"{counted(len(state.rows), 'run')}{took}."
+    else:
+        yield f"{tally(state, (line.stands for line in lines))}{took}."
+        yield from _claimed(lines)
+    band = band_of(state)
+    objective = state.spec.objective.metric or "objective"
+    yield f"The baseline's {objective} is {band.words}." if band else "The baseline has not been measured yet."
+
+
+def _claimed(lines: Sequence[IdeaLine]) -> Iterator[str]:
+    """What may be claimed, the best first; why nothing may be."""
+    if sure := sorted((line.stands for line in lines if line.word is Word.CONFIRMED), key=lambda one: -(one.gain or 0)):
+        yield from (f"{one.sentence}." for one in sure[:10])
+        return
+    exact = [line.stands for line in lines if line.word in KEPT and line.stands.basis is Basis.ONE_RUN]
+    open_ones = [line.stands for line in lines if line.word is Word.KEPT and line.stands.claim.startswith(OPEN)]
+    reasons = [f"{one.name} was put to the proof: {one.reason}" for one in open_ones if one.reason]
+    told = [f"{one.sentence}" for one in exact[-1:]] or reasons[-2:]
+    yield f"Nothing is confirmed: {'; '.join(told) or 'no idea of this campaign may be claimed to beat the baseline'}."
+
+
+def cautions(state: CampaignState, lines: Sequence[IdeaLine]) -> Iterator[str]:
+    """What may not be claimed, or not without a word about it."""
+    kept = [line.stands for line in lines if line.word is Word.KEPT]
+    yield from (f"{one.sentence}." for one in kept[-10:])
+    if any(one.basis is Basis.SEARCH for one in kept):
+        good = state.spec.objective.good
+        yield f"What is kept was picked because it was {good}, so a part of what its search mean shows may be luck."
+    yield from (f"{line.stands.sentence}; {line.stands.reason}." for line in lines if line.word is Word.DEMOTED)
+    if built := [f"{line.stands.name} is {line.stands.note}" for line in lines if line.idea.marked]:
+        yield f"The parent is in doubt: {'; '.join(built[:10])}."
     if state.unseeded:
-        words.append(seed_words(state))
+        yield seed_words(state)
     if drifts := drift_words(state):
-        words.append(drifts)
-    if idle := [line for line in idea_lines if any(row.failure == NO_SIGNAL for row in line.rows)]:
-        names = ", ".join(line.name for line in idle[:10])
-        words.append(f"No signal (the reward never changed, or the gradient was zero): {names}{_more(idle, 10)}.")
+        yield drifts
+    if idle := [line.stands.name for line in lines if any(row.failure == NO_SIGNAL for row in line.idea.rows)]:
+        yield f"No signal (the reward never changed, or the gradient was zero): {', '.join(idle[:10])}."
+
+
+def groups(lines: Sequence[IdeaLine]) -> Iterator[str]:
+    """The ideas that are over, by what became of them: `discarded (2): #3 lr=0.05 −0.08, #5 ...`."""
+    found: dict[str, list[IdeaLine]] = {}
+    for line in sorted(lines, key=lambda one: list(Word).index(one.word)):
+        last = line.idea.rows[-1] if line.idea.rows else None
+        failure = f": {last.failure}" if last and last.failure and last.status in WITHOUT_VALUE else ""
+        if line.word not in (Word.BASELINE, Word.RUNNING, Word.PREPARED):
+            found.setdefault(f"{line.word}{failure}", []).append(line)
+    for title, ideas in found.items():
+        ideas.sort(key=lambda one: -(one.stands.gain if one.stands.gain is not None else float("inf")))
+        more = f" and {len(ideas) - SHOWN} more" if len(ideas) > SHOWN else ""
+        yield f"{title} ({len(ideas)}): {', '.join(line.named for line in ideas[:SHOWN])}{more}"
+
+
+def goal(campaign_spec: CampaignSpec) -> str:
+    """The objective and the question, in one line."""
+    target = "" if campaign_spec.rules.target is None else f", target {campaign_spec.rules.target:g}"
+    objective = campaign_spec.objective
+    what = f"{objective.direction} {objective.metric}" if objective.metric else f"an objective {objective}"
+    return f"{what}{target}, from {campaign_spec.blueprint}"
+
+
+def rule_words(state: CampaignState) -> list[str]:
+    """The rules that a campaign runs under, one clause each."""
+    campaign_spec = state.spec
+    rules = campaign_spec.rules
+    words = []
+    if rules.count is not None:
+        words.append(f"at most {counted(rules.count, 'attempted idea')}, counting the baseline and those that failed")
+    if rules.deadline is not None:
+        words.append(f"until {formatting.stamp(rules.deadline)}; a run that would not fit is not started")
+    if rules.budget_gpu_hours is not None:
+        words.append(f"at most {rules.budget_gpu_hours:g} GPU hours")
+    if rules.budget_usd is not None:
+        words.append(f"at most {rules.budget_usd:g} USD for the agent")
+    if rules.budget_tokens is not None:
+        words.append(f"at most {rules.budget_tokens:,} tokens for the agent")
+    if rules.target is not None:
+        words.append(f"until {campaign_spec.objective.metric} reaches {rules.target:g}")
+    if not words:
+        words.append("no stop rule was given: the baseline and up to three low-risk ideas, then a question")
+    limit = "" if campaign_spec.timeout_s is None else f", each for {span(campaign_spec.timeout_s)} at most"
+    if campaign_spec.constraints:
+        words.append(f"an idea is kept only if {' and '.join(campaign_spec.constraints)}, in each of its runs")
+    words.append(f"{counted(campaign_spec.parallel, 'run')} at a time{limit}")
+    again = "no re-tests"
+    if campaign_spec.search == "tip":
+        again = "one of each idea, edited on the merge of all that seem good, and up to "
+        again += f"{counted(1 + campaign_spec.retests, 'run')} of a proof of that merge"
+    elif campaign_spec.retests:
+        again = f"{counted(campaign_spec.retests, 're-test')} of what looks better"
+    tests = f"{counted(campaign_spec.replicates, 'run')} of the baseline, {again}"
+    if state.seed_check is not None and state.unseeded:
+        tests = f"one run of each idea, as {state.seed_check.runs} runs of the baseline show that seeds change nothing"
+    words.append(f"{tests}, ideas from: {_source(campaign_spec)}")
     return words
 
 
-def unconfirmed(kept: Sequence[IdeaLine]) -> str:
-    """That nothing is confirmed, and why not what was put to the proof."""
-    luck = [line for line in kept if line.shown.basis is not Basis.ONE_RUN]
-    undecided = [(one.name, one.shown.estimate) for one in luck if one.claim.startswith(OPEN)]
-    reasons = [f"{name} was put to the proof: {found.reason}" for name, found in undecided if found and found.reason]
-    if reasons:
-        return f"{UNCONFIRMED}. {'; '.join(reasons[-2:])}."
-    return f"{UNCONFIRMED}: no idea of this campaign may be claimed to beat the baseline."
+def _source(campaign_spec: CampaignSpec) -> str:
+    """Who has the ideas."""
+    if not campaign_spec.research.agent:
+        return campaign_spec.proposer.name
+    share = f", {campaign_spec.research.share:.0%} of them the agent's" if campaign_spec.proposer.name == HYBRID else ""
+    return f"{campaign_spec.proposer.name} ({campaign_spec.research.names}{share})"
 
 
-def _proved(idea_line: IdeaLine) -> str:
-    """A confirmed idea with its caveat and its numbers."""
-    words = idea_line.shown.words if idea_line.shown.basis is Basis.FRESH else idea_line.claim
-    return f"{idea_line.name}{words.removeprefix('confirmed')}"
+def minutes_taken(state: CampaignState) -> float | None:
+    """Wall time from the start to the last end of a run."""
+    ends = [row.ended for row in state.own_rows if row.ended is not None]
+    return (max(ends) - state.spec.created) / 60 if ends else None
 
 
-def _picked(idea_line: IdeaLine) -> str:
-    """A kept idea with its search mean, the runs of it that are missing included."""
-    about = f"{idea_line.claim}, " if idea_line.claim.startswith(OPEN) else ""
-    return f"{idea_line.name} {formatting.number(idea_line.mean)} ({about}{idea_line.shown.runs})"
+def cost(state: CampaignState) -> list[list[str]]:
+    """[what, how much of it was spent, the limit] of runs, time, GPU hours and the agent; "" without a limit."""
+    rules, usage, spec = state.spec.rules, state.research.usage, state.spec
+    spent = sum(row.elapsed_min or 0.0 for row in state.own_rows)
+    reused = len(state.rows) - len(state.own_rows)
+    found = [
+        ["ideas, the baseline among them", str(state.attempted), f"of {rules.count}" if rules.count else ""],
+        ["wall time", formatting.minutes(minutes_taken(state)), ""],
+        ["runs", str(len(state.own_rows)), f"and {reused} of an earlier campaign's baseline" if reused else ""],
+        ["time of all runs", formatting.minutes(spent), ""],
+    ]
+    if rules.deadline is not None:
+        found[1][2] = f"until {formatting.stamp(rules.deadline)}"
+    if spec.gpus_per_run or rules.budget_gpu_hours:
+        found.append(["GPU hours", f"{state.gpu_hours:.2f}", f"{rules.budget_gpu_hours or ''}"])
+    if spec.research.agent and state.research.turns:
+        found.append(["agent", spec.research.names, f"{len(state.research.turns)} turns"])
+        found.append(["agent's time", formatting.minutes(usage.seconds / 60), ""])
+        if usage.usd is not None:
+            found.append(["agent, USD", f"{usage.usd:.2f}", f"{rules.budget_usd or ''}"])
+        if usage.tokens is not None:
+            limit = "" if rules.budget_tokens is None else f"{rules.budget_tokens:,}"
+            found.append(["agent, tokens", f"{usage.tokens:,}", limit])
+    return found
 
 
-def _more(items: Sequence[object], shown: int) -> str:
-    return f" and {len(items) - shown} more" if len(items) > shown else ""
+def agent_words(state: CampaignState) -> list[str]:
+    """One line for each thing; none where nobody was asked."""
+    research = state.research
+    if not state.spec.research.agent or not research.turns:
+        return []
+    roles = Counter(note.role for note in research.turns.values())
+    asked = ", ".join(f"{count} {role}" for role, count in sorted(roles.items()))
+    took = formatting.minutes(research.usage.seconds / 60)
+    found = [f"{state.spec.research.names}: {asked}; {_spent(research.usage)}, {took} of its time"]
+    faults = Counter(note.fault.value for note in research.turns.values() if note.fault)
+    if faults:
+        found.append(f"turns that failed: {', '.join(f'{count} {fault}' for fault, count in sorted(faults.items()))}")
+    found += [words] if (words := research.denied_words) else []
+    for idea in state.ideas:
+        found += [f"{idea.name}: suspicious: {flag}" for flag in idea.hypothesis.flags][:MOST_OF_AGENT]
+        found += [f"{idea.name}: {told}" for told in research.edit_story.get(idea.slug, [])][:MOST_OF_AGENT]
+        found += [f"{idea.name}: {told}" for told in research.fix_story.get(idea.index, [])][:MOST_OF_AGENT]
+    refused = research.refused[-MOST_OF_AGENT:]
+    found += [f"proposal {idea_name(0, hypothesis)}: refused: {why}" for hypothesis, why in refused]
+    return found
 
 
-def tally(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> str:
-    """`24 ideas, 3 kept, 1 confirmed`: every attempt counts; what is confirmed is among the kept."""
-    count = state.spec.rules.count
-    tried = f"{state.attempted}{f' of {count}' if count and count != state.attempted else ''}"
-    kept = sum(line.standing in KEPT for line in idea_lines)
-    sure = sum(line.standing is IdeaStatus.CONFIRMED for line in idea_lines)
-    return f"{tried} {'idea' if tried == '1' else 'ideas'}, {kept} kept, {sure} confirmed"
-
-
-def worth_of_changes(state: CampaignState) -> list[tuple[str, str, str, str]]:
-    """Of a campaign whose ideas run once: each change, what it is worth, the interval, and where it stands."""
-    once = [idea for idea in state.ideas if state.runs_once(idea)]
-    effects = tip.effects(state) if once else {}  # their time grows with the cube of the ideas
-    rows = []
-    for idea in sorted((one for one in once if one.index in effects), key=lambda one: -effects[one.index].mean):
-        if worth := tip.change_by(state, idea):
-            middle, low, high = worth
-            interval = f"{low:+.3g} to {high:+.3g}"
-            rows.append((idea.name, f"{middle:+.3g}", interval, str(tip.place_of(state, idea))))
-    return rows
-
-
-def best_line(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> IdeaLine | None:
-    """The line of the best idea that the search may build on."""
-    best = state.best
-    return next((line for line in idea_lines if best is not None and line.index == best.index), None)
-
-
-def row_name(state: CampaignState, row: LedgerRow) -> str:
-    """`<campaign>:<index>.<replicate>`, by which `compare` and `repro` know a row."""
-    return f"{state.spec.name}:{row.index}" + (f".{row.replicate}" if row.replicate else "")
+def _spent(usage: Usage) -> str:
+    """`1.20 USD, 51,000 tokens`; what is not known is not said."""
+    usd = "" if usage.usd is None else f"{usage.usd:.2f} USD"
+    tokens = "" if usage.tokens is None else f"{usage.tokens:,} tokens"
+    return ", ".join(part for part in (usd, tokens) if part) or "its cost is not known"

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autoresearch.core.campaign.idea_name import idea_name
-from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.agent_schedule import held
 from autoresearch.core.controller.proof import proof_of
-from autoresearch.core.text.numbers import counted
+from autoresearch.core.controller.standing import Word, standing, standings, tally
 from autoresearch.lab.campaigns.campaign_status import next_commands, numbers_now
 from autoresearch.lab.notices.run_notices import project_recipients
 from autoresearch.lab.parts import Parts
@@ -55,10 +54,7 @@ def due_notices(state: CampaignState, now: float, host: str) -> Iterator[Notice]
 def end_notice(state: CampaignState, reason: str, host: str) -> Notice:
     """The end of a campaign, before its journal says so; one that was continued ends again."""
     ends = sum(line.get("do") == "state" and line.get("state") == CampaignPhase.ENDED for line in state.timeline)
-    kept = sum(idea.kept and idea.index > 1 for idea in state.ideas)
-    confirmed = sum(idea.confirmed == "confirmed" for idea in state.ideas)
-    title = f"over after {counted(state.attempted, 'idea')}, {kept} kept, {confirmed} confirmed"
-    title = "the proof is over" if state.spec.prove else title
+    title = "the proof is over" if state.spec.prove else f"over after {tally(state, standings(state))}"
     lines = (reason, best_line(state), _next(state, CampaignPhase.ENDED))
     return _notice(state, NoticeKind.CAMPAIGN_END, f"campaign_end:{ends + 1}", title, lines, host)
 
@@ -70,11 +66,10 @@ def best_line(state: CampaignState) -> str:
     """
     if state.spec.prove:
         return proof_of(state, state.phase).sentence
-    best = state.best
-    if best is None or shown_value(state, best).value is None:
+    best = standing(state, state.best) if state.best else None
+    if best is None or best.value is None:
         return "Nothing was measured."
-    name, words = best.name, shown_value(state, best).words
-    return f"best: {name}: {words}" + ("; no idea was better" if best.hypothesis.is_baseline else "")
+    return f"best: {best.sentence}" + ("; no idea was better" if best.word is Word.BASELINE else "")
 
 
 class CampaignNotifier:
@@ -128,7 +123,7 @@ def _confirmed(state: CampaignState, host: str) -> Iterator[Notice]:
     for idea in state.ideas:
         rounds = max((run.round for run in idea.runs), default=0)
         if idea.confirmed == "confirmed" and rounds > state.earlier_rounds:
-            lines = (shown_value(state, idea).words, f"next: autoresearch report {state.spec.name}")
+            lines = (standing(state, idea).words, f"next: autoresearch report {state.spec.name}")
             key = f"confirmed:{idea.index}:{rounds}"
             yield _notice(state, NoticeKind.CONFIRMED, key, f"{idea.name} is confirmed", lines, host)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.controller.standing import Word, standing
 from autoresearch.core.run.overview import CampaignLine
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
@@ -43,7 +43,7 @@ def campaign_line(
     try:
         state = CampaignHistory(campaign_dir).state()
         phase, found = phase_now(campaign_dir, state), stand_at(state, now)
-        best = shown_value(state, state.best) if state.best and state.best.value is not None else None
+        best = standing(state, state.best) if state.best and state.best.value is not None else None
         line = CampaignLine(
             name=state.spec.name,
             state=phase.value,
@@ -55,9 +55,9 @@ def campaign_line(
             deadline_s=found.remaining_s,
             best=best.slug if best else "",
             best_name=best.name if best else "",
-            best_index=state.best.index if best and state.best else None,
+            best_index=best.index if best else None,
             best_value=best.value if best else None,
-            best_label=best.label if best else "",
+            best_label=best.word if best and best.word is not Word.BASELINE else "",
             metric_name=state.spec.objective.metric,
             running=living,
             directory=str(campaign_dir.path),

@@ -75,6 +75,7 @@ def row_of(examined: ExaminedRun, judgement: Judgement, outcome: Outcome) -> Led
     """Its row in the ledger, for a run of its own; `charged` adds what only a campaign knows."""
     spec, end = outcome.spec, outcome.exit
     doubts = (_doubt(examined, judgement), judgement.flag, end.idle_gpus, examined.hung)
+    purpose, reason = " ".join(spec.purpose.split())[:200], _reason(outcome)
     return replace(
         LedgerRow.of_spec(spec),
         metric_value=outcome.metric_value,
@@ -85,7 +86,8 @@ def row_of(examined: ExaminedRun, judgement: Judgement, outcome: Outcome) -> Led
         log_path=str(outcome.rundir.log),
         status=outcome.verdict.value,
         standing=outcome.standing,
-        description=_description(outcome),
+        description=f"{purpose} [{reason}]"[:400] if reason else purpose,
+        reason=reason,
         ending=end.ending.value,
         returncode=end.returncode,
         metric_noise=judgement.noise,
@@ -180,15 +182,14 @@ def charged(row: LedgerRow, state: CampaignState | None) -> LedgerRow:
     return replace(row, agent_usd=cost.usd, agent_tokens=cost.tokens, agent=agent, flags=flags, standing=standing)
 
 
-def _description(outcome: Outcome) -> str:
-    """One line for the ledger: the purpose, what went wrong if something did, else the numbers of the decision."""
-    purpose, reason = " ".join(outcome.spec.purpose.split())[:200], outcome.verdict_reason
+def _reason(outcome: Outcome) -> str:
+    """Why it has its status: what went wrong if something did, else the numbers of the decision."""
     if outcome.failure == NOT_SHOWN:
-        return f"{purpose} [{outcome.failure_line}]"
+        return outcome.failure_line
     if outcome.exit.ending in BADLY and not outcome.hung_after_end:
-        return f"{purpose} [{outcome.exit.ending.wording}: {outcome.failure or outcome.exit.reason}]"[:300]
+        return f"{outcome.exit.ending.wording}: {outcome.failure or outcome.exit.reason}"[:300]
     if outcome.failure in UNREAD:
-        reason = f"{outcome.failure}: {outcome.failure_line}"
-    if outcome.failure == NO_SIGNAL and not reason:
-        reason = f"{NO_SIGNAL}: {outcome.failure_line}"
-    return f"{purpose} [{reason}]"[:400] if reason else purpose
+        return f"{outcome.failure}: {outcome.failure_line}"
+    if outcome.failure == NO_SIGNAL and not outcome.verdict_reason:
+        return f"{NO_SIGNAL}: {outcome.failure_line}"
+    return outcome.verdict_reason

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign.judgement import search_values
-from autoresearch.core.campaign.shown_value import ShownValue, shown_value
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import measured
+from autoresearch.core.controller.standing import Standing, standing
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.statistics.comparable import Measured
@@ -32,7 +32,7 @@ class LedgerMatch:
     name: str  # as requested
     ran: CommittedRun
     values: tuple[float, ...]  # the metric of each run that counts for the idea
-    shown: ShownValue | None  # what to show of the idea; None without a campaign
+    shown: Standing | None  # how the idea stands; None without a campaign
 
     @property
     def row(self) -> LedgerRow:
@@ -115,7 +115,7 @@ def _match(name: str, directory: Path, row: LedgerRow, spec: RunSpec | None) -> 
 
         now = CampaignHistory(campaign_dir).state()
         if idea := next((one for one in now.ideas if one.index == row.index), None):
-            values, shown = tuple(search_values(now, idea)), shown_value(now, idea)
+            values, shown = tuple(search_values(now, idea)), standing(now, idea)
     ran = CommittedRun(row, spec, campaign, _checkout(row, spec, campaign))
     return LedgerMatch(name, ran, values, shown)
 

@@ -146,6 +146,7 @@ def record_deleted(rundir: RunDir, entry: IndexEntry, now: float) -> None:
         index=ledger.next_index(),
         status=Verdict.CRASH.value,
         description=f"{entry.slug} [{reason}]",
+        reason=reason,
         run_id=entry.run,
         ending=Ending.LOST.value,
         failure="runner_died",

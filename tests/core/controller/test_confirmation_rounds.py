@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.controller import confirmation_rounds, scheduler
+from autoresearch.core.controller.standing import standing
 
 
 def test_a_round_of_confirmation_from_plan_to_verdict(records: Callable[..., Any]) -> None:
@@ -63,7 +63,7 @@ def test_a_discarded_idea_that_does_not_pass_takes_nothing_with_it(records: Call
     (said,) = made.apply(confirmation_rounds.judge_round(made.state(), made.curves()))
     state = made.state()
     assert state.by_slug("loser").confirmed == "unconfirmed" and "not confirmed" in said
-    assert shown_value(state, state.by_slug("loser")).words.startswith("unconfirmed, ")
+    assert standing(state, state.by_slug("loser")).words.startswith("unconfirmed, ")
     assert state.best.slug == "child" and not state.by_slug("child").marked
 
 
@@ -276,4 +276,4 @@ def test_equal_fresh_runs_prove_nothing(records: Callable[..., Any]) -> None:
     pinned = state.by_slug("pinned")
     assert pinned.confirmed == "undecided" and "its fresh runs are equal to the last digit" in said[0]
     assert pinned.claim.gain is not None and pinned.claim.gain_low is None
-    assert shown_value(state, pinned).sentence.endswith(pinned.claim.reason)
+    assert standing(state, pinned).sentence.endswith(pinned.claim.reason)

@@ -278,7 +278,7 @@ def test_a_baseline_that_dies_alike_twice_pauses_and_begins_anew(
 
 
 def test_a_baseline_that_cannot_be_started_pauses_at_once(records: Make) -> None:
-    row = {"description": "As it is. [could not be launched: no x.py [here]]", "ending": "launch_failed"}
+    row = {"reason": "could not be launched: no x.py [here]", "ending": "launch_failed"}
     made = dead_baseline(records, row)
     state, _ = due(made)
     assert state == Note("state", {"state": "paused", "reason": "the baseline could not be started: no x.py [here]"})

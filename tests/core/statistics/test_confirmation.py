@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from statistics import fmean
 
 import pytest
@@ -63,8 +63,9 @@ def test_minimise_is_the_mirror_and_reads_as_lower() -> None:
     up, down = judged([*runs], [*BASE]), confirm(DOWN, ONE_LOOK, [-v for v in runs], [-v for v in BASE])
     assert down is not None
     assert (up.claim, up.delta, up.p) == (down.claim, down.delta, pytest.approx(down.p))
-    assert asdict(up.estimate) == {k: pytest.approx(v) for k, v in asdict(down.estimate).items()}
-    assert up.reason.startswith("confirmed: +3 against") and down.reason.startswith("confirmed: -3 against")
+    mirrored = replace(down.estimate, value=13.0, baseline=10.0)
+    assert asdict(up.estimate) == {k: pytest.approx(v) for k, v in asdict(mirrored).items()}
+    assert up.reason.startswith("confirmed: 13, +3 against") and down.reason.startswith("confirmed: -13, -3 against")
     worse = confirm(DOWN, ONE_LOOK, [*runs], [*BASE])
     assert worse is not None and worse.claim is DEMOTED and worse.estimate.gain == pytest.approx(-3, abs=0.001)
 
@@ -91,7 +92,7 @@ def test_the_sentence_has_the_numbers_and_names_what_is_missing() -> None:
     assert found.estimate.gain_low is not None and found.estimate.gain_high is not None
     ends = f"{found.estimate.gain_low:+.3g} to {found.estimate.gain_high:+.3g}"
     about = f"90 % interval {ends}; 4 fresh runs against 4, none failed"
-    assert found.reason == f"confirmed: +3 against the baseline ({about}); p = 0.014, 0.04 needed"
+    assert found.reason == f"confirmed: 13, +3 against the baseline's 10 ({about}); p = 0.014, 0.04 needed"
     some = confirm(UP, Design((5,), (0.04,), ()), [20.0, 21.0, None, 22.0, 21.0], [*BASE, None])
     assert some is not None and "4 fresh runs against 4; 1 of its 5 and 1 of the baseline's 5 failed" in some.reason
 

@@ -30,9 +30,9 @@ def test_what_cannot_be_confirmed(lived: Any, slug: str) -> None:
 
 def test_a_discarded_idea_may_be_put_to_the_proof(lived: Any) -> None:
     """Its interval answers a question about one key, where one run of the search could not."""
-    from autoresearch.core.campaign.shown_value import shown_value
     from autoresearch.core.controller.confirmation_rounds import plan_round
-    from autoresearch.lab.campaign_report.summary import IdeaStatus, idea_lines
+    from autoresearch.core.controller.standing import standing
+    from autoresearch.lab.campaign_report.summary import idea_lines
 
     state = lived.state()
     down = state.by_slug("lr-down")
@@ -42,9 +42,9 @@ def test_a_discarded_idea_may_be_put_to_the_proof(lived: Any) -> None:
     numbers |= {"value": 0.42, "n": 4, "n_baseline": 4}
     lived.verdict("unconfirmed", "lr-down", **numbers)
     state = lived.state()
-    words = shown_value(state, state.by_slug("lr-down")).words
-    assert words.startswith("unconfirmed, task_pass_rate@1 0.42, -0.08 against the baseline (90 % interval -0.1 to ")
-    standings = {line.slug: line.standing for line in idea_lines(state)}
-    assert standings["lr-down"] is IdeaStatus.DISCARDED, "it was never kept, so nothing was demoted"
+    words = standing(state, state.by_slug("lr-down")).words
+    assert words.startswith("unconfirmed, task_pass_rate@1 0.42, -0.08 against the baseline's 0.5 (90 % interval -0.1")
+    standings = {line.idea.slug: line.word for line in idea_lines(state)}
+    assert standings["lr-down"] == "discarded", "it was never kept, so nothing was demoted"
     lived.verdict("confirmed", "lr-down", **{**numbers, "gain": 0.08, "gain_low": 0.06, "gain_high": 0.1})
-    assert {line.slug: line.standing for line in idea_lines(lived.state())}["lr-down"] is IdeaStatus.CONFIRMED
+    assert {line.idea.slug: line.word for line in idea_lines(lived.state())}["lr-down"] == "confirmed"

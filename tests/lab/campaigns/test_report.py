@@ -20,7 +20,7 @@ from autoresearch.lab.campaign_report import memory, plot_data, plot_png, summar
 from autoresearch.lab.campaign_report.report import CampaignReport, page_html, write_report
 
 METRIC = "task_pass_rate@1"
-PROVED = f"{METRIC} 0.65, +0.15 against the baseline (90 % interval +0.05 to +0.25; 4 fresh runs against 5; 1 of its 5"
+PROVED = f"{METRIC} 0.65, +0.15 against the baseline's 0.5 (90 % interval +0.05 to +0.25; 4 fresh runs against 5"
 SIX = (0.50, 0.52, 0.48, 0.5164, 0.4885, 0.5104)
 EVIL = "<script>alert(1)</script> <img src=x onerror=alert(2)> ![x](http://e.vil/x.png) \x1b[31m `rm -rf` | \" ' &amp;"
 
@@ -59,10 +59,11 @@ def test_what_a_report_says(lived: Any) -> None:
 
 def every_attempt_is_a_point(data: dict[str, Any]) -> None:
     points = data["progress"]["points"]
-    counts = Counter(point["standing"] for point in points)
-    assert counts == {"kept": 2, "confirmed": 1, "demoted": 1, "discarded": 2, "crashed": 1, "smoke": 1, "baseline": 1}
+    counts, better = Counter(point["standing"] for point in points), "better than the baseline, not the best"
+    once = ("confirmed", "demoted", "discarded", better, "crashed", "smoke", "baseline")
+    assert counts == dict.fromkeys(once, 1) | {"kept": 2}
     picked = {p["name"] for p in points if p["selected"] is not None}
-    assert picked == {"#9 lr=0.3 (on #2)", "#6 Another schedule (on #2)"}
+    assert picked == {"#9 lr=0.3 (on #2)"}
     assert [p["name"] for p in points if p["low"] is not None] == ["#9 lr=0.3 (on #2)"]
     assert [p["name"] for p in points if p["y"] is None] == ["#4 Twice the batch (on #2)"]
     assert len(points[0]["replicates"]) == 3
@@ -71,19 +72,17 @@ def every_attempt_is_a_point(data: dict[str, Any]) -> None:
 
 
 def the_words_are_honest(markdown: str, data: dict[str, Any]) -> None:
-    claim = f"Confirmed by fresh runs with other seeds: #9 lr=0.3 (on #2), {PROVED} and none of"
-    assert claim in words_of(data) and claim not in markdown, "there the outcome is right above, and names it"
+    kept = f"#2 lr=0.2: kept, not confirmed: {METRIC} 0.59, +0.09 against the baseline's 0.5 (search mean, picked"
     for text in (markdown, words_of(data)):
-        assert "Kept, not confirmed: #2 lr=0.2 0.59 (mean of 2), #7 On the lucky one (on #6) 0.67 (one run). " in text
-        assert "Demoted, because fresh runs did not confirm it: #6 Another schedule (on #2), +0.01 against" in text
-        assert "#7 On the lucky one (on #6), from #6 Another schedule (on #2)" in text
-        assert "equal to lr-up" in text
-        assert "20261121-sort:1.3" in text
-    tried, number, caution = data["outcome"]
+        assert kept in text and "a part of what its search mean shows may be luck" in text
+        assert "#6 Another schedule (on #2): kept, demoted" in text and "fresh runs: +0.01, p 0.4" in text
+        assert "#7 On the lucky one (on #6) is built on demoted #6 Another schedule (on #2)" in text
+        assert "equal to lr-up" in text and "autoresearch repro 20261121-sort:INDEX.REPLICATE" in (markdown)
+    tried, number, baseline = data["outcome"]
     assert tried == "10 of 12 ideas, 3 kept, 1 confirmed, in 1h15m."
-    assert number.startswith(f"The best confirmed idea is #9 lr=0.3 (on #2): {PROVED}")
-    assert "2 ideas are kept on search means" in caution and "1 idea is demoted" in caution
-    assert all(cell in markdown for cell in data["outcome"][::2])
+    assert number.startswith(f"#9 lr=0.3 (on #2): confirmed, {PROVED}")
+    assert baseline.startswith(f"The baseline's {METRIC} is 0.5")
+    assert all(cell in markdown for cell in data["outcome"])
 
 
 @pytest.mark.system
@@ -94,7 +93,7 @@ def test_without_a_confirmation_nothing_is_claimed(campaign: Callable[..., Any])
     made.verdict("undecided", "one")
     _, markdown, data = written(made)
     for text in (markdown, words_of(data)):
-        assert "Nothing is confirmed" in text and "one 0.9 (undecided, one run)" in text
+        assert "Nothing is confirmed" in text and "#2 Try one: kept, undecided" in text
     assert data["outcome"][1].startswith("Nothing is confirmed")
 
 
@@ -113,7 +112,7 @@ def test_what_others_wrote_is_data(campaign: Callable[..., Any]) -> None:
     assert html.count("</script>") == 3, "data, plotly, the page's own"
     assert "<script" not in markdown and "![" not in markdown and "\x1b" not in markdown + words_of(data)
     table = [line for line in markdown.splitlines() if line.startswith("| #2 ")]
-    assert len(table) == 1 and len(re.findall(r"(?<!\\)\|", table[0])) == 13
+    assert len(table) == 1 and len(re.findall(r"(?<!\\)\|", table[0])) == 9
 
 
 def test_a_page_runs_nothing_but_its_own_script_and_fetches_nothing() -> None:
@@ -201,7 +200,7 @@ def test_the_plots_of_settings(campaign: Callable[..., Any]) -> None:
     _, lr, hidden = data["parallel"]["axes"]
     assert (lr["name"], min(lr["places"]), max(lr["places"]), len(lr["values"])) == ("lr", 0, 1, 5)
     assert [text for _, text in hidden["ticks"]] == ["64", "96"]
-    assert set(data["importance"]["keys"]) == {"lr", "hidden"}
+    assert data["importance"] is None, "five ideas tell nothing of what mattered"
 
 
 @pytest.mark.system
@@ -211,17 +210,7 @@ def test_a_campaign_without_anything(campaign: Callable[..., Any]) -> None:
         path.unlink()
     _, markdown, data = written(made, png=True)
     assert "The baseline has not been measured yet" in markdown
-    assert data["outcome"][0] == "0 ideas, 0 kept, in –."
-
-
-@pytest.mark.system
-def test_the_noise_of_the_baseline_is_that_of_its_band(campaign: Callable[..., Any]) -> None:
-    made = campaign()
-    made.run("baseline", 0.54, metric_noise=0.5)
-    state = made.state()
-    (line,) = summary.idea_lines(state)
-    band = summary.band_of(state)
-    assert band is not None and (line.n, line.noise) == (band.n, band.sd)
+    assert data["outcome"][0] == "0 ideas, 0 kept, 0 confirmed, in –."
 
 
 @pytest.mark.system
@@ -294,7 +283,7 @@ def test_a_confirmed_idea_is_drawn_at_its_estimate(campaign: Callable[..., Any],
     _, markdown, whole = written(made)
     sign = "+" if direction is Direction.MAXIMIZE else "-"
     for text in (markdown, words_of(whole)):
-        assert f"{sign}0.1 against the baseline (90 % interval {sign}" in text
+        assert f"{sign}0.1 against the baseline's 0.52 (90 % interval {sign}" in text
         assert "1 fresh run against 2, none failed" in text
 
 
@@ -307,7 +296,7 @@ def test_missing_runs_are_named_wherever_the_mean_is(campaign: Callable[..., Any
     made.run("baseline", None, "crash", failure="nan_metric")
     _, markdown, data = written(made)
     for text in (markdown, words_of(data)):
-        assert "shaky 0.615 (mean of 4; 2 of 6 runs have no metric)" in text
+        assert "#2 Try shaky: kept, not confirmed" in text and "mean of 4; 2 of 6 runs have no metric)" in text
         assert "mean of 3; 1 of 4 runs has no metric" in text
     brief = "\n".join(memory.brief(made.state(), made.stand()))
     assert "best: #2 Try shaky: kept, not confirmed" in brief and "mean of 4; 2 of 6 runs have no metric" in brief
@@ -321,9 +310,8 @@ def test_a_deterministic_gain_is_shown_in_its_own_words(campaign: Callable[..., 
     made.verdict("deterministic", "exact", reason="better", delta=0.2)
     _, markdown, data = written(made)
     for text in (markdown, words_of(data)):
-        assert "exact: better, deterministic: not confirmed on other data; loss 0.3, -0.2 against" in text
+        assert "exact: better, deterministic: not confirmed on other data; loss 0.3, -0.2 against the baseline" in text
         assert "Nothing is confirmed" in text and "picked because" not in text
-    assert any("kept, deterministic" in line for line in memory.brief(made.state(), made.stand()))
 
 
 @pytest.mark.system
@@ -359,12 +347,10 @@ def test_a_value_reads_the_same_everywhere_and_settings_are_said_once(campaign: 
     made.idea("lr-0-2", "Learn faster", overrides={"lr": 0.2}, git=False)
     made.idea("deep", "Learn deeper", overrides={"optim.lr": 0.2}, git=False)
     for slug in ("lr-0-2", "deep"):
-        made.run(slug, 0.53125, "discard")  # half way between two texts
+        made.run(slug, 0.53125, "discard")
     _, text, data = written(made)
     state = made.state()
-    mean = data["ideas"][0]["text"]["mean"]
-    shown = [line.split(" | ")[5] for line in text.split("\n") if line.startswith("| #")]
-    assert shown[:3] == [mean, "0.5312", "0.5312"] == [one["text"]["mean"] for one in data["ideas"]]
+    mean = data["ideas"][0]["text"]["value"]
     assert f"{METRIC} is {mean} ±" in text and f"{METRIC} is {mean} ±" in data["outcome"][2]
     assert f"{METRIC} {mean} (" in "\n".join(memory.brief(state, made.stand(state)))
     assert "(lr=0.2)" not in text and "(optim.lr=0.2)" in text

@@ -87,7 +87,7 @@ def test_the_end_says_how_much_was_found_and_where(lived: Any) -> None:
     state = lived.state()
     found = end_notice(state, "stop condition met: 9/9 ideas attempted", HOST)
     assert found.key == "campaign_end:1"
-    assert found.title == f"{lived.spec.name}: over after {state.attempted} ideas, 3 kept, 1 confirmed"
+    assert found.title == f"{lived.spec.name}: over after 10 of 12 ideas, 3 kept, 1 confirmed"
     assert found.lines[0] == "stop condition met: 9/9 ideas attempted"
     assert found.lines[1].startswith(f"best: #{lived.indexes['best']} lr=0.3 (on #2): confirmed, ")
     assert found.lines[2] == f"next: autoresearch report {lived.spec.name}"

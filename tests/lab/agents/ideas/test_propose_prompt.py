@@ -53,7 +53,7 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     assert "lr: 0.3  (baseline 0.1)\n" in recipe and "Protected, not yours to change: seed\n" in recipe
     ideas = section(text, "Ideas so far, oldest first")
     assert "\nbest (to beat) | lr-up | lr=0.3 | confirmed | 0.7033 (3) | +0.15 to the baseline in fresh runs\n" in ideas
-    assert "\noom | lr-up | Twice the batch | crashed | - | crashed: memory\n" in ideas
+    assert "\noom | lr-up | Twice the batch | crashed | - | memory\n" in ideas
     flat = "\nflat | lr-up | Change the warm-up | discarded | 0.595 (1) | no more than noise (+0.005 to its parent)\n"
     assert flat in ideas
     assert "- again: equal to lr-up\n" in section(text, "Refused before any run")
@@ -233,7 +233,7 @@ def huge(matter: ProposeContext, word: str) -> ProposeContext:
         refused=state.skipped,
         notes=[word * 900] * 100,
         vetoes=[word * 300] * 100,
-        diffs={line.slug: diff for line in lines},
+        diffs={line.idea.slug: diff for line in lines},
         failures=failures,
         newly_decided={idea.slug: series for idea in state.ideas[1:40]},
         seen=[(f"run-{n}", series) for n in range(3)],

@@ -1,17 +1,18 @@
-"""The number and the sentence that are shown for an idea: the same words whichever direction is better."""
+"""How an idea stands: the same words whichever direction is better, and numbers that subtract as they are printed."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.claim import ClaimEstimate
 from autoresearch.core.campaign.fold import fold
-from autoresearch.core.campaign.shown_value import Basis, ShownValue, shown_value
 from autoresearch.core.controller.sentences import row_line
+from autoresearch.core.controller.standing import Basis, Standing, Word, standing, standings, tally
 from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.text.numbers import subtracted
 from tests.core.test_campaign_state import SPEC, idea, row, run
 
 UP, DOWN = Objective("pass@1"), Objective("loss", Direction.MINIMIZE)
@@ -21,7 +22,7 @@ NEW = {"gain": 0.041, "gain_low": 0.012, "gain_high": 0.07, "coverage": 0.9, "va
 
 def shown(
     objective: Objective = UP, do: str = "", values: tuple[float | None, ...] = (0.4,), **verdict: Any
-) -> ShownValue:
+) -> Standing:
     """An idea with these runs, beside a baseline of 0.2, 0.3 and a fresh 0.4."""
     journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), *run(1, "b-2", 2, "baseline"),
                *run(1, "b-3", 3, "confirm", round=1), idea(2, "lr-up")]  # fmt: skip
@@ -31,27 +32,29 @@ def shown(
         rows.append(row(2, f"i-{n}", value, "keep" if value is not None else "crash"))
     verdicts = [{"do": do, "index": 2, **verdict}] if do else []
     state = fold(replace(SPEC, objective=objective), journal, rows, verdicts)
-    return shown_value(state, state.ideas[1])
+    return standing(state, state.ideas[1])
 
 
-def test_a_confirmed_idea_is_shown_by_its_fresh_runs() -> None:
+def test_a_confirmed_idea_stands_at_its_fresh_runs_and_a_better_loss_is_lower() -> None:
     found = shown(UP, "confirmed", **NEW)
     assert found.sentence == (
-        "#2 lr-up: confirmed, pass@1 0.341, +0.041 against the baseline "
+        "#2 lr-up: confirmed, pass@1 0.341, +0.041 against the baseline's 0.3 "
         "(90 % interval +0.012 to +0.07; 6 fresh runs against 6, none failed)"
     )
-    assert (found.basis, found.label, found.search_mean) == (Basis.FRESH, "confirmed", 0.4)
+    assert (found.basis, found.word, found.search_mean) == (Basis.FRESH, Word.CONFIRMED, 0.4)
     assert (found.value, found.low, found.high) == pytest.approx((0.341, 0.312, 0.37))
-
-
-def test_a_better_loss_is_shown_as_lower() -> None:
     found = shown(DOWN, "confirmed", **NEW | {"value": 0.259})
-    assert found.sentence == (
-        "#2 lr-up: confirmed, loss 0.259, -0.041 against the baseline "
+    assert found.words == (
+        "confirmed, loss 0.259, -0.041 against the baseline's 0.3 "
         "(90 % interval -0.07 to -0.012; 6 fresh runs against 6, none failed)"
     )
     assert (found.low, found.high) == pytest.approx((0.23, 0.288))
-    assert found.change == -0.041 and found.to_json()["gain"] == 0.041  # for programs, positive is better
+    assert found.to_json()["gain"] == pytest.approx(0.041), "for programs, positive is better"
+
+
+def test_a_gain_that_is_corrected_for_the_looks_stands_beside_the_difference_of_the_means() -> None:
+    words = "pass@1 0.341, +0.05 against the baseline's 0.291 (corrected for the looks +0.041; 90 % interval"
+    assert words in shown(UP, "confirmed", **NEW | {"baseline": 0.291}).words
 
 
 @pytest.mark.parametrize(
@@ -75,35 +78,23 @@ def test_failures_that_forbid_a_claim_are_named() -> None:
     assert shown(UP, "confirmed", **counts, p=0.001).words.endswith("of the baseline's 6 failed)")
 
 
-@pytest.mark.parametrize(("objective", "value", "change"), [(UP, 0.35, "+0.05"), (DOWN, 0.25, "-0.05")])
-def test_an_old_verdict_has_a_difference_that_is_not_adjusted(objective: Objective, value: float, change: str) -> None:
-    found = shown(objective, "confirmed", delta=0.05)
-    assert found.words == (
-        f"confirmed, {objective.metric} {value:g}, {change} against the baseline "
-        "(difference of the means, not adjusted)"
-    )
-    assert found.value == pytest.approx(value) and found.low is None
-    assert shown(objective, "confirmed").words == "kept, confirmed: " + shown(objective).words.partition(": ")[2]
+PICKED = "{} 0.4, +0.15 against the baseline's 0.25 (search mean, picked because it was {}; one run)"
 
 
-def test_what_is_not_confirmed_is_labelled_as_selected() -> None:
-    picked = "pass@1 0.4 (search mean, picked because it was high; one run)"
-    assert shown().words == f"kept, not confirmed: {picked}"
-    assert shown(DOWN).words == "kept, not confirmed: loss 0.4 (search mean, picked because it was low; one run)"
-    found = shown(UP, "undecided", **NEW, reason="not decided: too few")
-    assert found.words == f"kept, undecided: {picked}; in fresh runs {found.proof}; not decided: too few"
-    assert (found.value, found.basis, found.label) == (0.4, Basis.SELECTED, "search mean")
-    assert shown(UP, "demoted", **NEW).words.startswith("demoted, pass@1 0.341, +0.041")
-    assert shown(UP, "confirmed", **NEW, caveat="not sandboxed").words.startswith("confirmed (not sandboxed), pass@1")
-
-
-def test_a_deterministic_one_is_no_claim_about_other_data() -> None:
-    words = "deterministic: not confirmed on other data; loss 0.4"
-    found = shown(DOWN, "deterministic", delta=30.0)
-    assert found.words.startswith(f"better, {words}, -30 against the baseline (resolution ")
-    assert (found.claim, found.label, found.value) == ("deterministic", "deterministic", 0.4)
-    assert shown(DOWN, "deterministic", delta=-3.0).words.startswith(f"{words}, +3 against")
-    assert shown(DOWN, "deterministic").words == words
+@pytest.mark.parametrize(
+    ("objective", "do", "verdict", "words"),
+    [
+        (UP, "", {}, f"kept, not confirmed: {PICKED.format('pass@1', 'high')}"),
+        (DOWN, "", {}, f"kept, not confirmed: {PICKED.format('loss', 'low')}"),
+        (UP, "confirmed", {"delta": 0.05}, f"kept, confirmed: {PICKED.format('pass@1', 'high')}"),  # an old verdict
+        (UP, "undecided", {**NEW, "reason": "too few"}, f"kept, undecided: {PICKED.format('pass@1', 'high')}; too few"),
+        (UP, "demoted", NEW, "demoted, pass@1 0.341, +0.041"),
+        (UP, "confirmed", {**NEW, "caveat": "not sandboxed"}, "confirmed (not sandboxed), pass@1"),
+        (UP, "deterministic", {}, "deterministic: not confirmed on other data; pass@1 0.4, +0.15 against"),
+    ],
+)
+def test_what_is_said_of_an_idea(objective: Objective, do: str, verdict: dict[str, Any], words: str) -> None:
+    assert shown(objective, do, **verdict).words.startswith(words)
 
 
 @pytest.mark.parametrize(
@@ -118,15 +109,47 @@ def test_a_kept_idea_of_one_run_is_no_lucky_one_before_its_verdict(randomness: s
     journal.append({"do": "seed_check", "seen": False, "reason": "equal", "by": "", "runs": 3, "values": 0,
                     "exact": True, "step": 0.01, "copies": [], "randomness": randomness})  # fmt: skip
     state = fold(SPEC, journal, [row(1, "b-1", 0.2), row(2, "i-1", 0.4)])
-    found = shown_value(state, state.ideas[1])
-    assert found.words == f"{words}; pass@1 0.4, +0.2 against the baseline (resolution 0.01)"
-    assert (found.basis, found.label, found.claim) == (Basis.ONE_RUN, "one run", "")
+    found = standing(state, state.ideas[1])
+    assert found.words == f"{words}; pass@1 0.4, +0.2 against the baseline's 0.2 (resolution 0.01)"
+    assert (found.basis, found.word, found.claim) == (Basis.ONE_RUN, Word.KEPT, "")
+
+
+def test_an_idea_that_beats_the_baseline_and_not_the_best_is_called_so() -> None:
+    journal, rows = [idea(1, "baseline", "")], []
+    for index, slug, values in ((1, "baseline", (0.2, 0.21, 0.19, 0.2)), (2, "best", (0.6, 0.61, 0.6, 0.61)),
+                                (3, "second", (0.5,)), (4, "no-better", (0.2,))):  # fmt: skip
+        journal += [idea(index, slug)] if index > 1 else []
+        for n, value in enumerate(values):
+            journal += run(index, f"{slug}-{n}", n + 1)
+            rows.append(row(index, f"{slug}-{n}", value, "keep" if index < 3 else "discard", standing="discard"))
+    state = fold(SPEC, journal, rows)
+    assert [one.word for one in standings(state)] == ["baseline", "kept", Word.BETTER, "discarded"]
+    assert tally(state, standings(state)) == "4 of 5 ideas, 1 kept, 0 confirmed"
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "printed"),
+    [
+        (0.6512, 0.5, ("0.6512", "0.5", "+0.1512")),
+        (2.00191, 2.0019, ("2.00191", "2.0019", "+1e-05")),
+        (1 / 3, 0.3339999, ("0.333333", "0.334", "-0.000667")),
+        (12345.6, 12000.0, ("12346", "12000", "+346")),
+        (3.1e-9, 2e-9, ("3.1e-09", "2e-09", "+1.1e-09")),
+        (0.0, 0.0, ("0", "0", "+0")),
+    ],
+)
+def test_two_values_and_their_difference_subtract_as_they_are_printed(
+    value: float, other: float, printed: tuple[str, str, str]
+) -> None:
+    assert subtracted(value, other) == printed
+    assert Decimal(printed[0]) - Decimal(printed[1]) == Decimal(printed[2])
 
 
 def test_missing_runs_are_counted() -> None:
-    assert shown(values=(0.4, None, 0.6, None)).runs == "mean of 2; 2 of 4 runs have no metric"
-    assert shown(values=(0.4, None)).runs == "one run; 1 of 2 runs has no metric"
-    assert shown(values=(None, None)).words == "no metric (2 runs)"
+    assert shown(values=(0.4, None, 0.6, None)).words.endswith("; mean of 2; 2 of 4 runs have no metric)")
+    found = shown(values=(0.4, None))
+    assert found.words.endswith("; one run; 1 of 2 runs has no metric)") and (found.n, found.failed) == (1, 1)
+    assert shown(values=(None, None)).words == "crashed: no metric (2 runs)"
 
 
 def test_runs_that_collapsed_are_left_out_of_the_search_mean_and_named() -> None:
@@ -141,24 +164,24 @@ def test_runs_that_collapsed_are_left_out_of_the_search_mean_and_named() -> None
         journal += run(2, f"i-{n}", n + 1)
         rows.append(row(2, f"i-{n}", value))
     state = fold(SPEC, journal, rows)
-    found = shown_value(state, state.ideas[1])
+    found = standing(state, state.ideas[1])
     assert found.value == found.search_mean == pytest.approx(0.41)
-    assert found.runs == "mean of 3; 1 of 4 runs collapsed"
-    found = shown_value(state, state.ideas[0])
-    assert found.runs == "mean of 7" and found.words == "pass@1 -0.9062 (mean of all 8; 1 of them collapsed)"
+    assert found.words.endswith("; mean of 3; 1 of 4 runs collapsed)")
+    found = standing(state, state.ideas[0])
+    assert found.words == "pass@1 -0.9062 (mean of all 8; 1 of them collapsed)"
 
 
 def test_runs_that_the_machine_lost_are_no_failures_of_the_idea() -> None:
     journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), *run(1, "b-2", 2, "baseline")]
     rows = [row(1, "b-1", 0.2), row(1, "b-2", None, "crash", failure="disk_full")]
     state = fold(SPEC, journal, rows)
-    assert shown_value(state, state.ideas[0]).words == "pass@1 0.2 (one run; 1 run lost through no fault of its own)"
+    assert standing(state, state.ideas[0]).words == "pass@1 0.2 (one run; 1 run lost through no fault of its own)"
 
 
 def test_the_baseline_is_the_mean_of_all_its_runs() -> None:
     journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), *run(1, "b-2", 2, "confirm", round=1)]
     state = fold(SPEC, journal, [row(1, "b-1", 0.2), row(1, "b-2", 0.4)])
-    found = shown_value(state, state.ideas[0])
+    found = standing(state, state.ideas[0])
     assert (found.words, found.value, found.search_mean) == ("pass@1 0.3 (mean of all 2)", pytest.approx(0.3), 0.2)
     assert row_line(state, state.ideas[0], "b-1").endswith("best 0.3 (#1 baseline)")
 
@@ -181,9 +204,3 @@ def test_the_line_of_a_fresh_run_has_no_word_for_its_idea() -> None:
     assert "] #2 lr-up, fresh run 2: no metric" in lines[0], "what it printed before it failed is no result"
     assert "] #2 lr-up, run 3: pending, no metric; best" in lines[1]
     assert state.ideas[1].rows[1].shown_status == "crash"
-
-
-def test_the_json_of_an_idea_without_a_claim_is_whole() -> None:
-    found = shown().to_json()
-    assert (found["claim"], found["gain"], found["n"], found["value"]) == (None, None, None, 0.4)
-    assert set(found) > set(ClaimEstimate.__dataclass_fields__)
