@@ -41,7 +41,7 @@ def shape(line: str) -> str:
     line = re.sub(r"tmux .*|\b(campaign)-[a-z0-9]{6}\b", r"\1", line)
     line = re.sub(r"(#\d+ )[^:,;()]*", r"\1IDEA", line)
     line = re.sub(r"\b(?:keep|discard|pending|crash)\b", "VERDICT", line)
-    line = re.sub(r" \(noise [^)]*\)|; about .*|, search mean", "", line)
+    line = re.sub(r" \(noise [^)]*\)|; about .*|, (?:kept|confirmed)(?=\))", "", line)
     return re.sub(r"[+-]?\d[\d.,:]*(?:e-?\d+)?[smh]?", "0", line)
 
 

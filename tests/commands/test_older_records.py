@@ -86,7 +86,11 @@ def test_a_campaign(older: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("direction", "change", "ends"), [("maximize", "+0.9", "+0.4 to +1.4"), ("minimize", "-0.9", "-1.4 to -0.4")]
+    ("direction", "change", "ends"),
+    [
+        ("maximize", "+0.9 against the baseline's 1", "+0.4 to +1.4"),
+        ("minimize", "-0.9 against the baseline's 2.8", "-1.4 to -0.4"),
+    ],
 )
 def test_every_command_shows_the_estimate_of_a_claim(older: Any, direction: str, change: str, ends: str) -> None:
     ledger = Path(older.ask("campaign", "status", "old")["ledger"])
@@ -95,7 +99,7 @@ def test_every_command_shows_the_estimate_of_a_claim(older: Any, direction: str,
     numbers = {"gain": 0.9, "gain_low": 0.4, "gain_high": 1.4, "coverage": 0.9, "value": 1.9}
     runs = {"n": 3, "n_baseline": 4, "failed": 1, "failed_baseline": 0}
     add(ledger.parent / "verdicts.jsonl", "confirmed", index=2, slug="higher", delta=1.0, **numbers, **runs)
-    words = f"#2 lr=0.2: confirmed, reward 1.9, {change} against the baseline "
+    words = f"#2 lr=0.2: confirmed, reward 1.9, {change} "
     words += f"(90 % interval {ends}; 3 fresh runs"
     for line in (("campaign", "status", "old"), ("campaign", "status", "old", "--full"), ("ledger", "show", ledger),
                  ("ledger", "show", ledger, "--format", "md"), ("compare", "old:1", "old:2")):  # fmt: skip
@@ -104,14 +108,14 @@ def test_every_command_shows_the_estimate_of_a_claim(older: Any, direction: str,
     better = "higher is better" if direction == "maximize" else "lower is better"
     assert f"difference of the search means (B - A): +1, {better};" in older.here("compare", "old:1", "old:2")[1]
     told = older.ask("campaign", "status", "old")
-    assert (told["best_shown"]["gain"], told["best_shown"]["failed"]) == (0.9, 1)
+    assert (told["best_shown"]["gain"], told["best_shown"]["failed"]) == (pytest.approx(0.9), 1)
     assert told["best_value"] == 1.9, "as the verdict has it"
     assert told["best_shown"]["search_mean"] == pytest.approx(2.0019)
     assert [claim["sentence"][: len(words)] for claim in told["claims"]] == [words]
     notes = [row["claim_note"][: len(words)] for row in older.ask("ledger", "show", ledger)["rows"]]
     assert notes == ["", "", words, ""]
     report = Path(older.ask("report", "old")["files"][0]).read_text()
-    assert words.replace(": confirmed, ", ": ") in report, "the outcome calls it the best confirmed idea"
+    assert words in report
 
 
 def test_a_campaign_goes_on_in_this_version(older: Any) -> None:

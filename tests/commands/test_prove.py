@@ -55,7 +55,7 @@ def test_a_better_command_is_proved(project: Any) -> None:
     assert found["proved"] is True and found["state"] == "ended", found
     low, high = found["interval"]
     assert low < found["difference"] < high and 0.05 < low < 0.1 < high < 0.15
-    assert 8 <= found["runs"] <= 16 and found["sentence"].startswith("proved: val_acc +0.")
+    assert 8 <= found["runs"] <= 16 and found["sentence"].startswith("proved: val_acc 0.")
     again, said = proof(project, *words)
     assert "before" in said and again["campaign"] == found["campaign"], "asked until it is yes, it would prove nothing"
     script = project.repo / "train.py"
@@ -82,7 +82,7 @@ def test_the_same_code_in_other_words_is_not(project: Any) -> None:
 def test_a_worse_command_is_called_worse_wherever_the_proof_is_shown(project: Any) -> None:
     found, _ = proof(project, "--", "python train.py --lr 0.2", "python train.py")
     assert (found["proved"], found["worse"], found["exit_code"]) == (False, True, 0) and found["interval"][1] < 0
-    assert found["sentence"].startswith("worse: val_acc -0.") and "interval -0.1" in found["sentence"]
+    assert found["sentence"].startswith("worse: val_acc 0.") and "interval -0.1" in found["sentence"]
     shown = {key: found[key] for key in ("proved", "worse", "sentence", "difference", "interval", "runs", "power")}
     for words in (("campaign", "status"), ("wait",), ("report",)):
         told = json.loads(project.here(*words, found["campaign"], "--json")[1])
@@ -230,7 +230,7 @@ def test_a_direction_that_no_name_says_is_asked_for_before_anything_starts(proje
     assert not list(project.repo.glob("**/typed"))
     said = at_terminal(words, project.repo, project.env, typed="yes\nlower\n")
     assert said.count("are higher or lower values of foldedness better?") == 2, said
-    assert "lower is better" in said and "worse: foldedness +" in said
+    assert "lower is better" in said and "worse: foldedness " in said
 
 
 def test_audit_says_what_noise_gives_and_what_to_prove(bench: Any) -> None:

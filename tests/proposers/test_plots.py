@@ -21,3 +21,4 @@ def test_few_ideas_are_all_drawn_and_many_are_the_newest() -> None:
     about = f"Of {MOST_TRIALS} of the 1002 measured ideas: kept, else the newest."
     assert parallel["about"] == importance["about"] == about
     assert len(parallel["axes"][0]["values"]) == MOST_TRIALS
+    assert figures(LOSS, [], ideas(19))[1] is None and figures(LOSS, [], ideas(4)) == (None, None)

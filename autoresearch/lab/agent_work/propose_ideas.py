@@ -122,8 +122,9 @@ def _why(propose_context: ProposeContext, line: IdeaLine) -> str:
         doubt = state.distrusted(idea) if one.word is Word.ASIDE else ""
         waits = f"; waits for a person's approval: {doubt}" if doubt else ""
         return f"worth {worth[0]:+.3g} ({worth[1]:+.3g} to {worth[2]:+.3g}){waits}"
-    if one.basis is Basis.FRESH and one.gain is not None:
-        return f"{state.spec.objective.change(one.gain):+.3g} to the baseline in fresh runs"
+    fresh = one.basis is Basis.FRESH
+    if one.gain is not None and (fresh or not one.reason):
+        return f"{state.spec.objective.change(one.gain):+.3g} to the baseline{' in fresh runs' if fresh else ''}"
     return one.reason
 
 

@@ -171,12 +171,6 @@ def test_runs_that_collapsed_are_left_out_of_the_search_mean_and_named() -> None
     assert found.words == "pass@1 -0.9062 (mean of all 8; 1 of them collapsed)"
 
 
-def test_runs_that_the_machine_lost_are_no_failures_of_the_idea() -> None:
-    journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), *run(1, "b-2", 2, "baseline")]
-    rows = [row(1, "b-1", 0.2), row(1, "b-2", None, "crash", failure="disk_full")]
-    state = fold(SPEC, journal, rows)
-    assert standing(state, state.ideas[0]).words == "pass@1 0.2 (one run; 1 run lost through no fault of its own)"
-
 
 def test_the_baseline_is_the_mean_of_all_its_runs() -> None:
     journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), *run(1, "b-2", 2, "confirm", round=1)]

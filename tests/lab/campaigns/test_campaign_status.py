@@ -39,6 +39,6 @@ def test_the_table_shows_the_best_with_what_kind_of_number_it_is(
     def words() -> str:
         return campaign_text(campaign_line(made.place, 1, made.clock, own=True)[0])
 
-    assert words().endswith("loss (search mean)")
-    made.verdict("confirmed", "sure", gain=0.1)
+    assert words().endswith("loss (kept)")
+    made.verdict("confirmed", "sure", gain=0.1, value=0.5 + made.spec.objective.change(0.1))
     assert words().endswith(f"{value} (confirmed)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase, Rules
 from autoresearch.core.controller.standing import standing
-from autoresearch.lab.campaign_report import memory, summary
+from autoresearch.lab.campaign_report import memory
 from autoresearch.records.campaign_records import add
 
 pytestmark = pytest.mark.system
@@ -80,14 +79,6 @@ def test_a_long_campaign_stays_bounded(campaign: Callable[..., Any]) -> None:
     assert "skipped xxx" in texts["timeline.md"]
 
 
-def test_a_campaign_that_has_only_begun(campaign: Callable[..., Any], tmp_path: Path) -> None:
-    made = campaign()
-    for path in (made.place.journal, made.place.ledger):
-        path.unlink()
-    state = made.state()
-    assert "not measured yet" in written(made)["session_state.md"]
-    assert any("baseline: not measured yet" in line for line in memory.brief(state, made.stand(state)))
-
 
 def test_the_brief_says_what_a_fresh_agent_must_know(lived: Any) -> None:
     lived.checked()
@@ -126,14 +117,6 @@ def test_the_brief_says_that_re_tests_are_pending(campaign: Callable[..., Any]) 
     state = made.state()
     assert "discarded (1): #2 Try ahead +0.06" in "\n".join(memory.brief(state, made.stand(state)))
 
-
-def test_the_rules_say_that_seeds_do_nothing(campaign: Callable[..., Any]) -> None:
-    made = campaign()
-    rule = summary.rule_words(made.state())[-1]
-    assert rule.startswith("3 runs of the baseline, 6 re-tests of what looks better")
-    made.tell("seed_check", seen=False, reason="equal", by="", runs=3, values=0, exact=True, copies=[])
-    words = "one run of each idea, as 3 runs of the baseline show that seeds change nothing, ideas from: "
-    assert summary.rule_words(made.state())[-1].startswith(words)
 
 
 def test_the_brief_is_never_longer_and_keeps_its_commands(campaign: Callable[..., Any]) -> None:
