@@ -199,18 +199,18 @@ def _word(state: CampaignState, idea: Idea) -> Word:
     return Word.ASIDE if place is Word.OUT and ahead else place  # only its own runs say that it is out
 
 
-def _ahead(state: CampaignState, idea: Idea, other: Idea) -> float:
-    return gain(state.spec.objective, search_values(state, idea), search_values(state, other))
+def _ahead(state: CampaignState, idea: Idea, rival: Idea) -> float:
+    return gain(state.spec.objective, search_values(state, idea), search_values(state, rival))
 
 
-def _beats(state: CampaignState, idea: Idea, baseline: Idea | None) -> bool:
-    """Whether its runs are better than the baseline's by more than chance, or the resolution, explains."""
-    if baseline is None or not idea.values or not baseline.values or idea.pruned:
+def _beats(state: CampaignState, idea: Idea, rival: Idea | None) -> bool:
+    """Whether its runs are better than the rival's by more than chance, or the resolution, explains."""
+    if rival is None or not idea.values or not rival.values or idea.pruned:
         return False
-    ahead = _ahead(state, idea, baseline)
+    ahead = _ahead(state, idea, rival)
     if ahead <= 0 or state.unseeded or idea.copies:
         return state.unseeded and resolution_of(state).exceeded_by(ahead)
-    ours, theirs, rule = search_values(state, idea), search_values(state, baseline), rule_of(state)
+    ours, theirs, rule = search_values(state, idea), search_values(state, rival), rule_of(state)
     found = compared(state.spec.objective, ours, theirs, noise_without(state, idea), rule)
     return found.delta > found.bar(rule.alpha)
 
@@ -224,20 +224,20 @@ def _basis(state: CampaignState, idea: Idea) -> Basis:
     return Basis.ONE_RUN if once or idea.confirmed == Claim.DETERMINISTIC else Basis.SEARCH
 
 
-def _reason(state: CampaignState, idea: Idea, word: Word) -> str:
+def _reason(state: CampaignState, idea: Idea, idea_word: Word) -> str:
     """Why it stands where it stands: as its verdict, or else the decision on its last run that counts, says."""
-    if word in (Word.RUNNING, Word.PREPARED):
+    if idea_word in (Word.RUNNING, Word.PREPARED):
         return "its first run goes on" if idea.live else "not begun"
-    if word is Word.BASELINE:
+    if idea_word is Word.BASELINE:
         return ""
-    if word is Word.PENDING:
+    if idea_word is Word.PENDING:
         return "more runs of it are needed to tell"
-    if word is Word.DEMOTED or idea.confirmed in OPEN:
+    if idea_word is Word.DEMOTED or idea.confirmed in OPEN:
         return idea.claim.reason if idea.claim else ""
     rows = idea.judged or idea.rows
     row = idea.breach or next((one for one in reversed(rows) if one.status == idea.status), rows[-1])
     why = row.reason or row.failure
-    if word in PLACES and (worth := tip.change_by(state, idea)):
+    if idea_word in PLACES and (worth := tip.change_by(state, idea)):
         return f"{tip.worth_words(worth)} if effects add{f'; {why}' if why else ''}"
     return why
 
@@ -252,7 +252,7 @@ def _measure(state: CampaignState, value: float | None, baseline: float | None) 
     return f"{state.spec.objective.metric} {ours}, {change} against the baseline's {theirs}"
 
 
-def _words(state: CampaignState, idea: Idea, word: Word, basis: Basis, measure: str) -> str:
+def _words(state: CampaignState, idea: Idea, idea_word: Word, basis: Basis, measure: str) -> str:
     runs = runs_of(state, idea, fresh=basis is Basis.BASELINE)
     caveat = f" ({idea.caveat})" if idea.caveat else ""
     counted_runs = f"{measure} ({runs})" if runs else measure
@@ -270,8 +270,8 @@ def _words(state: CampaignState, idea: Idea, word: Word, basis: Basis, measure: 
             open_words = f"; {idea.claim.reason}" if idea.claim and idea.confirmed in OPEN and idea.claim.reason else ""
             return f"kept, {idea.confirmed or 'not confirmed'}{caveat}: {known}{open_words}"
     if basis is Basis.BASELINE or not (idea.rows or runs):
-        return counted_runs if basis is Basis.BASELINE else str(word)
-    return f"{word}: {counted_runs}"
+        return counted_runs if basis is Basis.BASELINE else str(idea_word)
+    return f"{idea_word}: {counted_runs}"
 
 
 # -- the runs behind a mean -------------------------------------------------------------------------------------------

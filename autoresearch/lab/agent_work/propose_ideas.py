@@ -81,12 +81,12 @@ def _merges(propose_context: ProposeContext) -> list[tuple[str, tuple[str, ...]]
     return [(one.slug, one.hypothesis.merges) for one in merges if one is state.tip or one.slug in named][-6:]
 
 
-def _by_interest(lines: Sequence[IdeaLine]) -> list[IdeaLine]:
+def _by_interest(idea_lines: Sequence[IdeaLine]) -> list[IdeaLine]:
     """The baseline and what is good, then the newest."""
-    first = [line for line in lines if line.word in _FIRST]
+    first = [line for line in idea_lines if line.word in _FIRST]
     first = [*first[:1], *reversed(first[1:])][:15]
     chosen = {line.idea.index for line in first}
-    return [*first, *(line for line in reversed(lines) if line.idea.index not in chosen)]
+    return [*first, *(line for line in reversed(idea_lines) if line.idea.index not in chosen)]
 
 
 def axis_lines(propose_context: ProposeContext) -> Iterator[str]:
@@ -96,8 +96,8 @@ def axis_lines(propose_context: ProposeContext) -> Iterator[str]:
         yield f"{formatting.plain(axis.key)}: {spots}"
 
 
-def _row(propose_context: ProposeContext, line: IdeaLine) -> str:
-    state, idea, one = propose_context.state, line.idea, line.stands
+def _row(propose_context: ProposeContext, idea_line: IdeaLine) -> str:
+    state, idea, one = propose_context.state, idea_line.idea, idea_line.stands
     names = [what for what, known in (("to beat", state.best), ("the tip", state.tip)) if known is idea]
     cells = (
         idea.slug + (f" ({', '.join(names)})" if names else ""),
@@ -105,13 +105,13 @@ def _row(propose_context: ProposeContext, line: IdeaLine) -> str:
         formatting.plain("nothing" if idea.hypothesis.is_baseline else changed(idea.hypothesis), MOST_TITLE),
         str(one.word),
         "-" if one.search_mean is None else f"{one.search_mean:.4g} ({len(idea.values)})",
-        _why(propose_context, line) or "-",
+        _why(propose_context, idea_line) or "-",
     )
     return " | ".join(formatting.plain(cell, 170).replace("|", "/") for cell in cells)
 
 
-def _why(propose_context: ProposeContext, line: IdeaLine) -> str:
-    state, idea, one = propose_context.state, line.idea, line.stands
+def _why(propose_context: ProposeContext, idea_line: IdeaLine) -> str:
+    state, idea, one = propose_context.state, idea_line.idea, idea_line.stands
     if one.word in _UNDECIDED:
         return ""
     if idea.hypothesis.unmade:

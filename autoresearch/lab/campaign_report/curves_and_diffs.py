@@ -77,13 +77,13 @@ class CurveReader:
         self._most_s = most_s
         self._known: dict[tuple[str, str, bool], Mapping[str, Series]] = {}
 
-    def read(self, state: CampaignState, lines: Sequence[IdeaLine]) -> CampaignCurves:
+    def read(self, state: CampaignState, idea_lines: Sequence[IdeaLine]) -> CampaignCurves:
         """The curves of all runs, in the order of the ideas; the runs that have other metrics are read first.
 
         Every run has its objective; the baseline's first run, those of kept ideas and those under way have other
         metrics as well.
         """
-        rows = [(line, row) for line in lines for row in line.idea.rows]
+        rows = [(line, row) for line in idea_lines for row in line.idea.rows]
         missing, rows = max(0, len(rows) - MOST_RUNS), rows[:MOST_RUNS]
         whole = {row.run_id for line, row in rows if line.word in KEPT or (row.index, row.replicate) == (1, 1)}
         whole = set(sorted(whole)[:MOST_WHOLE])
@@ -168,9 +168,9 @@ def read_again(run_dir: str, *, ended: bool = False) -> Measurement:
         return Measurement(())
 
 
-def diffs_of(state: CampaignState, lines: Sequence[IdeaLine]) -> list[tuple[IdeaLine, Diff]]:
+def diffs_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[tuple[IdeaLine, Diff]]:
     """What each kept idea changed, the best last; at most 40 ideas, 160 lines each."""
-    kept, repository = [line for line in lines if line.word in KEPT], Path(state.spec.repository)
+    kept, repository = [line for line in idea_lines if line.word in KEPT], Path(state.spec.repository)
     return [(line, diff_of(repository, line.idea.parent_commit, line.commit)) for line in kept[-MOST_DIFFS:]]
 
 

@@ -29,8 +29,9 @@ from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.controller.sentences import row_line
 from autoresearch.core.controller.standing import KEPT
+from autoresearch.lab.campaign_report import summary
 from autoresearch.lab.campaign_report.formatting import cell, code, plain, stamp
-from autoresearch.lab.campaign_report.summary import SHOWN, IdeaLine, campaign_words, idea_lines
+from autoresearch.lab.campaign_report.summary import SHOWN, IdeaLine, campaign_words
 from autoresearch.records.campaign_records import CampaignDir, entries
 from autoresearch.records.rundir import write_page
 
@@ -48,7 +49,7 @@ def update_memory(
     """Write these files; returns their paths. OSError where the directory cannot be written."""
     from autoresearch.lab.render import render
 
-    lines = idea_lines(state)
+    lines = summary.idea_lines(state)
     words = campaign_words(campaign_dir, state, stand, lines)
     events = sorted(_events(campaign_dir, state), key=lambda one: one[0])
     values = {
@@ -79,9 +80,9 @@ def update_memory(
     return paths
 
 
-def _findings(state: CampaignState, lines: Sequence[IdeaLine]) -> dict[str, Any]:
+def _findings(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> dict[str, Any]:
     """What the agent found: the last summary, and each finding with what became of its idea and what it measured."""
-    told, ideas = standing_findings(state.research.findings), {line.idea.slug: line for line in lines}
+    told, ideas = standing_findings(state.research.findings), {line.idea.slug: line for line in idea_lines}
     covered = set(told.summary.covers) if told.summary else set()
     each = {one.idea: one.text for one in state.research.findings if one.idea in ideas and one.text}
     since = [(ideas[slug], text) for slug, text in each.items() if slug not in covered]
@@ -95,7 +96,7 @@ def brief(state: CampaignState, stand: Stand, *, phase: CampaignPhase | None = N
 
     `phase` is what the lock and the journal say now, unless the caller knows it already.
     """
-    words = campaign_words(CampaignDir(Path(state.spec.directory)), state, stand, idea_lines(state), phase)
+    words = campaign_words(CampaignDir(Path(state.spec.directory)), state, stand, summary.idea_lines(state), phase)
     best, last, reason = words["best"], _last(state), words["reason"]
     groups = [
         [f"campaign {words['name']} ({words['phase']}{f': {reason}' if reason else ''})", f"goal: {words['goal']}"],

@@ -47,31 +47,31 @@ def page_data(
     stand: Stand,
     now: float,
     curve_reader: CurveReader | None = None,
-    lines: Sequence[IdeaLine] | None = None,
+    idea_lines: Sequence[IdeaLine] | None = None,
 ) -> dict[str, Any]:
     """The report at this moment; `now` in seconds since the epoch. What cannot be read becomes a remark.
 
     `curve_reader`: one that has read some runs already, and may leave others to the next call (`unread`).
-    `lines`: where they are known.
+    `idea_lines`: where they are known.
     """
-    spec, lines = state.spec, summary.idea_lines(state) if lines is None else lines
-    curves = (curve_reader or CurveReader()).read(state, lines)
-    progress = plot_data.progress_of(state, lines)
-    parallel, importance = plots.figures(spec.objective, *plot_data.settings_of(state, lines))
+    spec, idea_lines = state.spec, summary.idea_lines(state) if idea_lines is None else idea_lines
+    curves = (curve_reader or CurveReader()).read(state, idea_lines)
+    progress = plot_data.progress_of(state, idea_lines)
+    parallel, importance = plots.figures(spec.objective, *plot_data.settings_of(state, idea_lines))
     gone = f"{curves.missing} runs have no curve: their directories cannot be read, or hold no metric"
     data = {
         "schema": 1,
-        **campaign_words(campaign_dir, state, stand, lines),
+        **campaign_words(campaign_dir, state, stand, idea_lines),
         "better": spec.objective.better_words,
         "subtitle": progress.title,
         "written": formatting.stamp(now),
         "progress": asdict(progress),
-        "ideas": [_idea(line, spec.prefix) for line in lines],
+        "ideas": [_idea(line, spec.prefix) for line in idea_lines],
         "constraints": [asdict(one) | {"words": str(one)} for one in parsed(spec.constraints)],
         "unread": curves.unread,
         "parallel": parallel,
         "importance": importance,
-        "diffs": [_diff(line, diff) for line, diff in reversed(curves_and_diffs.diffs_of(state, lines))],
+        "diffs": [_diff(line, diff) for line, diff in reversed(curves_and_diffs.diffs_of(state, idea_lines))],
         "claims": [
             [*map(plain, (one.name, one.confirmed)), plain(one.claim.reason, 400)] for one in state.ideas if one.claim
         ],
@@ -88,27 +88,27 @@ def page_data(
     return masked | {"curves": [_curves(curve, text) for curve in curves.runs]}
 
 
-def _idea(line: IdeaLine, prefix: str) -> dict[str, Any]:
+def _idea(idea_line: IdeaLine, prefix: str) -> dict[str, Any]:
     """One row of the table: how it stands, and what it is.
 
     `text` are numbers as people read them: a script rounds halves another way.
     """
-    one, idea = line.stands, line.idea
+    one, idea = idea_line.stands, idea_line.idea
     own = one.to_json() | {
         "words": one.words,
         "what": idea.hypothesis.sentence,
-        "parent": line.parent,
-        "changes": line.changes,
-        "unsaid": line.unsaid,
-        "time": formatting.minutes(line.minutes),
-        "minutes": line.minutes,
-        "limited": line.limited,
-        "front": line.on_front,
+        "parent": idea_line.parent,
+        "changes": idea_line.changes,
+        "unsaid": idea_line.unsaid,
+        "time": formatting.minutes(idea_line.minutes),
+        "minutes": idea_line.minutes,
+        "limited": idea_line.limited,
+        "front": idea_line.on_front,
         "branch": idea.branch.removeprefix(f"{prefix}/"),
-        "commit": line.commit[:12],
+        "commit": idea_line.commit[:12],
         "text": {
             "value": formatting.number(one.value),
-            "limited": {metric: formatting.number(value) for metric, value in line.limited.items()},
+            "limited": {metric: formatting.number(value) for metric, value in idea_line.limited.items()},
         },
     }
     return {name: plain(value, 600) if isinstance(value, str) else value for name, value in own.items()}
@@ -121,8 +121,8 @@ def _curves(run_curves: curves_and_diffs.RunCurves, text: Callable[[str], str]) 
     return {**words, "seed": run_curves.seed, "standing": str(run_curves.standing), "series": series}
 
 
-def _diff(line: IdeaLine, kept_diff: curves_and_diffs.Diff) -> dict[str, Any]:
-    named = {"name": plain(line.idea.name), "parent": plain(line.parent)}
+def _diff(idea_line: IdeaLine, kept_diff: curves_and_diffs.Diff) -> dict[str, Any]:
+    named = {"name": plain(idea_line.idea.name), "parent": plain(idea_line.parent)}
     return {**named, "stat": kept_diff.stat, "lines": kept_diff.lines, "missing": plain(kept_diff.missing)}
 
 

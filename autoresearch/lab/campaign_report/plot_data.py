@@ -54,23 +54,23 @@ class Progress:
     high: float
 
 
-def progress_of(state: CampaignState, lines: Sequence[IdeaLine]) -> Progress:
+def progress_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Progress:
     """Every attempt as a point, the best-so-far line, the band; the range of the axis."""
     objective = state.spec.objective
     band = summary.band_of(state)
-    path = tuple(_best_path(state, lines))
-    marks = tuple(_point(line) for line in lines if line.word not in (Word.RUNNING, Word.PREPARED))
+    path = tuple(_best_path(state, idea_lines))
+    marks = tuple(_point(line) for line in idea_lines if line.word not in (Word.RUNNING, Word.PREPARED))
     maximize = objective.direction is Direction.MAXIMIZE
     target = state.spec.rules.target
     low, high = _range(marks, path, band, target, 1.0 if maximize else -1.0)
-    title = tally(state, (line.stands for line in lines))
+    title = tally(state, (line.stands for line in idea_lines))
     return Progress(title, objective.metric, objective.better_words, maximize, marks, path, band, target, low, high)
 
 
-def _best_path(state: CampaignState, lines: Sequence[IdeaLine]) -> Iterator[tuple[int, float]]:
+def _best_path(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Iterator[tuple[int, float]]:
     """The best idea so far, at the number that is shown of it: what is confirmed goes before what was only picked."""
     best: tuple[bool, float] | None = None
-    for line in lines:
+    for line in idea_lines:
         sure, value = line.word is Word.CONFIRMED, line.stands.value
         if line.word in (*KEPT, Word.BASELINE) and value is not None and math.isfinite(value):
             better = best is None or state.spec.objective.better(value, best[1])
@@ -80,13 +80,11 @@ def _best_path(state: CampaignState, lines: Sequence[IdeaLine]) -> Iterator[tupl
             yield line.idea.index, best[1]
 
 
-def _point(line: IdeaLine) -> Point:
+def _point(idea_line: IdeaLine) -> Point:
     """An idea at the number to show of it, which is that of its fresh runs if there are some."""
-    one = line.stands
+    one, replicates = idea_line.stands, idea_line.replicates
     selected = one.search_mean if one.basis is Basis.FRESH else None
-    return Point(
-        *(one.index, one.value, one.word, one.name, one.words, line.replicates, one.low, one.high), selected=selected
-    )
+    return Point(one.index, one.value, one.word, one.name, one.words, replicates, one.low, one.high, selected)
 
 
 def _range(
@@ -120,7 +118,7 @@ def _range(
 Settings = list[tuple[dict[str, object], float]]  # of ideas, with the value of each
 
 
-def settings_of(state: CampaignState, lines: Sequence[IdeaLine]) -> tuple[Settings, Settings]:
+def settings_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> tuple[Settings, Settings]:
     """Those of each measured idea that was kept, then of the others, newest first; the recipe's where it changes none.
 
     Ideas of code are left out: no setting says what they are.
@@ -129,7 +127,7 @@ def settings_of(state: CampaignState, lines: Sequence[IdeaLine]) -> tuple[Settin
     changes = points(state.attempts())
     kept: Settings = []
     others: Settings = []
-    for line in reversed(lines):
+    for line in reversed(idea_lines):
         value, slug = line.stands.value, line.idea.slug
         if slug in changes and value is not None and math.isfinite(value):
             found = kept if line.word in (*KEPT, Word.BASELINE) else others

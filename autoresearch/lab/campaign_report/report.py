@@ -57,7 +57,7 @@ def write_report(
     from autoresearch.lab.render import render
 
     lines = summary.idea_lines(state)
-    data = page_data(campaign_dir, state, stand, time.time() if now is None else now, lines=lines)
+    data = page_data(campaign_dir, state, stand, time.time() if now is None else now, idea_lines=lines)
     markdown, page, picture = (campaign_dir.path / name for name in (MARKDOWN, PAGE, PICTURE))
     if png:
         write_png(picture, plot_data.progress_of(state, lines))

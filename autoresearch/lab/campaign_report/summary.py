@@ -143,12 +143,12 @@ def idea_lines(state: CampaignState) -> list[IdeaLine]:
     return [replace(line, on_front=line.idea.index in front) for line in lines]
 
 
-def _front(state: CampaignState, lines: Sequence[IdeaLine]) -> frozenset[int]:
+def _front(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> frozenset[int]:
     """The Pareto front: the ideas that no other one beats in objective and constrained metrics together."""
     limits, sign = parsed(state.spec.constraints), state.spec.objective.change(1.0)
     points = {
         line.idea.index: (value * sign, *(line.limited[one.metric] * (-1.0 if one.upper else 1.0) for one in limits))
-        for line in lines
+        for line in idea_lines
         if (value := line.stands.value) is not None and all(one.metric in line.limited for one in limits)
         if limits and line.word not in (Word.CRASHED, Word.UNMEASURED, Word.SMOKE)
     }
@@ -163,13 +163,13 @@ def campaign_words(
     campaign_dir: CampaignDir,
     state: CampaignState,
     stand: Stand,
-    lines: Sequence[IdeaLine],
+    idea_lines: Sequence[IdeaLine],
     phase: CampaignPhase | None = None,
 ) -> dict[str, Any]:
     """What every document says, each text on one line; `phase`: where it is known already."""
     spec, phase = state.spec, phase or phase_now(campaign_dir, state)
-    best = None if spec.prove else next((line for line in lines if line.idea is state.best), None)
-    band, sure = band_of(state), any(line.word is Word.CONFIRMED for line in lines)
+    best = None if spec.prove else next((line for line in idea_lines if line.idea is state.best), None)
+    band, sure = band_of(state), any(line.word is Word.CONFIRMED for line in idea_lines)
     return {
         "name": spec.name,
         "metric": spec.objective.metric,
@@ -181,21 +181,21 @@ def campaign_words(
         "stand_sentence": plain(stand.sentence),
         "baseline": band.words if band else "not measured yet",
         "best": best and {"words": best_words(best), "name": best.stands.name, "branch": best.idea.branch},
-        "outcome": [plain(words, 900) for words in outcome(state, lines)],
-        "cautions": (may_not := [plain(words, 900) for words in cautions(state, lines)]),
-        "open": [*(plain(words, 900) for words in _claimed(lines) if not spec.prove and not sure), *may_not],
-        "groups": [plain(words, 1200) for words in groups(lines)],
+        "outcome": [plain(words, 900) for words in outcome(state, idea_lines)],
+        "cautions": (may_not := [plain(words, 900) for words in cautions(state, idea_lines)]),
+        "open": [*(plain(words, 900) for words in _claimed(idea_lines) if not spec.prove and not sure), *may_not],
+        "groups": [plain(words, 1200) for words in groups(idea_lines)],
         "next": next_commands(state, phase),
     }
 
 
-def best_words(line: IdeaLine) -> str:
+def best_words(idea_line: IdeaLine) -> str:
     """The best idea: its sentence, and where it is."""
-    unbeaten = ", nothing beats it so far" if line.word is Word.BASELINE else ""
-    return f"{line.stands.sentence}{unbeaten}, on {line.idea.branch}"
+    unbeaten = ", nothing beats it so far" if idea_line.word is Word.BASELINE else ""
+    return f"{idea_line.stands.sentence}{unbeaten}, on {idea_line.idea.branch}"
 
 
-def outcome(state: CampaignState, lines: Sequence[IdeaLine]) -> Iterator[str]:
+def outcome(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Iterator[str]:
     """What came of it: how much was tried, the numbers that may be told, and the baseline."""
     took = f", in {formatting.minutes(minutes_taken(state))}"
     took += f" and {state.gpu_hours:.2f} GPU hours" if state.spec.gpus_per_run and state.rows else ""
@@ -203,47 +203,48 @@ def outcome(state: CampaignState, lines: Sequence[IdeaLine]) -> Iterator[str]:
         yield f"{proof_of(state, state.phase).sentence.rstrip('.')}."
         yield f"{counted(len(state.rows), 'run')}{took}."
     else:
-        yield f"{tally(state, (line.stands for line in lines))}{took}."
-        yield from _claimed(lines)
+        yield f"{tally(state, (line.stands for line in idea_lines))}{took}."
+        yield from _claimed(idea_lines)
     band = band_of(state)
     objective = state.spec.objective.metric or "objective"
     yield f"The baseline's {objective} is {band.words}." if band else "The baseline has not been measured yet."
 
 
-def _claimed(lines: Sequence[IdeaLine]) -> Iterator[str]:
+def _claimed(idea_lines: Sequence[IdeaLine]) -> Iterator[str]:
     """What may be claimed, the best first; why nothing may be."""
-    if sure := sorted((line.stands for line in lines if line.word is Word.CONFIRMED), key=lambda one: -(one.gain or 0)):
+    if sure := [line.stands for line in idea_lines if line.word is Word.CONFIRMED]:
+        sure.sort(key=lambda one: -(one.gain or 0.0))
         yield from (f"{one.sentence}." for one in sure[:10])
         return
-    exact = [line.stands for line in lines if line.word in KEPT and line.stands.basis is Basis.ONE_RUN]
-    open_ones = [line.stands for line in lines if line.word is Word.KEPT and line.stands.claim.startswith(OPEN)]
+    exact = [line.stands for line in idea_lines if line.word in KEPT and line.stands.basis is Basis.ONE_RUN]
+    open_ones = [line.stands for line in idea_lines if line.word is Word.KEPT and line.stands.claim.startswith(OPEN)]
     reasons = [f"{one.name} was put to the proof: {one.reason}" for one in open_ones if one.reason]
     told = [f"{one.sentence}" for one in exact[-1:]] or reasons[-2:]
     yield f"Nothing is confirmed: {'; '.join(told) or 'no idea of this campaign may be claimed to beat the baseline'}."
 
 
-def cautions(state: CampaignState, lines: Sequence[IdeaLine]) -> Iterator[str]:
+def cautions(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Iterator[str]:
     """What may not be claimed, or not without a word about it."""
-    kept = [line.stands for line in lines if line.word is Word.KEPT]
+    kept = [line.stands for line in idea_lines if line.word is Word.KEPT]
     yield from (f"{one.sentence}." for one in kept[-10:])
     if any(one.basis is Basis.SEARCH for one in kept):
         good = state.spec.objective.good
         yield f"What is kept was picked because it was {good}, so a part of what its search mean shows may be luck."
-    yield from (f"{line.stands.sentence}; {line.stands.reason}." for line in lines if line.word is Word.DEMOTED)
-    if built := [f"{line.stands.name} is {line.stands.note}" for line in lines if line.idea.marked]:
+    yield from (f"{line.stands.sentence}; {line.stands.reason}." for line in idea_lines if line.word is Word.DEMOTED)
+    if built := [f"{line.stands.name} is {line.stands.note}" for line in idea_lines if line.idea.marked]:
         yield f"The parent is in doubt: {'; '.join(built[:10])}."
     if state.unseeded:
         yield seed_words(state)
     if drifts := drift_words(state):
         yield drifts
-    if idle := [line.stands.name for line in lines if any(row.failure == NO_SIGNAL for row in line.idea.rows)]:
+    if idle := [line.stands.name for line in idea_lines if any(row.failure == NO_SIGNAL for row in line.idea.rows)]:
         yield f"No signal (the reward never changed, or the gradient was zero): {', '.join(idle[:10])}."
 
 
-def groups(lines: Sequence[IdeaLine]) -> Iterator[str]:
+def groups(idea_lines: Sequence[IdeaLine]) -> Iterator[str]:
     """The ideas that are over, by what became of them: `discarded (2): #3 lr=0.05 −0.08, #5 ...`."""
     found: dict[str, list[IdeaLine]] = {}
-    for line in sorted(lines, key=lambda one: list(Word).index(one.word)):
+    for line in sorted(idea_lines, key=lambda one: list(Word).index(one.word)):
         last = line.idea.rows[-1] if line.idea.rows else None
         failure = f": {last.failure}" if last and last.failure and last.status in WITHOUT_VALUE else ""
         if line.word not in (Word.BASELINE, Word.RUNNING, Word.PREPARED):
