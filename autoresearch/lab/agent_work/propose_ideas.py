@@ -14,7 +14,6 @@ from autoresearch.core.campaign.tip import change_by
 from autoresearch.core.controller.standing import PLACES, Basis, Word
 from autoresearch.core.metrics.expression import Point
 from autoresearch.core.text.regex import later
-from autoresearch.lab.agent_work.landscape import landscape
 from autoresearch.lab.agent_work.propose_context import Curves, ProposeContext
 from autoresearch.lab.agent_work.question import fenced
 from autoresearch.lab.agent_work.sections import section, within
@@ -87,13 +86,6 @@ def _by_interest(idea_lines: Sequence[IdeaLine]) -> list[IdeaLine]:
     first = [*first[:1], *reversed(first[1:])][:15]
     chosen = {line.idea.index for line in first}
     return [*first, *(line for line in reversed(idea_lines) if line.idea.index not in chosen)]
-
-
-def axis_lines(propose_context: ProposeContext) -> Iterator[str]:
-    """`lr: 0.1 -> 0.5 (1); 0.2 -> 0.63 (4)` for each key that was varied."""
-    for axis in landscape(propose_context.state, propose_context.baseline):
-        spots = "; ".join(f"{formatting.plain(s.text, 60)} -> {s.mean:.4g} ({s.ideas})" for s in axis.spots)
-        yield f"{formatting.plain(axis.key)}: {spots}"
 
 
 def _row(propose_context: ProposeContext, idea_line: IdeaLine) -> str:

@@ -20,7 +20,6 @@ from autoresearch.core.text.numbers import span
 from autoresearch.lab.agent_work.earlier_section import earlier_section
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_ideas import (
-    axis_lines,
     changed,
     course_of,
     decided_section,
@@ -43,7 +42,6 @@ SHARES = {  # bytes of each section; what a section does not use is not given to
     "diffs": 1_300,
     "findings": 1_700,
     "decided": 1_500,
-    "landscape": 900,
     "metrics": 2_100,
     "failures": 800,
     "people": 1_200,
@@ -75,7 +73,6 @@ def brief(
         _recipe(propose_context),
         _findings(propose_context),
         ideas_section(propose_context, SHARES["ideas"], SHARES["diffs"]),
-        _landscape(propose_context),
         _failures(propose_context),
         _metrics(propose_context),
         _refused(propose_context),
@@ -152,13 +149,6 @@ def _findings(propose_context: ProposeContext) -> str:
     fitted = within(lines, most, lambda n: f"... and {n} older ones")
     note = ["As you wrote it; nobody checked its numbers. Those of the other sections are measured."]
     return section("What you found so far, newest first", [*note, *summary, *fitted] if summary or fitted else [])
-
-
-def _landscape(propose_context: ProposeContext) -> str:
-    lines = axis_lines(propose_context)
-    fitted = within(lines, SHARES["landscape"], lambda n: f"... and {n} more keys that were varied")
-    title = f"Keys that were varied: value -> mean {propose_context.state.spec.objective.metric} (ideas)"
-    return section(title, [*fitted, "Other keys differ too."] if fitted else [])
 
 
 def _failures(propose_context: ProposeContext) -> str:

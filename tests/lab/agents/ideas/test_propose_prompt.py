@@ -56,7 +56,6 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     assert "\noom | lr-up | Twice the batch | crashed | - | memory\n" in ideas
     assert "\nflat | lr-up | Change the warm-up | better than the baseline, not the best | 0.595 (1) | +0.095" in ideas
     assert "- again: equal to lr-up\n" in section(text, "Refused before any run")
-    assert "lr: 0.05 -> 0.42 (1); 0.1 -> 0.5 (1); 0.2 -> 0.6288 (4); 0.3 -> 0.7033 (1)\n" in section(text, "Keys that")
     assert "- memory (oom): lower the micro batch" in section(text, "How runs failed")
     assert "task_pass_rate@1, step:value: best 0:" in section(text, "Recorded metrics")
     assert "- now runs now" in section(text, "What waits or runs now")
