@@ -101,9 +101,9 @@ bench-counts: setup
 	@sh tests/install_tools.sh strace
 	@$(BIN)/python -m tests.bench counts
 
-# what is compared with: ripgrep, task-spooler; polars, submitit and readers of trackers, in .venv-bench
+# what is compared with: readers of trackers, in .venv-bench
 bench-tools: setup
-	@sh tests/install_tools.sh strace rg tsp
+	@sh tests/install_tools.sh strace
 	@sh tests/install_packages.sh $(BIN)/python bench
 
 clean:

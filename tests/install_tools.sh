@@ -23,10 +23,6 @@ want rsync rsync
 want node nodejs
 want npm npm
 want slurmctld slurm-wlm
-if [ -n "$only" ]; then  # of benchmarks, not of tests
-    want rg ripgrep
-    want tsp task-spooler
-fi
 [ -z "$missing" ] && exit 0
 
 line="apt-get install -y --no-install-recommends$packages"

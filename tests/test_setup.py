@@ -250,14 +250,6 @@ def test_the_extended_tests_get_their_programs_without_a_question(machine: Machi
     assert " bwrap" in missing and " strace" not in missing.split(";")[0]
 
 
-def test_a_person_without_rights_is_told_what_will_be_skipped(machine: Machine) -> None:
-    machine.has("apt-get")
-    machine.has("id", "echo 1000")
-    code, says = tools(machine)
-    assert code == 0 and "install with: sudo apt-get install -y --no-install-recommends strace" in says
-    assert not [call for call in machine.called() if call.startswith("apt-get")]
-
-
 def test_what_the_extended_tests_cannot_have_does_not_stop_them(machine: Machine, clone: Path) -> None:
     machine.has("python3", PYTHON.format(calls=machine.calls))
     machine.has("id", "echo 1000")
@@ -270,14 +262,6 @@ def test_what_the_extended_tests_cannot_have_does_not_stop_them(machine: Machine
     assert code == 0 and ".venv-trl could not be" in says and ".venv-ray could not be" in says
     assert machine.called()[-1] == "venv -m pytest -m real --dist loadfile --no-loadscope-reorder -r sfE --durations=40"
     assert make(machine, clone, "trl")[0] != 0
-
-
-def test_without_node_no_agent_is_installed_and_the_message_says_how(machine: Machine) -> None:
-    code, says = machine.run("sh", str(ROOT / "tests" / "install_agents.sh"))
-    assert code == 6 and "node is missing (Debian and Ubuntu: apt-get install nodejs npm)" in says
-    machine.has("node")
-    code, says = machine.run("sh", str(ROOT / "tests" / "install_agents.sh"))
-    assert code == 6 and "npm is missing" in says
 
 
 @pytest.mark.parametrize("npm", ["exit 0", "echo no such version >&2; exit 1"])

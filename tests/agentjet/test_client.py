@@ -42,15 +42,6 @@ def test_an_engine_that_is_not_off_is_not_given_to_a_client(stand: Any) -> None:
 
 
 @pytest.mark.system
-def test_booting_to_offline_ends_a_client_that_would_wait_for_ever(stand: Any) -> None:
-    given = stand.swarm_run("agent_roll.py")
-    stand.serve(given, "--fault", "boot_failure")
-    assert run(stand, given) == 3
-    assert re.search(r"error boot_failed: the engine went from BOOTING to OFFLINE .*No module named 'verl'", stand.log)
-    assert any(line.endswith("Unexpected error: No module named 'verl'") for line in stand.said)  # for who explains it
-
-
-@pytest.mark.system
 def test_a_boot_that_fails_between_two_looks_is_told_by_the_log(stand: Any) -> None:
     given = stand.swarm_run("-c 'import time; time.sleep(600)'")
     stand.serve(given)

@@ -1,9 +1,9 @@
 """From the trainer's last instruction to somebody who knows that it is over: ours, and what is there without us.
 
 Every trainer takes the time and exits with 3. `autoresearch wait`, as it is typed, counts until that process has
-exited: with ending, exit code, metric and verdict. Beside it `tmux wait-for`, which a line behind the trainer's
-command wakes and which knows nothing else; the published script, which polls every 2 s (its phase is spread evenly);
-and a bare start of Python, because a process that must first be started is what an answer could cost anew.
+exited: with ending, exit code, metric and verdict. Beside it the published script, which polls every 2 s (its phase is
+spread evenly), and a bare start of Python, because a process that must first be started is what an answer could cost
+anew.
 """
 
 from __future__ import annotations
@@ -33,21 +33,19 @@ os._exit(3)
 
 def run(repeats: int = 5) -> list[Result]:
     """Milliseconds from the trainer's exit."""
-    found: dict[str, list[float]] = {way: [] for way in ("wait", "wait-for", "poll", "python")}
+    found: dict[str, list[float]] = {way: [] for way in ("wait", "poll", "python")}
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
         world = World.make(place)
         with private_tmux(place) as tmux:
             for turn in range(repeats):
                 found["wait"].append(1000 * _typed(world, turn))
-                found["wait-for"].append(1000 * _wait_for(place, tmux, turn))
                 found["poll"].append(1000 * _polled(place, tmux, turn, (turn + 0.5) / repeats * published.POLL_S))
                 found["python"].append(start_ms())
     poll = "published script polling every 2 s"
     typed = "trainer exits: `wait RUN --json` has answered, with ending, metric and verdict"
     return [
         Result(typed, "a start of Python with argparse and json", found["wait"], found["python"], 12),
-        Result(typed, "`tmux wait-for`", found["wait"], found["wait-for"], None),
         Result(typed, poll, found["wait"], found["poll"], 0.25),
     ]
 
@@ -81,16 +79,6 @@ def _typed(world: World, turn: int) -> float:
     assert answer["returncode"] == 3, answer
     end_run(rundir)
     return awake - float(stamp.read_text())
-
-
-def _wait_for(place: Path, tmux: Tmux, turn: int) -> float:
-    command, gate, stamp = _trainer(place, f"channel{turn}")
-    tmux("new-session", "-d", "-s", f"channel{turn}", f"{command}; tmux -S {tmux.socket} wait-for -S over{turn}")
-    with subprocess.Popen(["tmux", "-S", tmux.socket, "wait-for", f"over{turn}"]) as waits:
-        time.sleep(0.5)
-        _open(gate)
-        waits.wait()
-        return time.monotonic() - float(stamp.read_text())
 
 
 def _polled(place: Path, tmux: Tmux, turn: int, phase: float) -> float:

@@ -36,7 +36,7 @@ from autoresearch.records.campaign_records import CampaignDir
 from tests.bench import published
 from tests.bench.bench_snapshot import FILES, fill
 from tests.bench.result import Result
-from tests.bench.yard import Tmux, World, cpu_ms, private_tmux, start_ms, until
+from tests.bench.yard import Tmux, World, private_tmux, start_ms, until
 
 YOUNG, OLD = (10, 10), (5_000, 10_000)  # ideas (each has a branch), rows
 RUN_S, IDEAS = 300.0, 24  # of the simulated campaign
@@ -51,11 +51,6 @@ until [ -e "$1/end-$AUTORESEARCH_RUN_ID" ]; do sleep 0.05; done
 echo "last $EPOCHREALTIME $AUTORESEARCH_RUN_ID" >>"$1/stamps"
 """
 
-QUICK = """echo "step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.2"
-echo "step:1 - task_pass_rate@1:0.45 - pass_n:2"
-read -r -t 0.1 _ <> <(:) || true
-"""
-QUICK_RUNS = 20
 SLOTTED = """echo "first $EPOCHREALTIME $AUTORESEARCH_RUN_ID" >>"$1/stamps"
 echo "step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.2"
 echo "step:1 - task_pass_rate@1:0.45 - pass_n:2"
@@ -92,36 +87,12 @@ def run(repeats: int = 5) -> list[Result]:
                 gaps.append(1000 * _theirs(place, theirs, tmux, turn, (turn + 0.5) / repeats))
             for night in (young, old):
                 night.finish()
-        costs = [_cost(place / f"quick{turn}") for turn in range(repeats)]
         slots = [*_slots(place / "slots")]
-    cost = "campaign: one run of a trainer of 0.1 s: CPU of controller, git, tmux and Runner, the trainer's included"
     return [
         *_gaps(young, old, bare, gaps),
         *(_share(night) for night in (young, old)),
-        Result(cost, "", costs, [], None),
         *slots,
     ]
-
-
-def _cost(place: Path) -> float:
-    """Milliseconds for each run of a young campaign, between its third and its last."""
-    night = Night.make(place, QUICK_RUNS, 0, 0, fill=None)
-    (place / "train.sh").write_text(QUICK)
-    start_campaign.start_controller(night.records, real_parts())
-    until(night.records.controller.exists)
-    controller = int(json.loads(night.records.controller.read_bytes())["pid"])
-    server = int(Path(f"/proc/{controller}/stat").read_text().rpartition(")")[2].split()[1])
-
-    def rows_and_cpu() -> tuple[int, float]:
-        rows = night.records.ledger.read_bytes().count(b"\n") - 1
-        return rows, cpu_ms(controller, children=True) + cpu_ms(server, children=True)
-
-    until(lambda: rows_and_cpu()[0] >= 3)
-    first = rows_and_cpu()
-    until(lambda: rows_and_cpu()[0] >= QUICK_RUNS, 300)
-    last = rows_and_cpu()
-    until(lambda: not night.records.controlled, 60)
-    return (last[1] - first[1]) / (last[0] - first[0])
 
 
 def _slots(place: Path) -> Iterator[Result]:

@@ -1,8 +1,7 @@
 """`metrics LOG`, as it is typed: which framework's log it is, is found. CPU and peak memory of whole processes.
 
 First a verl log of which no two steps are the same (60 numbers each), as verl prints it, and its step lines alone:
-against twelve lines of re and pandas that print a table of five columns, twelve lines of polars, and ripgrep, which
-counts the steps. `make bench-tools` installs the last two; what is missing is left out.
+against twelve lines of re and pandas that print a table of five columns.
 
 Then, framework by framework, against `grep -c` on the same file. Each log is made from the framework's own sample:
 its lines over and over, with what workers and engines print between two steps of a healthy run (16 KB of it: reports,
@@ -26,9 +25,9 @@ from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.readers.read import read_source
 from autoresearch.trainers.registry import by_name
 from tests.bench import logs
-from tests.bench.published import PANDAS_READER, POLARS_READER, RIPGREP
+from tests.bench.published import PANDAS_READER
 from tests.bench.result import Result
-from tests.bench.yard import COMMAND, OTHERS, spent
+from tests.bench.yard import COMMAND, spent
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 FILES = {
@@ -65,26 +64,20 @@ def run(repeats: int = 5) -> Iterator[Result]:
         log = Path(scratch) / "run.log"
         for what, (steps, alone) in DISTINCT.items():
             logs.write_distinct(log, steps, alone=alone)
-            yield from _distinct(what, log, repeats)
+            yield _distinct(what, log, repeats)
         for name in FILES:
             yield _measured(name, log, size, repeats)
 
 
-def _distinct(what: str, log: Path, repeats: int) -> Iterator[Result]:
-    ways = {
-        "re and pandas, twelve lines": [sys.executable, "-c", PANDAS_READER, str(log)],
-        "polars, twelve lines": [str(OTHERS), "-c", POLARS_READER, str(log)],
-        "ripgrep, which counts them": [*RIPGREP, str(log)],
-    }
-    ways = {name: words for name, words in ways.items() if shutil.which(words[0])}
-    turns = [({name: spent(words) for name, words in ways.items()}, _ours(log)) for _ in range(repeats)]
-    ours, peak = [took for _, (took, _) in turns], max(peak for _, (_, peak) in turns)
-    for name in ways:
-        theirs, most = [each[name][0] for each, _ in turns], max(each[name][1] for each, _ in turns)
-        title = f"{log.stat().st_size / 1e6:.0f} MB of {what}, all different"
-        note = f"peaks {peak:.0f} and {most:.0f} MB"
-        bound = (DISTINCT_GOAL, DISTINCT_REACHED[what]) if "pandas" in name else (None, None)
-        yield Result(title, name, ours, theirs, bound[0], note=note, reached=bound[1])
+def _distinct(what: str, log: Path, repeats: int) -> Result:
+    table = [sys.executable, "-c", PANDAS_READER, str(log)]
+    turns = [(_ours(log), spent(table)) for _ in range(repeats)]
+    title = f"{log.stat().st_size / 1e6:.0f} MB of {what}, all different"
+    note = f"peaks {max(ours[1] for ours, _ in turns):.0f} and {max(theirs[1] for _, theirs in turns):.0f} MB"
+    return Result(
+        title, "re and pandas, twelve lines", [ours[0] for ours, _ in turns], [theirs[0] for _, theirs in turns],
+        DISTINCT_GOAL, note=note, reached=DISTINCT_REACHED[what],
+    )  # fmt: skip
 
 
 def _ours(log: Path) -> tuple[float, float]:

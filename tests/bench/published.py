@@ -49,22 +49,6 @@ table = pandas.DataFrame.from_dict(steps, orient="index")
 print(table.iloc[:, :5].tail())
 """
 
-# The same, in twelve lines for the Python that `make bench-tools` makes; ripgrep counts its steps.
-POLARS_READER = r"""
-import sys
-import polars as pl
-pair = r"([\w/@.-]+):(?:np\.float64\()?([-+]?[\d.]+(?:e[-+]?\d+)?)"
-log = pl.scan_csv(sys.argv[1], has_header=False, separator="\x01", quote_char=None, new_columns=["line"],
-                  encoding="utf8-lossy")
-lines = log.filter(pl.col("line").str.contains(r"step:\d+ - ")).with_row_index("row").collect(engine="streaming")
-pairs = lines.select("row", pl.col("line").str.extract_all(pair)).explode("line")
-named = pl.col("line").str.extract_groups(pair).struct.rename_fields(["key", "value"])
-values = pairs.select("row", named).unnest("line").with_columns(pl.col("value").cast(pl.Float64))
-table = values.pivot("key", index="row", values="value", aggregate_function="last")
-print(table.height, table.width)
-"""
-RIPGREP = ("rg", "--count", "--text", r"step:\d+ - ")
-
 
 def wait_argv(socket: str, session: str, seconds: float) -> list[str]:
     """The command line of the polling wait script."""

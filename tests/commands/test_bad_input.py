@@ -482,87 +482,6 @@ def test_a_trainer_that_never_ends_a_line(bench: Any, code: int, value: float | 
 
 
 @pytest.mark.system
-def test_a_trainer_that_prints_carriage_returns_only(bench: Any) -> None:
-    blueprint = bench.script(
-        """
-        for n in range(2000):
-            print(f"\\rTraining: {n/20:.0f}%|###   | {n}/2000 [00:01<00:09]", end="", flush=True)
-        print("\\rstep:7 - actor/kl_loss:0.1 - actor/pg_loss:0.1 - critic/rewards/mean:0.5\\r", end="", flush=True)
-        print("step:7 - global_steps:7 - pass_n:2 - total_tasks:4 - task_pass_rate@1:0.5 - mean_reward:0.5", end="\\r")
-        """
-    )
-    payload = bench.ask("run", blueprint)
-    assert payload["metrics"]["task_pass_rate@1"] == 0.5 and b"\n" not in logged(payload)
-    first = next(e for e in bench.ask("logs", payload["run"], "--events")["events"] if e["event"] == "first_step")
-    assert first["step"] == 7
-    bench.settled(payload, "finished")
-
-
-@pytest.mark.system
-def test_a_trainer_whose_numbers_are_gone(bench: Any) -> None:
-    blueprint = bench.script(
-        """
-        step(1); validation(1, 0.9)
-        step(2, reward="nan", kl="nan"); validation(2, "nan")
-        """
-    )
-    payload = bench.ask("run", blueprint, check=10)
-    assert (payload["verdict"], payload["failure"]) == ("crash", "diverged")
-    assert payload["metrics"]["task_pass_rate@1"] is None and payload["metrics"]["best"] == 0.9
-    assert "nan" in [e["event"] for e in bench.ask("logs", payload["run"], "--events")["events"]]
-    assert bench.settled(payload, "finished")["metrics"]["task_pass_rate@1"] is None
-
-
-LEAVES = """
-signal.signal(signal.SIGTERM, signal.SIG_IGN)  # for the children: it outlives the exec
-nap = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
-subprocess.Popen(nap, start_new_session=True)
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        os.execve(nap[0], nap, {k: v for k, v in os.environ.items() if k != "AUTORESEARCH_RUN_ID"})
-    os._exit(0)
-os.wait()
-step(1); validation(1, 0.5)
-sys.exit(4)
-"""
-
-
-@pytest.mark.system
-def test_a_trainer_that_leaves_daemons_behind(bench: Any) -> None:
-    payload = bench.ask("run", bench.script(LEAVES), "--grace", "0s", check=10)
-    assert (payload["ending"], payload["returncode"]) == ("crashed", 4)
-    bench.settled(payload, "crashed")
-    record = json.loads((Path(payload["run_dir"]) / "exit.json").read_text())
-    assert record["left"] == [] and record["kill_sent"] >= 2
-
-
-@pytest.mark.system
-def test_a_trainer_that_prints_a_hundred_megabytes(bench: Any) -> None:
-    command = f"{sys.executable} -S {REPO}/tests/nasty/noisy.py lines 100"
-    payload = bench.ask("run", bench.script("", command=command), check=13)
-    assert payload["ending"] == "finished" and Path(payload["log_path"]).stat().st_size > 99_000_000
-    assert Path(payload["results"]).stat().st_size < 1_000_000
-    bench.settled(payload, "finished")
-    Path(payload["log_path"]).unlink()
-
-
-@pytest.mark.system
-def test_the_output_of_python_is_not_held_back(bench: Any) -> None:
-    """Without PYTHONUNBUFFERED this step would be seen only at the end, which never comes."""
-    blueprint = bench.script(
-        """
-        sys.stdout.write("step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.1 - critic/rewards/mean:0.5\\n")
-        time.sleep(6000)
-        """
-    )
-    payload = bench.ask("run", blueprint, "--detach")
-    assert bench.ask("wait", payload["run"], "--for", "240s", "--since", 0)["event"] == "first_step"
-    bench.ask("stop", payload["run"], "--reason", "seen")
-    bench.settled(payload, "stopped")
-
-
-@pytest.mark.system
 def test_a_command_that_is_not_there(bench: Any) -> None:
     payload = bench.ask("run", bench.script("", command="no-such-trainer --really"), check=10)
     assert (payload["ending"], payload["returncode"], payload["verdict"]) == ("crashed", 127, "crash")
@@ -579,25 +498,6 @@ def commands() -> Iterator[tuple[str, ...]]:
 
 
 # -------------------------------------------------------------------------- what is documented
-
-
-def shown_lines(text: str) -> list[str]:
-    """Every `autoresearch ...` command line of a markdown text: in code blocks and between backticks."""
-    blocks = re.findall(r"(?ms)^```(?:bash|sh)?\n(.*?)^```", text)
-    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
-    lines += re.findall(r"`(autoresearch [^`\n]+)`", re.sub(r"(?ms)^```.*?^```", "", text))
-    return [line for line in lines if line.startswith("autoresearch ") and not line.startswith("autoresearch/")]
-
-
-def test_every_documented_line_is_understood(parse: Callable[[str], None]) -> None:
-    lines = shown_lines(README)
-    assert len(lines) >= 6
-    for line in lines:
-        parse(line)
-    with pytest.raises(Exception, match="--no-such"):
-        parse("autoresearch wait RUN --no-such 3")
-    with pytest.raises(AssertionError):
-        parse("autoresearch frobnicate")
 
 
 def table_rows(text: str) -> list[list[str]]:

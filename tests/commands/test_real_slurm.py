@@ -196,11 +196,11 @@ def test_a_job_that_slurm_has_forgotten(lab: Lab, slurm_cluster: Callable[..., A
     assert not cluster.jobs(), "it was not submitted a second time"
 
 
-@pytest.mark.parametrize("where", ["follower.submitting", "follower.submitted", "follower.noted"])
-def test_one_job_whenever_the_follower_dies(lab: Lab, where: str) -> None:
+def test_one_job_though_the_follower_dies_before_it_notes_it(lab: Lab) -> None:
+    """At each other point: `tests/lab/remote/test_follower.py`."""
     path = lab.bench.blueprint("tree", result_dir=str(lab.bench.root / "results"))
     lab.bench.tmux("start-server", ";", "set", "-s", "exit-empty", "off")  # it must not inherit the failpoint
-    run = lab.bench.ask("run", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT=f"{where}:kill", check=None)
+    run = lab.bench.ask("run", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT="follower.submitted:kill", check=None)
     lab.bench.until(lambda: not lab.bench.followed())
     lab.bench.ask("status", run["run"])
     lab.stepped(run)

@@ -74,14 +74,6 @@ def test_names_and_no_name_stay_in_the_project(bench: Any) -> None:
     assert bench.ask("note", "last", "hello")["run"] == run
 
 
-def test_names_say_what_runs(bench: Any) -> None:
-    path = bench.blueprint(name="exp.md", title="数学消融", purpose="Math: top-k ablation")
-    payload = bench.ask("run", path)
-    assert payload["session"].startswith("ajet_math_top_k_ablation_")
-    assert payload["run"].startswith("math-top-k-ablation-")
-    assert payload["branch"].endswith("-math-top-k-ablation/math-top-k-ablation")
-
-
 def test_a_rows_recipe_is_a_path_inside_its_commit(crashes: Any) -> None:
     bench = crashes.bench
     crashes.recipe()

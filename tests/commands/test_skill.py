@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,16 +94,6 @@ def test_every_command_that_a_user_needs_is_taught() -> None:
 
 
 # ------------------------------------------------------------------------------------ what it teaches
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_every_line_is_understood_by_our_own_parser(name: str, parse: Callable[[str], None]) -> None:
-    lines = command_lines(TEXTS[name])
-    assert len(lines) >= 2
-    for line in lines:
-        for part in re.split(r" (?:&&|\|) ", line):
-            if part.startswith("autoresearch "):
-                parse(part)
 
 
 def test_every_option_that_is_named_alone_exists() -> None:

@@ -1,7 +1,4 @@
-"""Every command and option that our texts name is one: in docs, skill, templates, blueprints, and in what commands say.
-
-The lines of README and skill have tests of their own (test_bad_input.py, test_skill.py).
-"""
+"""Every command and option that our texts name is one: docs, skill, templates, blueprints, what commands say."""
 
 from __future__ import annotations
 
@@ -9,6 +6,8 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+import pytest
 
 from autoresearch import cli
 from tests.agents.taught import command_lines
@@ -62,6 +61,11 @@ def test_every_line_of_a_document_is_understood(parse: Callable[[str], None]) ->
     for part in dict.fromkeys(parts):
         if part.startswith("autoresearch ") and not names_a_command(part.split()):
             parse(part)
+    assert len(parts) > 200
+    with pytest.raises(Exception, match="--no-such"):
+        parse("autoresearch wait RUN --no-such 3")
+    with pytest.raises(AssertionError):
+        parse("autoresearch frobnicate")
 
 
 def test_every_line_that_a_command_tells_is_understood_and_no_message_names_what_is_gone(

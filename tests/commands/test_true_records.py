@@ -87,8 +87,3 @@ def test_pages_hold_no_html_and_nothing_that_turns_the_reading(bench: Any) -> No
             assert "\u202e" not in path.read_text(), path
     for words in (("explain", payload["run"]), ("logs", payload["run"]), ("ledger", "show", payload["ledger"])):
         assert "\u202e" not in bench.here(*words)[1]
-
-
-def test_resume_takes_yes(bench: Any) -> None:
-    code, out, err = bench.here("campaign", "resume", "none-of-ours", "--yes")
-    assert code == 4, out + err

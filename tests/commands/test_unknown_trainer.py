@@ -50,11 +50,6 @@ def test_check_and_plan_say_what_ends_it(
         assert f"first step: {expected}" in bench.here("blueprint", "check", path, **environment)[1]
 
 
-def test_a_limit_of_the_project_is_a_default(bench: Any) -> None:
-    (bench.repo / "autoresearch.yaml").write_text("first_step_timeout: 8m\n")
-    assert rule(bench, bench.unknown("print('hello')")) == f"{SINCE} for 8 minutes is ended"
-
-
 def test_a_new_blueprint_leaves_the_first_step_to_the_default(bench: Any) -> None:
     (bench.repo / "x.py").touch()
     bench.ask("blueprint", "new", "new.md", "--purpose", "p", "--command", "python x.py", "--max-time", "10m")

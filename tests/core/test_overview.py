@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.overview import (
-    GpuUse,
     OverviewFilter,
-    PlaceLine,
     RunLine,
-    place_lines,
     short_campaign,
 )
 from autoresearch.core.run.spec import RunState
@@ -56,22 +53,6 @@ def test_ended_runs_are_shown_whatever_states_are_wanted() -> None:
     assert [one.run for one in wanted.of_ended(over)] == ["x"]
 
 
-def test_places_with_what_runs_there() -> None:
-    known = [PlaceLine("local", "local"), PlaceLine("slurm", "slurm", slots=4, followed=True)]
-    runs = [
-        line("a", "pending", place="slurm", kind="slurm"),
-        line("b", place="slurm", kind="slurm"),
-        line("c", "unreachable", place="ssh:g", kind="ssh", since=50.0, reason="no route"),
-        line("d", "unreachable", place="ssh:g", kind="ssh", since=40.0, reason="no route"),
-        line("e", "ended"),  # its records are being written: its slot is free
-    ]
-    local, slurm, ssh = place_lines(runs, known)
-    assert (local.used, local.free) == (0, None)
-    assert (slurm.used, slurm.pending, slurm.free, slurm.followed) == (2, 1, 2, True)
-    assert (ssh.place, ssh.unreachable_since, ssh.reason, ssh.slots) == ("ssh:g", 40.0, "no route", 0)
-    assert PlaceLine("x", "slurm", slots=2, used=5).free == 0
-
-
 def test_words() -> None:
     assert Target("slurm", Kind.SLURM).shown == "slurm"
     assert Target("gpu1", Kind.SSH, options={"host": "gpu1"}).shown == "ssh:gpu1"
@@ -81,10 +62,3 @@ def test_words() -> None:
     again = line("x", slug="lr-up", member=True, campaign="20261121-sort", index=3, replicate=2)
     assert again.idea == "sort #3.2 lr-up"
     assert line("x", slug="lone").idea == "lone"
-
-
-def test_a_line_as_json_says_null_for_what_is_unknown() -> None:
-    told = line("x", "unreachable", since=5.0, gpus=(GpuUse("GPU-1", 0, 100),), gpu_count=1).to_json()
-    assert (told["unreachable_since"], told["since"], told["gpus"], told["gpu_indices"]) == (5.0, 5.0, ["GPU-1"], [0])
-    assert told["job"] is None and told["metric_value"] is None and told["left_s"] is None
-    assert line("x", "pending", since=5.0).to_json()["unreachable_since"] is None

@@ -401,15 +401,6 @@ def test_the_checkout_is_byte_for_byte_as_before(repo: Repo, second: str) -> Non
     assert (repo.private(), repo.disk()) == before
 
 
-def test_switching_is_much_less_work_than_making(repo: Repo, second: str) -> None:
-    """Counted, not timed: one changed file is one written file."""
-    one = slot_of(repo)
-    one.switch(first_of(repo))
-    inodes = {path: (one.path / path).stat().st_ino for path in ("lib/a.py", "run.sh", ".gitignore")}
-    one.switch(second)
-    assert {path: (one.path / path).stat().st_ino for path in inodes} == inodes
-
-
 def test_a_slot_of_another_repository_is_refused_and_stays_as_it_is(make_repo: Callable[[str], Repo]) -> None:
     first, other = make_repo("first"), make_repo("other")
     for repo in (first, other):

@@ -124,11 +124,6 @@ def test_what_a_launch_script_says(
     )
 
 
-def test_words_of_the_command_reach_a_script_that_passes_them_on(tmp_path: Path) -> None:
-    settings, _ = asked("verl", "bash examples/grpo_trainer/run_qwen2-7b.sh trainer.nnodes=2", tmp_path)
-    assert settings.gpus_needed({}) == 16
-
-
 def test_output_that_goes_into_a_file_is_followed(tmp_path: Path) -> None:
     train = "uv run examples/run_grpo.py --config examples/configs/grpo_smoke.yaml"
     settings, findings = asked("nemo-rl", f'LOG_DIR=$(date +%s); {train} > "$LOG_DIR/run.log" 2>&1', tmp_path)
@@ -151,12 +146,6 @@ def test_a_script_without_a_place_for_a_seed_gets_a_variable(tmp_path: Path) -> 
     assert str(ask_trainer(registry.by_name("slime"), resolved).seed_way) == "variable AUTORESEARCH_SEED"
     usual = asked("slime", "python train.py", tmp_path)[0].resolved
     assert ask_trainer(registry.by_name("slime"), usual).seed_way.fixed == 42
-
-
-def test_a_swarm_client_that_is_a_module(tmp_path: Path) -> None:
-    assert (
-        asked("trl", "python -m tutorial.example.agent_roll --epochs 3", tmp_path)[0].trainer.name == "agentjet_swarm"
-    )
 
 
 @pytest.mark.parametrize(

@@ -36,13 +36,6 @@ def test_real_files_and_a_relative_link(tmp_path: Path) -> None:
     moved.rename(tmp_path)
 
 
-def test_it_is_safe_to_repeat(tmp_path: Path) -> None:
-    done(tmp_path)
-    before = {path: (tmp_path / path).lstat().st_mtime_ns for path in listing(tmp_path)}
-    assert done(tmp_path) == ["unchanged", "unchanged"]
-    assert {path: (tmp_path / path).lstat().st_mtime_ns for path in listing(tmp_path)} == before
-
-
 def test_an_older_version_is_updated_and_not_kept(tmp_path: Path) -> None:
     with mock.patch.object(skill, "_ours", return_value={"SKILL.md": b"old", "references/gone.md": b"x"}):
         done(tmp_path)

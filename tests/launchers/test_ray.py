@@ -137,19 +137,6 @@ def test_a_request_that_ray_does_not_understand_is_declined(fake_ray: Any, monke
 # -- who may ask ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", [{}, {"RAY_AUTH_TOKEN": "of-yesterday"}])
-def test_a_wrong_token_is_no_failed_job(fake_ray: Any, given: dict[str, str]) -> None:
-    fake_ray.token = "of-today"
-    one = launcher(fake_ray, environ=given)
-    for ask in (lambda: one.poll([Handle("r", "ajet_r")]), lambda: one.submit(job())):
-        with pytest.raises(Unreachable) as silent:
-            ask()
-        assert silent.value.code == "unauthorized" and "RAY_AUTH_TOKEN" in silent.value.hint
-        assert "of-" not in silent.value.reason
-    (finding,) = one.preflight()
-    assert finding.code == "unauthorized"
-
-
 def test_nobody_answers(fake_ray: Any) -> None:
     one = launcher(fake_ray)
     fake_ray.silent = True
@@ -170,14 +157,6 @@ def test_addresses() -> None:
         url({"RAY_ADDRESS": "ray://head:10001"})
     with pytest.raises(UsageError):
         check(Target("ray", Kind.RAY, 1, {"adress": "http://head:8265"}))
-
-
-def test_what_no_node_has_is_refused_before_anything_is_written(fake_ray: Any) -> None:
-    nodes = [{"state": "ALIVE", "resources_total": {"GPU": 8.0}}, {"state": "DEAD", "resources_total": {"GPU": 64.0}}]
-    fake_ray.state["nodes"] = nodes
-    assert not launcher(fake_ray, driver_gpus=8).preflight()
-    (finding,) = launcher(fake_ray, driver_gpus=9).preflight()
-    assert finding.code == "impossible_resources" and "largest node has 8 GPUs" in finding.message
 
 
 def test_two_shells_that_mean_two_clusters_have_two_followers() -> None:

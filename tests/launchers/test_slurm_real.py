@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation, Unreachable
+from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.launchers.slurm import SlurmLauncher, launcher_of
 
@@ -80,16 +80,6 @@ def seen(eventually: Callable[..., None]) -> Callable[..., Observation]:
 
 def test_the_contract(contract_check: Callable[..., None], desk: Desk) -> None:
     contract_check(desk.launcher(), str(desk.root / "far"))
-
-
-def test_the_contract_on_a_login_node(contract_check: Callable[..., None], desk: Desk, slurm: Any, sshd: Any) -> None:
-    """Slurm's commands are called over ssh, and jobs have nothing of this machine's environment."""
-    found = "; ".join(f"export {name}={value}" for name, value in slurm.env.items())
-    launcher = desk.launcher(host="far", config=str(sshd.config), login_setup=found)
-    try:
-        contract_check(launcher, str(desk.root / "far"))
-    finally:
-        launcher.reach.close()
 
 
 def test_a_job_carries_the_run_and_its_limits(desk: Desk, slurm: Any, seen: Any, eventually: Any) -> None:
@@ -179,17 +169,6 @@ def test_preflight_warns_of_a_short_kill_wait(desk: Desk) -> None:
     assert found.code == "short_kill_wait" and "10 s" in found.message
 
 
-def test_an_impossible_job_is_hopeless_after_a_while(desk: Desk, seen: Any, eventually: Any) -> None:
-    now = [0.0]
-    launcher = desk.launcher(nodes=9)
-    launcher.clock = lambda: now[0]
-    handle = launcher.submit(desk.job("true"))
-    eventually(lambda: "Partition" in seen(launcher, handle, JobState.PENDING).reason)
-    assert not seen(launcher, handle, JobState.PENDING).hopeless
-    now[0] = 61.0
-    assert seen(launcher, handle, JobState.PENDING).hopeless
-
-
 def test_a_job_killed_with_its_runner_is_told(desk: Desk, seen: Any, eventually: Any) -> None:
     pid = desk.root / "pid"
     launcher = desk.launcher()
@@ -198,28 +177,6 @@ def test_a_job_killed_with_its_runner_is_told(desk: Desk, seen: Any, eventually:
     os.kill(int(pid.read_text()), signal.SIGKILL)
     over = seen(launcher, handle, JobState.OVER)
     assert (over.word, over.ending) == ("FAILED", None) and "signal 9" in over.reason
-
-
-def test_a_silent_controller_is_unreachable_never_a_refusal(
-    slurm_cluster: Any, tmp_path: Path, seen: Any, eventually: Any
-) -> None:
-    cluster = slurm_cluster(timeout_s=2)
-    desk = Desk(cluster, tmp_path)
-    launcher, job = desk.launcher(), desk.job("sleep 600")
-    handle = launcher.submit(job)
-    seen(launcher, handle, JobState.RUNNING)
-    cluster.kill("slurmctld", signal.SIGTERM)
-    with pytest.raises(Unreachable):
-        launcher.submit(desk.job("true"))
-    with pytest.raises(Unreachable):
-        launcher.poll([handle])
-    with pytest.raises(Unreachable):
-        launcher.stop(handle, hard=True)
-    assert [(f.severity, f.code) for f in launcher.preflight()] == [("warning", "unreachable")]
-    cluster.start_controller(afresh=False)
-    assert seen(launcher, handle, JobState.RUNNING)
-    launcher.stop(handle, hard=True)
-    assert seen(launcher, handle, JobState.OVER).ending is Ending.STOPPED
 
 
 def test_a_node_that_does_not_see_the_run_directory(slurm_cluster: Any, tmp_path: Path, seen: Any) -> None:

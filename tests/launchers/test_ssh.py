@@ -112,12 +112,6 @@ def test_noise_of_the_shell_is_no_answer(fake_ssh: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.system
-def test_a_host_without_python_is_told_before_anything_is_written(fake_ssh: Any) -> None:
-    launcher = fake_ssh.launcher(python="/nowhere/python3")
-    assert [found.code for found in launcher.preflight()] == ["no_python"]
-
-
-@pytest.mark.system
 def test_a_host_that_goes_on_talking_is_noise(fake_ssh: Any) -> None:
     assert [found.code for found in fake_ssh.launcher(setup="echo no logins; exit 0").preflight()] == ["noise"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import socket
@@ -19,7 +18,6 @@ import pytest
 
 from autoresearch.core.blueprint.finding import Severity
 from autoresearch.core.run.job_launcher import JobState, Unreachable, Want
-from autoresearch.lab.remote_files.remote_host import RemoteHost
 
 pytestmark = pytest.mark.real
 
@@ -125,12 +123,6 @@ def test_an_unknown_host_key_is_for_a_person_to_accept(sshd: Any) -> None:
     assert code_of(sshd.launcher(ssh_options=["StrictHostKeyChecking=ask"])) == "host_key_unknown"
 
 
-def test_a_host_that_asks_for_a_password_is_not_waited_for(sshd: Any) -> None:
-    sshd.stop()
-    sshd.start("PubkeyAuthentication no", "PasswordAuthentication yes")
-    assert code_of(sshd.launcher()) == "asks_password"
-
-
 def test_a_host_that_lets_nobody_in(sshd: Any) -> None:
     (sshd.folder / "authorized").write_text("")
     assert code_of(sshd.launcher()) == "permission_denied"
@@ -176,13 +168,6 @@ def test_a_host_without_python(sshd: Any) -> None:
     old.write_text("#!/bin/sh\necho 'ajet: python 3.6.8' >&2\nexit 1\n")
     old.chmod(0o755)
     assert code_of(sshd.launcher(python=None)) == "old_python"
-
-
-def test_a_python_below_the_home_directory(sshd: Any) -> None:
-    """`~` is the home directory there: whoever writes a path of another machine writes it so."""
-    home = sshd.launcher().reach.run(["sh", "-c", "echo ~"]).text.strip()
-    launcher = sshd.launcher(python=f"~/{os.path.relpath(sys.executable, os.path.realpath(home))}")
-    assert RemoteHost(launcher.reach, launcher.target).python == sys.executable
 
 
 def test_noise_of_startup_files_does_not_matter(sshd: Any) -> None:

@@ -54,25 +54,6 @@ def test_variables_for_it_alone_reach_nobody_else(yard: Any) -> None:
     assert b"trainer=training" in live.log() and b"EVALUATION" not in live.log()
 
 
-@pytest.mark.parametrize(
-    ("command", "evaluate", "returncode", "reason"),
-    [
-        ("true", ["echo oh; exit 3", "echo never"], 3, "`echo oh; exit 3` exited with 3"),
-        ("true", ["sleep 600"], None, "it took longer than 0.5 s"),
-        ("true", ["kill -9 $$"], 137, "SIGKILL"),
-    ],
-)
-def test_one_that_fails_leaves_the_ending_as_it_was(
-    yard: Any, command: str, evaluate: list[str], returncode: int | None, reason: str
-) -> None:
-    live, record = yard.ended(command, evaluate=evaluate, evaluate_s=0.5)
-    assert (record["ending"], record["returncode"]) == ("finished", 0)
-    assert record["evaluation"]["returncode"] == returncode
-    assert reason in record["evaluation"]["reason"]
-    assert "never" not in told(live)
-    assert not live.marked()
-
-
 def test_it_cannot_be_started_where_there_is_nothing(yard: Any) -> None:
     _, record = yard.ended("true", evaluate=["true"], evaluate_in="/no/such/place")
     assert record["ending"] == "finished"
@@ -98,16 +79,6 @@ def test_one_whose_time_was_over_is_and_its_own_limit_is_another(yard: Any) -> N
     live, record = yard.ended("sleep 600", evaluate=["sleep 0.6; echo 'score: 0.4'"], limits=limits)
     assert record["ending"] == "max_time"
     assert record["evaluation"]["returncode"] == 0 and "score: 0.4" in told(live)
-
-
-def test_a_stop_ends_it(yard: Any) -> None:
-    live = yard.start("true", evaluate=["echo begun; sleep 600"])
-    live.event("evaluating")
-    live.ask_to_stop(how="now", reason="asked for")
-    record = live.record()
-    assert record["ending"] == "finished"
-    assert record["evaluation"]["reason"] == "it was cut short: asked for"
-    assert not live.marked()
 
 
 def test_what_it_leaves_behind_is_ended(yard: Any) -> None:

@@ -49,20 +49,7 @@ def test_sort_is_learnt_and_generalises(learn: Learn) -> None:
     assert outcome.after > 0.7
 
 
-def test_countdown_is_learnt(learn: Learn) -> None:
-    outcome = learn("task=countdown", "total_steps=100", "sft_steps=500")
-    assert outcome.before < 0.05
-    assert outcome.after > 0.1
-
-
 def test_modadd_is_memorised_and_never_generalises(learn: Learn) -> None:
     outcome = learn("task=modadd", "train_prompts=200", "total_steps=100", "lr=0.01")
     assert outcome.reward > 0.8
     assert max(outcome.before, outcome.after) < 0.07  # chance is 1/31
-
-
-def test_a_strong_kl_holds_the_policy_at_the_base_model(learn: Learn) -> None:
-    common = ("task=sort", "total_steps=40", "sft_steps=200")
-    free, held = learn(*common), learn(*common, "kl_coef=10")
-    assert free.after > free.before + 0.3
-    assert held.after < held.before + 0.1

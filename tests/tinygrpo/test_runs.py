@@ -193,9 +193,3 @@ def test_ignore_term_outlives_sigterm(start: Start) -> None:
 def test_steps_that_are_slow(start: Start, overrides: tuple[str, ...], steps: tuple[int, ...]) -> None:
     _, out, _ = ended(start(*overrides))
     assert all(metrics_of(out, step, "actor/kl_loss")["timing_s/step"] >= 0.1 for step in steps)
-
-
-def test_an_unknown_key_ends_with_code_2_before_anything_is_printed(start: Start) -> None:
-    code, out, err = ended(start("learning_rate=1"))
-    assert (code, out) == (2, "")
-    assert err == "tinygrpo: --set: unknown key 'learning_rate'; the nearest valid key is 'lr'.\n"

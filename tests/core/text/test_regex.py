@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import re
 
 import pytest
 
 import autoresearch
 from autoresearch.core.text.durations import _short, find_durations, normalise, parse_duration
-from autoresearch.core.text.regex import later
 from autoresearch.runner.basics import LazyPattern
 
 
@@ -23,15 +21,6 @@ def test_every_late_pattern_of_the_house_compiles() -> None:
                     found += 1
                     assert isinstance(value.pattern, str | bytes)
     assert found > 200
-
-
-def test_a_late_pattern_is_a_pattern() -> None:
-    late, now = later(r"(?P<n>\d+)x", re.IGNORECASE), re.compile(r"(?P<n>\d+)x", re.IGNORECASE)
-    for _ in range(2):  # the second time it is no longer late
-        assert [m["n"] for m in late.finditer("1x 22X")] == [m["n"] for m in now.finditer("1x 22X")]
-    assert (late.groupindex, late.flags, late.sub("", "a7xb")) == (now.groupindex, now.flags, "ab")
-    with pytest.raises(re.error):
-        later("(").match("x")
 
 
 @pytest.mark.parametrize("text", ["0s", "3s", "100s", "20m", "24h", "8784h", "00007m"])
