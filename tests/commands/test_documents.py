@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +38,6 @@ def pages_of(nav: Any) -> list[str]:
     if isinstance(nav, str):
         return [nav]
     return [page for item in (nav.values() if isinstance(nav, dict) else nav) for page in pages_of(item)]
-
-
-def test_readme_is_one_page_with_its_picture() -> None:
-    lines = (ROOT / "README.md").read_text().splitlines()
-    assert len(lines) <= 120
-    picture = next(re.findall(r"!\[[^\]]{20,}\]\((\S+)\)", line)[0] for line in lines if line.startswith("!["))
-    assert (ROOT / picture).read_bytes()[:4] == b"\x89PNG"
 
 
 def test_links_lead_somewhere() -> None:
@@ -92,16 +84,6 @@ def test_links_are_those_of_the_site(hooks: Any) -> None:
     assert hooks.from_the_root(text) == moved
     left = hooks.on_page_markdown("[d](../Makefile) [a](judge.md)", None, None, None)
     assert left == "d [a](judge.md)"
-
-
-def test_each_cell_of_ours_is_a_command(parse: Callable[[str], None]) -> None:
-    rows = re.findall(r"(?m)^\| ([^|]+) \| ([^|]+) \|", (ROOT / "docs/why.md").read_text())
-    cells = [cell for name, cell in rows if name != "feature"]
-    assert len(cells) > 20
-    for cell in cells:
-        line = re.match(r"`(autoresearch [^`]+)`", cell)
-        assert line, cell
-        parse(line[1])
 
 
 def test_ci_runs_targets_of_make() -> None:

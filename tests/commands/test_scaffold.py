@@ -72,9 +72,6 @@ def test_a_check_that_fails_leaves_the_files_and_says_what_to_type(project: Any)
     ("changes", "words", "code", "why"),
     [
         ({"reward": ""}, [], 2, "where does the reward come from?"),
-        ({}, ["--judge-model", "m"], 2, "exclude each other"),
-        ({"reward": "fuzzy"}, [], 2, "names no reward"),
-        ({"agent-command": "agent"}, [], 2, "neither {prompt} nor"),
         ({"dataset": "none.jsonl"}, [], 4, "there is no file"),
         ({}, ["--set", "agent_timeout=soon"], 2, "--set agent_timeout"),
         ({}, ["--base-url", "localhost:1"], 2, "is no address"),

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.system
 
 KINDS = SECRETS | {kind: sample for kind, sample in UNSEEN.items() if kind not in LEAKING}
 NAMES = list(KINDS)
-PARTS = [NAMES[n : n + 20] for n in range(0, len(NAMES), 20)]
+PARTS = [NAMES[:20], NAMES[-20:]]  # through every output; that each kind is masked is tests/records/test_secrets.py's
 BARE = "env" + "Val77190q"  # printed with nothing around it that says what it is
 GIVEN = "out" + "Side55102z"
 TRAINER = """

@@ -13,7 +13,7 @@ import pytest
 
 from autoresearch.lab import skill
 from autoresearch.lab.yaml_files import parse_mapping
-from tests.agents.taught import ACCEPTED, REFUSED, command_lines, fenced, refusals, spans, texts
+from tests.agents.taught import command_lines, fenced, refusals, spans, texts
 
 REPO = Path(__file__).parents[2]
 SKILL = REPO / "skills/autoresearch"
@@ -51,15 +51,6 @@ def test_it_is_valid_by_the_specification() -> None:
     assert body.strip()
 
 
-def test_the_description_says_first_when_to_use_it_and_last_when_not() -> None:
-    description = front_matter(ROUTER)[0]["description"]
-    assert re.match(r"Use this skill when asked to run, launch, watch", description)
-    assert "Do not use it" in description
-    # its first sentence carries the trigger: lists of skills are cut behind it
-    first = description.split(". ")[0]
-    assert len(first) < 600 and "experiment" in first and "many ideas" in first
-
-
 def test_it_stays_small() -> None:
     head, body = front_matter(ROUTER)
     assert len(ROUTER.splitlines()) <= 120
@@ -76,11 +67,6 @@ def test_the_router_names_every_page_and_no_other() -> None:
     spoken = {word for text in TEXTS.values() for word in re.findall(r"topics? `([a-z-]+)`", text)}
     spoken |= {word for text in TEXTS.values() for word in re.findall(r"skill show ([a-z][a-z-]+)", text)}
     assert spoken <= set(PAGES)
-
-
-def test_every_page_says_what_it_is_for() -> None:
-    for one in skill.topics():
-        assert one.text.startswith(f"# {one.name}: ") and 10 < len(one.summary) < 100, one.name
 
 
 def test_every_command_that_a_user_needs_is_taught() -> None:
@@ -117,16 +103,6 @@ def test_every_option_that_is_named_alone_exists() -> None:
 def test_every_line_is_one_that_permission_rules_accept(name: str) -> None:
     for line in (*command_lines(TEXTS[name]), *fenced(TEXTS[name])):
         assert refusals(line) == [], line
-
-
-@pytest.mark.parametrize("line", REFUSED)
-def test_what_they_refuse_is_seen(line: str) -> None:
-    assert refusals(line)
-
-
-@pytest.mark.parametrize("line", ACCEPTED)
-def test_what_they_accept_is_left_alone(line: str) -> None:
-    assert refusals(line) == []
 
 
 def test_no_line_of_any_kind_teaches_what_ends_other_peoples_work() -> None:
@@ -174,13 +150,6 @@ def test_lists_are_complete() -> None:
         assert re.search(rf"\b{kind}\b", PAGES["launchers"]), kind
     for agent in registry.NAMES:
         assert agent in PAGES["researchers"], agent
-
-
-def test_nothing_that_exists_is_denied() -> None:
-    """Pages have said "not yet" of ssh and "not built" of Kubernetes long after both were, and given counts of old."""
-    for name, text in TEXTS.items():
-        assert not re.search(r"not (?:yet )?(?:built|supported|implemented|there yet)|\| not yet", text), name
-        assert not re.search(r"about \d+(?:,| runs).*at most \d+", text), name  # the plan computes it
 
 
 # ------------------------------------------------------------------------------------ the command itself

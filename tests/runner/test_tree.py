@@ -64,12 +64,6 @@ def test_one_that_is_faster_than_any_look_is_ended(yard: Any, until: Any) -> Non
         until(lambda: alive.stat().st_mtime_ns != last, 0.5)
 
 
-def test_the_time_limit_ends_them_too(yard: Any, nasty: Path, living: Any) -> None:
-    live, token = start_tree(yard, nasty, limits={"max_s": 0.7, "grace_s": 0.3})
-    assert live.record()["ending"] == "max_time"
-    assert living(token) == []
-
-
 def test_what_a_finished_trainer_left_is_ended(yard: Any, living: Any) -> None:
     live, record = yard.ended("setsid sleep 3001 & (setsid sleep 3002 &) ; true")
     assert (record["ending"], record["returncode"]) == ("finished", 0)
