@@ -154,8 +154,16 @@ def launcher_options(kind: str) -> str:
     return "\n".join(("| option | what it is |", "|---|---|", *rows))
 
 
+def tinygrpo() -> str:
+    """The keys of a recipe of the embedded trainer."""
+    from autoresearch.tinygrpo.recipe import keys_as_markdown
+
+    return keys_as_markdown()
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     "commands": commands,
+    "tinygrpo": tinygrpo,
     "kinds": kinds,
     "autoresearch.yaml": partial(file_keys, "autoresearch"),
     "campaign.yaml": partial(file_keys, "campaign"),

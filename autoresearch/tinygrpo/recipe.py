@@ -147,7 +147,7 @@ RULES: dict[str, RecipeRule] = {f.name: f.metadata["rule"] for f in fields(Recip
 
 
 def keys_as_markdown() -> str:
-    """A markdown table of all keys, as printed by `--keys` and included in `docs/tinygrpo.md`."""
+    """A markdown table of all keys, as printed by `--keys` and shown by the site."""
     defaults = Recipe()
     rows = ["| key | default | accepts | meaning |", "|---|---|---|---|"]
     for key, rule in RULES.items():
