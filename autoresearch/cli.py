@@ -53,6 +53,7 @@ COMMANDS: dict[str, CommandEntry] = {name: CommandEntry(*entry) for name, *entry
     ("ledger", "", _RESULTS, "Read the ledger of runs."),
     ("ledger show", "ledger:show", _VERBS, "The rows of a ledger, or a file for other tools (--out)."),
     ("compare", "results:compare", _RESULTS, "Compare two runs: metrics, recipe by key, code, environment, limits."),
+    ("apply", "apply:apply", _RESULTS, "Bring a confirmed idea into your own files, on a branch of its own."),
     ("repro", "results:repro", _RESULTS, "Say how to make a row again; --run does it."),
     ("audit", "prove:audit", _RESULTS, "How much of another loop's ledger noise alone would give, and what to prove."),
     ("campaign", "", _MANY, "Many hypotheses, one objective; `wait`, `note`, `report` take its name."),
