@@ -70,7 +70,7 @@ def test_code_recipe_and_flag_come_home_and_the_plain_command_gains(tried: Any) 
     bench, repo = tried.bench, tried.bench.repo
     (repo / "notes.txt").write_text("one\ntwo\n")  # a dirty checkout, and a commit since the campaign began
     (repo / "conf.yaml").write_text(CONF.replace("first", "second"))
-    bench.git("commit", "-qam", "other work", "--", "conf.yaml")
+    bench.git("commit", "-qm", "other work", "--", "conf.yaml")
     (repo / "scratch").write_text("mine")
     before = looks(repo, bench)
     refused = bench.ask("apply", "all", check=5)["error"]
@@ -98,7 +98,7 @@ def test_a_clash_is_named_and_nothing_is_half_done(tried: Any) -> None:
     assert refused["code"] == "apply_conflict" and "train.py" in refused["message"]
     assert not bench.git("branch", "--list", "autoresearch/apply*")
     (repo / "train.py").write_text(text)
-    (repo / "conf.yaml").write_text("name: other\n" + CONF.replace("0.0  # what it adds", "0.1  # more"))
+    (repo / "conf.yaml").write_text("title: other\n" + CONF.replace("0.0  # what it adds", "0.1  # more"))
     bench.git("commit", "-qam", "the line of the recipe is another one")
     done = bench.ask("apply", "all", "--yes")
     assert bench.git("show", f"{done['branch']}:conf.yaml").splitlines()[2] == "gain: 0.25  # more"
