@@ -64,6 +64,7 @@ ON_A_CAMPAIGN_THAT_RUNS: Sequence[Line] = (
 )
 ON_A_CAMPAIGN_THAT_ENDED: Sequence[Line] = (
     ("report one", 0),
+    ("apply one", 5),  # nothing of it is confirmed
     ("campaign resume one --detach", 5),
     ("campaign confirm x --campaign one", 4),
 )

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autoresearch.core.campaign.claim import Claim
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.controller.agent_schedule import held
 from autoresearch.core.controller.proof import Proof, proof_of
@@ -136,7 +137,9 @@ def next_commands(state: CampaignState, phase: CampaignPhase) -> list[str]:
     if phase is CampaignPhase.ENDED and state.spec.sources.get("count", "").startswith("no stop rule"):
         return [more_ideas(state), f"autoresearch campaign status {name} --full"]
     if phase is CampaignPhase.ENDED:
-        return [f"autoresearch report {name}", f"autoresearch campaign status {name} --full"]
+        won = not state.spec.prove and any(idea.confirmed == Claim.CONFIRMED for idea in state.ideas)
+        home = [f"autoresearch apply {name}"] if won else []
+        return [f"autoresearch report {name}", *home, f"autoresearch campaign status {name} --full"]
     if phase in (CampaignPhase.DEAD, CampaignPhase.PAUSED):
         return [resume_line(state, numbers_now(state)), f"autoresearch campaign status {name} --full"]
     if phase is CampaignPhase.WAITING and (kept_back := held(state)):
