@@ -7,13 +7,13 @@ line goes into the blueprint's launch command; what git does not hold is named, 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign.recipe_edits import ABSENT, diff_recipes
 from autoresearch.core.campaign.state import Idea
+from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError
 from autoresearch.git_repo import branches
 from autoresearch.git_repo.commits import Change, Committed, PatchError, commit_hypothesis
@@ -26,7 +26,7 @@ from autoresearch.records.rundir import write_atomically
 
 PREFIX = "autoresearch/apply"
 MAX_BYTES = 64 << 20  # of a patch
-_CONFLICT = re.compile(
+_CONFLICT = later(
     r"(?m)^(?:Applied patch to '(.+)' with conflicts"
     r"|error: (.+?): (?:patch does not apply|does not exist|already exists))"
 )
