@@ -1,7 +1,7 @@
 """`make bench`: every claim about speed and memory, side by side in one run, as ratios.
 
 python -m tests.bench [NAME ...] [--repeats N] [--write]
-python -m tests.bench researcher [--ideas N ...] [--campaigns N] [--land NAME ...] [--json]
+python -m tests.bench researcher [--ideas N ...] [--campaigns N] [--land NAME ...] [--equal runs] [--json]
 python -m tests.bench judge [--all] [--ideas N] [--campaigns N] [--noise NAME] [--effect SD] [--json]
 python -m tests.bench coverage [--campaigns N] [--json]
 """

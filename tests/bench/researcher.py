@@ -1,6 +1,6 @@
-"""What a search finds at equal ideas and equal runs: edited on the tip, or greedy on what is kept one by one.
+"""What a search finds at equal ideas, or equal runs: edited on the tip, or greedy on what is kept one by one.
 
-    python -m tests.bench researcher [--ideas 24 50] [--campaigns 40] [--land mixed null ...] [--json]
+    python -m tests.bench researcher [--ideas 6 12 24] [--campaigns 40] [--land mixed cliff ...] [--equal runs] [--json]
 
 Driven by the product's own state, scheduler and decisions (`simulated`), on landscapes of edits with effects, conflicts
 and interactions. What a real model's ideas are worth is not measured. It exits with 1 if a goal is missed.
@@ -18,6 +18,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.state import Idea
@@ -27,9 +28,22 @@ from tests.bench.simulated import Simulation, World
 
 SPOTS = 14  # places in the code; of two edits of one place the later replaces the earlier
 POOL = 120
+SIZES = {"small": 0.25, "big": 2.0, "bigspoil": 2.0, "overshoot": 2.0, "cliff": 2.5}  # half the mean gain, in sd
+SPOILED = {"mixed": -0.7, "spoil": -2.5, "bigspoil": -2.5}  # what 30 % of pairs lose, in gains of the lesser edit
+COLLAPSED = -5.0
 AHEAD = 2  # ideas that are edited before the run of the one before has ended
-GOALS = {("mixed", 24): 0.5, ("mixed", 50): 1.2, ("substitutes", 50): 0.0}  # by how much the tip is better, in sd
-NOISE_KEPT = 0.15  # share of campaigns on pure noise that keep something, at most
+GOALS = {  # by how much the tip is better after 6, 12 and 24 ideas, in sd, within two standard errors
+    "mixed": (0.21, 0.43, 1.29),
+    "big": (0.80, 1.73, 2.58),
+    "spoil": (0.15, 0.45, 0.67),
+    "bigspoil": (0.42, 0.86, 1.13),
+}
+FLOORS = {"overshoot": -0.15, "cliff": -0.15, "substitutes": 0.0}  # the same after any number of ideas
+NOISE_KEPT = 0.1  # share of campaigns on pure noise that keep something, at most
+BELOW = 0.5  # sd
+MOST_BELOW = 0.05  # share of campaigns whose result is that far below the best single edit in it
+COMPARED = ("kept", "below", "runs")
+PROOF_RUNS = 4  # of equal runs: beyond what the chain takes, as the tip is proved at the end
 
 
 class Landscape:
@@ -44,11 +58,11 @@ class Landscape:
         self.broken = [broken for _, broken in drawn]
         self.pairs: dict[tuple[int, int], float] = {}
         good = [edit for edit in range(POOL) if self.effects[edit] > 0]
-        for n, later in enumerate(good if kind == "mixed" else ()):
+        for n, later in enumerate(good if kind in SPOILED else ()):
             for earlier in good[:n]:
                 chance, least = rng.random(), min(self.effects[earlier], self.effects[later])
                 if chance < 0.3:
-                    self.pairs[earlier, later] = -0.7 * least
+                    self.pairs[earlier, later] = SPOILED[kind] * least
                 elif chance < 0.36:
                     self.pairs[earlier, later] = 0.4 * least
         self.order = list(range(POOL))
@@ -57,7 +71,9 @@ class Landscape:
     def _drawn(self, rng: random.Random) -> tuple[float, bool]:
         """The effect of one edit, and whether it does not run."""
         chance = rng.random()
-        size = 0.25 if self.kind == "small" else 0.5
+        if self.kind == "cliff" and chance >= 0.72:
+            chance = 0.0  # half of them gain
+        size = SIZES.get(self.kind, 0.5)
         if self.kind == "null" or chance >= 0.54:
             return 0.0, False
         if chance < 0.44:
@@ -71,6 +87,11 @@ class Landscape:
         if self.kind == "substitutes":  # gains do not add
             gains = sorted((effect for effect in own if effect > 0), reverse=True)
             return sum(gains[:1]) + 0.15 * sum(gains[1:]) + sum(effect for effect in own if effect < 0)
+        if self.kind in ("overshoot", "cliff"):  # the gains push one quantity (an effective step size): too much ruins
+            up, down = sum(e for e in own if e > 0), sum(e for e in own if e < 0)
+            if self.kind == "cliff":
+                return (up if up <= 8 else COLLAPSED) + down
+            return (up if up <= 6 else max(COLLAPSED, 12 - up)) + down
         return sum(own) + sum(add for (a, b), add in self.pairs.items() if a in edits and b in edits)
 
 
@@ -152,48 +173,73 @@ class Found:
     level: float  # true, of what is kept, in sd of a run above the baseline
     runs: int
     kept: bool
+    below: bool  # its best edit alone is better than that
 
 
 def found(kind: str, search: str, ideas: int, most: float, seed: int) -> Found:
     """One campaign."""
     one = Search(kind, search, ideas, seed, most)
-    level = one.search()
-    return Found(level, one.outcome.runs, one.state.best is not one.state.baseline)
+    level, best = one.search(), one.state.best
+    code = one.code[best.index].values() if best else ()
+    alone = max((one.land.level(frozenset({edit})) for edit in code), default=0.0)
+    return Found(level, one.outcome.runs, best is not one.state.baseline, alone - level > BELOW)
+
+
+def missed_goals(row: dict[str, Any]) -> list[str]:
+    """What a row of the table should be and is not."""
+    land, ideas, missed = row["land"], row["ideas"], []
+    table = dict(zip((6, 12, 24), GOALS.get(land, ()), strict=False))
+    goal, least = table.get(ideas), FLOORS.get(land)
+    if goal is not None and row["gain"] + 2 * row["error"] < goal:
+        missed.append(f"{row['gain']:+.2f} +- {row['error']:.2f}, goal {goal:+.2f} within two standard errors")
+    if least is not None and row["gain"] < least:
+        missed.append(f"{row['gain']:+.2f}, goal {least:+.2f}")
+    if land == "null" and row["kept"][1] > NOISE_KEPT:
+        missed.append(f"keeps something in {row['kept'][1]:.0%}, goal {NOISE_KEPT:.0%}")
+    if row["below"][1] > MOST_BELOW:
+        missed.append(f"{row['below'][1]:.0%} below their best edit, goal {MOST_BELOW:.0%}")
+    return [f"{land}, {ideas} ideas: {one}" for one in missed]
+
+
+def compared(chain: list[Found], tip: list[Found]) -> dict[str, Any]:
+    """The means of both and of their differences, with the standard error: campaigns of one seed have equal ideas."""
+    more = [b.level - a.level for a, b in zip(chain, tip, strict=True)]
+    return {
+        "chain": statistics.fmean(one.level for one in chain),
+        "tip": statistics.fmean(one.level for one in tip),
+        "gain": statistics.fmean(more),
+        "error": statistics.stdev(more) / math.sqrt(len(more)),
+        **{name: [statistics.fmean(getattr(o, name) for o in side) for side in (chain, tip)] for name in COMPARED},
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; 1 if a goal is missed."""
     parser = argparse.ArgumentParser(prog="tests.bench researcher")
-    parser.add_argument("--ideas", type=int, nargs="+", default=[24, 50])
+    parser.add_argument("--ideas", type=int, nargs="+", default=[6, 12, 24])
     parser.add_argument("--campaigns", type=int, default=40)
-    parser.add_argument("--land", nargs="+", default=["mixed", "additive", "substitutes", "small", "null"])
+    parser.add_argument("--land", nargs="+", default=[*GOALS, *FLOORS, "additive", "small", "null"])
+    parser.add_argument("--equal", choices=["ideas", "runs"], default="ideas")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    missed, rows = [], []
+    missed, rows = list[str](), []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for kind in options.land:
             for ideas in options.ideas:
-                seeds = range(options.campaigns)
-                free = list(pool.map(partial(found, kind, "chain", ideas, math.inf), seeds))
-                runs = round(statistics.fmean(one.runs for one in free))
-                pair = [list(pool.map(partial(found, kind, how, ideas, runs), seeds)) for how in ("chain", "tip")]
-                chain, tip = ([one.level for one in side] for side in pair)
-                gain = statistics.fmean(tip) - statistics.fmean(chain)
-                error = statistics.stdev(b - a for a, b in zip(chain, tip, strict=True)) / math.sqrt(len(chain))
-                kept = [statistics.fmean(one.kept for one in side) for side in pair]
-                used = statistics.fmean(one.runs for one in pair[1])
-                row = {"land": kind, "ideas": ideas, "runs": runs, "chain": statistics.fmean(chain), "used": used}
-                row |= {"tip": statistics.fmean(tip), "gain": gain, "error": error, "kept": kept}
+                seeds, most = range(options.campaigns), math.inf
+                if options.equal == "runs":
+                    free = pool.map(partial(found, kind, "chain", ideas, math.inf), seeds)
+                    most = PROOF_RUNS + round(statistics.fmean(one.runs for one in free))
+                pair = [list(pool.map(partial(found, kind, how, ideas, most), seeds)) for how in ("chain", "tip")]
+                row = {"land": kind, "ideas": ideas, **compared(*pair)}
                 rows.append(row)
-                goal = GOALS.get((kind, ideas))
-                if goal is not None and gain < goal:
-                    missed.append(f"{kind}, {ideas} ideas: {gain:+.2f}, goal {goal:+.2f}")
-                if kind == "null" and kept[1] > NOISE_KEPT:
-                    missed.append(f"{kind}, {ideas} ideas: keeps something in {kept[1]:.0%}, goal {NOISE_KEPT:.0%}")
+                missed += missed_goals(row)
                 if not options.json:
                     print(
-                        f"{kind:12} {ideas:3} ideas, {runs:3} runs: chain {row['chain']:5.2f}, tip {row['tip']:5.2f}, "
-                        f"{gain:+.2f} +- {error:.2f}; keeps something {kept[0]:.0%}, {kept[1]:.0%}; {used:.0f} runs",
+                        f"{kind:12} {ideas:3} ideas: chain {row['chain']:5.2f}, tip {row['tip']:5.2f}, "
+                        f"{row['gain']:+.2f} +- {row['error']:.2f}; keeps something {row['kept'][0]:.0%}, "
+                        f"{row['kept'][1]:.0%}; below its best edit {row['below'][0]:.0%}, {row['below'][1]:.0%}; "
+                        f"runs {row['runs'][0]:.0f}, {row['runs'][1]:.0f}",
                         flush=True,
                     )
     print(json.dumps(rows) if options.json else "\n".join(f"missed: {one}" for one in missed) or "all goals are met")

@@ -4,24 +4,26 @@ Greedy search builds on what one idea after the other has proved alone, and so d
 idea that gains half a standard deviation is seldom kept by itself. With `search: tip` an idea runs once. All runs of
 the campaign together say what each edit is worth, by the model
 
-    value of a run = baseline + sum of the effects of its edits + noise
+    value of a run = baseline + sum of the effects of its edits and of its pairs of edits + noise
 
-where the noise of a run has variance 1, and an effect, before any run, a t distribution of TAIL degrees of freedom and
-scale PRIOR around 0: most are small, and one of 50 sd, as of a rate at which nothing is learnt any more, is put down to
-that edit alone. The tip is the merge of the edits whose effect is above SURE posterior standard deviations, the best
-first; an edit leaves it when later runs speak against it. New ideas are edited on the tip. Now and then the tip itself
-is judged against the best idea, by the rule that judges every idea of other campaigns (`core.campaign.decision`): only
-a tip can be kept.
+where a pair is two edits that were made apart, neither on the other: their gains need not add up. The noise of a run
+has variance 1, and an effect, before any run, a t distribution of TAIL degrees of freedom and scale PRIOR around 0:
+most are small, and one of 50 sd, as of a rate at which nothing is learnt any more, is put down to that edit, or pair,
+alone. The tip is the merge of the edits whose effect is above SURE posterior standard deviations, the best first,
+without those that would make it worse, as they do not go with a better one; an edit leaves it when later runs speak
+against it. New ideas are edited on the tip. Now and then the tip itself is judged against the best idea, by the rule
+that judges every idea of other campaigns (`core.campaign.decision`): only a tip can be kept.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from autoresearch.core.metrics.objective import Direction
@@ -77,89 +79,150 @@ def sd_of_run(state: CampaignState) -> float | None:
     return noise_without(state, Idea(0, state.ideas[0].hypothesis)).sd if state.ideas else None
 
 
+Term = tuple[int, ...]  # an edit, or two that were made apart, by the indices of their ideas; the lower one is first
+_Groups = tuple[tuple[frozenset[Term], float, int], ...]
+
+
 def effects(state: CampaignState) -> Mapping[int, Worth]:
-    """The effect of each edit that some run trained, by the index of its idea; none while the noise is unknown.
+    """The effect of each edit that some run trained, by the index of its idea; none while the noise is unknown."""
+    return state.memo("effects", lambda: {term[0]: one for term, one in _worths(state).items() if len(term) == 1})
+
+
+def _worths(state: CampaignState) -> Mapping[Term, Worth]:
+    """The effects of edits and of pairs of them.
 
     By expectation maximisation: the prior of each effect is a normal one whose variance follows from the effect.
     """
-    return state.memo("effects", lambda: _fitted(_groups(state)))
-
-
-_Groups = tuple[tuple[frozenset[int], float, int], ...]
+    return state.memo("worths", lambda: _fitted(_groups(state)))
 
 
 def _groups(state: CampaignState) -> _Groups:
-    """Of each idea: the edits that its runs train, their mean in sd of a run, and how many they are."""
+    """Of each idea: what its runs train, their mean in sd of a run, and how many they are."""
     from autoresearch.core.campaign.judgement import search_values
 
     sd = sd_of_run(state)
     if not sd:
         return ()
     sign = 1.0 if state.spec.objective.direction is Direction.MAXIMIZE else -1.0
+    below = {idea.index: edits_of(state, idea) for idea in state.ideas}
+    known = dict[frozenset[int], frozenset[Term]]()
+
+    def terms(edits: frozenset[int]) -> frozenset[Term]:
+        if edits not in known:
+            last = max(edits, default=0)
+            if edits and below.get(last) == edits:  # an edit that was made on all others is in no pair
+                known[edits] = terms(edits - {last}) | {(last,)}
+            else:
+                pairs = ((a, b) for a, b in combinations(sorted(edits), 2) if a not in below.get(b, ()))
+                known[edits] = frozenset([*((edit,) for edit in edits), *pairs])
+        return known[edits]
+
     runs = [(edits_of(state, idea), search_values(state, idea)) for idea in state.ideas]
-    return tuple((edits, mean(values) * sign / sd, len(values)) for edits, values in runs if values)
+    return tuple((terms(edits), mean(values) * sign / sd, len(values)) for edits, values in runs if values)
 
 
 @lru_cache(maxsize=4)
-def _unshrunk(groups: _Groups) -> Mapping[int, Worth]:
-    """The effects by least squares: what the search expects of an edit is drawn towards 0, and covers too seldom."""
-    return _posterior(groups, {edit: WIDE for edits, _, _ in groups for edit in edits})
+def _unshrunk(groups: _Groups) -> Mapping[Term, Worth]:
+    """Those of edits by least squares: what the search expects is drawn towards 0, and covers too seldom.
+
+    Pairs keep their prior: where one of them explains a run, that says little of its edits.
+    """
+    spread = {term: _variance(one) if len(term) > 1 else WIDE for term, one in _fitted(groups).items()}
+    return _posterior(groups, _bundles(groups), spread)
 
 
 @lru_cache(maxsize=4)  # a journal grows by several lines for each row, and only rows change anything here
-def _fitted(groups: _Groups) -> Mapping[int, Worth]:
-    found, spread = dict[int, Worth](), dict[int, float]()
+def _fitted(groups: _Groups) -> Mapping[Term, Worth]:
+    found, spread, bundles = dict[Term, Worth](), dict[Term, float](), _bundles(groups)
     for _ in range(ROUNDS):
-        found = _posterior(groups, spread)
-        spread = {e: (TAIL * PRIOR + one.mean**2 + one.sd**2) / (TAIL + 1) for e, one in found.items()}
+        found = _posterior(groups, bundles, spread)
+        spread = {term: _variance(one) for term, one in found.items()}
     return found
 
 
-def _posterior(groups: Sequence[tuple[frozenset[int], float, int]], spread: Mapping[int, float]) -> dict[int, Worth]:
-    """The effects by the means of groups of runs, each of its edits and so many runs; `spread`: variances before them.
+def _variance(worth: Worth) -> float:
+    """That of the normal prior of an effect, in the next round."""
+    return (TAIL * PRIOR + worth.mean**2 + worth.sd**2) / (TAIL + 1)
 
-    Group by group: with the covariance P and the mean m of all effects, a mean y of k runs of the edits x changes them
-    by `P x (y - x m) / (x P x + 1/k)` and `-P x x P / (x P x + 1/k)`. Most edits are in one group only; those are
-    scatter of its mean to all others, and get what these leave of it: the time grows with the square of the others.
+
+@lru_cache(maxsize=4)
+def _bundles(groups: _Groups) -> Mapping[tuple[int, ...], tuple[Term, ...]]:
+    """The terms that are in the same groups, as the pairs of one tip, by the numbers of those groups."""
+    uses = defaultdict[Term, list[int]](list)
+    for n, (terms, _, _) in enumerate(groups):
+        for term in terms:
+            uses[term].append(n)
+    bundles = defaultdict[tuple[int, ...], list[Term]](list)
+    for term in sorted(uses):
+        bundles[tuple(uses[term])].append(term)
+    return {users: tuple(terms) for users, terms in bundles.items()}
+
+
+def _posterior(
+    groups: _Groups, bundles: Mapping[tuple[int, ...], tuple[Term, ...]], spread: Mapping[Term, float]
+) -> dict[Term, Worth]:
+    """The effects by the means of groups of runs, each of its terms and so many runs; `spread`: variances before them.
+
+    Group by group: with the covariance P and the mean m of all effects, a mean y of k runs of the terms x changes them
+    by `P x (y - x m) / (x P x + 1/k)` and `-P x x P / (x P x + 1/k)`. Terms that are in the same groups are one column,
+    their sum. Most are in one group only; those are scatter of its mean to all others, and get what these leave of it:
+    the time grows with the square of the others.
     """
     level = groups[0][1] if groups else 0.0  # near all values: squares of what is left lose no digits
-    uses = Counter(edit for edits, _, _ in groups for edit in edits)
-    variance = {edit: spread.get(edit, PRIOR) for edit in uses}
-    place = {edit: n for n, edit in enumerate(sorted(edit for edit, count in uses.items() if count > 1), 1)}
-    effect = [0.0] * (len(place) + 1)
+    variance = {users: sum(spread.get(term, PRIOR) for term in terms) for users, terms in bundles.items()}
+    column_of = {users: n for n, users in enumerate((users for users in bundles if len(users) > 1), 1)}
+    own = {users[0]: users for users in bundles if len(users) == 1}
+    trained: list[list[int]] = [[0] for _ in groups]
+    effect = [0.0] * (len(column_of) + 1)
     covariance = [[0.0] * len(effect) for _ in effect]
     covariance[0][0] = WIDE
-    for edit, n in place.items():
-        covariance[n][n] = variance[edit]
-    split = []
-    for edits, value, runs in groups:
-        trained, own = [0, *(place[edit] for edit in edits if edit in place)], sorted(edits - place.keys())
-        scatter = sum(variance[edit] for edit in own) + 1 / runs
-        split.append((trained, own, value, scatter))
-        column = [sum(row[n] for n in trained) for row in covariance]
-        total = sum(column[n] for n in trained) + scatter
-        surprise = (value - level - sum(effect[n] for n in trained)) / total
+    for users, n in column_of.items():
+        covariance[n][n] = variance[users]
+        for group in users:
+            trained[group].append(n)
+    for group, (_, value, runs) in enumerate(groups):
+        columns = trained[group]
+        scatter = (variance[own[group]] if group in own else 0.0) + 1 / runs
+        column = [sum([row[n] for n in columns]) for row in covariance]
+        total = sum(column[n] for n in columns) + scatter
+        surprise = (value - level - sum(effect[n] for n in columns)) / total
         moved = [(n, size) for n, size in enumerate(column) if size]
         for n, size in moved:
             effect[n] += size * surprise
             row, share = covariance[n], size / total
             for other, size_other in moved:
                 row[other] -= share * size_other
-    found = {edit: Worth(effect[n], math.sqrt(max(0.0, covariance[n][n]))) for edit, n in place.items()}
-    for trained, own, value, scatter in split:
-        left = value - level - sum(effect[n] for n in trained)
-        unsure = sum(covariance[n][other] for n in trained for other in trained) if own else 0.0
-        for edit in own:
-            share = variance[edit] / scatter
-            found[edit] = Worth(share * left, math.sqrt(max(0.0, variance[edit] * (1 - share) + share**2 * unsure)))
+    found = dict[Term, Worth]()
+    for users, terms in bundles.items():
+        if n := column_of.get(users, 0):
+            whole, unsure = effect[n], covariance[n][n]
+        else:
+            columns, (_, value, runs) = trained[users[0]], groups[users[0]]
+            share = variance[users] / (variance[users] + 1 / runs)
+            whole = share * (value - level - sum(effect[n] for n in columns))
+            above = sum(covariance[n][other] for n in columns for other in columns)
+            unsure = variance[users] * (1 - share) + share**2 * above
+        for term in terms:
+            before = spread.get(term, PRIOR)
+            share = before / variance[users]
+            found[term] = Worth(share * whole, math.sqrt(max(0.0, before * (1 - share) + share**2 * unsure)))
     return found
 
 
 def good_edits(state: CampaignState) -> tuple[int, ...]:
     """The edits that belong in the tip now, the best first."""
     sure = [(-one.mean, edit) for edit, one in effects(state).items() if one.mean > SURE * one.sd]
-    able = {idea.index for idea in state.ideas if _may_join(state, idea)}
-    return tuple(edit for _, edit in sorted(sure) if edit in able)
+    able, good = {idea.index for idea in state.ideas if _may_join(state, idea)}, list[int]()
+    for worth, edit in sorted(sure):
+        if edit in able and -worth + _of_pairs(state, edit, good) > 0:
+            good.append(edit)
+    return tuple(good)
+
+
+def _of_pairs(state: CampaignState, edit: int, others: Iterable[int]) -> float:
+    """What an edit loses or gains beside others, in sd of a run."""
+    known, pairs = _worths(state), ((min(edit, other), max(edit, other)) for other in others)
+    return math.fsum(known[pair].mean for pair in pairs if pair in known)
 
 
 def _may_join(state: CampaignState, idea: Idea) -> bool:
@@ -193,7 +256,7 @@ def change_by(state: CampaignState, idea: Idea) -> tuple[float, float, float] | 
     from autoresearch.core.campaign.judgement import shown_noise
 
     noise = shown_noise(state)
-    sd, effect = noise.shown_sd, _unshrunk(_groups(state)).get(idea.index)
+    sd, effect = noise.shown_sd, _unshrunk(_groups(state)).get((idea.index,))
     if effect is None or sd is None or effect.sd**2 > WIDE / 10:
         return None
     middle = state.spec.objective.change(effect.mean * sd)
@@ -214,8 +277,9 @@ def promise(state: CampaignState, idea: Idea) -> float:
 
 
 def _sum(state: CampaignState, edits: Iterable[int]) -> float:
-    known = effects(state)
-    return math.fsum(known[edit].mean for edit in edits if edit in known)
+    known, all_edits = _worths(state), sorted(edits)
+    terms = (*((edit,) for edit in all_edits), *combinations(all_edits, 2))
+    return math.fsum(known[term].mean for term in terms if term in known)
 
 
 def needs_merge(state: CampaignState) -> bool:
