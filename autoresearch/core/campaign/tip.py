@@ -163,15 +163,15 @@ def _posterior(
 ) -> dict[Term, Worth]:
     """The effects by the means of groups of runs, each of its terms and so many runs; `spread`: variances before them.
 
-    Group by group: with the covariance P and the mean m of all effects, a mean y of k runs of the terms x changes them
-    by `P x (y - x m) / (x P x + 1/k)` and `-P x x P / (x P x + 1/k)`. Terms that are in the same groups are one column,
-    their sum. Most are in one group only; those are scatter of its mean to all others, and get what these leave of it:
-    the time grows with the square of the others.
+    With the covariance P and the mean m of all effects, a mean y of k runs of the terms x changes them by
+    `P x (y - x m) / (x P x + 1/k)` and `-P x x P / (x P x + 1/k)`. Terms that are in the same groups are one column,
+    their sum. Most are in one group only; those are scatter of its mean to all others, and get what these leave of it.
+    Groups of the same columns are one mean: the time grows with the tips, and with the square of the columns.
     """
     level = groups[0][1] if groups else 0.0  # near all values: squares of what is left lose no digits
-    variance = {users: sum(spread.get(term, PRIOR) for term in terms) for users, terms in bundles.items()}
-    column_of = {users: n for n, users in enumerate((users for users in bundles if len(users) > 1), 1)}
-    own = {users[0]: users for users in bundles if len(users) == 1}
+    variance = {users: sum([spread.get(term, PRIOR) for term in terms]) for users, terms in bundles.items()}
+    column_of = {users: n for n, users in enumerate((users for users in sorted(bundles) if len(users) > 1), 1)}
+    own = {users[0]: variance[users] for users in bundles if len(users) == 1}
     trained: list[list[int]] = [[0] for _ in groups]
     effect = [0.0] * (len(column_of) + 1)
     covariance = [[0.0] * len(effect) for _ in effect]
@@ -180,28 +180,30 @@ def _posterior(
         covariance[n][n] = variance[users]
         for group in users:
             trained[group].append(n)
+    alike = defaultdict[tuple[int, ...], list[tuple[float, float]]](list)
     for group, (_, value, runs) in enumerate(groups):
-        columns = trained[group]
-        scatter = (variance[own[group]] if group in own else 0.0) + 1 / runs
+        alike[tuple(trained[group])].append((value - level, 1 / (own.get(group, 0.0) + 1 / runs)))
+    for columns, values in alike.items():
+        precision = sum(weight for _, weight in values)
         column = [sum([row[n] for n in columns]) for row in covariance]
-        total = sum(column[n] for n in columns) + scatter
-        surprise = (value - level - sum(effect[n] for n in columns)) / total
-        moved = [(n, size) for n, size in enumerate(column) if size]
-        for n, size in moved:
-            effect[n] += size * surprise
-            row, share = covariance[n], size / total
-            for other, size_other in moved:
-                row[other] -= share * size_other
+        total = sum(column[n] for n in columns) + 1 / precision
+        surprise = sum(value * weight for value, weight in values) / precision - sum(effect[n] for n in columns)
+        while not column[-1]:
+            column.pop()  # no group so far says anything of these
+        for n, size in enumerate(column):
+            share, row = size / total, covariance[n]
+            effect[n] += share * surprise
+            row[: len(column)] = [one - share * other for one, other in zip(row, column, strict=False)]
+    unsure_of = {columns: sum([covariance[n][m] for n in columns for m in columns]) for columns in alike}
     found = dict[Term, Worth]()
     for users, terms in bundles.items():
         if n := column_of.get(users, 0):
             whole, unsure = effect[n], covariance[n][n]
         else:
-            columns, (_, value, runs) = trained[users[0]], groups[users[0]]
+            columns, (_, value, runs) = tuple(trained[users[0]]), groups[users[0]]
             share = variance[users] / (variance[users] + 1 / runs)
-            whole = share * (value - level - sum(effect[n] for n in columns))
-            above = sum(covariance[n][other] for n in columns for other in columns)
-            unsure = variance[users] * (1 - share) + share**2 * above
+            whole = share * (value - level - sum([effect[n] for n in columns]))
+            unsure = variance[users] * (1 - share) + share**2 * unsure_of[columns]
         for term in terms:
             before = spread.get(term, PRIOR)
             share = before / variance[users]
