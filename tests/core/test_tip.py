@@ -15,6 +15,7 @@ from autoresearch.core.campaign.spec import ProposerSpec, Rules
 from autoresearch.core.campaign.tip import PROMISE, Place, change_by, effects, good_edits, needs_merge, place_of
 from autoresearch.core.controller.actions import Do, Finish, PrepareRun, StartAgent
 from autoresearch.core.controller.next_actions import Machine, next_actions
+from autoresearch.core.controller.standing import standing
 from autoresearch.core.metrics.objective import Direction, Objective
 
 Make = Callable[..., Any]
@@ -89,6 +90,22 @@ def test_one_that_ruins_the_run_says_nothing_against_what_it_was_edited_on(made:
     assert (place_of(state, state.ideas[1]), place_of(state, state.ideas[3])) == (Place.IN_TIP, Place.OUT)
     middle, low, high = change_by(state, state.ideas[1]) or (0, 0, 0)
     assert 0 < middle < 0.1 and low < middle < high
+
+
+def test_two_that_ruin_each_other_are_named(made: Any) -> None:
+    tried(made, "a", 0.60)
+    tried(made, "b", 0.62)
+    tried(made, "c", 0.58)
+    made.run(merged(made, "b", "a"), 0.42, "discard", why="proof")
+    state = made.state()
+    assert [tip.clash_words(state, idea) for idea in state.ideas] == [
+        "",
+        "; does not go with #3",
+        "; does not go with #2",
+        "",
+        "",
+    ]
+    assert standing(state, state.ideas[1]).reason.endswith("; does not go with #3")
 
 
 def test_less_is_better_where_the_metric_says_so(records: Make) -> None:

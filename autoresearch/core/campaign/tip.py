@@ -40,6 +40,7 @@ COVERED = 0.9  # by the interval of a change
 SURELY = 0.975  # the quantile of Student's t at its upper end: wider than 0.95, as some ideas scatter more than others
 WIDE = 1e6  # the same of the baseline's level
 SURE = 0.3  # posterior standard deviations by which the effect of an edit in the tip is above 0
+CHANCE = 2.0  # posterior standard deviations by which two edits are said to ruin each other
 EVERY = 8  # decided ideas between two proofs
 PROMISE = 1.5  # sd of a run by which the tip is expected to be better than the best, for a proof on the way
 LAST_PROMISE = 0.2  # the same at the end, while a proof costs no idea any more
@@ -282,6 +283,23 @@ def _sum(state: CampaignState, edits: Iterable[int]) -> float:
     known, all_edits = _worths(state), sorted(edits)
     terms = (*((edit,) for edit in all_edits), *combinations(all_edits, 2))
     return math.fsum(known[term].mean for term in terms if term in known)
+
+
+def does_not_go_with(state: CampaignState, idea: Idea) -> list[Idea]:
+    """The ideas beside which an edit is worse than the better one of both alone, beyond chance."""
+    known, both = effects(state), list[int]()
+    for pair, worth in _worths(state).items():
+        if len(pair) == 2 and idea.index in pair:
+            alone = [known[edit].mean if edit in known else 0.0 for edit in pair]
+            if worth.mean + min(alone) < 0 and worth.mean + CHANCE * worth.sd < 0:
+                both.append(pair[pair[0] == idea.index])
+    return [one for one in state.ideas if one.index in both]
+
+
+def clash_words(state: CampaignState, idea: Idea) -> str:
+    """`; does not go with #4 and #7`."""
+    others = [f"#{one.index}" for one in does_not_go_with(state, idea)]
+    return f"; does not go with {' and '.join(others)}" if others else ""
 
 
 def needs_merge(state: CampaignState) -> bool:

@@ -238,8 +238,8 @@ def _reason(state: CampaignState, idea: Idea, idea_word: Word) -> str:
     row = idea.breach or next((one for one in reversed(rows) if one.status == idea.status), rows[-1])
     why = row.reason or row.failure
     if idea_word in PLACES and (worth := tip.change_by(state, idea)):
-        return f"{tip.worth_words(worth)} if effects add{f'; {why}' if why else ''}"
-    return why
+        why = f"{tip.worth_words(worth)} if effects add{f'; {why}' if why else ''}"
+    return f"{why}{tip.clash_words(state, idea)}" if idea_word in PLACES else why
 
 
 def _measure(state: CampaignState, value: float | None, baseline: float | None) -> str:

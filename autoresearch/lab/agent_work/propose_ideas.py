@@ -10,7 +10,7 @@ from autoresearch.core.agents.proposals import title_of
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.overrides import shown
 from autoresearch.core.campaign.state import Idea
-from autoresearch.core.campaign.tip import change_by
+from autoresearch.core.campaign.tip import change_by, clash_words
 from autoresearch.core.controller.standing import PLACES, Basis, Word
 from autoresearch.core.metrics.expression import Point
 from autoresearch.core.text.regex import later
@@ -113,7 +113,7 @@ def _why(propose_context: ProposeContext, idea_line: IdeaLine) -> str:
     if one.word in PLACES and (worth := change_by(state, idea)):
         doubt = state.distrusted(idea) if one.word is Word.ASIDE else ""
         waits = f"; waits for a person's approval: {doubt}" if doubt else ""
-        return f"worth {worth[0]:+.3g} ({worth[1]:+.3g} to {worth[2]:+.3g}){waits}"
+        return f"worth {worth[0]:+.3g} ({worth[1]:+.3g} to {worth[2]:+.3g}){clash_words(state, idea)}{waits}"
     fresh = one.basis is Basis.FRESH
     if one.gain is not None and (fresh or not one.reason):
         return f"{state.spec.objective.change(one.gain):+.3g} to the baseline{' in fresh runs' if fresh else ''}"
