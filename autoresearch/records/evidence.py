@@ -1,7 +1,6 @@
 """Evidence: a campaign's rows as autoresearch wrote them, out of reach of the training code.
 
     <state>/evidence/<hash of the ledger's path>.tsv   a second ledger
-    <state>/evidence/<run>.key                         the key of the exit record's seal, until the run is collected
 
 A row is first written, once, to the second ledger, and then to the campaign's own `results.tsv`. Decisions are based
 on the second ledger. A line of `results.tsv` that differs from it is moved to `results.tsv.foreign`, and the original
@@ -21,7 +20,6 @@ from autoresearch.core.run.ending import TAMPERED
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.records.index import state_home
 from autoresearch.records.ledger import Ledger
-from autoresearch.records.rundir import write_atomically
 
 
 def path_of(ledger: Path) -> Path:
@@ -34,31 +32,6 @@ def read_from(ledger: Path) -> Path:
     """The ledger whose rows count: the evidence if it exists (older campaigns have none), else `ledger`."""
     found = path_of(ledger)
     return found if found.exists() else ledger
-
-
-def new_key(run: str) -> str:
-    """Create the key that seals a run's exit record; it is kept until `forget_key`."""
-    path, key = _key_path(run), os.urandom(16).hex()
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_atomically(path, key.encode(), mode=0o600, durable=False)
-    return key
-
-
-def key_of(run: str) -> str:
-    """The key of a run; "" if it has none (any more)."""
-    try:
-        return _key_path(run).read_text()
-    except OSError:
-        return ""
-
-
-def forget_key(run: str) -> None:
-    """Delete a run's key, when its records are written."""
-    _key_path(run).unlink(missing_ok=True)
-
-
-def _key_path(run: str) -> Path:
-    return state_home() / "evidence" / f"{run}.key"
 
 
 def record(ledger: Path, row: LedgerRow) -> bool:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from autoresearch.core.run.ending import DEVICES, EXCUSED, Ending
+from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.json_record import from_record
 from autoresearch.records.rundir import RunDir, read_json, write_json
-
-_CLAIMS_NOTHING = (Ending.STOPPED, Ending.LAUNCH_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +69,6 @@ def read(rundir: RunDir) -> ExitRecord | None:
     return from_record(ExitRecord, {"run": "", "reason": "", **{k: v for k, v in data.items() if v is not None}})
 
 
-def set_aside(rundir: RunDir, run: str) -> bool:
-    """Move an exit record with an invalid seal to exit.foreign.json; returns whether there was one.
-
-    A Runner that is stopped before it begins never gets its key, so endings that claim no result need no seal.
-    """
-    from hmac import compare_digest  # takes milliseconds to import, as in `seal`
-
-    from autoresearch.records import evidence
-    from autoresearch.runner.event_log import seal
-
-    key = evidence.key_of(run)
-    data = read_json(rundir.exit_record) if key else None
-    if data is None or compare_digest(str(data.get("seal", "")), seal(data, key)):
-        return False
-    if data.get("ending") in _CLAIMS_NOTHING and data.get("cause") not in EXCUSED - DEVICES:
-        return False
-    rundir.exit_record.replace(rundir.foreign_exit)
-    return True
-
-
 def recover(rundir: RunDir, run: str) -> bool:
     """Rename a complete exit.rec to exit.json; returns whether there was one. The caller holds the Runner's lock.
 
@@ -108,10 +85,4 @@ def recover(rundir: RunDir, run: str) -> bool:
 
 def write(rundir: RunDir, record: ExitRecord) -> None:
     """Write the exit record in place of a dead Runner; the caller holds the Runner's lock."""
-    from autoresearch.records import evidence
-    from autoresearch.runner.event_log import seal
-
-    whole = json.loads(json.dumps({"schema": 1, **asdict(record)}))
-    if key := evidence.key_of(record.run):
-        whole["seal"] = seal(whole, key)
-    write_json(rundir.exit_record, whole)
+    write_json(rundir.exit_record, {"schema": 1, **asdict(record)})

@@ -126,9 +126,8 @@ class FinishedRun(RecordedRun):
 
     @classmethod
     def checked(cls, rundir: RunDir) -> FinishedRun:
-        """Read it, and move an exit record aside that its Runner did not write. ConflictError if it is not over."""
-        spec = read(rundir)
-        end = None if exit_record.set_aside(rundir, spec.run) else exit_record.read(rundir)
+        """Read it. ConflictError if it is not over."""
+        spec, end = read(rundir), exit_record.read(rundir)
         if end is None:
             raise ConflictError(f"{spec.run} is not over: it has no exit record", fix=f"autoresearch wait {spec.run}")
         return cls(rundir, spec, end)

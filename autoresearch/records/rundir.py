@@ -60,7 +60,6 @@ class RunDir:
     inbox = FileIn("inbox.jsonl")  # signals from outside the log, appended by the CLI, read by the Runner
     stop = FileIn("stop")  # a stop request: {"how": "now"|"drain", "reason": ...}
     exit_record = FileIn("exit.json")  # written last by the Runner, by renaming the reserved exit.rec
-    foreign_exit = FileIn("exit.foreign.json")  # an exit record that the Runner did not write, moved aside
     # The collector's results; its presence means that ledger row and finish flag are written.
     collected = FileIn("collected.json")
     collect_lock = FileIn("collect.lock")  # held by flock while collecting

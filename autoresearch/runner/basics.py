@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 RUN_ID = "AUTORESEARCH_RUN_ID"
-SEAL = "AUTORESEARCH_SEAL"  # in `environment`, for the Runner alone: the key of its exit record
 NEVER = float("inf")
 _passed: dict[str, int] = {}  # how often a failpoint was passed
 

@@ -14,7 +14,6 @@ from .text import without_html
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
 RECORD_BYTES = 8192
@@ -61,17 +60,14 @@ class EventLog:
         os.fsync(self._reserve)
         self._reserved = RECORD_BYTES
 
-    def record_exit(self, record: dict[str, Any], key: str = "") -> None:
-        """Write the exit record into the reserved space and rename it: works on a full disk. Raises OSError.
-
-        `key`: of the seal, see `seal`; "" for none.
-        """
+    def record_exit(self, record: dict[str, Any]) -> None:
+        """Write the exit record into the reserved space and rename it: works on a full disk. Raises OSError."""
         record = mask_values(record)
-        data = self._sealed(record, key)
+        data = json.dumps(record).encode()
         while len(data) >= RECORD_BYTES:  # too long: halve the longest value
             longest = max(record, key=lambda name: len(json.dumps(record[name])))
             record[longest] = record[longest][: len(record[longest]) // 2]
-            data = self._sealed(record, key)
+            data = json.dumps(record).encode()
         os.lseek(self._reserve, 0, os.SEEK_SET)
         write_all(self._reserve, data.ljust(self._reserved - 1) + b"\n")
         os.fsync(self._reserve)
@@ -79,9 +75,6 @@ class EventLog:
         directory = os.open(self.dir, os.O_RDONLY | os.O_CLOEXEC)
         os.fsync(directory)
         os.close(directory)
-
-    def _sealed(self, record: dict[str, Any], key: str) -> bytes:
-        return json.dumps({**record, "seal": seal(record, key)} if key else record).encode()
 
     def write_json(self, name: str, value: dict[str, object]) -> None:
         """Write a small file of the run directory atomically, with secrets masked."""
@@ -92,15 +85,6 @@ class EventLog:
             os.rename(path + ".tmp", path)
         except OSError as error:
             self.emit("warning", f"{name} could not be written: {error.strerror}")
-
-
-def seal(record: Mapping[str, Any], key: str) -> str:
-    """HMAC-SHA256 in hex over an exit record without its `seal`: proves that a holder of the key wrote it."""
-    import hashlib  # takes milliseconds to import, and is needed at the end only
-    import hmac
-
-    text = json.dumps({name: value for name, value in record.items() if name != "seal"}, sort_keys=True)
-    return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def _appending(path: str) -> int:

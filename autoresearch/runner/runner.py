@@ -13,7 +13,6 @@ from . import debug_log
 from .basics import (
     RUN_ID,
     SCHEMA,
-    SEAL,
     clock,
     failpoint,
     is_locked,
@@ -67,7 +66,6 @@ class Runner:
         self.gpus = Gpus(runner_spec.gpus if runner_spec.lease_shares == 1 else ())
         self.log = -1
         self.env: dict[str, str] = {}
-        self.key = ""  # for the seal of the exit record; hidden from the trainer
         self.secrets: dict[str, str] = {}  # variables of `env` whose values must not appear in records
         self.failure = ""  # an error of the Runner itself
         self.full_disk = ""  # a clause about the disk that was full when the trainer ended
@@ -103,7 +101,7 @@ class Runner:
         removed = not os.path.exists(f"{self.dir}/spec.json")  # by `git clean`, for one
         records = f"its records were removed while it ran: {self.dir}" if removed else f"records: {self.dir}"
         try:
-            self.event_log.record_exit(record, self.key)
+            self.event_log.record_exit(record)
             self.event_log.emit("recorded", f"recorded: {record['ending']}", ending=record["ending"])
         except OSError as error:
             self.event_log.emit("warning", records if removed else f"the exit record could not be written: {error}")
@@ -121,7 +119,6 @@ class Runner:
         except OSError as error:
             raise LaunchError("unwritable", f"the run directory cannot be written: {error.strerror}") from None
         self.env = trainer_environment(self.dir, self.spec)
-        self.key = self.env.pop(SEAL, "")
         self.secrets = learn_environment(self.env)
         for command in (self.spec.command, *self.spec.prepare, *self.spec.evaluate, *self.spec.cleanup):
             learn(secrets_in(command))

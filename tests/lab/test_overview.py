@@ -25,10 +25,10 @@ from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.lab.overview.look import look
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.runs.adopt import Adopted, adopt
+from autoresearch.lab.runs.adopt import Adopted
 from autoresearch.lab.runs.run_status import TAIL_BYTES, LiveReadings, as_payload, boot_id
 from autoresearch.launchers.gpus import Gpu
-from autoresearch.records import events, evidence, exit_record, order_file, recorded_run
+from autoresearch.records import events, order_file, recorded_run
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Observed, Order
@@ -373,13 +373,6 @@ def replace_trainer(name: str) -> Any:
     from types import SimpleNamespace
 
     return SimpleNamespace(trainer=name, lines=(), metric_keys=())
-
-
-def test_an_exit_record_that_its_runner_did_not_write_ends_no_run(account: Account) -> None:
-    rundir = account.run("a-1")
-    exit_record.write(rundir, ExitRecord("a-1", Ending.FINISHED, ""))
-    evidence.new_key("a-1")  # it is not sealed with this
-    assert adopt(rundir, account.parts) == (RunState.RUNNING, None) and rundir.foreign_exit.exists()
 
 
 def test_a_metric_that_only_a_file_holds(account: Account) -> None:

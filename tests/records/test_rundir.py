@@ -12,7 +12,7 @@ import pytest
 
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.spec import RunState
-from autoresearch.records import evidence, exit_record, rundir
+from autoresearch.records import exit_record, rundir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir
 
@@ -89,26 +89,6 @@ def test_an_exit_record_comes_back(run: RunDir) -> None:
     exit_record.write(run, record)
     assert exit_record.read(run) == record
     assert rundir.read_json(run.exit_record) == {**rundir.read_json(run.exit_record), "schema": 1}  # type: ignore[dict-item]
-
-
-@pytest.mark.parametrize(
-    ("ending", "cause", "aside"),
-    [
-        *(("finished", "", True), ("crashed", "exit_code", True), ("stopped", "stop_request", False)),
-        *(
-            ("stopped", "preempted", True),
-            ("launch_failed", "disk", False),
-        ),  # an excuse is a claim, a full disk is none
-    ],
-)
-def test_a_record_without_a_seal_is_set_aside_where_it_claims_something(
-    run: RunDir, monkeypatch: pytest.MonkeyPatch, ending: str, cause: str, aside: bool
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(run.path / "state"))
-    exit_record.write(run, ExitRecord("sort-aaaaaa", Ending(ending), "", cause=cause))
-    assert not exit_record.set_aside(run, "sort-aaaaaa"), "a run of before seals has no key"
-    evidence.new_key("sort-aaaaaa")
-    assert (exit_record.set_aside(run, "sort-aaaaaa"), run.foreign_exit.exists()) == (aside, aside)
 
 
 def test_a_mere_look_at_a_lock_is_no_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

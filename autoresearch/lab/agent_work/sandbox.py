@@ -58,7 +58,7 @@ def worth_hiding(environ: Mapping[str, str], withheld: Mapping[str, str], homes:
 
 
 def ways_out(environ: Mapping[str, str]) -> set[Path]:
-    """What lets a sandboxed trainer act outside: keys to log in with, and our records, with the keys of their seals.
+    """What lets a sandboxed trainer act outside: keys to log in with, and our records.
 
     Tokens of trackers and of model hubs are not among it: a trainer has its own use for them.
     """

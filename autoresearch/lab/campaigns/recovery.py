@@ -137,7 +137,6 @@ def record(context: CampaignContext, run: str, rundir: RunDir) -> None:
         idea, one = next((idea, one) for idea in context.state.ideas for one in idea.runs if one.run == run)
         progress.record_lost(context.builder, idea, one, reason, parts.clock())
         parts.index.discard_live(run)
-        evidence.forget_key(run)
         return
     adopt(rundir, parts)
     if rundir.collected.exists() and not Ledger(evidence.read_from(ledger)).holds(run):

@@ -19,7 +19,7 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolve_run import ResolvedRun
 from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux_session import SessionInfo
-from autoresearch.records import evidence, exit_record, journal, recorded_run
+from autoresearch.records import exit_record, journal, recorded_run
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.index import IndexEntry, state_home
@@ -27,7 +27,7 @@ from autoresearch.records.order_file import request_stop
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, write_atomically, write_environment, write_json
 from autoresearch.runner import debug_log
-from autoresearch.runner.basics import SEAL, failpoint
+from autoresearch.runner.basics import failpoint
 from autoresearch.trainers import ask
 
 # spec.json as the Runner reads it: the run's spec, and keys that only the Runner needs.
@@ -85,7 +85,7 @@ def start_runner(run: ResolvedRun, uuids: tuple[str, ...], shares: int) -> tuple
     if spec.worktree:
         keys |= _checked_worktree(RecordedRun(rundir, spec))
     recorded_run.write(rundir, spec, keys)
-    write_environment(rundir.environment, {**environment, SEAL: evidence.new_key(spec.run)})
+    write_environment(rundir.environment, environment)
     failpoint("launch.written")
     run = replace(run, spec=spec)
     session = _start_session(run)

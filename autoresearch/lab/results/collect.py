@@ -48,7 +48,6 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
             clear_secrets(finished)
         failpoint("collect.collected")
         index.discard_live(spec.run)
-        evidence.forget_key(spec.run)
     return outcome
 
 

@@ -139,8 +139,6 @@ def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:
 def _tampered(finished: FinishedRun) -> list[str]:
     """One flag for each record of this run that was tampered with."""
     flags, rundir = [], finished.rundir
-    if rundir.foreign_exit.exists():
-        flags.append(f"{TAMPERED}it had an exit record that its Runner did not write")
     digest = (finished.exit.evaluation or {}).get("sha256")
     if digest and digest != sha256(rundir.evaluation):
         flags.append(f"{TAMPERED}its evaluation.log is not what the evaluation printed")

@@ -15,12 +15,11 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
-from autoresearch.records import evidence, exit_record, finish_flag
+from autoresearch.records import finish_flag
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.recorded_run import Outcome
-from autoresearch.records.recorded_run import read as read_spec
 from autoresearch.records.rundir import STARTING_S, RunDir
 
 MOST_RECENT = 1000  # runs whose ledger is checked for rows lost at a torn end
@@ -103,8 +102,6 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
 
         record_lost(rundir)
         state = rundir.state()
-    if state is RunState.ENDED and exit_record.set_aside(rundir, read_spec(rundir).run):
-        return adopt(rundir, parts)  # its Runner lives, or died without an exit record
     if state is not RunState.ENDED:
         attend(rundir, parts)
         return state, None
@@ -158,7 +155,6 @@ def record_deleted(rundir: RunDir, entry: IndexEntry, now: float) -> None:
         ended=now,
     )
     ledger.append_once(row)
-    evidence.forget_key(entry.run)
     result_dir = Path(entry.result_dir)
     flag = {"schema": 1, "run": entry.run, "ending": row.ending, "verdict": row.status, "returncode": None}
     journal.append(result_dir, reason)

@@ -51,8 +51,6 @@ def record_lost(rundir: RunDir, *, reason: str = "") -> None:
             ending, cause = Ending.LOST, _why_it_died(identity)
             who = f"the Runner (pid {identity.get('pid')})"
             reason = f"{who} died without an exit record{_WORDS[cause]}; processes of the run that were ended: {killed}"
-            if rundir.foreign_exit.exists():
-                reason += "; another exit record, which it did not write, is in exit.foreign.json"
         last = _last_sign(rundir, spec.created)
         seen = next((one for one in events.read(rundir.events)[0] if one.event == "first_step"), None)
         exit_record.write(

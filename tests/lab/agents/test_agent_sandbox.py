@@ -31,7 +31,6 @@ from autoresearch.lab.agent_work.sandbox import (
     why_not,
     worth_hiding,
 )
-from autoresearch.records import evidence
 from autoresearch.runner.spawn import _without_gone
 
 
@@ -189,13 +188,11 @@ def test_a_server_that_starts_again_is_not_reached(tmp_path: Path, inside: Any, 
 
 @pytest.mark.system
 def test_our_records_are_hidden_but_for_the_worktree(tmp_path: Path, inside: Any, monkeypatch: Any) -> None:
-    """The key that seals an exit record is for the Runner alone, which is outside."""
     state = tmp_path / "state/autoresearch"
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    for name in ("worktrees/slot-1/train.py", "worktrees/slot-2/train.py", "evidence/x.tsv"):
+    for name in ("worktrees/slot-1/train.py", "worktrees/slot-2/train.py", "seals/x.json"):
         (state / name).parent.mkdir(parents=True)
         (state / name).write_text("x")
-    evidence.new_key("sort-aaaaaa")
     tree = state / "worktrees/slot-1"
     code = f"""
         import os
@@ -211,7 +208,6 @@ def test_our_records_are_hidden_but_for_the_worktree(tmp_path: Path, inside: Any
         said = process.communicate(timeout=30)[0].splitlines()
         assert said == [str([str(tree / "train.py")]), "Read-only file system"]
         (tree / "made").unlink()
-    assert evidence.key_of("sort-aaaaaa")
 
 
 @pytest.mark.system
