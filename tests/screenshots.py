@@ -12,7 +12,7 @@ import math
 import random
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,8 @@ from autoresearch.lab.campaign_report.plot_data import progress_of
 from autoresearch.lab.campaign_report.plot_png import write_png
 from autoresearch.lab.campaign_report.report import page_html
 from autoresearch.lab.campaign_report.summary import idea_lines
-from autoresearch.records.appending import append_line, json_line
+from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir, write_spec
-from autoresearch.records.ledger import Ledger
 from tests.bench.simulated import Simulation, World
 from tests.browser import browser
 from tests.terminal_pictures import terminals
@@ -44,24 +43,18 @@ SIZES = (("light", 1240, 1150, False), ("dark", 1240, 1150, True), ("phone", 390
 class _Shown(Fold):
     """A fold whose records have the times, commits and scale of a night's campaign."""
 
-    def add(
-        self,
-        lines: Iterable[Mapping[str, Any]] = (),
-        rows: Sequence[LedgerRow] = (),
-        verdicts: Iterable[Mapping[str, Any]] = (),
-    ) -> None:
-        """The same; all of it is written into the campaign's directory as well."""
-        files = CampaignDir(Path(self.state.spec.directory))
-        lines = [{**line, "t": START + 400 * line["t"]} for line in lines]
+    def add(self, events: Iterable[Mapping[str, Any]]) -> CampaignState:
+        """The same; all of it is recorded in the campaign's directory as well."""
+        files, dated = CampaignDir(Path(self.state.spec.directory)), list[dict[str, Any]]()
         ideas = {idea.index: idea.hypothesis.sentence for idea in self.state.ideas}
-        rows = [replace(_dated(row), description=ideas.get(row.index, "")) for row in rows]
-        verdicts = list(verdicts)
-        for path, records in ((files.journal, lines), (files.verdicts, verdicts)):
-            for record in records:
-                append_line(path, json_line(record))
-        for row in rows:
-            Ledger(files.ledger).append_once(row)
-        super().add(lines, rows, verdicts)
+        for event in events:
+            one = {**event, "t": START + 400 * event.get("t", 0.0)}
+            if one["do"] == "ran":
+                row = _dated(LedgerRow.from_cells(one["row"]))
+                one["row"] = replace(row, description=ideas.get(row.index, "")).cells()
+            campaign_records.append(files, **one)
+            dated.append(one)
+        return super().add(dated)
 
 
 def _dated(row: LedgerRow) -> LedgerRow:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import Limits, RunSpec
 
 
@@ -19,3 +21,10 @@ def run_spec(run: str, run_dir: Path, **given: Any) -> RunSpec:
         **{"result_dir": str(root / "results" / run_dir.name), "ledger": str(root / "results.tsv"), "created": 0.0},
     }
     return RunSpec(run=run, run_dir=str(run_dir), **{**usual, **given})
+
+
+def events(
+    journal: Iterable[Mapping[str, Any]], rows: Iterable[LedgerRow] = (), verdicts: Iterable[Mapping[str, Any]] = ()
+) -> list[Mapping[str, Any]]:
+    """The events of a campaign: what happened to its ideas, the rows of their runs, what was said of them later."""
+    return [*journal, *({"do": "ran", "row": row.cells()} for row in rows), *verdicts]

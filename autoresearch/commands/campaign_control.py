@@ -16,7 +16,6 @@ from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.lab.campaigns import context
-from autoresearch.records import campaign_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,7 +144,9 @@ def set_rules(
         start_campaign.continue_with(campaign_dir, changes)
         start_campaign.start_and_wait(campaign_dir, parts)
     else:
-        campaign_records.add(campaign_dir.journal, "rules", **changes)
+        from autoresearch.records import campaign_records
+
+        campaign_records.append(campaign_dir, "rules", **changes)
     return changed(campaign_dir, f": {', '.join(f'{k} = {v}' for k, v in changes.items())}")
 
 

@@ -61,7 +61,7 @@ def status(
         f"python: {state.spec.interpreter_words}",
         f"disk: {disk.words}",
         f"ledger: {output.near(payload['ledger'])}",
-        *(f"passed over, damaged: {campaign_dir.journal}, line {n}" for n in state.damaged[:3]),
+        *(f"passed over: {campaign_dir.events}, line {n}, means nothing to this version" for n in state.damaged[:3]),
     ]
     return CommandResult(payload, lines)
 
@@ -176,7 +176,11 @@ def state_of(campaign_dir: CampaignDir) -> CampaignState:
     """The state folded from its records, read afresh."""
     from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-    return CampaignHistory(campaign_dir).state()
+    history = CampaignHistory(campaign_dir)
+    state = history.state()
+    for remark in history.remarks:
+        output.remark(remark)
+    return state
 
 
 def mark_of(campaign_dir: CampaignDir) -> tuple[int, str]:

@@ -35,8 +35,8 @@ def show(
     from autoresearch.core.statistics.comparable import mixed
     from autoresearch.lab.campaign_report import formatting
     from autoresearch.lab.runs import lookup
-    from autoresearch.records import ledger_views
-    from autoresearch.records.campaign_records import CampaignDir, entries
+    from autoresearch.records import campaign_records, ledger_views
+    from autoresearch.records.campaign_records import CampaignDir
     from autoresearch.records.ledger import Ledger
 
     if style not in FORMATS:
@@ -46,7 +46,9 @@ def show(
     path = lookup.find_ledger(run, real_parts())
     if not path.is_file():
         raise _none_yet(path)
-    ledger = Ledger(path)
+    ledger, campaign_dir = Ledger(path), CampaignDir(path.parent)
+    if path == campaign_dir.ledger and campaign_records.write_ledger(campaign_dir):
+        output.remark(f"{path} was not as recorded, and is again; as it was, it is in {path.name}.edited")
     header = ledger.header()
     records = list(ledger.records())
     output.typed.as_json = output.typed.as_json or style == "json"
@@ -54,16 +56,15 @@ def show(
         records = list(ledger_views.for_people(records))
     shown = records[-last:] if last > 0 else records
     brief = list(ledger_views.BRIEF)
-    campaign_dir, notes = CampaignDir(path.parent), dict[int, str]()  # what may be said of ideas that have a claim
+    notes = dict[int, str]()  # what may be said of ideas that have a claim
     state = state_of(campaign_dir) if campaign_dir.spec.is_file() else None  # of lone runs there is none
     if state:
         names = {str(idea.index): idea.name for idea in state.ideas}
         shown = [{**record, NAME: names.get(record.get("index", ""), "")} for record in shown]
         brief[0] = NAME
-    if verdicts := list(entries(campaign_dir.verdicts)):
-        if state:
-            notes = {idea.index: standing(state, idea).sentence for idea in state.ideas if idea.confirmed}
-        shown = list(ledger_views.with_claims(shown, verdicts, notes))
+    if state and state.said_later:
+        notes = {idea.index: standing(state, idea).sentence for idea in state.ideas if idea.confirmed}
+        shown = list(ledger_views.with_claims(shown, state, notes))
         header = (*header, ledger_views.CLAIM, ledger_views.NOTE)
         brief.insert(brief.index("status") + 1, ledger_views.CLAIM)
     warning = mixed(LedgerRow.from_cells(record) for record in shown)

@@ -39,10 +39,10 @@ def report(
 
     With --serve, nothing is written: report.html is served and shows what comes, until Ctrl-C.
     """
+    from autoresearch.commands.campaign_view import state_of
     from autoresearch.core.controller.rules import stand_at
     from autoresearch.lab.campaign_report.report import write_report
     from autoresearch.lab.campaign_setup import campaign_registry
-    from autoresearch.lab.campaigns.campaign_history import CampaignHistory
     from autoresearch.lab.campaigns.campaign_status import proof_now
 
     if port and not serve:
@@ -52,7 +52,7 @@ def report(
         return _serve(name, port)
     parts = real_parts()
     campaign_dir = campaign_registry.find(name, parts)
-    state = CampaignHistory(campaign_dir).state()
+    state = state_of(campaign_dir)
     written = write_report(campaign_dir, state, stand_at(state, parts.clock()))
     files = [path for path in (written.markdown, written.page, written.picture) if path]
     for remark in written.remarks:

@@ -1,8 +1,8 @@
 """The ledger: an append-only TSV of runs that survives kills, full disks, other writers and hand edits.
 
 Writing: the TSV itself is locked (flock), a torn tail is moved to `<ledger>.torn`, and a row is one O_APPEND write
-followed by fsync; a short write is truncated again. The file is rewritten only to replace a foreign row of a run by
-autoresearch's own (`replace`), and no line is lost then.
+followed by fsync; a short write is truncated again. Only the ledger of a campaign is ever rewritten, where it is not as
+the campaign's record has it (`show`), and no line is lost then.
 Reading takes no lock and never writes: a last line without a newline is a row that is being written, or whose writer
 was killed.
 
@@ -17,7 +17,7 @@ import errno
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from autoresearch.core.run.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow, integer
@@ -56,39 +56,36 @@ class Ledger:
             raise unwritable(self.path, error) from error
         return True
 
-    def replace(self, row: LedgerRow, aside: str = "foreign") -> bool:
-        """Make `row` the only row of its run; returns whether the file changed. Other rows go to `<ledger>.<aside>`.
+    def show(self, recorded: Callable[[], Iterable[LedgerRow]]) -> bool:
+        """Make these the rows of the ledger; returns whether it had others.
 
-        Added columns and differently formatted numbers do not count as differences.
+        Where only a last part of them lacks, it is appended. Else the file is written anew, and as it was it goes to
+        `<ledger>.edited`. Added columns, and numbers written differently, are no change.
         """
-        found = self.find(row.run_id)
-        if len(found) == 1 and _same(self.header(), found[0], row):
+        theirs, ours = self._beside(recorded)
+        if theirs == ours[: len(theirs)]:
+            for cells in ours[len(theirs) :]:
+                self.append_once(LedgerRow.from_cells(cells))
             return False
-        if not found:
-            return self.append_once(row)
-        needle = tsv.escape(row.run_id).encode()
         try:
             with _locked(self.path) as fd:
-                header = _header(fd)
-                every = list(lines.forwards(fd, _body(fd)))
-                near = [line for line in every if needle in line]
-                others = [line for line in near if _record(header, line).get("run_id") == row.run_id]
-                _put_aside(self.path, aside, b"".join(others))
-                kept = [line for line in every if line not in others]
-                first = os.pread(fd, _body(fd), 0)
-                write_atomically(self.path, first + b"".join(kept) + _line(header, row.cells()))
+                theirs, ours = self._beside(recorded)
+                _put_aside(self.path, "edited", b"".join(lines.forwards(fd)))
+                write_atomically(self.path, b"".join([tsv.join(COLUMNS), *(_line(COLUMNS, cells) for cells in ours)]))
         except OSError as error:
             raise unwritable(self.path, error) from error
-        return True
+        return len(theirs) > len(ours) or any(cells not in ours for cells in theirs)
 
-    def lacking(self, rows: Iterable[LedgerRow]) -> list[LedgerRow]:
-        """Those that are not the only row of their run here, or differ from it; the file is read once for all."""
-        found: dict[str, list[LedgerRow]] = {}
-        for row in self.rows():
-            found.setdefault(row.run_id, []).append(row)
-        header = self.header()
-        alone = {run: theirs[0] for run, theirs in found.items() if len(theirs) == 1}
-        return [row for row in rows if row.run_id not in alone or not _same(header, alone[row.run_id], row)]
+    def _beside(self, recorded: Callable[[], Iterable[LedgerRow]]) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+        """The rows of the file and those that it should have; a column that it lacks counts as it should be."""
+        header, theirs = self.header(), [_clean(row) for row in self.rows()]
+        ours = [_clean(row) for row in recorded()]  # after them: a row is recorded before it is shown
+        if header and (header[: len(NEMO_COLUMNS)] != NEMO_COLUMNS or "run_id" not in header):
+            return [{}], ours
+        lacking = [name for name in COLUMNS if name not in header]
+        for cells, own in zip(theirs, ours, strict=False):
+            cells.update((name, own[name]) for name in lacking)
+        return theirs, ours
 
     def _check(self, fd: int) -> None:
         """Raise ConflictError for a file that is not an autoresearch ledger, before anything in it is repaired."""
@@ -112,7 +109,7 @@ class Ledger:
             )
 
     def _write(self, fd: int, header: tuple[str, ...], row: LedgerRow) -> None:
-        cells = {name: clean_text(cell) for name, cell in row.cells().items()}
+        cells = _clean(row)
         data = _line(header, cells) if header else tsv.join(COLUMNS) + _line(COLUMNS, cells)
         before = os.fstat(fd).st_size
         try:
@@ -144,11 +141,6 @@ class Ledger:
     def rows(self) -> Iterator[LedgerRow]:
         """Yield every row, oldest first, reading lazily."""
         return map(LedgerRow.from_cells, self.records())
-
-    @staticmethod
-    def rows_in(header: tuple[str, ...], whole: Iterable[bytes]) -> Iterator[LedgerRow]:
-        """Yield the rows in some lines of a ledger with this header, for callers that follow a growing ledger."""
-        return map(LedgerRow.from_cells, filter(None, (_record(header, line) for line in whole)))
 
     def tail(self, count: int) -> list[LedgerRow]:
         """The last `count` rows, oldest first."""
@@ -189,10 +181,8 @@ def _locked(path: Path) -> Iterator[int]:
             os.close(fd)
 
 
-def _same(header: tuple[str, ...], theirs: LedgerRow, ours: LedgerRow) -> bool:
-    """Whether two rows are equal in the columns of a file."""
-    cells, other_cells = theirs.cells(), ours.cells()
-    return all(cells[name] == other_cells[name] for name in cells if name in header)
+def _clean(row: LedgerRow) -> dict[str, str]:
+    return {name: clean_text(cell) for name, cell in row.cells().items()}
 
 
 def _is_still(path: Path, fd: int) -> bool:
@@ -234,7 +224,7 @@ def _is_complete(header: tuple[str, ...], line: bytes, *, first: bool) -> bool:
 
 def _put_aside(path: Path, word: str, tail: bytes) -> None:
     stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
-    what = {"torn": "torn tail of", "foreign": "not written by us:"}.get(word, f"{word}:")
+    what = {"torn": "torn tail of"}.get(word, f"{word}:")
     line = f"# {stamp} {what} {len(tail)} bytes\n".encode() + tail.removesuffix(b"\n") + b"\n"
     append_line(path.with_name(f"{path.name}.{word}"), line)
 

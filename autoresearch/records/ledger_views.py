@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from autoresearch.core.campaign.claim import CLAIMS
-from autoresearch.core.run.ledger_row import NUMERIC_COLUMNS, LedgerRow, integer, shown_statuses
+from autoresearch.core.run.ledger_row import NUMERIC_COLUMNS, LedgerRow, shown_statuses
 from autoresearch.records import tsv
+
+if TYPE_CHECKING:
+    from autoresearch.core.campaign.state import CampaignState
 
 BRIEF = ("index", "run_id", "status", "ending", "metric_name", "metric_value", "elapsed_min", "description")
 """The columns that people are shown first."""
@@ -16,16 +19,18 @@ CELL_MAX = 80  # characters of a cell in markdown
 
 
 def with_claims(
-    records: Iterable[Mapping[str, str]], verdicts: Iterable[Mapping[str, object]], notes: Mapping[int, str]
+    records: Iterable[Mapping[str, str]], state: CampaignState, notes: Mapping[int, str]
 ) -> Iterator[dict[str, str]]:
-    """Yield the rows with a column `claim`, from the later verdicts in verdicts.jsonl, and with a note by the index.
-
-    A verdict with a run applies to that row, one with an index to all rows of the idea. Of several claims, the
-    last one counts.
-    """
-    later = list(verdicts)
+    """Yield the rows with a column `claim`, what was said of run and idea later, and with a note by the index."""
+    ideas = {str(idea.index): idea for idea in state.ideas}
+    removed = {str(line.get("run")) for line in state.said_later if line["do"] == "outputs_removed"}
     for record in records:
-        yield {**record, CLAIM: _claim(record, later), NOTE: notes.get(integer(record.get("index", "")) or 0, "")}
+        idea, run = ideas.get(record.get("index", "")), record.get("run_id", "")
+        smoke = idea is not None and run in idea.smoke
+        built = f"built on demoted {idea.marked}" if idea and idea.marked else ""
+        marks = ("smoke" if smoke else "", "its outputs were removed" if run in removed else "", built)
+        claim = ", ".join(filter(None, (idea.confirmed if idea else "", *marks)))
+        yield {**record, CLAIM: claim, NOTE: notes.get(idea.index, "") if idea else ""}
 
 
 def for_people(records: Iterable[Mapping[str, str]]) -> Iterator[dict[str, str]]:
@@ -34,25 +39,6 @@ def for_people(records: Iterable[Mapping[str, str]]) -> Iterator[dict[str, str]]
     statuses = shown_statuses([LedgerRow.from_cells(record) for record in known])
     for record, status in zip(known, statuses, strict=True):
         yield {**record, "status": status}
-
-
-def _claim(record: Mapping[str, str], verdicts: Sequence[Mapping[str, object]]) -> str:
-    claim, marks = "", dict[str, None]()
-    for verdict in verdicts:
-        word = str(verdict.get("do", ""))
-        run, index = verdict.get("run"), verdict.get("index")
-        of_idea = not run and index is not None and integer(str(index)) == integer(record.get("index", ""))
-        if not (of_idea or (run and run == record.get("run_id"))):
-            continue
-        if word in CLAIMS:
-            claim = word
-        elif word == "smoke":
-            marks["smoke"] = None
-        elif word == "outputs_removed":
-            marks["its outputs were removed"] = None
-        elif word == "marked":
-            marks[f"built on demoted {verdict.get('of', '')}".strip()] = None
-    return ", ".join([*([claim] if claim else []), *marks])
 
 
 def as_tsv(columns: Sequence[str], records: Iterable[Mapping[str, str]]) -> Iterator[str]:

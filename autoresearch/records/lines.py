@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,15 +47,6 @@ def forwards(fd: int, start: int = 0) -> Iterator[bytes]:
             yield line + b"\n"
     if rest:
         yield rest
-
-
-def digest(fd: int, end: int) -> int:
-    """The CRC-32 of a file's first `end` bytes."""
-    crc, offset = 0, 0
-    while block := os.pread(fd, min(BLOCK, end - offset), offset):
-        offset += len(block)
-        crc = zlib.crc32(block, crc)
-    return crc
 
 
 def tail(path: Path, limit: int) -> bytes:

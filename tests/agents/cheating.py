@@ -267,7 +267,7 @@ class World:
     def records(self) -> list[Path]:
         """What the harness remembers, and what trainers printed."""
         place = self.place
-        return [place.ledger, place.journal, *place.path.glob("*.json"), *place.path.glob("*/exit.json")]
+        return [place.ledger, place.events, *place.path.glob("*.json"), *place.path.glob("*/exit.json")]
 
 
 def cheat(root: Path) -> list[Fate]:

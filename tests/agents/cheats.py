@@ -178,7 +178,7 @@ for record in glob.glob(CAMPAIGN + "/*/exit.json"):
     attempt(write, record, MARK, "a")
 """
 _CONTROL = """
-attempt(write, CAMPAIGN + "/journal.jsonl", '{"do": "ended", "why": "' + MARK + '"}\\n', "a")
+attempt(write, CAMPAIGN + "/events.jsonl", '{"do": "ended", "why": "' + MARK + '"}\\n', "a")
 for record in glob.glob(CAMPAIGN + "/*.json"):
     attempt(write, record, MARK, "a")
 """

@@ -31,7 +31,7 @@ from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
 from autoresearch.lab.campaign_setup import start_campaign
 from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
-from autoresearch.records import evidence, tsv
+from autoresearch.records import campaign_records, tsv
 from autoresearch.records.campaign_records import CampaignDir
 from tests.bench import published
 from tests.bench.bench_snapshot import FILES, fill
@@ -171,7 +171,7 @@ class Night:
     place: Path
     name: str
     spec: CampaignSpec
-    journal_end: int
+    events_end: int
     gaps: list[float] = field(default_factory=list)  # ms
     lead_s: float = 0.0
     tail_s: float = 0.0
@@ -202,7 +202,7 @@ class Night:
         made = start_campaign.create(plan, parts)
         spec = plan.spec
         _live_through(made, spec, world.repo, ideas, rows)
-        return cls(place, f"{rows} rows, {ideas} branches", spec, made.journal.stat().st_size)
+        return cls(place, f"{rows} rows, {ideas} branches", spec, made.events.stat().st_size)
 
     @property
     def records(self) -> CampaignDir:
@@ -240,8 +240,8 @@ class Night:
         return {run: float(at) for what, at, run in map(str.split, lines) if what == kind}
 
     def _is_ready(self) -> bool:
-        with self.records.journal.open("rb") as file:
-            file.seek(self.journal_end)
+        with self.records.events.open("rb") as file:
+            file.seek(self.events_end)
             lines = [json.loads(line) for line in file if line.endswith(b"\n")]
         runs = {kind: {line["run"] for line in lines if line["do"] == kind} for kind in _RUN_LINES}
         return bool(runs["prepared"] - runs["started"] - runs["withdrawn"] - self.stamps("first").keys())
@@ -281,10 +281,10 @@ def _live_through(place: CampaignDir, spec: CampaignSpec, repo: Path, ideas: int
             table.append(tsv.join(row.cells().values()))
             entries.append({"run": run, "slug": slug, "session": f"ajet_{run}", "run_dir": run_dir,
                             "result_dir": f"{spec.result_dir}/{slug}-{replicate}", "created": now})  # fmt: skip
-    for path in (place.ledger, evidence.path_of(place.ledger)):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"".join(table))
+    place.events.unlink()
+    place.ledger.write_bytes(b"".join(table))
     place.journal.write_text("".join(json.dumps({"t": now, **line}) + "\n" for line in journal))
+    campaign_records.make_whole(place)  # as of a campaign of before
     runs = real_parts().index.runs
     runs.parent.mkdir(parents=True, exist_ok=True)
     with runs.open("a") as file:

@@ -12,14 +12,14 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from autoresearch.core.campaign.claim import Claim
+from autoresearch.core.campaign.claim import CLAIMS, Claim
 from autoresearch.core.campaign.fold import Fold
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.judgement import decision_of, usual_sd
 from autoresearch.core.campaign.spec import MOST_ROUNDS, CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.state import Idea
 from autoresearch.core.controller import confirmation_rounds, scheduler
-from autoresearch.core.controller.actions import Note, RecordVerdict
+from autoresearch.core.controller.actions import Note
 from autoresearch.core.controller.next_actions import next_request
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.metrics.objective import Direction, Objective
@@ -27,6 +27,7 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.confirmation import confirm, design
 from autoresearch.core.statistics.noise import collapsed
 from autoresearch.core.statistics.seeding import SeededRun
+from tests.specs import events
 
 COLLAPSED = -6.0
 CURVE, JITTER = 12, 0.3  # values of a curve, and the share of chance in a copy's last one
@@ -271,7 +272,7 @@ class Simulation:
         ending = "lost" if "failure" in more else "crashed" if value is None else "finished"
         fields = {"elapsed_min": 1.0, "ending": ending, "ended": self.clock, **more}
         row = LedgerRow(index=idea.index, metric_name="reward", metric_value=value, status=status, run_id=run, **fields)
-        self.fold.add(rows=[replace(row, replicate=request.replicate)])
+        self.fold.add(events([], [replace(row, replicate=request.replicate)]))
 
     def begin_round(self) -> bool:
         """Put the best idea to the proof; False if there is nothing left to do."""
@@ -291,13 +292,12 @@ class Simulation:
     def judge_round(self) -> None:
         """The verdicts of the open round."""
         for action in confirmation_rounds.judge_round(self.state, self.curves):
-            if isinstance(action, RecordVerdict):
-                self.fold.add(verdicts=[{"do": action.do, **action.fields}])
-                self.weigh(action)
-            elif isinstance(action, Note):
+            if isinstance(action, Note):
                 self.note(action.do, **action.fields)
+                if action.do in CLAIMS:
+                    self.weigh(action)
 
-    def weigh(self, verdict: RecordVerdict) -> None:
+    def weigh(self, verdict: Note) -> None:
         """Compare a verdict with the truth."""
         gain, low, high = (verdict.fields.get(name) for name in ("gain", "gain_low", "gain_high"))
         level = self.levels[verdict.fields["index"]]

@@ -452,19 +452,11 @@ class Crashes:
 
         return CampaignHistory(self.place).state()
 
-    def view_of(self, spec: bytes) -> Any:
-        """The same, while campaign.json is damaged: `spec` is what it held."""
-        from autoresearch.core.campaign.fold import fold
-        from autoresearch.core.campaign.spec import CampaignSpec
-        from autoresearch.records.ledger import Ledger
-
-        rows = list(Ledger(self.place.ledger).rows())
-        return fold(CampaignSpec.from_json(json.loads(spec)), self.journal(), rows)
 
     def journal(self) -> list[dict[str, Any]]:
-        from autoresearch.records.campaign_records import entries
+        from autoresearch.records.campaign_records import read
 
-        return list(entries(self.place.journal))
+        return read(self.place).events
 
     def said(self) -> str:
         """What its controllers said so far."""

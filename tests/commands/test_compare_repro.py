@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from autoresearch.records.campaign_records import add
-
 pytestmark = pytest.mark.system
 
 RECIPE = "experiment_name: one\nlr: 0.1\nseed: 5\nmetrics_jsonl_path: {out}/metrics.jsonl\n"
@@ -87,16 +85,3 @@ def test_names_that_mean_nothing(bench: Any) -> None:
     for args in (("compare", "no", "such"), ("repro", "no:3.4"), ("repro", "nothing")):
         error = bench.ask(*args, check=4)["error"]
         assert error["message"].isprintable() and error["hint"]
-
-
-def test_the_ledger_shows_what_was_claimed_later(bench: Any) -> None:
-    run = bench.ask("run", bench.blueprint("ok"))
-    ledger = Path(run["ledger"])
-    assert "claim" not in bench.here("ledger", "show", ledger)[1]
-    add(ledger.parent / "verdicts.jsonl", "demoted", index=1, slug="x")
-    assert bench.ask("ledger", "show", ledger)["rows"][0]["claim"] == "demoted"
-    table = bench.here("ledger", "show", ledger)[1].splitlines()
-    assert "claim" in table[0] and "demoted" in table[1]
-    tsv = bench.here("ledger", "show", ledger, "--format", "tsv")[1].splitlines()
-    assert tsv[0].endswith("\tclaim\tclaim_note") and tsv[1].endswith("\tdemoted\t")
-    assert "demoted" in bench.here("ledger", "show", ledger, "--format", "md")[1]

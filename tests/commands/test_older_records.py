@@ -1,11 +1,13 @@
 """Records of an earlier version stay readable: a lone run and a campaign of November 2026.
 
 `samples/records/2026-11.tar.gz` holds a project (`repo.bundle`, `reports/`, `results/`) and the account's `state/`, as
-they were left below /tmp/rec; the recorded interpreter was given another name.
+they were left below /tmp/rec; the recorded interpreter was given another name. `2026-11-paused.tar.gz` holds a campaign
+that was paused in the last version without events.jsonl: five ideas, a request for a proof that nobody has answered.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tarfile
 from pathlib import Path
@@ -13,17 +15,21 @@ from typing import Any
 
 import pytest
 
-from autoresearch.records.campaign_records import add
+from autoresearch.records.campaign_records import CampaignDir, entries
 
 pytestmark = pytest.mark.system
-SAMPLE = Path(__file__).parents[1] / "samples" / "records" / "2026-11.tar.gz"
+SAMPLES = Path(__file__).parents[1] / "samples" / "records"
 
 
 @pytest.fixture
 def older(bench: Any) -> Any:
     """A bench whose project is the recorded one, at another path; that its paths change is all that differs."""
+    return unpacked(bench, "2026-11.tar.gz")
+
+
+def unpacked(bench: Any, sample: str) -> Any:
     there = bench.root / "older"
-    with tarfile.open(SAMPLE) as tar:
+    with tarfile.open(SAMPLES / sample) as tar:
         safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # from 3.11.4 on; Debian 12 has 3.11.2
         tar.extractall(there, **safely)
     project, state = bench.root / "project", Path(bench.env["XDG_STATE_HOME"])
@@ -98,7 +104,8 @@ def test_every_command_shows_the_estimate_of_a_claim(older: Any, direction: str,
     spec.write_text(spec.read_text().replace('"maximize"', f'"{direction}"'))
     numbers = {"gain": 0.9, "gain_low": 0.4, "gain_high": 1.4, "coverage": 0.9, "value": 1.9}
     runs = {"n": 3, "n_baseline": 4, "failed": 1, "failed_baseline": 0}
-    add(ledger.parent / "verdicts.jsonl", "confirmed", index=2, slug="higher", delta=1.0, **numbers, **runs)
+    verdict = {"do": "confirmed", "index": 2, "slug": "higher", "delta": 1.0, **numbers, **runs}
+    (ledger.parent / "verdicts.jsonl").write_text(json.dumps(verdict) + "\n")
     words = f"#2 lr=0.2: confirmed, reward 1.9, {change} "
     words += f"(90 % interval {ends}; 3 fresh runs"
     for line in (("campaign", "status", "old"), ("campaign", "status", "old", "--full"), ("ledger", "show", ledger),
@@ -124,3 +131,20 @@ def test_a_campaign_goes_on_in_this_version(older: Any) -> None:
     older.until(lambda: older.ask("campaign", "status", "old")["attempted"] == 4)
     older.until(lambda: older.ask("campaign", "status", "old")["state"] == "ended")
     assert older.ask("campaign", "status", "old")["best"] == "more"
+
+
+def test_a_paused_campaign_is_read_and_goes_on(bench: Any) -> None:
+    """What was written before is read as it lies; the first line that is added makes one record of it."""
+    bench = unpacked(bench, "2026-11-paused.tar.gz")
+    before, place = files(bench), CampaignDir(bench.repo / "reports/auto_research/paused")
+    told = bench.ask("campaign", "status", "paused")
+    assert (told["state"], told["attempted"], told["best"]) == ("paused", 5, "higher")
+    assert told["best_value"] == pytest.approx(1.99826667)
+    bench.ask("ledger", "show", told["ledger"])
+    assert files(bench) == before, "nothing that was recorded changes by being read"
+    bench.ask("campaign", "resume", "paused", "--detach")
+    bench.until(lambda: bench.ask("campaign", "status", "paused")["state"] == "ended")
+    assert place.events.exists() and "higher" in {one["slug"] for one in entries(place, "confirmed")}
+    rows, shown = before[place.ledger], place.ledger.read_bytes()
+    assert shown.startswith(rows) and len(shown.splitlines()) > len(rows.splitlines())
+    assert bench.ask("campaign", "status", "paused")["best"] == "last", "its re-tests went on"

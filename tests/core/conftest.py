@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
+from autoresearch.core.campaign.claim import CLAIMS
 from autoresearch.core.campaign.fold import fold
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.controller.actions import ControllerAction, Note, RecordVerdict, Say
+from autoresearch.core.controller.actions import ControllerAction, Note, Say
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import SeededRun
+from tests.specs import events
 
 START = 1_790_000_000.0
 SPEC = CampaignSpec(
@@ -118,7 +120,7 @@ class Records:
 
     def state(self) -> CampaignState:
         """What these records amount to."""
-        return fold(self.spec, self.journal, self.rows, self.verdicts)
+        return fold(self.spec, events(self.journal, self.rows, self.verdicts))
 
     def curves(self) -> dict[str, SeededRun]:
         """One point for each run, its final metric."""
@@ -129,10 +131,10 @@ class Records:
     def apply(self, actions: tuple[ControllerAction, ...]) -> list[str]:
         """Write down what these actions record; returns what they say."""
         for action in actions:
-            if isinstance(action, Note):
-                self.note(action.do, **action.fields)
-            elif isinstance(action, RecordVerdict):
+            if isinstance(action, Note) and action.do in (*CLAIMS, "marked"):
                 self.verdicts.append({"do": action.do, **action.fields})
+            elif isinstance(action, Note):
+                self.note(action.do, **action.fields)
         return [action.text for action in actions if isinstance(action, Say)]
 
 

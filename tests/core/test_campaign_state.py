@@ -14,6 +14,7 @@ from autoresearch.core.campaign.stop_rules import stand
 from autoresearch.core.controller import rules
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
+from tests.specs import events
 
 SPEC = CampaignSpec(
     **{  # type: ignore[arg-type]
@@ -62,7 +63,7 @@ ROWS = [
 
 
 def state(journal: list[dict[str, Any]] = JOURNAL, rows: list[LedgerRow] = ROWS, *verdicts: Any) -> CampaignState:
-    return fold(SPEC, journal, rows, verdicts)
+    return fold(SPEC, events(journal, rows, verdicts))
 
 
 def test_values_are_of_the_search_and_the_status_is_the_last_word() -> None:
@@ -103,7 +104,7 @@ def test_line_by_line_it_comes_to_the_same() -> None:
     journal = [*JOURNAL, {"do": "fixed", "index": 3, "commit": "f", "turns": ()}]
     rows = [*ROWS[:-1], row(3, "d-1", None, "crash", failure="disk")]
     torn = Fold(SPEC)
-    torn.add(JOURNAL, rows)
+    torn.add(events(JOURNAL, rows))
     assert torn.state.ideas[2].judged == []
     torn.add(journal[-1:])
     assert [i.judged for i in torn.state.ideas] == [i.judged for i in state(journal, rows).ideas]

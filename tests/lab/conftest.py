@@ -28,10 +28,9 @@ from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.lab.results.finished_run import ExaminedRun
 from autoresearch.lab.results.judge import Judgement, judge
 from autoresearch.lab.results.measure import Measurement
-from autoresearch.records import recorded_run
-from autoresearch.records.campaign_records import CampaignDir, add, entries, write_spec
+from autoresearch.records import campaign_records, recorded_run
+from autoresearch.records.campaign_records import CampaignDir, write_spec
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.ledger import Ledger
 from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.rundir import RunDir
 from tests.specs import run_spec
@@ -60,7 +59,7 @@ class Made:
         return done.stdout.strip()
 
     def idea(self, slug: str, sentence: str = "", *, parent: str = "baseline", **more: Any) -> int:
-        """A journal line, a branch and a commit that differs from the parent's."""
+        """An event, a branch and a commit that differs from the parent's."""
         index = self.indexes[slug] = len(self.indexes) + 1
         known = {k: more.pop(k) for k in ("overrides", "smoke", "simpler", "files", "kind") if k in more}
         hypothesis = Hypothesis(slug, sentence or f"Try {slug}", parent=parent, **known)
@@ -120,7 +119,7 @@ class Made:
         if curve:
             self._rundir(row, slug)
         self.clock += 300
-        Ledger(self.place.ledger).append_once(row)
+        campaign_records.append_row(self.place, row)
         return row
 
     def _commit(self, slug: str, above: str, hypothesis: Hypothesis) -> str:
@@ -180,7 +179,7 @@ class Made:
         )
 
     def tell(self, do: str, **fields: Any) -> None:
-        """Any other line of the journal."""
+        """Any other event."""
         self._tell(do, **fields)
 
     def checked(self) -> None:
@@ -188,17 +187,16 @@ class Made:
         self.tell("seed_check", seen=True, reason="it differs", by="", runs=3, values=9, exact=False, copies=[])
 
     def verdict(self, do: str, slug: str, **fields: Any) -> None:
-        """A line of verdicts.jsonl."""
-        add(self.place.verdicts, do, t=self.clock, index=self.indexes[slug], **fields)
+        """What is said of an idea after its runs."""
+        campaign_records.append(self.place, do, t=self.clock, index=self.indexes[slug], **fields)
 
     def _tell(self, do: str, **fields: Any) -> None:
         self.clock += 1
-        add(self.place.journal, do, t=self.clock, **fields)
+        campaign_records.append(self.place, do, t=self.clock, **fields)
 
     def state(self) -> CampaignState:
         """What is known now, read from the files."""
-        rows = list(Ledger(self.place.ledger).rows())
-        return fold(self.spec, entries(self.place.journal), rows, entries(self.place.verdicts))
+        return fold(self.spec, campaign_records.read(self.place).events)
 
     def judged(self, spec: RunSpec, end: ExitRecord, value: float, steps: int = 40) -> Judgement:
         """The verdict on a run of it that measured this."""

@@ -45,26 +45,6 @@ def test_markdown_is_a_table_whatever_the_cells_hold(ledger: Ledger) -> None:
     assert max(map(len, lines)) < 300
 
 
-def test_claims_are_joined_by_run_or_by_idea(tmp_path: Path, row: Callable[..., LedgerRow]) -> None:
-    ledger = Ledger(tmp_path / "results.tsv")
-    for run, index in (("a-1", 1), ("b-1", 2), ("b-2", 2), ("c-1", 3)):
-        ledger.append_once(row(run, index=index))
-    verdicts = [
-        {"do": "undecided", "index": 2},
-        {"do": "confirmed", "index": 2},
-        {"do": "smoke", "index": 2, "run": "b-2"},
-        {"do": "marked", "index": 3, "of": "b"},
-        {"do": "demoted", "index": "3"},
-        {"do": "confirmed", "index": "?"},
-        {"do": "anything", "index": 1},
-        {},
-    ]
-    joined = list(views.with_claims(ledger.records(), verdicts, {2: "b: confirmed, loss 0.3"}))
-    assert [r["claim_note"] for r in joined] == ["", "b: confirmed, loss 0.3", "b: confirmed, loss 0.3", ""]
-    found = [r["claim"] for r in joined]
-    assert found == ["", "confirmed", "confirmed, smoke", "demoted, built on demoted b"]
-
-
 def test_people_see_no_pending_row_of_a_decided_idea() -> None:
     rows = [LedgerRow(2, status="discard", standing="pending"), LedgerRow(2, status="keep", standing="keep")]
     assert [record["status"] for record in views.for_people(row.cells() for row in rows)] == ["keep", "keep"]

@@ -1,4 +1,4 @@
-"""What fresh runs show of an idea: the estimate behind a claim, as its verdict in verdicts.jsonl records it."""
+"""What fresh runs show of an idea: the estimate behind a claim, as its verdict records it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ClaimEstimate:
 
     @classmethod
     def of_verdict(cls, verdict: Mapping[str, Any]) -> ClaimEstimate:
-        """The estimate in a line of verdicts.jsonl; older lines have only `delta`, the difference of the means."""
+        """The estimate in a recorded verdict; older lines have only `delta`, the difference of the means."""
         reads = ((one.name, _READ.get(str(one.type))) for one in fields(cls))
         known = {name: read(verdict.get(name)) for name, read in reads if read is not None}
         p, alpha = _number(verdict.get("p")), _number(verdict.get("alpha"))
@@ -61,7 +61,7 @@ class ClaimEstimate:
         return cls(**known, fails_more=passed and verdict.get("do") in FAILED, adjusted=not plain)
 
     def to_verdict(self) -> dict[str, Any]:
-        """What a line of verdicts.jsonl says of it; the rest follows from the line."""
+        """What the verdict records of it; the rest follows from that."""
         derived = ("fails_more", "adjusted", "reason")
         return {name: value for name, value in asdict(self).items() if name not in derived}
 

@@ -1,4 +1,4 @@
-"""Fold: the records of a campaign, line by line, into its CampaignState."""
+"""Fold: the events of a campaign, one by one, into its CampaignState."""
 
 from __future__ import annotations
 
@@ -14,61 +14,61 @@ from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import SeedCheck
 
+_LATER = (*CLAIMS, "smoke", "marked", "outputs_removed")
 
-def fold(
-    campaign_spec: CampaignSpec,
-    journal: Iterable[Mapping[str, Any]],
-    rows: Iterable[LedgerRow],
-    verdicts: Iterable[Mapping[str, Any]] = (),
-) -> CampaignState:
-    """The state of a campaign; its files are the only state."""
-    return Fold(campaign_spec).add(journal, rows, verdicts)
+
+def fold(campaign_spec: CampaignSpec, events: Iterable[Mapping[str, Any]]) -> CampaignState:
+    """The state of a campaign that its events amount to."""
+    return Fold(campaign_spec).add(events)
 
 
 class Fold:
-    """Keeps a state up to date; it always equals the `fold` of all lines added so far."""
+    """Keeps a state up to date; it always equals the `fold` of all events added so far."""
 
     def __init__(self, campaign_spec: CampaignSpec) -> None:
         self.state = CampaignState(campaign_spec)
         self._ideas: dict[int, Idea] = {}
         self._by_slug: dict[str, Idea] = {}  # the first of each
         self._owners: dict[str, tuple[Idea, IdeaRun]] = {}  # by run ID
-        self._loose: list[LedgerRow] = []  # rows of ideas that the journal does not contain (yet)
-        self._early: list[Mapping[str, Any]] = []  # verdicts on such ideas
 
-    def add(
-        self,
-        journal: Iterable[Mapping[str, Any]] = (),
-        rows: Iterable[LedgerRow] = (),
-        verdicts: Iterable[Mapping[str, Any]] = (),
-    ) -> CampaignState:
-        """Add lines of each file; returns the one state, modified in place."""
-        for line in journal:
+    def add(self, events: Iterable[Mapping[str, Any]]) -> CampaignState:
+        """Add events; returns the one state, modified in place."""
+        for event in events:
+            self.state.known.clear()
             try:
-                self._take(line)
-            except (KeyError, TypeError, ValueError, AttributeError):  # edited by hand, or written by a newer version
-                self.state.damaged.append(int(line.get("seq") or 0))
-        new_rows, new_verdicts = [*self._loose, *rows], [*self._early, *verdicts]
-        self._loose = [row for row in new_rows if not self._attach(row)]
-        self._early = [verdict for verdict in new_verdicts if not self._judge(verdict)]
-        self.state.changed()
+                match str(event.get("do")):
+                    case "campaign":  # the spec is known by now
+                        pass
+                    case "ran":
+                        self._ran(event)
+                    case "requested":
+                        asked = self.state.requested
+                        asked.append({**event["request"], "t": event.get("t"), "seq": len(asked) + 1})
+                    case do if do in _LATER:
+                        self._later(event)
+                    case do:
+                        self._take(do, event)
+            except (KeyError, TypeError, ValueError, AttributeError):  # written by a newer version
+                self.state.damaged.append(int(event.get("seq") or 0))
+        self.state.known.clear()
         return self.state
 
-    def _attach(self, row: LedgerRow) -> bool:
-        """Assign a row to its idea by the journal; False if the journal does not know its run (yet).
-
-        The ledger is not trusted for this: a person or an unsandboxed agent may have edited it.
-        """
+    def _ran(self, line: Mapping[str, Any]) -> None:
+        """Assign a row to its idea, by its run: a row without one names an idea itself (before there were IDs)."""
+        row = LedgerRow.from_cells(line["row"])
         owner = self._owners.get(row.run_id)
         idea = owner[0] if owner else None if row.run_id else self._ideas.get(row.index)
         if idea is None:
-            return False
-        if not (row.run_id and row.run_id in idea.done):
+            return
+        if not row.run_id or row.run_id not in idea.done:
             idea.rows.append(row)
-            if row.failure in BREACHES and idea.hypothesis.merges:
-                self._break_up(idea)
-            idea.changed()
-        return True
+        elif line.get("again"):
+            idea.rows[[one.run_id for one in idea.rows].index(row.run_id)] = row
+        if line.get("smoke"):
+            self._later({"do": "smoke", "index": row.index, "run": row.run_id, "t": line.get("t")})
+        if row.failure in BREACHES and idea.hypothesis.merges:
+            self._break_up(idea)
+        idea.changed()
 
     def _break_up(self, merge: Idea) -> None:
         """Have another merge made, without the weakest of these edits."""
@@ -77,24 +77,25 @@ class Fold:
         if state.made_tip.index == merge.index:
             state.made_tip = MadeTip()
 
-    def _judge(self, verdict: Mapping[str, Any]) -> bool:
-        idea, do = self._ideas.get(int(verdict.get("index") or 0)), verdict.get("do")
+    def _later(self, line: Mapping[str, Any]) -> None:
+        """Apply what was said of an idea after its runs."""
+        self.state.said_later.append(line)
+        idea, do = self._ideas.get(int(line.get("index") or 0)), line["do"]
         if idea is None:
-            return False
+            return
         if do in CLAIMS and not (do in OPEN and idea.confirmed in TESTED):
             # a later round that could not decide takes nothing back
-            idea.confirmed, idea.caveat = str(do), str(verdict.get("caveat", ""))
-            idea.claim = ClaimEstimate.of_verdict(verdict)
+            idea.confirmed, idea.caveat = str(do), str(line.get("caveat", ""))
+            idea.claim = ClaimEstimate.of_verdict(line)
         elif do == "smoke":
-            idea.smoke.add(str(verdict.get("run", "")))
+            idea.smoke.add(str(line.get("run", "")))
         elif do == "marked":
-            idea.marked = str(verdict.get("of", ""))
+            idea.marked = str(line.get("of", ""))
         idea.changed()
-        return True
 
-    def _take(self, line: Mapping[str, Any]) -> None:
+    def _take(self, do: str, line: Mapping[str, Any]) -> None:
         state = self.state
-        match line.get("do"):
+        match do:
             case "drafted":
                 state.draft = from_record(Idea, line)
             case "idea":

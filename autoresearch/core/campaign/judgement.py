@@ -18,8 +18,6 @@ from autoresearch.core.campaign.decision import (
     decide,
     decide_once,
     gain,
-    like_fallen,
-    shrunk,
 )
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.metrics.objective import Direction
@@ -111,23 +109,7 @@ def _is_out(state: CampaignState, idea: Idea) -> bool:
         return True
     if idea.status == Verdict.KEEP:
         return idea is not state.best or not search_goes_on(state)
-    if len(idea.judged) >= rule_of(state).most:
-        return True
-    return not idea.simpler and _clearly_no_better(state, idea)
-
-
-def _clearly_no_better(state: CampaignState, idea: Idea) -> bool:
-    """Whether its mean is not near what a re-test, or to be kept, requires."""
-    rival, ours, rule = incumbent(state, idea), search_values(state, idea), rule_of(state)
-    theirs = state.memo(f"values of {rival.index}", lambda: search_values(state, rival)) if rival else []
-    ahead = gain(state.spec.objective, ours, theirs) if theirs else 0.0
-    if theirs and len(idea.judged) == 1 and like_fallen(state.spec.objective, ours[0], best_fallen(state), theirs):
-        return False
-    if ahead <= 0:
-        return True
-    every = _noise(state)  # its own is of it, so that this is what `decide` pools, up to rounding
-    step = rule.first if len(ours) == 1 else rule.again  # the t-test, from `least` runs on, requires more
-    return every.known and ahead < 0.999 * step * math.sqrt(shrunk(ours, every, rule) / len(ours))
+    return len(idea.judged) >= rule_of(state).most
 
 
 def search_goes_on(state: CampaignState) -> bool:
@@ -139,7 +121,7 @@ def search_goes_on(state: CampaignState) -> bool:
 def incumbent(state: CampaignState, idea: Idea) -> Idea | None:
     """The idea to beat: the best other one that is kept, else the baseline."""
     best = state.best
-    parents = state.memo("parents", lambda: {other.parent for other in state.ideas}, state.ideas.copy)
+    parents = state.memo("parents", lambda: {other.parent for other in state.ideas})
     if idea is best or idea.status == Verdict.KEEP or idea.slug in parents or idea.hypothesis.is_baseline:
         rest = CampaignState(state.spec, [other for other in state.ideas if other is not idea], research=state.research)
         best = rest.best
@@ -182,7 +164,7 @@ def search_mean(state: CampaignState, idea: Idea) -> float | None:
 
 def usual_sd(state: CampaignState) -> float | None:
     """The robust standard deviation of a run within its idea; None while too little is known."""
-    return state.memo("usual sd", lambda: robust_sd(state.spec.objective, state.values), lambda: state.values)
+    return state.memo("usual sd", lambda: robust_sd(state.spec.objective, state.values))
 
 
 def best_fallen(state: CampaignState) -> float | None:
@@ -194,7 +176,7 @@ def best_fallen(state: CampaignState) -> float | None:
         pick = max if objective.direction is Direction.MAXIMIZE else min
         return pick(fallen, default=None)
 
-    return state.memo("best fallen", best, lambda: (state.values, sd))
+    return state.memo("best fallen", best)
 
 
 def shown_noise(state: CampaignState) -> Noise:
@@ -217,9 +199,7 @@ def noise_without(state: CampaignState, idea: Idea) -> Noise:
 
 def _noise(state: CampaignState) -> Noise:
     """The noise of all ideas' replicates, without runs that collapsed."""
-    sd = None if state.unseeded else usual_sd(state)
-    work = lambda: pooled(_noise_of(state, idea) for idea in state.ideas)  # noqa: E731
-    return state.memo("noise", work, lambda: (state.values, sd))
+    return state.memo("noise", lambda: pooled(_noise_of(state, idea) for idea in state.ideas))
 
 
 def _noise_of(state: CampaignState, idea: Idea) -> Noise:
@@ -256,7 +236,7 @@ def resolution_of(state: CampaignState, values: Sequence[float | None] = ()) -> 
         return Resolution(state.spec.resolution, "as set")
     copies = state.baseline.values if state.baseline else []
     step = state.seed_check.step if state.seed_check and state.seed_check.step is not None else math.inf
-    known = state.memo("last_digit", lambda: last_digit(chain(*state.values)), lambda: state.values)
+    known = state.memo("last_digit", lambda: last_digit(chain(*state.values)))
     found = [Resolution(min(step, known, last_digit(measured(values))), "one unit of the last digit")]
     if copies:
         found.append(Resolution(ROUNDING * abs(mean(copies)), "a rounding error"))

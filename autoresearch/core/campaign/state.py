@@ -1,4 +1,4 @@
-"""CampaignState: all that is known of a campaign, folded from its journal, its ledger and later verdicts."""
+"""CampaignState: all that is known of a campaign, folded from its events."""
 
 from __future__ import annotations
 
@@ -277,6 +277,8 @@ class CampaignState:
     fault: tuple[float, str] = (0.0, "")  # when a controller ended on an internal error, and on which
     queue_faults: list[str] = field(default_factory=list)  # errors in entries that wait in a queue
     requests: int = 0  # number of requests handled
+    requested: list[Mapping[str, Any]] = field(default_factory=list)  # all requests of users, with their number `seq`
+    said_later: list[Mapping[str, Any]] = field(default_factory=list)  # of ideas, after their runs: claims and others
     unwanted: set[str] = field(default_factory=set)  # slugs that a person asked to skip
     timeline: list[Mapping[str, Any]] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
@@ -289,9 +291,8 @@ class CampaignState:
     made_tip: MadeTip = field(default_factory=MadeTip)
     guarded: set[int] = field(default_factory=set)  # the indices of tips that passed the guard
     broken_merges: set[frozenset[int]] = field(default_factory=set)  # of edits that together do not pass it
-    damaged: list[int] = field(default_factory=list)  # numbers of journal lines that could not be parsed
-    _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _read: dict[str, tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    damaged: list[int] = field(default_factory=list)  # numbers of events that mean nothing to this version
+    known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)  # see `memo`
 
     @property
     def open_round(self) -> Round | None:
@@ -438,35 +439,14 @@ class CampaignState:
         return self.spec.gpus_per_run / 60 * minutes
 
     def by_slug(self, slug: str) -> Idea | None:
-        slugs = self.memo("slugs", lambda: {idea.slug: idea for idea in reversed(self.ideas)}, self.ideas.copy)
-        return slugs.get(slug)
+        return self.memo("slugs", lambda: {idea.slug: idea for idea in reversed(self.ideas)}).get(slug)
 
-    def memo(self, name: str, work: Callable[[], T], reads: Callable[[], Any] | None = None) -> T:
-        """The result of `work`, cached under `name` until the state changes.
-
-        `reads`: all that it depends on. While that stays equal it is not done again, whatever else changes: most lines
-        of a journal change no value, and there may be thousands.
-        """
-        if name not in self._memo:
-            now = reads() if reads else None
-            before = self._read.get(name) if reads else None
-            if before is None or before[0] != now:
-                before = now, work()
-            if reads:
-                self._read[name] = before
-            self._memo[name] = before[1]
-        found: T = self._memo[name]
+    def memo(self, name: str, work: Callable[[], T]) -> T:
+        """The result of `work`, kept under `name` until an event is added."""
+        if name not in self.known:
+            self.known[name] = work()
+        found: T = self.known[name]
         return found
-
-    def changed(self) -> None:
-        """Check again what `memo` knows, when it is asked for."""
-        self._memo.clear()
-
-    def with_ideas(self, ideas: list[Idea]) -> CampaignState:
-        """The same campaign with other ideas."""
-        other = replace(self, ideas=ideas)
-        other._read = dict(self._read)
-        return other
 
     def attempts(self) -> list[Attempt]:
         """All attempts for the proposers, skipped ones last."""

@@ -44,15 +44,7 @@ class Say(ControllerAction):
 
 @dataclass(frozen=True, slots=True)
 class Note(ControllerAction):
-    """Append a line to the journal."""
-
-    do: str
-    fields: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class RecordVerdict(ControllerAction):
-    """Append a line to the verdicts."""
+    """Record an event."""
 
     do: str
     fields: Mapping[str, Any]

@@ -17,7 +17,7 @@ from autoresearch.core.campaign.judgement import claim_words, one_run_claim
 from autoresearch.core.campaign.spec import MOST_ROUNDS
 from autoresearch.core.campaign.state import CampaignState, Idea, Round, marked, measured
 from autoresearch.core.controller import scheduler
-from autoresearch.core.controller.actions import ControllerAction, Note, RecordVerdict, Say
+from autoresearch.core.controller.actions import ControllerAction, Note, Say
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.sentences import breach_words, doubt_words, seed_words
 from autoresearch.core.run.ending import TAMPERED, UNPROVEN, Verdict
@@ -131,7 +131,7 @@ def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> t
             continue
         do, (reason, delta) = one_run_claim(state), claim_words(state, idea)
         fields = {"index": idea.index, "slug": idea.slug, "reason": reason, "delta": delta}
-        actions += [RecordVerdict(do, fields), Say(f"{idea.name}: {do}: {reason}")]
+        actions += [Note(do, fields), Say(f"{idea.name}: {do}: {reason}")]
     return tuple(actions)
 
 
@@ -312,12 +312,12 @@ def judge_round(state: CampaignState, curves: Curves) -> tuple[ControllerAction,
     shaky = marked(state.ideas, claims)
     for idea in state.keeps:  # those that were built on one that is demoted now
         if idea.index in shaky and not idea.marked and claims[idea.index] != Claim.DEMOTED:
-            verdicts.append(RecordVerdict("marked", {"index": idea.index, "slug": idea.slug, "of": idea.parent}))
+            verdicts.append(Note("marked", {"index": idea.index, "slug": idea.slug, "of": idea.parent}))
             sentences.append(Say(f"{idea.name} was built on a demoted one"))
     return (*verdicts, settled, *sentences)
 
 
-def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[RecordVerdict, str]:
+def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[Note, str]:
     """The verdict on a candidate, and its reason.
 
     Undecided where no test is valid, as its runs are copies; and instead of confirmed where records of the idea were
@@ -344,7 +344,7 @@ def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[RecordV
         estimate = replace(estimate, gain_low=None, gain_high=None, coverage=None)
     fields: dict[str, object] = {"index": idea.index, "slug": idea.slug, "round": number, "reason": reason}
     fields |= {"delta": result.delta, "p": p, "alpha": result.alpha, **estimate.to_verdict(), "caveat": caveat}
-    return RecordVerdict(claim.value, fields), reason
+    return Note(claim.value, fields), reason
 
 
 def _why_not_claimed(state: CampaignState, idea: Idea) -> str:

@@ -245,7 +245,7 @@ def without(state: CampaignState, run: str) -> CampaignState:
     for n, idea in enumerate(ideas):
         if any(one.run == run for one in idea.runs):
             ideas[n] = replace(idea, runs=[one for one in idea.runs if one.run != run])
-    return state.with_ideas(ideas)
+    return replace(state, ideas=ideas)
 
 
 def seed_of(run_request: RunRequest, first: int, *, repeats: bool = True) -> int:

@@ -32,7 +32,7 @@ from autoresearch.core.controller.standing import KEPT
 from autoresearch.lab.campaign_report import summary
 from autoresearch.lab.campaign_report.formatting import cell, code, plain, stamp
 from autoresearch.lab.campaign_report.summary import SHOWN, IdeaLine, campaign_words
-from autoresearch.records.campaign_records import CampaignDir, entries
+from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import write_page
 
 NAMES = ("session_state.md", "timeline.md", "files.md", "handoff.md")
@@ -51,7 +51,7 @@ def update_memory(
 
     lines = summary.idea_lines(state)
     words = campaign_words(campaign_dir, state, stand, lines)
-    events = sorted(_events(campaign_dir, state), key=lambda one: one[0])
+    events = sorted(_events(state), key=lambda one: one[0])
     values = {
         "words": words,
         "spec": state.spec,
@@ -129,14 +129,14 @@ def _last(state: CampaignState) -> str:
     return row_line(state, idea, last.run_id, alone=True) if idea and last else ""
 
 
-def _events(campaign_dir: CampaignDir, state: CampaignState) -> Iterator[tuple[float, str]]:
+def _events(state: CampaignState) -> Iterator[tuple[float, str]]:
     """What happened, by its time in seconds since the epoch; texts are on one line and safe in markdown."""
     names = {idea.index: idea.name for idea in state.ideas}
     names_of_runs = {run.run: idea.name for idea in state.ideas for run in idea.runs}
     yield state.spec.created, f"campaign {cell(state.spec.name)} was begun"
     told = ("made", "asked", "finding", "prepared", "drafted", "request")  # the idea, the turn, the start say it
     lines = [line for line in state.timeline if line.get("do") not in told]
-    for line in [*lines, *entries(campaign_dir.verdicts), *entries(campaign_dir.requests)]:
+    for line in [*lines, *state.said_later, *state.requested]:
         index, run, raw, t = line.get("index"), str(line.get("run") or ""), line.get("hypothesis"), line.get("t")
         name = names.get(index, "") if isinstance(index, int) else names_of_runs.get(run, "")
         why, raw = line.get("reason") or line.get("fault") or "", raw if isinstance(raw, Mapping) else {}

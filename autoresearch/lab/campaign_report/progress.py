@@ -15,7 +15,7 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report.memory import update_memory
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
-from autoresearch.records import evidence, finish_flag
+from autoresearch.records import campaign_records, finish_flag
 from autoresearch.records.campaign_records import CampaignDir
 
 
@@ -75,7 +75,7 @@ def record_lost(builder: CommitBuilder, idea: Idea, idea_run: IdeaRun, reason: s
     """The row of a run whose records are gone, so that nobody knows what became of it."""
     row = _bare_row(builder, idea, idea_run, reason, now)
     lost = replace(row, run_dir=idea_run.run_dir, ending="lost", failure="runner_died")
-    evidence.record(Path(builder.spec.directory) / "results.tsv", lost)
+    campaign_records.append_row(CampaignDir(Path(builder.spec.directory)), lost)
 
 
 def _bare_row(builder: CommitBuilder, idea: Idea, idea_run: IdeaRun, reason: str, now: float) -> LedgerRow:

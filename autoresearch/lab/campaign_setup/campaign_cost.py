@@ -229,10 +229,10 @@ def _whole_s(rundir: RunDir) -> float:
 
 def _baseline_spans(campaign_dir: CampaignDir, blueprint: str) -> list[float]:
     """The seconds of a few baseline runs of a campaign with this blueprint; [] for another one, and before them."""
-    from autoresearch.records.ledger import Ledger
-
     record = read_json(campaign_dir.spec) or {}
     if record.get("blueprint") != blueprint:
         return []
+    from autoresearch.records.ledger import Ledger
+
     rows = (row for row in Ledger(campaign_dir.ledger).rows() if row.index == 1 and row.ending in _WHOLE)
     return [60 * row.elapsed_min for row in islice(rows, BASELINE_RUNS) if row.elapsed_min]

@@ -159,7 +159,7 @@ def _blueprint(campaign_spec: CampaignSpec) -> Blueprint:
 def _record(
     campaign_dir: CampaignDir, state: CampaignState, proposed: ProposedCampaign, taken: dict[str, Any], code: str | None
 ) -> None:
-    """Write it into the journal; the baseline is committed anew, unless its runs stand (`code` is None)."""
+    """Record it; the baseline is committed anew, unless its runs stand (`code` is None)."""
     rules: dict[str, Any] = {name: value for name, value in taken.items() if name in Rules.__match_args__}
     terms, baseline = {name: value for name, value in taken.items() if name not in rules}, dict[str, str]()
     if code:
@@ -170,7 +170,7 @@ def _record(
         builder = CommitBuilder.of(changed, proposed.base.checkout)
         idea = claim(builder, conceive(builder, CampaignState(changed), baseline_hypothesis(), 1))
         baseline = {name: getattr(idea, name) for name in ("commit", "parent_commit", "branch", "fingerprint")}
-    campaign_records.add(campaign_dir.journal, "rules", **rules, terms=terms, baseline=baseline)
+    campaign_records.append(campaign_dir, "rules", **rules, terms=terms, baseline=baseline)
 
 
 def _keys(names: Sequence[str] | dict[str, Any]) -> tuple[str, ...]:

@@ -82,9 +82,9 @@ def create(proposed: ProposedCampaign, parts: Parts) -> CampaignDir:
 def continue_with(campaign_dir: CampaignDir, changes: Mapping[str, Any]) -> None:
     """Let a campaign that ended continue under other rules."""
     campaign_dir.flag.unlink(missing_ok=True)
-    campaign_records.add(campaign_dir.journal, "rules", **changes)
-    campaign_records.add(campaign_dir.journal, "told", how="")
-    campaign_records.add(campaign_dir.journal, "state", state=CampaignPhase.RUNNING.value, reason=CONTINUED)
+    campaign_records.append(campaign_dir, "rules", **changes)
+    campaign_records.append(campaign_dir, "told", how="")
+    campaign_records.append(campaign_dir, "state", state=CampaignPhase.RUNNING.value, reason=CONTINUED)
 
 
 READY_IN_S = 5.0  # a controller whose recovery takes longer is not waited for
@@ -164,15 +164,15 @@ def settled(campaign_dir: CampaignDir) -> None:
 
 
 def _unread(campaign_dir: CampaignDir) -> bool:
-    requests = CampaignHistory(campaign_dir).state().requests
-    return any(True for _ in campaign_records.entries(campaign_dir.requests, requests))
+    state = CampaignHistory(campaign_dir).state()
+    return len(state.requested) > state.requests
 
 
 @contextlib.contextmanager
 def in_control(campaign_dir: CampaignDir) -> Iterator[None]:
     """Hold the lock of a campaign's only controller; it ends with the process. ConflictError if another is alive.
 
-    An error that ends the controller is written to the journal, where `campaign status` and `wait` find it.
+    An error that ends the controller is recorded, where `campaign status` and `wait` find it.
     """
     with locked(campaign_dir.lock, blocking=False) as alone:
         if not alone:
@@ -183,7 +183,7 @@ def in_control(campaign_dir: CampaignDir) -> Iterator[None]:
             yield
         except BaseException as error:
             with contextlib.suppress(AutoresearchError, OSError):  # on a full disk the pane still shows it
-                campaign_records.add(campaign_dir.journal, "fault", reason=_reason(error))
+                campaign_records.append(campaign_dir, "fault", reason=_reason(error))
                 with campaign_dir.log.open("a", encoding="utf-8") as log:
                     log.write("".join(traceback.format_exception(error)))
             if isinstance(error, Exception):

@@ -1,114 +1,58 @@
-"""Reads a campaign's journal, ledger and verdicts once, and after that only what was appended.
-
-A controller needs them many times per run, and a campaign has thousands of rows. If a file was changed other than by
-appending (for example, the ledger was edited), everything is read again.
-"""
+"""A campaign as its record tells it: read once, and after that only what was appended."""
 
 from __future__ import annotations
 
 import os
-import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.records import campaign_records, lines
-from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.campaign_records import CampaignDir, Chain
 
 if TYPE_CHECKING:
+    from autoresearch.core.campaign.fold import Fold
     from autoresearch.core.campaign.state import CampaignState
-    from autoresearch.records.ledger import Ledger
-
-UNREAD, ALL_AGAIN = (0, 0, 0), (0, 0, -1)
-
-
-@dataclass
-class GrowingFile:
-    """How far one file has been read. `parse` turns new lines, and the number of lines before them, into records."""
-
-    path: Path
-    parse: Callable[[list[bytes], int], list[Any]]
-    end: int = 0  # bytes
-    count: int = 0  # lines
-    stamp: tuple[int, int, int] = UNREAD  # inode, mtime, size
-    digest: int = 0  # of all that was read; if it changed, the file was edited rather than appended to
-
-    def fresh(self) -> list[Any] | None:
-        """The records appended since the last call; None if the file was changed other than by appending."""
-        with lines.reading(self.path) as fd:
-            if fd is None:
-                return [] if self.stamp == UNREAD else None
-            found = os.fstat(fd)
-            stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
-            if stamp == self.stamp:
-                return []
-            if self.stamp != UNREAD:
-                grown = found.st_ino == self.stamp[0] and found.st_size > self.stamp[2]
-                if not grown or lines.digest(fd, self.end) != self.digest:  # an edit may be anywhere: 1 ms per MB
-                    return None
-            added = list(lines.forwards(fd, self.end))
-            whole = [line for line in added if line.endswith(b"\n")]
-            records = self.parse(added, self.count)
-            self.end += sum(map(len, whole))
-            self.count += len(whole)
-            self.digest = zlib.crc32(b"".join(whole), self.digest)
-            # an unterminated last line may be a row that an editor left so: read everything again next time
-            self.stamp = stamp if len(whole) == len(added) else ALL_AGAIN
-            return records
-
-
-def _rows_of(ledger: Ledger) -> Callable[[list[bytes], int], list[LedgerRow]]:
-    """Parses new lines into rows, with the columns that the ledger's first line names."""
-    header: tuple[str, ...] = ()
-
-    def parse(added: list[bytes], before: int) -> list[LedgerRow]:
-        nonlocal header
-        if not before:
-            header, added = ledger.header(), added[1:]
-        return list(ledger.rows_in(header, added))
-
-    return parse
-
-
-def _entries(added: list[bytes], before: int) -> list[dict[str, Any]]:
-    """An unterminated last line counts if it parses."""
-    return [{**record, "seq": seq} for seq, record in lines.objects(enumerate(added, before + 1))]
 
 
 class CampaignHistory:
-    """All records of a campaign, kept up to date."""
+    """The record of a campaign, kept up to date."""
 
     def __init__(self, campaign_dir: CampaignDir) -> None:
         self.campaign_dir = campaign_dir
         self.spec = campaign_records.declared_spec(campaign_dir)
-        self._open()
+        self.remarks: tuple[str, ...] = ()  # what was found of the record, in sentences
+        self._chain = Chain()
+        self._inode = 0  # of the file that was read; 0: it is read anew each time
+        self._fold: Fold | None = None
 
-    def _open(self) -> None:
-        from autoresearch.core.campaign.fold import Fold
-        from autoresearch.records import evidence
-        from autoresearch.records.ledger import Ledger
-
-        self._fold = Fold(self.spec)
-        self._journal = GrowingFile(self.campaign_dir.journal, _entries)
-        rows = evidence.read_from(self.campaign_dir.ledger)
-        self._rows = GrowingFile(rows, _rows_of(Ledger(rows)))
-        self._verdicts = GrowingFile(self.campaign_dir.verdicts, _entries)
+    @property
+    def size(self) -> int:
+        """Bytes of the record that are in the state."""
+        return self._chain.end
 
     def state(self) -> CampaignState:
-        """The campaign as it is now, under the current rules: always the same object, brought up to date."""
-        from autoresearch.records import evidence
+        """The campaign as it is now. Raises EnvironmentUnusable where its record is damaged."""
+        with lines.reading(self.campaign_dir.events) as fd:
+            if fd is None:
+                return self._read_all(0)
+            found = os.fstat(fd)
+            if self._fold is None or found.st_ino != self._inode or found.st_size < self.size:
+                return self._read_all(found.st_ino)
+            for line in lines.forwards(fd, self.size) if found.st_size > self.size else ():
+                if line.endswith(b"\n"):  # else it is being written
+                    events = self._chain.take(line)
+                    if any(one["do"] == campaign_records.DAMAGED for one in events):
+                        return self._read_all(found.st_ino)
+                    self._fold.add(events)
+            return self._fold.state
 
-        found = [file.fresh() for file in (self._journal, self._rows, self._verdicts)]
-        if None in found or self._rows.path != evidence.read_from(self.campaign_dir.ledger):
-            self._open()
-            found = [file.fresh() for file in (self._journal, self._rows, self._verdicts)]
-        journal, rows, verdicts = (part or [] for part in found)
-        if journal or rows or verdicts:
-            self._fold.add(journal, rows, verdicts)
-        return self._fold.state
+    def _read_all(self, inode: int) -> CampaignState:
+        from autoresearch.core.campaign.fold import Fold
+
+        record = campaign_records.read(self.campaign_dir)
+        self._fold, self._chain, self.remarks = Fold(self.spec), record.chain, record.remarks
+        self._inode = inode if record.as_written else 0
+        return self._fold.add(record.events)
 
 
 @lru_cache(maxsize=8)

@@ -33,7 +33,7 @@ def phase_now(campaign_dir: CampaignDir, state: CampaignState) -> CampaignPhase:
     """The actual state. The controller may have finished after the state was read."""
     if state.phase is CampaignPhase.ENDED:
         return state.phase
-    if not campaign_dir.controlled:  # the lock's last holder writes no more, so the journal is complete
+    if not campaign_dir.controlled:  # the lock's last holder writes no more, so the record is complete
         last = _last_word(campaign_dir).get("state")
         if last == CampaignPhase.PAUSED and not fault_of(campaign_dir, state):
             return CampaignPhase.PAUSED
@@ -83,10 +83,8 @@ def proof_now(campaign_dir: CampaignDir, state: CampaignState) -> Proof:
 
 
 def _last_word(campaign_dir: CampaignDir) -> Mapping[str, Any]:
-    """The last journal line that sets a state; {} if there is none."""
-    entries = campaign_records.entries(campaign_dir.journal, needle=b'"state"')
-    lines = (line for line in entries if line.get("do") == "state")
-    return next(iter(deque(lines, maxlen=1)), {})
+    """The last event that sets a state; {} if there is none."""
+    return next(iter(deque(campaign_records.entries(campaign_dir, "state"), maxlen=1)), {})
 
 
 def fault_of(campaign_dir: CampaignDir, state: CampaignState) -> str:

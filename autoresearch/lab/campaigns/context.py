@@ -1,4 +1,4 @@
-"""What the parts of a controller share of one campaign: its directory, its journal, its code, and where to print."""
+"""What the parts of a controller share of one campaign: its directory, its record, its code, and where to print."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def is_full(error: Exception) -> bool:
 
 def ask(campaign_dir: CampaignDir, do: str, **fields: Any) -> None:
     """Queue a request for the controller, which looks every second; without one, it is read at the next start."""
-    campaign_records.add(campaign_dir.requests, do, **fields)
+    campaign_records.append(campaign_dir, "requested", request={"do": do, **fields})
 
 
 def stop_run(rundir: RunDir, reason: str, *, cause: str = "stop_request") -> None:
@@ -113,8 +113,8 @@ class CampaignContext:
         return stand_at(self.state, self.parts.clock())
 
     def note(self, do: str, **fields: object) -> None:
-        """Append a line to the journal."""
-        campaign_records.add(self.campaign_dir.journal, do, t=self.parts.clock(), **fields)
+        """Record what happened."""
+        campaign_records.append(self.campaign_dir, do, t=self.parts.clock(), **fields)
 
     def write_documents(self) -> None:
         """Bring the documents that people and agents read up to date."""

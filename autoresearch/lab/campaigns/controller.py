@@ -1,6 +1,6 @@
 """The controller: asks `next_actions` what to do, does it, and sleeps until something happens.
 
-Its state is derived entirely from the journal, the ledger and the run directories, so it may be killed at any
+Its state is derived entirely from the record and the run directories, so it may be killed at any
 instruction: `campaign resume` starts another controller, which picks up live runs and records those that ended.
 """
 
@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from autoresearch.core.controller import actions
 from autoresearch.core.controller.actions import ControllerAction, Do
@@ -28,7 +27,6 @@ from autoresearch.lab.ideas.idea_sources import IdeaSources
 from autoresearch.lab.notices.campaign_notices import CampaignNotifier
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs import detached
-from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import read_json, write_json
 
@@ -52,7 +50,7 @@ class Controller:
         self._notifier = CampaignNotifier(campaign_dir, parts)
         self._dry = False  # the proposers had no idea when they were last asked
         self._tried: set[ControllerAction] = set()  # what came to nothing since something last happened
-        self._requests_read = 0  # size of the requests' file when the last one of them was carried out, in bytes
+        self._seen = 0  # bytes of the record when the requests were last looked for
         self._healthy = False  # it has slept since the last trouble
         self._ended = False
 
@@ -122,12 +120,13 @@ class Controller:
         self._tried.clear()
 
     def _machine(self) -> Machine:
+        state, self._seen = self._context.state, self._context.history.size
         return Machine(
             now=self._context.parts.clock(),
             live=tuple(self._runs.live),
             over=self._runs.over(),
             recorded=self._runs.recorded,
-            requests=self._unread_requests(),
+            requests=tuple(one for one in state.requested if one["seq"] > state.requests),
             ready=self._runs.ready,
             spare_worktree=self._runs.pool.spare() is not None,
             conflicting=self._runs.conflicting,
@@ -135,15 +134,6 @@ class Controller:
             agent=self._agent.status,
             tried=frozenset(self._tried),
         )
-
-    def _unread_requests(self) -> tuple[Mapping[str, Any], ...]:
-        size = self._requested()
-        if size == self._requests_read:
-            return ()
-        unread = tuple(campaign_records.entries(self._context.campaign_dir.requests, self._context.state.requests))
-        if not unread:
-            self._requests_read = size
-        return unread
 
     # -- carrying out -------------------------------------------------------------------------------------------
 
@@ -162,8 +152,6 @@ class Controller:
                 context.say(text)
             case actions.Note(do, fields):
                 context.note(do, **fields)
-            case actions.RecordVerdict(do, fields):
-                campaign_records.add(context.campaign_dir.verdicts, do, **fields)
             case Do.WRITE_DOCUMENTS:
                 self._documents.follow()
             case Do.CHECK_SEEDS:
@@ -248,14 +236,14 @@ class Controller:
         self._pruner.look(self._context.history, runs.live)
         awake = runs.any_over() or agent.status.done
         until = time.monotonic() + self._documents.due_in(PATIENCE_S)
-        while not awake and self._requested() == self._requests_read and time.monotonic() < until:
+        while not awake and self._recorded() == self._seen and time.monotonic() < until:
             working = bool(agent.status.jobs)
             woken = watcher.wait(BUSY_LOOK_S if working else LOOK_S) or agent.status.done
             if woken or not (runs.live or working) or runs.may_look_again:
                 return
 
-    def _requested(self) -> int:
+    def _recorded(self) -> int:
         try:
-            return os.stat(self._context.campaign_dir.requests).st_size  # noqa: PTH116 - asked every second
+            return os.stat(self._context.campaign_dir.events).st_size  # noqa: PTH116 - asked every second
         except OSError:
             return 0

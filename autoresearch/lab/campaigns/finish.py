@@ -1,4 +1,4 @@
-"""The end of a campaign: its documents, its own finish.flag, and the last line of its journal."""
+"""The end of a campaign: its documents, its own finish.flag, and its last event."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.live_runs import LiveRuns
 from autoresearch.lab.ideas.idea_sources import IdeaSources
 from autoresearch.lab.notices.campaign_notices import CampaignNotifier
-from autoresearch.records import campaign_records, evidence
+from autoresearch.records import campaign_records
 from autoresearch.runner.basics import failpoint
 
 
@@ -27,7 +27,7 @@ def finish(
     notifier: CampaignNotifier,
 ) -> None:
     """Write what the campaign leaves; remove its worktrees, close panes. After a crash all of it is done again."""
-    for sentence in recovery.restore_ledger(context):
+    for sentence in recovery.put_ledger_right(context):
         context.say(sentence)
     live_runs.withdraw()
     state, stand = context.state, context.stand
@@ -59,7 +59,7 @@ def _record_never_tried(context: CampaignContext, idea_sources: IdeaSources) -> 
         slug = slugify(token, fallback="entry")
         reason = "; ".join(f"{one.where}:{one.line}: {one.message}" for one in findings)
         row = progress.never_tried_row(context.spec, slug, reason, context.parts.clock())
-        evidence.record(context.campaign_dir.ledger, row)
+        campaign_records.append_row(context.campaign_dir, row)
         if slug not in {idea.slug for idea, _ in context.state.skipped}:
             entry = Hypothesis(slug, "an entry of the queue that could not be used")
             context.note("skipped", hypothesis=entry.to_json(), reason=reason)

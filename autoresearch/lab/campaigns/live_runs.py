@@ -167,7 +167,6 @@ class LiveRuns:
     def record(self, run: str) -> bool:
         """Write the records of a run that is over, and free its slot; False if they cannot be written now."""
         context, rundir = self._context, self.live[run]
-        recovery.restore_spec(context)
         try:
             recovery.record(context, run, rundir)
         except (AutoresearchError, OSError) as error:  # a full disk: it is tried again later

@@ -121,7 +121,7 @@ def _note_removed(
     """Say by name what is gone: in the campaign's log, the run's history, and beside its row."""
     sentence = f"removed its outputs, {shown(names)}: {why}"
     run = next((row.run_id for row in context.state.rows if Path(row.run_dir) == rundir.path), rundir.path.name)
-    campaign_records.add(context.campaign_dir.verdicts, "outputs_removed", run=run, names=list(names[:100]), why=why)
+    campaign_records.append(context.campaign_dir, "outputs_removed", run=run, names=list(names[:100]), why=why)
     context.say(f"{rundir.path.name}: {sentence}")
     _tell(result_dir, sentence)
 

@@ -12,12 +12,12 @@ from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.results.collected import charged
-from autoresearch.records import evidence
+from autoresearch.records import campaign_records
 from autoresearch.runner.basics import failpoint
 
 
 def note_prepared(context: CampaignContext, run_request: RunRequest, idea_run: IdeaRun) -> None:
-    """Record a prepared run in the journal."""
+    """Record a prepared run."""
     state, why = context.state, run_request.why
     ongoing = state.open_round if why == "confirm" else None
     turns: tuple[str, ...] = ()  # of the agent, that led to this run: its row is charged with them
@@ -50,7 +50,7 @@ def record_unmade(context: CampaignContext, run_request: RunRequest, reason: str
     text = reason if failure else f"could not be launched: {reason}"
     row = progress.unmade_row(context.builder, run_request.idea, run, text, context.parts.clock())
     row = replace(row, failure=failure or row.failure)
-    evidence.record(context.campaign_dir.ledger, charged(row, context.state))
+    campaign_records.append_row(context.campaign_dir, charged(row, context.state))
     failpoint("campaign.unmade")  # the row first: a started run without a row is taken for a lost one
     context.note("started", run=run.run)
     context.say(f"{run_request.idea.name}: {'not tried' if failure else 'could not be started'}: {reason}")

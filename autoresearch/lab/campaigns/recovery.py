@@ -1,4 +1,4 @@
-"""Recovery after a controller was killed, or a campaign's files were edited by hand."""
+"""Recovery after a controller was killed, or its files were edited by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from autoresearch.core.controller.actions import ControllerAction, Note, Say, WatchRun
-from autoresearch.core.text.numbers import counted
 from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.context import CampaignContext
@@ -18,8 +17,7 @@ from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.runs.processes import SWEEP_S, sweep
 from autoresearch.lab.runs.record_lost import record_lost
 from autoresearch.lab.runs.sessions import server_session_info
-from autoresearch.records import campaign_records, evidence
-from autoresearch.records.ledger import Ledger
+from autoresearch.records import campaign_records
 from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.recorded_run import read_if_whole
 from autoresearch.records.rundir import RunDir
@@ -30,12 +28,9 @@ def recover(context: CampaignContext) -> Iterator[ControllerAction]:
 
     Each action has to be carried out before the next one is asked for.
     """
-    restore_spec(context)
+    yield from map(Say, campaign_records.make_whole(context.campaign_dir))
     yield from map(Say, _measured_again(context))
-    runs = [run for idea in context.state.ideas for run in idea.runs]
-    collected = (run.run for run in runs if RunDir(Path(run.run_dir)).collected.exists())
-    evidence.take_in(context.campaign_dir.ledger, collected)  # rows by another account, or by an earlier version
-    yield from map(Say, restore_ledger(context))
+    yield from map(Say, put_ledger_right(context))
     if draft := context.state.draft:  # it was committed, and has no branch yet
         try:
             yield Note("idea", as_line(claim(context.builder, draft)))
@@ -71,23 +66,11 @@ def _measured_again(context: CampaignContext) -> Iterator[str]:
             yield f"{row.run_id} is measured by {objective.metric}"
 
 
-def restore_spec(context: CampaignContext) -> None:
-    """Write campaign.json again if it was damaged; the controller still has its contents."""
-    try:
-        campaign_records.declared_spec(context.campaign_dir)
-    except NotFoundError:
-        if not context.campaign_dir.spec.exists():  # with all records: see `context.state`
-            raise
-        campaign_records.write_spec(context.campaign_dir, context.history.spec)
-
-
-def restore_ledger(context: CampaignContext) -> list[str]:
-    """Put back the rows that somebody took out of the ledger, or changed; what to say about it."""
+def put_ledger_right(context: CampaignContext) -> list[str]:
+    """Write what the ledger lacks or has otherwise than the record; what to say about it."""
     ledger = context.campaign_dir.ledger
-    if not (changed := evidence.restore(ledger)):
-        return []
-    rows = counted(len(changed), "row")
-    return [f"somebody changed the ledger: {rows} restored; the changed lines are in {ledger}.foreign"]
+    edited = campaign_records.write_ledger(context.campaign_dir)
+    return [f"the ledger was not as recorded, and is again; as it was, it is in {ledger}.edited"] if edited else []
 
 
 def _remove_claim(context: CampaignContext, run: str, rundir: RunDir) -> None:
@@ -125,7 +108,7 @@ def _close_sessions(context: CampaignContext, names: Collection[str]) -> None:
 
 def record(context: CampaignContext, run: str, rundir: RunDir) -> None:
     """Write the records of a run that is over. Safe to repeat."""
-    parts, ledger = context.parts, context.campaign_dir.ledger
+    parts = context.parts
     try:
         read_run(rundir)
     except NotFoundError as error:
@@ -139,6 +122,3 @@ def record(context: CampaignContext, run: str, rundir: RunDir) -> None:
         parts.index.discard_live(run)
         return
     adopt(rundir, parts)
-    if rundir.collected.exists() and not Ledger(evidence.read_from(ledger)).holds(run):
-        rundir.collected.unlink()  # the ledger was edited by hand
-        adopt(rundir, parts)

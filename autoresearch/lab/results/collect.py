@@ -21,9 +21,9 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.notices import run_notices
 from autoresearch.lab.results.collected import charged, outcome_of, row_of
 from autoresearch.lab.results.finished_run import clear_secrets, examine
-from autoresearch.lab.results.judge import judge, judging
+from autoresearch.lab.results.judge import has_row, judge, judging
 from autoresearch.lab.results.results_file import render_results
-from autoresearch.records import campaign_records, events, evidence, finish_flag, journal
+from autoresearch.records import campaign_records, events, finish_flag, journal
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
@@ -32,7 +32,6 @@ from autoresearch.records.rundir import RunDir, locked, read_json, write_json, w
 from autoresearch.runner.basics import failpoint
 
 VERDICT = "; verdict: "
-REPLACED = "replaced"  # the end of the name of the file with the rows of runs that were measured anew
 
 
 def collect(rundir: RunDir, index: Index) -> Outcome:
@@ -41,7 +40,7 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
         finished = FinishedRun.checked(rundir)
         spec = finished.spec
         outcome = Outcome.of(finished)
-        if outcome is None or not _has_row(finished):
+        if outcome is None or not has_row(spec):
             with judging(spec) as state:
                 outcome = _collect(finished, state)
         else:
@@ -54,17 +53,14 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
 def measure_again(before: LedgerRow, objective: Objective) -> None:
     """Measure a run of a campaign by an objective that nobody knew when it was collected. Safe after any kill.
 
-    Its other row is moved to `<ledger>.replaced`. That the new one counts is written last.
+    That the new row counts is written last; the ledger with the other one is kept as `<ledger>.edited`.
     """
     rundir = RunDir(Path(before.run_dir))
     with locked(rundir.collect_lock):
         write_json(rundir.spec, {**(read_json(rundir.spec) or {}), "objective": asdict(objective)})
         finished = FinishedRun.checked(rundir)
-        ledger = Path(finished.spec.ledger)
         with judging(finished.spec) as state:
             _collect(finished, state, before)
-            failpoint("collect.measured_again")
-            Ledger(evidence.path_of(ledger)).replace(Ledger(ledger).find(before.run_id)[0], REPLACED)
 
 
 def _collect(finished: FinishedRun, state: CampaignState | None, before: LedgerRow | None = None) -> Outcome:
@@ -79,14 +75,12 @@ def _collect(finished: FinishedRun, state: CampaignState | None, before: LedgerR
     failpoint("collect.results_written")
     with contextlib.suppress(EnvironmentUnusable):
         _append_events(outcome)
-    ledger = Path(spec.ledger)
-    if state is not None and not judgement.judged and spec.why != "confirm":  # first, as its row then counts less
-        campaign_records.add(CampaignDir(ledger.parent).verdicts, "smoke", index=spec.index, run=spec.run)
-    row = charged(row_of(examined, judgement, outcome), state)
-    if before is not None:
-        fresh = Ledger(ledger).replace(replace(row, flags=before.flags or row.flags), REPLACED)
+    ledger, row = Path(spec.ledger), charged(row_of(examined, judgement, outcome), state)
+    smoke = not judgement.judged and spec.why != "confirm"
+    if state is None:
+        fresh = Ledger(ledger).append_once(row)
     else:
-        fresh = Ledger(ledger).append_once(row) if state is None else evidence.record(ledger, row)
+        fresh = before is not None or campaign_records.append_row(CampaignDir(ledger.parent), row, smoke=smoke)
     failpoint("collect.row_written")
     if fresh or not journal.holds(directory, VERDICT):  # a kill may have come between the row and its line
         with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the journal
@@ -98,15 +92,11 @@ def _collect(finished: FinishedRun, state: CampaignState | None, before: LedgerR
         failpoint("collect.announced")
     clear_secrets(finished)
     outcome.write()
+    if before is not None:
+        failpoint("collect.measured_again")
+        row = replace(row, flags=before.flags or row.flags)
+        campaign_records.append_row(CampaignDir(ledger.parent), row, smoke=smoke, again=True)
     return outcome
-
-
-def _has_row(finished: FinishedRun) -> bool:
-    """Whether the ledger has the row of a collected run; a row that was torn off or edited away is restored."""
-    spec, ledger = finished.spec, Path(finished.spec.ledger)
-    if not Ledger(ledger).holds(spec.run) and Ledger(evidence.path_of(ledger)).holds(spec.run):
-        evidence.restore_row(ledger, spec.run)
-    return Ledger(ledger).holds(spec.run)
 
 
 def _document_dir(finished: FinishedRun) -> tuple[Path, tuple[str, ...]]:

@@ -150,6 +150,7 @@ def ledger_frame(name: str, parts: Parts) -> DataFrame:
     """See `autoresearch.ledger`."""
     path = lookup.find_ledger(name, parts)
     campaign_dir = CampaignDir(path.parent)
+    campaign_records.write_ledger(campaign_dir)
     spec = campaign_records.spec_of(campaign_dir)
     frame = of_rows(Ledger(path).rows() if path.is_file() else (), spec.gpus_per_run if spec else None)
     frame.attrs |= {"path": str(path), "campaign": spec.name if spec else None}

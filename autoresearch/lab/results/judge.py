@@ -21,9 +21,10 @@ from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.statistics.comparable import NO_SIGNAL, Measured, why_not
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.lab.results.finished_run import ExaminedRun
-from autoresearch.records import exit_record
+from autoresearch.records import campaign_records, exit_record
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir, locked
 
 FLAT_FROM = 5  # values of a curve
@@ -57,6 +58,13 @@ def judging(spec: RunSpec) -> Iterator[CampaignState | None]:
 
     with locked(campaign_dir.judge_lock):
         yield history_of(campaign_dir).state()
+
+
+def has_row(spec: RunSpec) -> bool:
+    """Whether a run has its row: in the record of its campaign, else in the ledger."""
+    campaign_dir = CampaignDir(Path(spec.ledger).parent)
+    shown = Ledger(campaign_dir.ledger).holds(spec.run)
+    return shown and (not (spec.why and campaign_dir.spec.exists()) or campaign_records.holds(campaign_dir, spec.run))
 
 
 def judge(examined: ExaminedRun, state: CampaignState | None) -> Judgement:

@@ -94,6 +94,7 @@ def find(name: str, parts: Parts) -> LedgerMatch:
     rundir = lookup.find_run(name, parts)
     spec = recorded_run.read_if_whole(rundir)
     directory = Path(spec.ledger).parent if spec else rundir.path.parent
+    campaign_records.write_ledger(CampaignDir(directory))
     rows, of_spec = Ledger(directory / "results.tsv").rows(), LedgerRow.of_spec(spec) if spec else None
     own = (one for one in rows if (one.run_id == spec.run if spec else Path(one.run_dir) == rundir.path))
     if (row := next(own, of_spec)) is None:

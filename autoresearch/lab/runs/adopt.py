@@ -105,8 +105,10 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
     if state is not RunState.ENDED:
         attend(rundir, parts)
         return state, None
+    from autoresearch.lab.results.judge import has_row
+
     outcome = Outcome.load(rundir)
-    if outcome is not None and Ledger(Path(outcome.spec.ledger)).holds(outcome.spec.run):
+    if outcome is not None and has_row(outcome.spec):
         parts.index.discard_live(outcome.spec.run)  # a kill may have come just before this
     else:
         from autoresearch.lab.results.collect import collect  # imports all that measuring needs

@@ -88,8 +88,8 @@ def test_the_baseline_shows_the_numbers_and_resume_chooses_one(camp: Any) -> Non
     seeds = [run.seed for run in state.baseline.runs]
     assert seeds == [seeds[0], seeds[0], seeds[0] + 1] and state.seed_check.seen, "as in any baseline"
     assert [row.status for row in Ledger(camp.place.ledger).rows()][:3] == ["keep"] * 3
-    assert "somebody changed the ledger" not in camp.said()
-    assert camp.place.ledger.with_name("results.tsv.replaced").exists()
+    assert "the ledger was not as recorded" not in camp.said()
+    assert camp.place.ledger.with_name("results.tsv.edited").exists()
     other = ask("campaign", "status")
     assert (other["numbers"], other["metric_name"]) == ([], "fit quality on the grid")
 
@@ -104,7 +104,7 @@ def test_a_kill_while_the_runs_are_measured_loses_nothing(point: str, camp: Any)
     ask("campaign", "resume", "--detach")
     state = camp.over()
     assert measured(state) == [1.0] * 2 and [row.run_id for row in state.rows[:3]] == [r.run_id for r in before.rows]
-    assert state.best.hypothesis.overrides == {"lr": 0.3} and "somebody changed the ledger" not in camp.said()
+    assert state.best.hypothesis.overrides == {"lr": 0.3} and "the ledger was not as recorded" not in camp.said()
 
 
 def test_a_kill_at_the_pause_loses_nothing(camp: Any) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from autoresearch.git_repo.checkout import find
 from autoresearch.lab.campaigns.slots import slots_of
+from autoresearch.records import campaign_records
 from autoresearch.records.index import state_home
 
 pytestmark = pytest.mark.system
@@ -52,8 +53,7 @@ def over(camp: Any) -> Any:
     assert checkout is not None
     for slot in slots_of(spec, checkout):
         slot.switch(spec.base_commit)
-    with camp.place.journal.open("a") as journal:  # as if it had got so far
-        journal.write('{"t": 1.0, "do": "state", "state": "ended", "reason": "stop condition met"}\n')
+    campaign_records.append(camp.place, "state", state="ended", reason="stop condition met")  # as if it had got so far
     return camp
 
 

@@ -136,5 +136,5 @@ def test_a_claim_is_confirmed_and_a_fake_is_demoted(camp: Any) -> None:
     assert len(fresh) in plan.sizes and min(run.seed for run in fresh) > 1000
     assert {row.run_id for row in state.by_slug("more").judged}.isdisjoint({run.run for run in fresh})
     assert state.attempted == 3 and state.best.slug == "more"
-    assert "demoted" in camp.place.verdicts.read_text()
+    assert "demoted" in camp.place.events.read_text()
     assert not camp.place.controlled and camp.place.flag.exists()

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.system
 def terms(camp: Any) -> list[dict[str, Any]]:
     from autoresearch.records.campaign_records import entries
 
-    return [line["terms"] for line in entries(camp.place.journal) if line["do"] == "rules" and "terms" in line]
+    return [line["terms"] for line in entries(camp.place, "rules") if "terms" in line]
 
 
 def test_before_the_first_measured_run_all_but_the_objective_is_taken(camp: Any) -> None:

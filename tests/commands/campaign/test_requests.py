@@ -19,9 +19,9 @@ def held(*more: dict[str, object]) -> tuple[dict[str, object], ...]:
 
 
 def journal(camp: Any) -> list[dict[str, Any]]:
-    from autoresearch.records.campaign_records import entries
+    from autoresearch.records.campaign_records import read
 
-    return list(entries(camp.place.journal))
+    return read(camp.place).events
 
 
 def wait(camp: Any, then: Callable[[], object]) -> dict[str, Any]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,8 +43,7 @@ def null_idea(camp: Any) -> str:
 
 
 def verdicts(camp: Any) -> list[dict[str, Any]]:
-    path: Path = camp.place.verdicts
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return list(camp.state().said_later)
 
 
 def test_a_script_that_seeds_itself_confirms_nothing(camp: Any) -> None:

@@ -88,7 +88,7 @@ def test_a_campaign_that_runs_is_shown_as_it_goes_on(camp: Any, serving: Any) ->
     camp.go.touch()
     camp.over()
     until(lambda: server.data()["phase"] == "ended")
-    data, journal = server.data(), camp.place.journal.stat().st_mtime
+    data, journal = server.data(), camp.place.events.stat().st_mtime
     assert int(journal) <= data["changed"] <= data["read"] and server.data()["changed"] == data["changed"]
     assert len([idea for idea in server.data()["ideas"] if idea["value"] is not None]) == 3
     shutil.rmtree(camp.place.path)

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from autoresearch.core.campaign.claim import CLAIMS
 from autoresearch.core.campaign.decision import Resolution, RunEvidence, decide_once
 from autoresearch.core.campaign.judgement import JITTERED, anchor, decision_of, pending, resolution_of
 from autoresearch.core.campaign.spec import CHECKED, Rules
 from autoresearch.core.controller import confirmation_rounds, rules, scheduler
-from autoresearch.core.controller.actions import Finish, Note, RecordVerdict, Say
+from autoresearch.core.controller.actions import Finish, Note, Say
 from autoresearch.core.controller.confirmation_rounds import check_seeds, plan_round
 from autoresearch.core.controller.next_actions import Machine, answer, next_actions
 from autoresearch.core.metrics.objective import Direction, Objective
@@ -186,19 +187,19 @@ def test_the_verdict_at_the_end(records: Callable[..., Any], direction: Directio
     made.idea("c")
     made.run("c", 0.5 - 0.2 * sign, "discard")
     due = next_actions(made.state(), Machine(now=made.clock, tried=frozenset()))
-    verdicts = [one for one in due if isinstance(one, RecordVerdict)]
+    verdicts = [one for one in due if isinstance(one, Note) and one.do in CLAIMS]
     assert [(one.do, one.fields["slug"]) for one in verdicts] == [(ONE_SEED, "a"), (ONE_SEED, "b")]
     assert verdicts[1].fields.keys() == {"index", "slug", "reason", "delta"}
     assert verdicts[1].fields["delta"] == pytest.approx(0.3)  # positive is better
     assert "better than the baseline by 0.3, resolution 0.1" in verdicts[1].fields["reason"]
-    assert isinstance(due[-1], Finish) and not [one for one in due if isinstance(one, Note)]  # no round
+    assert isinstance(due[-1], Finish) and not [one for one in due if getattr(one, "do", "") == "confirming"]
     said = made.apply(due)
     assert said[0].startswith("#2 Try a: differs for this seed: better than the baseline by 0.2")
     state = made.state()
     assert [idea.confirmed for idea in state.ideas] == ["", ONE_SEED, ONE_SEED, ""]
     assert state.by_slug("b").kept and state.best.slug == "b" and not state.by_slug("b").marked
     again = next_actions(state, Machine(now=made.clock, tried=frozenset()))
-    assert not [one for one in again if isinstance(one, RecordVerdict)]
+    assert not [one for one in again if isinstance(one, Note) and one.do in CLAIMS]
 
 
 def test_a_person_asks_for_confirmation(records: Callable[..., Any]) -> None:
@@ -206,7 +207,7 @@ def test_a_person_asks_for_confirmation(records: Callable[..., Any]) -> None:
     made.idea("a")
     made.run("a", 0.7)
     actions = answer(made.state(), {"do": "confirm", "slugs": ["a"]}, [])
-    assert [one.do for one in actions if isinstance(one, RecordVerdict)] == [ONE_SEED]
+    assert [one.do for one in actions if isinstance(one, Note) and one.do in CLAIMS] == [ONE_SEED]
     made.apply(actions)
     (said,) = answer(made.state(), {"do": "confirm", "slugs": ["a"]}, [])
     assert isinstance(said, Say) and "no confirmation" in said.text

@@ -14,6 +14,7 @@ from autoresearch.core.controller.standing import Basis, Standing, Word, standin
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.text.numbers import subtracted
 from tests.core.test_campaign_state import SPEC, idea, row, run
+from tests.specs import events
 
 UP, DOWN = Objective("pass@1"), Objective("loss", Direction.MINIMIZE)
 NEW = {"gain": 0.041, "gain_low": 0.012, "gain_high": 0.07, "coverage": 0.9, "value": 0.341,
@@ -31,7 +32,7 @@ def shown(
         journal += run(2, f"i-{n}", n + 1)
         rows.append(row(2, f"i-{n}", value, "keep" if value is not None else "crash"))
     verdicts = [{"do": do, "index": 2, **verdict}] if do else []
-    state = fold(replace(SPEC, objective=objective), journal, rows, verdicts)
+    state = fold(replace(SPEC, objective=objective), events(journal, rows, verdicts))
     return standing(state, state.ideas[1])
 
 
@@ -108,7 +109,7 @@ def test_a_kept_idea_of_one_run_is_no_lucky_one_before_its_verdict(randomness: s
     journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), idea(2, "lr-up"), *run(2, "i-1")]
     journal.append({"do": "seed_check", "seen": False, "reason": "equal", "by": "", "runs": 3, "values": 0,
                     "exact": True, "step": 0.01, "copies": [], "randomness": randomness})  # fmt: skip
-    state = fold(SPEC, journal, [row(1, "b-1", 0.2), row(2, "i-1", 0.4)])
+    state = fold(SPEC, events(journal, [row(1, "b-1", 0.2), row(2, "i-1", 0.4)]))
     found = standing(state, state.ideas[1])
     assert found.words == f"{words}; pass@1 0.4, +0.2 against the baseline's 0.2 (resolution 0.01)"
     assert (found.basis, found.word, found.claim) == (Basis.ONE_RUN, Word.KEPT, "")
@@ -122,7 +123,7 @@ def test_an_idea_that_beats_the_baseline_and_not_the_best_is_called_so() -> None
         for n, value in enumerate(values):
             journal += run(index, f"{slug}-{n}", n + 1)
             rows.append(row(index, f"{slug}-{n}", value, "keep" if index < 3 else "discard", standing="discard"))
-    state = fold(SPEC, journal, rows)
+    state = fold(SPEC, events(journal, rows))
     assert [one.word for one in standings(state)] == ["baseline", "kept", Word.BETTER, "discarded"]
     assert tally(state, standings(state)) == "4 of 5 ideas, 1 kept, 0 confirmed"
 
@@ -163,7 +164,7 @@ def test_runs_that_collapsed_are_left_out_of_the_search_mean_and_named() -> None
     for n, value in enumerate((0.4, 0.42, -9.0, 0.41)):
         journal += run(2, f"i-{n}", n + 1)
         rows.append(row(2, f"i-{n}", value))
-    state = fold(SPEC, journal, rows)
+    state = fold(SPEC, events(journal, rows))
     found = standing(state, state.ideas[1])
     assert found.value == found.search_mean == pytest.approx(0.41)
     assert found.words.endswith("; mean of 3; 1 of 4 runs collapsed)")
@@ -174,7 +175,7 @@ def test_runs_that_collapsed_are_left_out_of_the_search_mean_and_named() -> None
 
 def test_the_baseline_is_the_mean_of_all_its_runs() -> None:
     journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), *run(1, "b-2", 2, "confirm", round=1)]
-    state = fold(SPEC, journal, [row(1, "b-1", 0.2), row(1, "b-2", 0.4)])
+    state = fold(SPEC, events(journal, [row(1, "b-1", 0.2), row(1, "b-2", 0.4)]))
     found = standing(state, state.ideas[0])
     assert (found.words, found.value, found.search_mean) == ("pass@1 0.3 (mean of all 2)", pytest.approx(0.3), 0.2)
     assert row_line(state, state.ideas[0], "b-1").endswith("best 0.3 (#1 baseline)")
@@ -184,7 +185,7 @@ def test_the_baseline_is_the_mean_of_all_its_runs() -> None:
 def test_the_line_of_a_row_labels_the_best_unless_it_says_it_itself(verdict: Any, end: str) -> None:
     journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), idea(2, "lr-up"), *run(2, "i-1")]
     rows = [row(1, "b-1", 0.2), row(2, "i-1", 0.4)]
-    state = fold(SPEC, journal, rows, [{"do": "confirmed", "index": 2, **verdict}] if verdict else [])
+    state = fold(SPEC, events(journal, rows, [{"do": "confirmed", "index": 2, **verdict}] if verdict else []))
     assert row_line(state, state.ideas[1], "i-1").endswith(end)
 
 
@@ -193,7 +194,8 @@ def test_the_line_of_a_fresh_run_has_no_word_for_its_idea() -> None:
                *run(2, "i-2", 2, "confirm", round=1), *run(2, "i-3", 3, "retest")]  # fmt: skip
     rows = [row(1, "b-1", 0.2), row(2, "i-1", 0.4), row(2, "i-2", 0.3, "crash"), row(2, "i-3", 0.3, "crash")]
     rows = [replace(one, replicate=int(one.run_id[-1])) for one in rows]
-    state = fold(SPEC, journal, [*rows[:2], replace(rows[2], standing="keep"), replace(rows[3], standing="pending")])
+    rows = [*rows[:2], replace(rows[2], standing="keep"), replace(rows[3], standing="pending")]
+    state = fold(SPEC, events(journal, rows))
     lines = [row_line(state, state.ideas[1], name) for name in ("i-2", "i-3")]
     assert "] #2 lr-up, fresh run 2: no metric" in lines[0], "what it printed before it failed is no result"
     assert "] #2 lr-up, run 3: pending, no metric; best" in lines[1]

@@ -19,7 +19,7 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.results import row_lookup
 from autoresearch.lab.results.collect import collect
 from autoresearch.lab.results.compare import compare
-from autoresearch.records import exit_record, recorded_run
+from autoresearch.records import campaign_records, exit_record, recorded_run
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
@@ -34,8 +34,7 @@ def made(campaign: Callable[..., Any]) -> Any:
     made = campaign()
     made.idea("other")
     for row in list(made.state().rows):
-        text = made.place.ledger.read_text()
-        made.place.ledger.write_text(text.replace(f"\t{row.trainer}\t", "\tagentjet\t"))
+        campaign_records.append_row(made.place, replace(row, trainer="agentjet"), again=True)
     return made
 
 

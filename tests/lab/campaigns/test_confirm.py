@@ -8,7 +8,6 @@ import pytest
 
 from autoresearch.commands.campaign_control import confirm
 from autoresearch.errors import ConflictError
-from autoresearch.records.campaign_records import entries
 
 pytestmark = pytest.mark.system
 
@@ -25,7 +24,7 @@ def test_what_cannot_be_confirmed(lived: Any, slug: str) -> None:
     with pytest.raises(ConflictError) as caught:
         confirm([slug] if slug else [], campaign=str(lived.place.path))
     assert (caught.value.message, int(caught.value.exit_code)) == (WORDS[slug], 5)
-    assert not list(entries(lived.place.requests))
+    assert not lived.state().requested
 
 
 def test_a_discarded_idea_may_be_put_to_the_proof(lived: Any) -> None:

@@ -11,7 +11,7 @@ from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase, Rules
 from autoresearch.core.controller.standing import standing
 from autoresearch.lab.campaign_report import memory
-from autoresearch.records.campaign_records import add
+from autoresearch.records import campaign_records
 
 pytestmark = pytest.mark.system
 
@@ -54,7 +54,7 @@ SAYS = {
 def test_what_each_page_says(lived: Any) -> None:
     """Each thing once and in its order, nothing of others as markup; writing again changes nothing, and leaves none."""
     lived.checked()
-    add(lived.place.requests, "pause", t=lived.clock + 1)
+    campaign_records.append(lived.place, "requested", t=lived.clock + 1, request={"do": "pause"})
     pages = written(lived)
     for name, every in SAYS.items():
         assert [words for words in every if words not in pages[name]] == [] and "<script>" not in pages[name]

@@ -164,7 +164,7 @@ def test_a_disk_that_is_full_leaves_the_page_of_before(lived: Any) -> None:
 @pytest.mark.system
 def test_a_line_that_is_being_written_is_not_read_and_not_touched(lived: Any) -> None:
     _, _, before = written(lived)
-    halves = {name: (lived.place.path / name) for name in ("journal.jsonl", "results.tsv", "verdicts.jsonl")}
+    halves = {name: (lived.place.path / name) for name in ("events.jsonl", "results.tsv")}
     for name, path in halves.items():
         with path.open("a", encoding="utf-8") as file:
             file.write("11\t0\tb" if name == "results.tsv" else '{"t": 1, "ev')
@@ -206,7 +206,7 @@ def test_the_plots_of_settings(campaign: Callable[..., Any]) -> None:
 @pytest.mark.system
 def test_a_campaign_without_anything(campaign: Callable[..., Any]) -> None:
     made = campaign(rules=Rules())
-    for path in (made.place.journal, made.place.ledger):
+    for path in (made.place.events, made.place.ledger):
         path.unlink()
     _, markdown, data = written(made, png=True)
     assert "The baseline has not been measured yet" in markdown

@@ -179,7 +179,7 @@ def test_a_thousand_ideas(campaign: Callable[..., Any], chrome: Browser) -> None
 def test_nothing_yet(campaign: Callable[..., Any], chrome: Browser, runs: int) -> None:
     made = campaign()
     if not runs:
-        made.place.journal.unlink()
+        made.place.events.unlink()
         made.place.ledger.unlink()
     chrome.open(page_of(made))
     assert f"{runs} of 12 ideas" in chrome.js("outcome.textContent")

@@ -137,9 +137,9 @@ class Lab:
 
     def journal(self, do: str) -> list[dict[str, Any]]:
         """Lines of a kind."""
-        from autoresearch.records.campaign_records import entries
+        from autoresearch.records.campaign_records import read
 
-        return [line for line in entries(self.camp.place.journal) if line["do"] == do]
+        return [line for line in read(self.camp.place).events if line["do"] == do]
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from autoresearch.lab.agent_work.propose_prompt import BYTES, brief
 from autoresearch.lab.agent_work.question import UNTRUSTED
 from autoresearch.lab.campaign_report.curves_and_diffs import Diff
 from autoresearch.lab.campaign_report.summary import idea_lines
+from tests.specs import events
 
 pytestmark = pytest.mark.system
 Build = Callable[..., ProposeContext]
@@ -208,7 +209,7 @@ def many(state: CampaignState, count: int, word: str) -> CampaignState:
         failure = f"class_{index % 40}" if status == "crash" else ""
         rows.append(LedgerRow(index, run_id=f"{slug}-1", metric_value=value, status=status, failure=failure))
         journal.append({"do": "skipped", "hypothesis": hypothesis, "reason": word * 200})
-    return fold(state.spec, journal, rows)
+    return fold(state.spec, events(journal, rows))
 
 
 def huge(matter: ProposeContext, word: str) -> ProposeContext:
