@@ -16,7 +16,7 @@ README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"(?<=<!-- session -->\n).*(?=<!-- end of session -->)", re.DOTALL)
 COMMAND = ("demo", "--campaign")
 HOME = "/home/you/.local/state"
-HEAD, TAIL = 12, 15  # lines that are shown of its beginning and of its end
+HEAD, TAIL = 7, 10  # lines that are shown of its beginning and of its end
 ONLY_LONGER = ("retest", "fresh", "confirm", "pending", "The seed")  # lines that a demo of a few steps does not print
 
 
