@@ -481,14 +481,6 @@ def test_a_trainer_that_never_ends_a_line(bench: Any, code: int, value: float | 
     bench.settled(payload, "crashed" if code else "finished")
 
 
-@pytest.mark.system
-def test_a_command_that_is_not_there(bench: Any) -> None:
-    payload = bench.ask("run", bench.script("", command="no-such-trainer --really"), check=10)
-    assert (payload["ending"], payload["returncode"], payload["verdict"]) == ("crashed", 127, "crash")
-    assert payload["failure"] == "program"
-    bench.settled(payload, "crashed")
-
-
 # ------------------------------------------------------------------------ one object per command
 
 

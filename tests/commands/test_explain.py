@@ -115,13 +115,3 @@ def test_what_cannot_be_explained(bench: Any, words: tuple[str, ...], code: int)
     answer = bench.ask(*words, check=code)
     assert answer["ok"] is False
     assert answer["error"]["message"]
-
-
-def test_a_crash_that_exits_with_0_is_no_result(bench: Any) -> None:
-    log = Path(__file__).parents[1] / "samples/trainer-logs/from-source/nemo_rl/async_grpo_crash.log"
-    path = bench.blueprint("ok", command=f"cat {log}", trainer="nemo_rl")
-    path.write_text(path.read_text().replace("task_pass_rate@1", "train/reward"))
-    ran = bench.ask("run", path, check=10)
-    assert (ran["ending"], ran["returncode"], ran["verdict"], ran["failure"]) == ("finished", 0, "crash", "memory")
-    assert ran["metrics"]["train/reward"] == 0.22 and "--fix-of" in ran["next"][-1]
-    assert bench.ask("explain", "last")["failure"] == bench.ask("metrics", "last")["failure"]["kind"] == "memory"

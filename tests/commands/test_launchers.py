@@ -136,14 +136,6 @@ def test_what_is_typed_wins_over_the_parallel_of_the_file(bench: Any) -> None:
     assert "parallel is 3" in told["message"] and told["hint"]
 
 
-def test_notes_of_a_queue_are_overruled_and_that_is_said(bench: Any) -> None:
-    path = campaign(bench)
-    bench.blueprint(name="ideas/elsewhere.md", notes="- launcher: slurm")
-    bench.blueprint(name="ideas/here.md")
-    (remark,) = [one for one in bench.ask("campaign", path, "--dry-run")["remarks"] if "launcher" in one]
-    assert "in the notes of elsewhere.md is not read" in remark
-
-
 def test_a_note_says_where_a_run_goes(bench: Any) -> None:
     path = bench.blueprint(notes="- launcher: slurm")
     gone = {"PATH": without(bench, *SLURM)}

@@ -61,15 +61,6 @@ def test_a_client_that_dies_leaves_no_job_behind(bench: Any, fake_ray: Any) -> N
     assert not any("submission-id" in line for line in done.get("remarks", []))
 
 
-def test_a_run_that_is_stopped_ends_its_job(bench: Any, fake_ray: Any) -> None:
-    begun = bench.ask("run", blueprint(bench, fake_ray.address, "hold"), "--detach")
-    bench.event(begun["run_dir"], "first_step")
-    assert fake_ray.jobs[begun["session"]].status == "RUNNING"
-    bench.ask("stop", begun["run"], "--reason", "enough", check=None)
-    bench.until(lambda: fake_ray.jobs[begun["session"]].status == "STOPPED")
-    bench.until(lambda: not bench.carriers())
-
-
 def test_a_run_that_is_lost_ends_its_job_when_it_is_found(bench: Any, fake_ray: Any) -> None:
     begun = bench.ask("run", blueprint(bench, fake_ray.address, "hold"), "--detach")
     bench.event(begun["run_dir"], "first_step")

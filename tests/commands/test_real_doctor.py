@@ -25,13 +25,6 @@ def test_a_slurm_cluster(bench: Any, slurm_cluster: Callable[..., Any]) -> None:
     assert code == 0 and max(map(len, lines[lines.index("slurm: fit") :])) <= 80
 
 
-def test_a_partition_that_is_not_there(bench: Any, slurm_cluster: Callable[..., Any]) -> None:
-    cluster = slurm_cluster(nodes=1)
-    (bench.repo / "autoresearch.yaml").write_text("launchers: {odd: {kind: slurm, partition: nowhere}}\n")
-    said = bench.ask("doctor", "--launcher", "odd", check=6, **cluster.env)
-    assert [one["code"] for one in said["places"][0]["findings"]] and "nowhere" in str(said["places"][0])
-
-
 def declare(bench: Any, **options: Any) -> None:
     text = json.dumps({"launchers": {"far": options}})
     (bench.repo / "autoresearch.yaml").write_text(text)

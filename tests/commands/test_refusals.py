@@ -37,9 +37,9 @@ def test_code_outside_of_git_is_said(bench: Any) -> None:
     plain.mkdir()
     (plain / "trainer.py").write_text((bench.repo / "trainer.py").read_text())
     path = bench.blueprint(codebase=str(plain))
-    assert bench.ask("run", path)["warnings"] == [
-        f"no snapshot of the code was kept: {plain} is not in a git repository"
-    ]
+    done = bench.ask("run", path)
+    assert done["warnings"] == [f"no snapshot of the code was kept: {plain} is not in a git repository"]
+    assert (done["branch"], done["ending"]) == (None, "finished") and str(bench.root / "results") in done["ledger"]
     assert bench.ask("run", bench.blueprint(name="two.md"))["no_snapshot"] is None
 
 

@@ -190,8 +190,6 @@ def test_nothing_runs(bench: Bench) -> None:
         (("--state", "pendig"), "did you mean pending?"),
         (("--state", "running,,dancing"), "'dancing'"),
         (("--last", "-1"), "--last"),
-        (("--limit", "-5"), "--limit"),
-        (("--colour",), "--colour"),
     ],
 )
 def test_bad_input(bench: Bench, words: tuple[str, ...], says: str) -> None:

@@ -34,14 +34,3 @@ def test_without_a_value_nothing_is_kept_and_what_returned_0_is_unmeasured(endin
     unmeasured = lone_verdict(ending, measured=False) is Verdict.UNMEASURED
     assert unmeasured == (ending is Ending.FINISHED)
     assert lone_verdict(ending, measured=False, failed=True) in (Verdict.CRASH, Verdict.DISCARD)
-
-
-def test_every_ending_has_its_own_wording() -> None:
-    wordings = [ending.wording for ending in Ending]
-    assert all(wordings)
-    assert len(set(wordings)) == len(list(Ending))
-
-
-def test_words_are_what_tables_hold() -> None:
-    assert f"{Ending.FIRST_STEP_TIMEOUT}" == "first_step_timeout"
-    assert {str(v) for v in Verdict} == {"keep", "discard", "crash", "unmeasured"}

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.blueprint.fields import fields_like
-from autoresearch.core.blueprint.parser import parse_blueprint
-from autoresearch.lab.render import data_dir, render_blueprint
+from autoresearch.lab.render import data_dir
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
 from autoresearch.trainers import registry
@@ -83,14 +81,3 @@ def test_it_says_what_its_trainer_says(machine: Path, name: str) -> None:
     assert own.trainer.seed(own.whole) is not None
     if name != "slime_coding_agent.md":  # whose script holds the flags
         assert own.trainer.space(own.whole)
-
-
-@pytest.mark.parametrize("name", GPUS)
-def test_it_renders_and_parses_back(machine: Path, name: str) -> None:
-    own = resolved(machine, name).blueprint
-    again = parse_blueprint(render_blueprint(fields_like(own)).encode(), "again.md")
-    for field in ("purpose", "codebase_dir", "venv_exe", "yaml_path", "launch_command", "result_dir", "max_time_s"):
-        assert getattr(again, field) == getattr(own, field), field
-    assert (again.notes.trainer, again.notes.metric) == (own.notes.trainer, own.notes.metric)
-    assert (again.notes.cleanup, again.notes.requires_env) == (own.notes.cleanup, own.notes.requires_env)
-    assert [finding for finding in again.findings if finding.severity == "error"] == []

@@ -15,7 +15,6 @@ from skills.grading import (
     benchmark,
     counted,
     grade,
-    tasks_from,
     triggers_from,
 )
 
@@ -72,38 +71,6 @@ def test_whether_the_skill_was_read_is_no_uplift_by_definition() -> None:
     assert counted(alone, grade(alone, EvalEvidence(read_skill=False))) == ([True], True)
 
 
-def eval_of(**changes: Any) -> dict[str, Any]:
-    return {"id": 1, "prompt": "p", "assertions": ["a"], "checks": [{"says": "a"}], **changes}
-
-
-@pytest.mark.parametrize(
-    ("document", "says"),
-    [
-        ([], "no list"),
-        ({"evals": 3}, "no list"),
-        ({"evals": [{"id": 1}]}, "lacks"),
-        ({"evals": [7]}, "lacks"),
-        ({"evals": [eval_of(id="one")]}, "id is a number"),
-        ({"evals": [eval_of(), eval_of()]}, "the same id"),
-        ({"evals": [eval_of(checks=[])]}, ""),
-        ({"evals": [eval_of(checks=[None, None])]}, "for each assertion"),
-        ({"evals": [eval_of(checks=[{"shouts": "a"}])]}, "one of called"),
-        ({"evals": [eval_of(checks=[{"says": "a", "never": "b"}])]}, "one of called"),
-        ({"evals": [eval_of(checks=[{"says": "("}])]}, "regular expression"),
-        ({"evals": [eval_of(checks=[{"row": {"ending": "("}}])]}, "regular expression"),
-        ({"evals": [eval_of(checks=[{"says": "a", "holds": "b"}])]}, "not known"),
-    ],
-)
-def test_a_file_that_is_wrong_says_where(document: Any, says: str) -> None:
-    if not says:
-        assert tasks_from(document)[0].assertions == (("a", None),)
-        return
-    with pytest.raises(ValueError, match=says):
-        tasks_from(document)
-    with pytest.raises(ValueError, match="no list"):
-        triggers_from({})
-
-
 def score(variant: str, passed: int, tokens: int | None = 100, fault: str = "") -> Score:
     return Score("t", variant, passed, 4, 2.0 * passed, tokens, fault, triggered=True if variant == WITH else None)
 
@@ -116,11 +83,3 @@ def test_the_benchmark_tells_means_deviations_and_the_difference() -> None:
     assert runs["delta"] == {"pass_rate": 0.5, "time_seconds": 4.0, "tokens": 50.0}
     assert (runs[WITH]["triggered_rightly"], runs[WITHOUT]["triggered_rightly"]) == (1.0, None)
     assert (told["attempts"], told["faults"]) == (3, 1)
-
-
-def test_what_was_not_measured_is_not_told() -> None:
-    runs = benchmark([score(WITH, 4, tokens=None)])["run_summary"]
-    assert set(runs) == {WITH} and runs[WITH]["tokens"] is None
-    both = benchmark([score(WITH, 4, tokens=None), score(WITHOUT, 4)])["run_summary"]
-    assert set(both["delta"]) == {"pass_rate", "time_seconds"}
-    assert Score("t", WITH, 0, 0, 1.0, None).rate == 0.0

@@ -59,14 +59,6 @@ def test_random_fragments_and_chunk_sizes(tmp_path: Path) -> None:
     assert got == text
 
 
-def test_carriage_returns_end_lines(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_bytes(b"\r 1%\r 2%\r 3%")
-    follower = LogFollower(str(log))
-    assert read(follower) == b"\r 1%\r 2%\r"
-    assert follower.partial() == b" 3%"
-
-
 def test_a_line_longer_than_any_buffer_is_cut(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"x" * 2_500_000 + b"\nend\n")
@@ -74,16 +66,6 @@ def test_a_line_longer_than_any_buffer_is_cut(tmp_path: Path) -> None:
     chunks = list(follower.poll())
     assert b"".join(chunks) == log.read_bytes()
     assert max(map(len, chunks)) <= LogFollower.LONGEST
-
-
-def test_truncation_starts_again(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_bytes(b"old line\n" * 10)
-    follower = LogFollower(str(log))
-    read(follower)
-    log.write_bytes(b"new\n")
-    assert read(follower) == b"new\n"
-    assert follower.generation == 1
 
 
 def test_truncated_and_grown_past_the_old_offset(tmp_path: Path) -> None:

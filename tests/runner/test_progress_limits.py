@@ -19,16 +19,6 @@ def pace(rule: str = "", **limits: Any) -> ProgressLimits:
     return made
 
 
-def test_without_progress_the_clock_runs() -> None:
-    assert pace().first_deadline() == 150.0
-
-
-def test_progress_suspends_for_its_hold() -> None:
-    p = pace()
-    p.moved(60.0, 30.0)
-    assert p.first_deadline() == 180.0
-
-
 def test_overlapping_holds_count_once() -> None:
     p = pace()
     p.moved(60.0, 30.0)

@@ -102,12 +102,6 @@ def test_what_a_command_printed(out: bytes, code: int, failed: bool, payload: An
     assert found[0] == payload if payload else found[0]["error"]["hint"] == "KeyError: 'x'"
 
 
-def test_who_drives_it_is_told_to_commands_that_could_not_know() -> None:
-    assert calls.surroundings({}, "codex-mcp-client") == {"AI_AGENT": "codex-mcp-client"}
-    assert calls.surroundings({"CLAUDECODE": "1"}, "claude-code") == {"CLAUDECODE": "1"}
-    assert calls.surroundings({"A": "b"}, "") == {"A": "b"}
-
-
 def test_a_call_that_was_cancelled_before_it_began_does_not_begin() -> None:
     call = calls.ToolCall(command_line("act", {"argv": ["run", "gone.md"]}))
     call.stop()
