@@ -61,7 +61,6 @@ def update_memory(
         "last": _last(state),
         "skipped": len(state.skipped),
         "live": state.live,
-        "most": SHOWN,
         "blocked": words["phase"] in _STANDS_STILL,
         "kept": [line for line in lines if line.word in KEPT][-SHOWN:],
         "events": events if len(events) <= FIRST + LAST else [*events[:FIRST], *events[-LAST:]],
@@ -139,7 +138,8 @@ def _events(state: CampaignState) -> Iterator[tuple[float, str]]:
     for line in [*lines, *state.said_later, *state.requested]:
         index, run, raw, t = line.get("index"), str(line.get("run") or ""), line.get("hypothesis"), line.get("t")
         name = names.get(index, "") if isinstance(index, int) else names_of_runs.get(run, "")
-        why, raw = line.get("reason") or line.get("fault") or "", raw if isinstance(raw, Mapping) else {}
+        raw = raw if isinstance(raw, Mapping) else {}
+        why = line.get("reason") or ", ".join(str(line[key]) for key in ("fault", "said") if line.get(key))
         name = name or _name(raw)
         parts = [line.get("do"), run, f"({name})" if run and name else name, line.get("state"), line.get("name")]
         words = " ".join(str(part) for part in parts if part)

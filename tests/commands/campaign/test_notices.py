@@ -72,7 +72,7 @@ def test_a_pause_is_told_with_its_reason_and_each_pause_anew(camp: Any, hook: An
     camp.bench.ask("campaign", "stop")
     camp.over()
     assert keys(camp) == ["campaign_end", "pause", "pause"]
-    assert hook.titles[2:] == ["one: over after 1 idea, 0 kept, 0 confirmed"]
+    assert hook.titles[2:] == ["one: over after 1 of 2 ideas, 0 kept, 0 confirmed"]
 
 
 def test_a_controller_that_ends_on_an_error_says_so(camp: Any, hook: Any) -> None:

@@ -93,7 +93,7 @@ def test_a_script_that_takes_its_seed_gets_its_claim(camp: Any) -> None:
     state = takes_its_seed(camp, "variable AUTORESEARCH_SEED", 0, queue=queue, count=2)
     assert state.by_slug("real").confirmed == "confirmed", camp.said()
     report = (camp.place.path / "report.md").read_text()
-    assert f"The best confirmed idea is {state.by_slug('real').name}: " in report
+    assert f"- {state.by_slug('real').name}: confirmed, " in report
 
 
 def test_two_runs_of_the_baseline_get_a_third_where_something_is_to_be_claimed(camp: Any) -> None:

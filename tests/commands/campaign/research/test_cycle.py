@@ -109,7 +109,7 @@ def test_a_crash_is_mended_on_the_same_branch_and_run_again(lab: Any) -> None:
     page = Path(state.spec.directory, "report.html").read_text()
     assert "The agent<" in page and "fix 1 of 2 by command" in page
     timeline = Path(state.spec.directory, "timeline.md").read_text()
-    assert "proposed Try typo" in timeline and "turn 0003-fix of command, ended" in timeline
+    assert "proposed Try typo" in timeline and "turn 0003-fix: ended" in timeline
     story = Path(idea.rows[1].result_dir, "experiment_log.md").read_text()
     assert "fix 1 of 2 by command came to nothing" in story and "fix 2 of 2 by command: `zero` was meant" in story
 
