@@ -133,19 +133,13 @@ TRICKS = {
     "collected": """
         write(RUN_DIR + "/collected.json", json.dumps({"schema": 1, "verdict": "keep", "metric_value": 0.99}))
     """,
-    "the-flags-reserve": """
-        for name in (".finish.flag.reserve", ".results.md.%d.tmp" % RUNNER):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(RESULTS + "/" + name)
-            os.symlink(HOME + "/victim", RESULTS + "/" + name)
+    "the-documents": """
+        os.symlink(HOME + "/victim", RESULTS + "/.results.md.%d.tmp" % RUNNER)
         write(RESULTS + "/finish.flag", "echo owned\\n")
     """,
-    "the-evidence": """
-        import hashlib
-        name = hashlib.sha256(os.path.realpath(LEDGER).encode()).hexdigest()[:24]
-        for place in ("/.finish.flag.reserve", "/.autoresearch-run"):
-            os.unlink(RESULTS + place)
-            os.symlink("%s/evidence/%s.tsv" % (STATE, name), RESULTS + place)
+    "the-claim": """
+        os.unlink(RESULTS + "/.autoresearch-run")
+        os.symlink(HOME + "/victim", RESULTS + "/.autoresearch-run")
     """,
     "endless-pipe": """
         os.mkfifo(RESULTS + "/finish.flag")
@@ -353,7 +347,7 @@ def test_in_the_sandbox_none_wins(watched: Any, server: Server, bubblewrap: None
     longer = {slug for slug, row in rows.items() if "it trained 399 steps, and the baseline at most 3" in row.flags}
     assert longer == {"many-more-steps"}, said(state)
     assert "finish.flag was a FIFO" in rows["endless-pipe"].flags, said(state)
-    assert "reserve was a link" in rows["the-flags-reserve"].flags and "run was a link" in rows["the-evidence"].flags
+    assert "run was a link" in rows["the-claim"].flags
     assert not Path(rows["passwords"].result_dir, "key").exists()
     home, git = Path(watched.camp.bench.env["HOME"]), watched.camp.bench.git
     assert (home / "again").exists() and not server.heard, "it started again, and was not reached"
