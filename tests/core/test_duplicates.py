@@ -10,7 +10,6 @@ import pytest
 from autoresearch.core.campaign.duplicates import Earlier, all_earlier, fate, resolved, twin, vetoed
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.run.ledger_row import LedgerRow
 
 RECIPE = {"optim": {"lr": 1e-6, "betas": [0.9, 0.95]}, "group": 8}
 
@@ -118,13 +117,6 @@ def test_everything_that_was_had(state: CampaignState) -> None:
     }
     assert {slug for slug, one in found.items() if one.again} == {"unmade"}
     assert (found["no"].parent, found["queued"].parent, found["oom"].parent) == ("good", "baseline", "good")
-
-
-def test_runs_without_a_metric_are_told(state: CampaignState) -> None:
-    good = state.ideas[1]
-    good.rows.append(LedgerRow(2, run_id="good-2", metric_value=None, status="crash", failure="nan"))
-    good.rows.append(LedgerRow(2, run_id="good-3", metric_value=0.8, status="keep"))
-    assert fate(good) == "keep at 0.7 (mean of 2; 1 of 3 runs has no metric)"
 
 
 def test_best_is_whatever_is_best_now(state: CampaignState) -> None:
