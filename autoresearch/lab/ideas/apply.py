@@ -7,6 +7,7 @@ line goes into the blueprint's launch command; what git does not hold is named, 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,9 +148,11 @@ def _blueprint(builder: CommitBuilder, head: str, command: str) -> tuple[str, st
             text, tracked = read_file(root, head, inside).decode("utf-8", "surrogateescape"), True
         except NotFoundError:
             pass
-    if text.count(old) != 1:
+    section = re.search(r"(?m)^.*\[exp_launch_command\]", text)  # the purpose may name the command, too
+    at = text.find(old, section.end()) if section else -1
+    if at < 0:
         return "", "", False
-    whole = text.replace(old, command)
+    whole = text[:at] + command + text[at + len(old) :]
     beside = path.with_name(f"{path.stem}-applied{path.suffix or '.md'}")
     return (inside if tracked else str(beside)), whole, tracked
 

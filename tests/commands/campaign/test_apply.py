@@ -49,6 +49,7 @@ def tried(camp: Any) -> Any:
     notes = "- step_line: pairs step"
     path = camp.bench.blueprint("ok", command="python train.py --lr 0.1", trainer="generic", notes=notes)
     text = path.read_text().replace("- metric: task_pass_rate@1", "- metric: score")
+    text = text.replace("See what ok does.", "See what `python train.py --lr 0.1` comes to.")
     path.write_text(text.replace("recipe.yaml", "conf.yaml"))
     camp.bench.git("add", "-A")
     camp.bench.git("commit", "-qm", "a script of one's own")
