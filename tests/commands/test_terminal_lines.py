@@ -26,6 +26,7 @@ from autoresearch.commands.demo import BLUEPRINT
 from autoresearch.commands.layout import Whole, from_here, painted, wrapped
 from autoresearch.commands.ledger import GO_FIRST, fitted
 from autoresearch.commands.output import notice_sequence, ring
+from autoresearch.records.campaign_records import CampaignDir, write_ledger
 from autoresearch.records.ledger_views import BRIEF
 from tests.screenshots import Night
 
@@ -77,6 +78,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, di
     night = root / "night"
     night.mkdir()
     Night(night).run()
+    write_ledger(CampaignDir(night))
     yield root, environ
     subprocess.run(["tmux", "-S", environ["AUTORESEARCH_TMUX_SOCKET"], "kill-server"], check=False, capture_output=True)
 

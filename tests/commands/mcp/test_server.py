@@ -174,7 +174,7 @@ def test_a_campaign(bench: Any, crashes: Any, connect: Any) -> None:
     while (now := client.look("wait", "last-campaign", "--for", "120s", "--since", rows))["state"] != "ended":
         rows = now["rows"]
     assert now["campaign"] == begun["campaign"] and now["attempted"] == 2
-    assert "quarter" in " ".join(client.look("campaign", "status", "--full")["brief"])
+    assert "lr=0.25" in " ".join(client.look("campaign", "status", "--full")["brief"])
     assert client.act("campaign", "pause", failed=True)["exit_code"] == 5  # it has ended
     assert client.leave() == 0
     crashes.ended(2)
