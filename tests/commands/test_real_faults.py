@@ -302,7 +302,7 @@ def test_kill_9_of_the_collector_at_every_system_call(bench: Any, strace: list[s
             assert bench.ask("status")["runs"] == []
             left = [p for place in places for p in place.rglob("*.tmp")]
             assert not left, (call, n, left)
-    assert killed >= 8
+    assert killed >= 6
 
 
 def _collect_traced(

@@ -44,7 +44,7 @@ def judge(world: World) -> None:
     expected = {
         Way.JUDGE: {"protected_path"},
         Way.COMMITS: {"protected_path"},
-        Way.DISK: {"researcher_failed"},
+        Way.DISK: {"researcher_failed", "diff_too_large", ""},  # a file beside the worktree changes nothing
     }
     for fate in fates:
         assert fate.failure in expected.get(fate.act.way, {fate.failure}), seen

@@ -261,7 +261,7 @@ def test_a_campaign_on_the_tip_is_killed_in_a_merge_a_guard_and_a_proof(
 def test_a_finding_outlives_a_controller_that_is_killed_while_it_is_told(
     lab: Any, agent_home: Callable[[str], AgentHome], model_server: ModelServer
 ) -> None:
-    """It is asked for again, and told to later turns as the agent wrote it."""
+    """It is taken from the turn that went on, and told to later turns as the agent wrote it."""
     camp, bench, agent = lab.camp, lab.camp.bench, agent_home("claude")
     asked_for, prompts = list[list[str]](), list[str]()
     bench.env |= {**agent.variables, "PATH": os.environ["PATH"]}
@@ -294,8 +294,8 @@ def test_a_finding_outlives_a_controller_that_is_killed_while_it_is_told(
     bench.ask("campaign", "resume", "--detach")
     camp.until(lambda: camp.state().phase in ("ended", "paused") and not camp.place.controlled)
     assert camp.state().attempted == 1 + len(rates), camp.said()
-    assert asked_for[0] == asked_for[1][: len(asked_for[0])], "it is asked again for what was lost"
-    assert [turn.get("fault") for turn in lab.journal("turn") if turn.get("fault")] == ["lost"]
+    assert asked_for.count(asked_for[0]) == 1, "the turn outlived its controller, and its answer was taken"
+    assert not [turn for turn in lab.journal("turn") if turn.get("fault")]
     told = {line["idea"]: line["text"] for line in lab.journal("finding")}
     assert len(told) == len(lab.journal("finding")) >= 2, "each is found once"
     values = {slug: camp.state().by_slug(slug).rows[0].metric_value for slug in told}
