@@ -87,7 +87,10 @@ class SshWords:
 
     def sharing(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """The options that share one connection among calls; none where the user's configuration does, or cannot."""
-        path = f"{_socket_folder(environ)}/%C"
+        try:
+            path = f"{_socket_folder(environ)}/%C"
+        except OSError:  # XDG_RUNTIME_DIR of a login that is over, or of somebody else
+            return ()
         if len(path) + 40 - len("%C") > LONGEST_SOCKET:
             return ()
         asked = subprocess.run(
@@ -168,12 +171,18 @@ class SshReach(AgentReach):
         return self._identity
 
     @cached_property
+    def _sharing(self) -> tuple[str, ...]:
+        return self.words.sharing(self.environ)
+
     def _command(self) -> list[str]:
+        """The call; without a shared connection once the folder of its socket is gone, as at the end of a login."""
         python = self.target.text("python", "python3")
         home, rest = ("~/", python[2:]) if python.startswith("~/") else ("", python)  # every remote shell expands that
         remote = command_line(home + shlex.quote(rest), self.target.text("setup"))
         first, *others = self.words.command(remote)
-        return [first, *self.words.sharing(self.environ), *others]
+        sharing = self._sharing
+        lives = bool(sharing) and Path(sharing[-1].partition("=")[2]).parent.is_dir()
+        return [first, *(sharing if lives else ()), *others]
 
     def call(self, op: str, *, within_s: float = ANSWER_S, **arguments: Any) -> Any:
         """See `AgentReach`. A call that meets a connection which just died is repeated once, unless it is a `run`."""
@@ -208,7 +217,7 @@ class SshReach(AgentReach):
         host = self.words.host
         try:
             done = subprocess.run(
-                self._command,
+                self._command(),
                 input=_program() + line + b"\n",
                 capture_output=True,
                 env=dict(self.environ),

@@ -154,6 +154,12 @@ def test_what_gives_no_answer_in_time_is_given_up(fake_ssh: Any) -> None:
 
 
 @pytest.mark.system
+def test_the_runtime_directory_of_a_login_that_is_over_is_done_without(fake_ssh: Any, tmp_path: Path) -> None:
+    fake_ssh.environ["XDG_RUNTIME_DIR"] = str(tmp_path / "gone")
+    assert fake_ssh.launcher().reach.run(["echo", "fine"]).text == "fine\n"
+
+
+@pytest.mark.system
 def test_exit_255_of_a_program_is_its_own(fake_ssh: Any) -> None:
     assert fake_ssh.launcher().reach.run(["sh", "-c", "exit 255"]).returncode == 255
 
