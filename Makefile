@@ -8,7 +8,7 @@ NEW    := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
             $$p -c "$(NEW)" >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-.PHONY: demo wheel test test-all test-real test-gpu check style house bench bench-counts bench-tools docs screenshots setup tmux tools trl ray aider skills-ref mcp notebook uv agents clean always
+.PHONY: demo wheel test test-all test-real test-gpu check style house bench bench-counts docs screenshots setup tmux tools trl ray aider skills-ref mcp notebook uv agents clean always
 
 setup: $(STAMP) tmux
 
@@ -101,10 +101,5 @@ bench-counts: setup
 	@sh tests/install_tools.sh strace
 	@$(BIN)/python -m tests.bench counts
 
-# what is compared with: readers of trackers, in .venv-bench
-bench-tools: setup
-	@sh tests/install_tools.sh strace
-	@sh tests/install_packages.sh $(BIN)/python bench
-
 clean:
-	rm -rf $(VENV) .venv-trl .venv-ray .venv-aider .venv-skills-ref .venv-mcp .venv-notebook .venv-uv .venv-bench .agents build dist site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-trl .venv-ray .venv-aider .venv-skills-ref .venv-mcp .venv-notebook .venv-uv .agents build dist site .mypy_cache .ruff_cache .pytest_cache

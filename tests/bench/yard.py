@@ -29,7 +29,6 @@ from tests.bench import published
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("autoresearch")  # what a user types, as it was installed
-OTHERS = ROOT / ".venv-bench" / "bin" / "python"  # has what `make bench-tools` installs
 MARK = "AUTORESEARCH_BENCH"
 TICKS = os.sysconf("SC_CLK_TCK")
 _UNWANTED = (
