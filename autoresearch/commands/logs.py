@@ -206,7 +206,7 @@ def _run(run: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
         **as_payload(found),
     }
     if outcome is not None and payload["failure"] is None:  # no line proves one, or the log is gone: as recorded
-        payload |= {"failure": outcome.failure or None, "failure_line": outcome.failure_line or None}
+        payload |= {"failure": outcome.row.failure or None, "failure_line": outcome.failure_line or None}
     log = f"autoresearch logs {spec.run} --tail 40"
     payload["next"] = [f"autoresearch wait {spec.run} --for 100s", log]
     if end is not None:

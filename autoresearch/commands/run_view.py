@@ -233,23 +233,22 @@ def outcome_result(
 
 
 def _outcome_rows(outcome: Outcome) -> list[list[str]]:
-    spec, end, rundir = outcome.spec, outcome.exit, outcome.rundir
+    spec, end, rundir, row = outcome.spec, outcome.exit, outcome.rundir, outcome.row
     code = "unknown" if end.returncode is None else end.returncode
     never = "" if outcome.steps_read else "never"  # a Runner that was killed left no time of it
     first = never if end.first_step_s is None else f"after {span(end.first_step_s)}"
-    if spec.objective:
-        better = outcome.best_value is not None and outcome.best_value != outcome.metric_value
-        best = f" (best {output.number(outcome.best_value)})" if better else ""
-        value = output.number(outcome.metric_value) if outcome.measured else "could not be read"
-        metric = f"{spec.objective.metric} = {value}{best}"
-    else:
-        metric = outcome.verdict_reason
-    failure = f"{outcome.failure}: {outcome.failure_line or end.reason}"[:800] if outcome.failure else ""
+    metric = "" if row.failure else row.reason
+    if row.metric_name:
+        better = row.best_value is not None and row.best_value != row.metric_value
+        best = f" (best {output.number(row.best_value)})" if better else ""
+        value = output.number(row.metric_value) if outcome.measured else "could not be read"
+        metric = f"{row.metric_name} = {value}{best}"
+    failure = f"{row.failure}: {outcome.failure_line or end.reason}"[:800] if row.failure else ""
     log = outcome.where_now(Path(spec.result_dir) / "experiment_log.md")
     rows = [
         ["run", f"{spec.run} in {output.near(rundir.path)}"],
         ["ended", f"{end.ending.wording}, return code {code}, after {span(end.duration_s)}"],
-        ["verdict", outcome.standing],
+        ["verdict", row.shown_status],
         ["first step", first],
         ["metric", metric],
         ["steps", outcome.steps_read],
@@ -296,8 +295,8 @@ def _repair_in_campaign(campaign_dir: CampaignDir, spec: RunSpec) -> str:
 def _next(outcome: Outcome) -> list[str]:
     run = outcome.spec.run
     log = f"autoresearch logs {run} --tail 40"
-    if outcome.verdict.value == "unmeasured":
+    if outcome.row.status == "unmeasured":
         return [f"autoresearch metrics {run}", log, f"autoresearch blueprint check {outcome.spec.blueprint}"]
-    if outcome.verdict.value == "crash":
+    if outcome.row.status == "crash":
         return [f"autoresearch explain {run}", log, repair_line(outcome.spec)]
     return [f"autoresearch ledger show {run}", f"autoresearch metrics {run}"]

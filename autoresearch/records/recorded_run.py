@@ -11,10 +11,11 @@ from typing import Any
 from autoresearch.core.diagnosis.failure import Diagnosis
 from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP, PENDING, Ending, Verdict, exit_code
 from autoresearch.core.run.json_record import as_recorded, from_record
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError
 from autoresearch.records import exit_record, index
-from autoresearch.records.appending import unwritable
+from autoresearch.records.appending import finite, unwritable
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.lines import unreadable
 from autoresearch.records.rundir import RunDir, read_json, write_json
@@ -135,22 +136,15 @@ class FinishedRun(RecordedRun):
 
 @dataclass(frozen=True, slots=True)
 class Outcome(FinishedRun):
-    """A finished run that was measured and judged."""
+    """A finished run that was measured and judged: its row, and what a row has no room for."""
 
-    verdict: Verdict
+    row: LedgerRow
     results: Path
-    metric_value: float | None = None
-    metric_step: int | None = None
-    best_value: float | None = None
     metric_source: str = ""
-    failure: str = ""  # failure class, "" if none
     failure_line: str = ""
     warnings: tuple[str, ...] = ()  # conflicting sources, and what could not be read
-    run_urls: tuple[str, ...] = ()  # the run's pages in trackers
     steps_read: str = ""  # which lines were taken for steps, where nobody declared any
-    verdict_reason: str = ""  # why that verdict, if not obvious: the numbers of a campaign's decision
     diagnosis: Diagnosis | None = None  # None in records of before
-    pending: bool = False  # more runs of its idea are owed: the verdict is not final
 
     @property
     def crashed(self) -> bool:
@@ -158,28 +152,25 @@ class Outcome(FinishedRun):
         from autoresearch.core.statistics.comparable import NO_SIGNAL
 
         not_that = ("", NO_SIGNAL, EVALUATION_FAILED, METRIC_UNREAD, NO_STEP)
-        return self.exit.ending is Ending.FINISHED and self.failure not in not_that
-
-    @property
-    def hung_after_end(self) -> bool:
-        """Whether it was measured and judged though a stall limit ended it: its training was over."""
-        return self.exit.ending is Ending.STALLED and self.verdict is not Verdict.CRASH
-
-    @property
-    def standing(self) -> str:
-        """`pending` while more runs of its idea are owed, else the verdict."""
-        return PENDING if self.pending else self.verdict.value
+        return self.exit.ending is Ending.FINISHED and self.row.failure not in not_that
 
     @property
     def measured(self) -> bool:
         """Whether a value of the metric was found."""
-        return self.metric_value is not None
+        return self.row.metric_value is not None
+
+    @property
+    def run_urls(self) -> list[str]:
+        """The run's pages in trackers."""
+        return self.row.run_urls.split()
 
     @property
     def exit_code(self) -> int:
         """The exit code of a blocking `run`."""
-        good = self.measured or (self.verdict is Verdict.UNMEASURED and not self.failure)
-        ending = Ending.FINISHED if self.hung_after_end else self.exit.ending
+        status, ending = self.row.status, self.exit.ending
+        good = self.measured or (status == Verdict.UNMEASURED and not self.row.failure)
+        if ending is Ending.STALLED and status != Verdict.CRASH:  # its training was over, and it was judged
+            ending = Ending.FINISHED
         return exit_code(ending, measured=good, crashed=self.crashed)
 
     @classmethod
@@ -192,42 +183,44 @@ class Outcome(FinishedRun):
     def of(cls, finished: FinishedRun) -> Outcome | None:
         """The outcome that collected.json holds; None if there is none, or if it is malformed."""
         done = read_json(finished.rundir.collected) or {}
-        known: dict[str, Any] = {name: done[name] for name in _COLLECTED & done.keys()}
-        known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
+        if "row" not in done and "verdict" in done:  # of a version before, which recorded less of it
+            standing = PENDING if done.get("pending") else done["verdict"]
+            known = {"status": done["verdict"], "standing": standing, "reason": done.get("verdict_reason", "")}
+            urls = " ".join(done.get("run_urls", ()))
+            done["row"] = {**asdict(LedgerRow.of_spec(finished.spec)), **done, **known, "run_urls": urls}
+        own = {name: done[name] for name in _COLLECTED & done.keys()}
+        own |= {name: tuple(value) for name, value in own.items() if isinstance(value, list)}
         try:
-            known["diagnosis"] = from_record(Diagnosis, done["diagnosis"]) if done.get("diagnosis") else None
-            known["verdict"], known["results"] = Verdict(done["verdict"]), finished.where_now(Path(done["results"]))
+            own["diagnosis"] = from_record(Diagnosis, done["diagnosis"]) if done.get("diagnosis") else None
+            own["row"], own["results"] = from_record(LedgerRow, done["row"]), finished.where_now(Path(done["results"]))
         except (KeyError, ValueError, TypeError):
             return None
-        return cls(finished.rundir, finished.spec, finished.exit, **known)
+        return cls(finished.rundir, finished.spec, finished.exit, **own)
 
     def write(self) -> None:
         """Write collected.json: all of it that neither spec nor exit record hold."""
         own = {name: as_recorded(getattr(self, name)) for name in _COLLECTED - {"results"}}
-        write_json(self.rundir.collected, {"schema": 1, "run": self.spec.run, **own, "results": str(self.results)})
-
-    def flag(self) -> dict[str, Any]:
-        """What finish.flag says: the JSON object, and when it began and ended."""
-        return {"schema": SCHEMA, **self.payload(), "started": self.exit.started, "ended": self.exit.ended}
+        done = {"schema": 1, "run": self.spec.run, **own, "results": str(self.results)}
+        write_json(self.rundir.collected, finite(done))
 
     def payload(self) -> dict[str, Any]:
         """The JSON object for a finished run."""
-        spec, end = self.spec, self.exit
-        name = spec.objective.metric if spec.objective else None
+        spec, end, row = self.spec, self.exit, self.row
+        name = row.metric_name
         return {
             "run": spec.run,
             "state": "ended",
             "ending": end.ending.value,
             "returncode": end.returncode,
             "reason": end.reason,
-            "verdict": self.standing,
-            "verdict_reason": self.verdict_reason or None,
-            "metrics": {name: self.metric_value, "best": self.best_value, "step": self.metric_step} if name else {},
+            "verdict": row.shown_status,
+            "verdict_reason": row.reason or None,
+            "metrics": {name: row.metric_value, "best": row.best_value, "step": row.metric_step} if name else {},
             "read": self.steps_read or None,
-            "failure": self.failure or None,
+            "failure": row.failure or None,
             "failure_line": self.failure_line or None,
             "warnings": list(self.warnings),
-            "run_urls": list(self.run_urls),
+            "run_urls": self.run_urls,
             "branch": (spec.commit and spec.branch) or None,
             "commit": spec.commit or None,
             **self.record_paths(),

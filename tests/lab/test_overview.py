@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +17,7 @@ from autoresearch.commands.run_view import LiveView
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.job_launcher import Handle
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.overview import Overview, RunLine
 from autoresearch.core.run.spec import RunState
@@ -32,7 +32,7 @@ from autoresearch.records import events, order_file, recorded_run
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Observed, Order
-from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.recorded_run import Outcome, RecordedRun
 from autoresearch.records.rundir import RunDir, write_json
 from tests.specs import run_spec
 
@@ -291,14 +291,8 @@ def test_how_a_run_ended_is_told_without_what_a_terminal_obeys(
     rundir = account.run("coloured", lives=False)
     account.index.discard_live("coloured")
     end = ExitRecord("coloured", Ending.LAUNCH_FAILED, "its last words: \x1b[31mpython: not found\x1b[2J")
-    found = SimpleNamespace(
-        rundir=rundir,
-        spec=recorded_run.read(rundir),
-        exit=end,
-        metric_step=None,
-        metric_value=None,
-        standing=Verdict.CRASH,
-    )
+    row = LedgerRow(1, status=Verdict.CRASH)
+    found = Outcome(rundir, recorded_run.read(rundir), end, row, rundir.path / "results.md")
     monkeypatch.setattr("autoresearch.records.recorded_run.Outcome.load", lambda _: found)
     assert [line.reason for line in account.look(ended=1).over] == ["its last words: python: not found"]
 

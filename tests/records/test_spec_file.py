@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.run.ending import Ending, Verdict
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
@@ -82,13 +83,17 @@ def test_an_outcome_comes_back_with_its_document_where_that_is_now(rundir: RunDi
     recorded_run.write(rundir, spec, {})
     exit_record.write(rundir, end := ExitRecord(spec.run, Ending.FINISHED, ""))
     assert Outcome.load(rundir) is None, "it is not collected"
-    outcome = Outcome(rundir, spec, end, Verdict.KEEP, document, metric_value=0.5, warnings=("a", "b"), pending=True)
+    row = LedgerRow(1, run_id=spec.run, status="discard", standing="pending", metric_value=0.5)
+    outcome = Outcome(rundir, spec, end, row, document, warnings=("a", "b"))
     outcome.write()
     assert Outcome.load(rundir) == outcome
     moved = document.parent / "earlier" / spec.run / document.name
     moved.parent.mkdir(parents=True)
     moved.touch()
     assert Outcome.load(rundir) == replace(outcome, results=moved)
+    before = {"verdict": "discard", "pending": True, "metric_value": 0.5, "results": str(document)}
+    rundir.collected.write_text(json.dumps(before))
+    assert (older := Outcome.load(rundir)) and older.row.shown_status == "pending" and older.row.metric_value == 0.5
     rundir.collected.write_text('{"verdict": "of a newer version"}')
     assert Outcome.load(rundir) is None
 

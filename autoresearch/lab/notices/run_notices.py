@@ -45,31 +45,31 @@ def end_notice(outcome: Outcome, host: str) -> Notice:
     """Its ending, its number, and what to type next."""
     from autoresearch.core.text.numbers import span
 
-    spec, end = outcome.spec, outcome.exit
+    spec, end, row = outcome.spec, outcome.exit, outcome.row
     code = "unknown" if end.returncode is None else end.returncode
-    crashed = outcome.verdict.value == "crash"
+    crashed = row.status == "crash"
     lines = [
         f"{spec.run}: {end.ending.wording} after {span(end.duration_s)}, return code {code}",
         _number(outcome),
-        f"{outcome.failure}: {outcome.failure_line or end.reason}" if outcome.failure else "",
+        f"{row.failure}: {outcome.failure_line or end.reason}" if row.failure else "",
         *outcome.warnings[:1],
         f"next: autoresearch {f'explain {spec.run}' if crashed else f'ledger show {spec.run}'}",
         f"on {host}: {spec.run_dir}",
     ]
-    title = f"{spec.slug}: {end.ending.wording.partition(':')[0]}; verdict {outcome.standing}"
+    title = f"{spec.slug}: {end.ending.wording.partition(':')[0]}; verdict {row.shown_status}"
     return Notice(NoticeKind.RUN_END, "run_end", title, tuple(filter(None, lines)))
 
 
 def _number(outcome: Outcome) -> str:
     """One run has a value and no interval, and it is said so."""
-    objective = outcome.spec.objective
-    if objective is None:
+    row = outcome.row
+    if not row.metric_name:
         return ""
-    if not outcome.measured:
-        return f"{objective.metric} could not be read"
-    best = "" if outcome.best_value is None else f", best {outcome.best_value:.4g}"
-    step = "" if outcome.metric_step is None else f" at step {outcome.metric_step}"
-    return f"{objective.metric} = {outcome.metric_value:.4g}{step}{best} (one run: its noise is not known)"
+    if row.metric_value is None:
+        return f"{row.metric_name} could not be read"
+    best = "" if row.best_value is None else f", best {row.best_value:.4g}"
+    step = "" if row.metric_step is None else f" at step {row.metric_step}"
+    return f"{row.metric_name} = {row.metric_value:.4g}{step}{best} (one run: its noise is not known)"
 
 
 def _hand_over(spec: RunSpec, notice: Notice) -> None:

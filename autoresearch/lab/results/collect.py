@@ -1,6 +1,6 @@
 """Collect a run that is over: results, ledger row, finish flag. Idempotent, safe to rerun after any kill.
 
-    FinishedRun -> ExaminedRun -> Judgement -> Outcome -> LedgerRow
+    FinishedRun -> ExaminedRun -> Judgement -> Outcome
 
 The records are written in this order: results.md, the row if it is absent, finish.flag, collected.json, and removal
 from the index of living runs. Each step may be skipped or repeated without harm, so a kill between any two of them is
@@ -19,7 +19,7 @@ from autoresearch.core.run.ending import Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.notices import run_notices
-from autoresearch.lab.results.collected import charged, outcome_of, row_of
+from autoresearch.lab.results.collected import outcome_of
 from autoresearch.lab.results.finished_run import clear_secrets, examine
 from autoresearch.lab.results.judge import has_row, judge, judging
 from autoresearch.lab.results.results_file import render_results
@@ -68,14 +68,16 @@ def _collect(finished: FinishedRun, state: CampaignState | None, before: LedgerR
     spec, (directory, foreign) = finished.spec, _document_dir(finished)
     examined = replace(examine(finished, in_campaign=bool(state and not before)), foreign=foreign)
     judgement = judge(examined, state)
-    outcome = outcome_of(examined, judgement, directory / "results.md")
+    outcome = outcome_of(examined, judgement, state, directory / "results.md")
+    if before is not None:
+        outcome = replace(outcome, row=replace(outcome.row, flags=before.flags or outcome.row.flags))
     failpoint("collect.measured")
     text = render_results(examined, outcome)
     outcome = replace(outcome, results=_write_results(outcome, text))
     failpoint("collect.results_written")
     with contextlib.suppress(EnvironmentUnusable):
         _append_events(outcome)
-    ledger, row = Path(spec.ledger), charged(row_of(examined, judgement, outcome), state)
+    ledger, row = Path(spec.ledger), outcome.row
     smoke = not judgement.judged and spec.why != "confirm"
     if state is None:
         fresh = Ledger(ledger).append_once(row)
@@ -85,7 +87,7 @@ def _collect(finished: FinishedRun, state: CampaignState | None, before: LedgerR
     if fresh or not journal.holds(directory, VERDICT):  # a kill may have come between the row and its line
         with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the journal
             _append_journal(directory, outcome)
-    finish_flag.write(directory, outcome.flag())
+    finish_flag.write(directory, {"schema": 1, **outcome.payload(), "started": row.started, "ended": row.ended})
     failpoint("collect.flag_written")
     if state is None:  # before the last record: after a kill between the two, it is handed over again
         run_notices.announce_end(outcome)
@@ -94,7 +96,6 @@ def _collect(finished: FinishedRun, state: CampaignState | None, before: LedgerR
     outcome.write()
     if before is not None:
         failpoint("collect.measured_again")
-        row = replace(row, flags=before.flags or row.flags)
         campaign_records.append_row(CampaignDir(ledger.parent), row, smoke=smoke, again=True)
     return outcome
 
@@ -137,13 +138,13 @@ def _append_events(outcome: Outcome) -> None:
 
 
 def _append_journal(directory: Path, outcome: Outcome) -> None:
-    end = outcome.exit
+    end, row = outcome.exit, outcome.row
     metric = ""
     if outcome.spec.objective and outcome.measured:
-        metric = f"; {outcome.spec.objective.metric} = {outcome.metric_value:.6g} at step {outcome.metric_step}"
-    failure = f"; {outcome.failure}" if outcome.failure else ""
+        metric = f"; {row.metric_name} = {row.metric_value:.6g} at step {row.metric_step}"
+    failure = f"; {row.failure}" if row.failure else ""
     doubts = f"; warning: {'; '.join(outcome.warnings)}" if outcome.warnings else ""
-    shown = f"; shown at {' '.join(outcome.run_urls)}" if outcome.run_urls else ""
+    shown = f"; shown at {row.run_urls}" if row.run_urls else ""
     ended = f"{end.ending.wording} (return code {end.returncode}){failure}{metric}"
-    why = f" ({outcome.verdict_reason})" if outcome.verdict is Verdict.UNMEASURED and outcome.verdict_reason else ""
-    journal.append(directory, f"{ended}{VERDICT}{outcome.verdict}{why}{doubts}{shown}")
+    why = f" ({row.reason})" if row.status == Verdict.UNMEASURED and not row.failure and row.reason else ""
+    journal.append(directory, f"{ended}{VERDICT}{row.status}{why}{doubts}{shown}")

@@ -43,63 +43,59 @@ def _warnings(examined: ExaminedRun, judgement: Judgement) -> tuple[str, ...]:
     return (*filter(None, own), *examined.foreign, *examined.measurement.warnings)
 
 
-def outcome_of(examined: ExaminedRun, judgement: Judgement, results: Path) -> Outcome:
-    """The outcome of a judged run. `results`: where its document will be."""
+def outcome_of(examined: ExaminedRun, judgement: Judgement, state: CampaignState | None, results: Path) -> Outcome:
+    """The outcome of a judged run. state: of its campaign, if any. results: where its document will be."""
     finished, measurement = examined.finished, examined.measurement
     failure, line = _failure(examined, judgement)
     found = replace(examined.diagnosis, traceback="")  # it stands in results.md
     if found.cause is None and failure in BREACHES:
         found = replace(found, cause=Failure(FailureKind(failure), line))
+    reason = _reason(examined, judgement, failure, line)
     return Outcome(
         rundir=finished.rundir,
         spec=finished.spec,
         exit=finished.exit,
-        verdict=judgement.verdict,
-        verdict_reason=judgement.reason,
-        pending=judgement.pending,
-        metric_value=measurement.last[1] if measurement.last else None,
-        metric_step=measurement.last[0] if measurement.last else None,
-        best_value=measurement.best[1] if measurement.best else None,
+        row=charged(_row(examined, judgement, failure, reason), state),
+        results=results,
         metric_source=measurement.source,
-        failure=failure,
         failure_line=line,
         diagnosis=found,
-        results=results,
         steps_read=mask_text(measurement.summary),
         warnings=tuple(mask_text(text)[:500] for text in _warnings(examined, judgement)[:MOST_WARNINGS]),
-        run_urls=urls_in(Path(finished.spec.run_dir) / "run.log"),
     )
 
 
-def row_of(examined: ExaminedRun, judgement: Judgement, outcome: Outcome) -> LedgerRow:
+def _row(examined: ExaminedRun, judgement: Judgement, failure: str, reason: str) -> LedgerRow:
     """Its row in the ledger, for a run of its own; `charged` adds what only a campaign knows."""
-    spec, end = outcome.spec, outcome.exit
+    finished, measurement = examined.finished, examined.measurement
+    spec, end, rundir = finished.spec, finished.exit, finished.rundir
     doubts = (_doubt(examined, judgement), judgement.flag, end.idle_gpus, examined.hung)
-    purpose, reason = " ".join(spec.purpose.split())[:200], _reason(outcome)
+    step, value = measurement.last or (None, None)
+    purpose = " ".join(spec.purpose.split())[:200]
     return replace(
         LedgerRow.of_spec(spec),
-        metric_value=outcome.metric_value,
+        metric_value=value,
         memory_gb=end.memory_gb,
         constraints=as_cell(examined.limited()),
         elapsed_min=round((end.duration_s + float((end.evaluation or {}).get("seconds", 0.0))) / 60, 3),
-        job_id=_job_id(outcome),
-        log_path=str(outcome.rundir.log),
-        status=outcome.verdict.value,
-        standing=outcome.standing,
+        job_id=_job_id(finished),
+        log_path=str(rundir.log),
+        status=judgement.verdict.value,
+        standing=PENDING if judgement.pending else judgement.verdict.value,
         description=f"{purpose} [{reason}]"[:400] if reason else purpose,
         reason=reason,
         ending=end.ending.value,
         returncode=end.returncode,
         metric_noise=judgement.noise,
-        metric_step=outcome.metric_step,
-        best_value=outcome.best_value,
+        metric_step=step,
+        best_value=measurement.best[1] if measurement.best else None,
         steps=examined.steps,
         first_step_s=end.first_step_s,
-        failure=outcome.failure,
-        run_dir=str(outcome.rundir.path),
+        failure=failure,
+        run_dir=str(rundir.path),
         started=end.started or spec.created,
         ended=end.ended,
-        run_urls=" ".join(outcome.run_urls),
+        run_urls=" ".join(urls_in(Path(spec.run_dir) / "run.log")),
         flags="; ".join(filter(None, (*examined.tampered, *examined.foreign, examined.changed, *doubts))),
     )
 
@@ -156,11 +152,11 @@ def _cause(finished: FinishedRun) -> str:
     return end.ending.value if end.ending is not Ending.CRASHED else "exit_code"
 
 
-def _job_id(outcome: Outcome) -> str:
+def _job_id(finished: FinishedRun) -> str:
     """The launcher's name for it: the local tmux session, or the remote job; "" if it was never submitted."""
-    order = order_file.read(outcome.rundir)
+    order = order_file.read(finished.rundir)
     if order is None:
-        return outcome.spec.session
+        return finished.spec.session
     return order.handle.native if order.handle else ""
 
 
@@ -182,14 +178,13 @@ def charged(row: LedgerRow, state: CampaignState | None) -> LedgerRow:
     return replace(row, agent_usd=cost.usd, agent_tokens=cost.tokens, agent=agent, flags=flags, standing=standing)
 
 
-def _reason(outcome: Outcome) -> str:
+def _reason(examined: ExaminedRun, judgement: Judgement, failure: str, line: str) -> str:
     """Why it has its status: what went wrong if something did, else the numbers of the decision."""
-    if outcome.failure == NOT_SHOWN:
-        return outcome.failure_line
-    if outcome.exit.ending in BADLY and not outcome.hung_after_end:
-        return f"{outcome.exit.ending.wording}: {outcome.failure or outcome.exit.reason}"[:300]
-    if outcome.failure in UNREAD:
-        return f"{outcome.failure}: {outcome.failure_line}"
-    if outcome.failure == NO_SIGNAL and not outcome.verdict_reason:
-        return f"{NO_SIGNAL}: {outcome.failure_line}"
-    return outcome.verdict_reason
+    end = examined.finished.exit
+    if failure == NOT_SHOWN:
+        return line
+    if end.ending in BADLY and not (examined.hung and judgement.verdict is not Verdict.CRASH):
+        return f"{end.ending.wording}: {failure or end.reason}"[:300]
+    if failure in UNREAD or (failure == NO_SIGNAL and not judgement.reason):
+        return f"{failure}: {line}"
+    return judgement.reason

@@ -244,6 +244,6 @@ def _objective(metric: str) -> Objective | None:
 def _failure_of_run(rundir: RunDir) -> tuple[str, str] | None:
     """The failure of a run that is over; None while it lives, and after a good ending."""
     done = Outcome.load(rundir)
-    if done is None or not done.failure or not (done.crashed or done.exit.ending is not Ending.FINISHED):
+    if done is None or not done.row.failure or not (done.crashed or done.exit.ending is not Ending.FINISHED):
         return None
-    return done.failure, done.failure_line or done.exit.reason
+    return done.row.failure, done.failure_line or done.exit.reason
