@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from tests.agents.taught import ACCEPTED, LET_THROUGH, REFUSED, command_lines, f
 if TYPE_CHECKING:
     from tests.agents.homes import AgentHome
     from tests.agents.model_server import ModelServer
-    from tests.agents.script import Asked
+    from tests.agents.script import Asked, Flow
 
 pytestmark = [pytest.mark.real, pytest.mark.waits]
 LINES = forms(line for text in texts().values() for line in command_lines(text))
@@ -279,3 +279,74 @@ def test_an_eval_by_a_real_agent(
     assert row["without_skill"] == {"attempts": 1, "passed": 0, "total": 5}, seen
     assert told["run_summary"]["with_skill"]["triggered_rightly"] == 1.0, seen
     assert told["run_summary"]["with_skill"]["tokens"]["mean"] > 0
+
+
+# ------------------------------------------------------------------------- from the installation to a report
+
+NIGHT = "Find out whether a larger step makes train.py better: the skill says how. Report what is proved."
+PROGRAM = """\
+import argparse, os, random
+words = argparse.ArgumentParser()
+words.add_argument("--lr", type=float, default=0.1)
+lr = words.parse_args().lr
+dice = random.Random(os.environ.get("AUTORESEARCH_SEED"))
+for step in range(1, 6):
+    print(f"step {step} accuracy {0.4 + 0.5 * lr + dice.gauss(0, 0.01):.5f}", flush=True)
+"""
+
+
+def follows_to_a_report(asked: Asked) -> Flow:
+    """A model that reads the skill and then types what it says, line by line, with the names that it was answered."""
+
+    def answered(asked: Asked) -> dict[str, Any]:
+        lines = [line for line in asked.result.splitlines() if line.startswith("{")]
+        assert lines, asked.result[-3000:]
+        return dict(json.loads(lines[-1]))
+
+    def until_ended(line: str) -> Generator[dict[str, Any], Asked, dict[str, Any]]:
+        while True:
+            told = answered((yield {"shell": line}))
+            if told["state"] == "ended":
+                return told
+            line = told["next"][0]
+
+    assert TRIGGER in asked.prose
+    if "Skill" in asked.tools:
+        yield {"tool": {"name": "Skill", "arguments": {"skill": "autoresearch"}}}
+    else:
+        yield {"shell": "cat .agents/skills/autoresearch/SKILL.md"}
+    assert answered((yield {"shell": "autoresearch doctor --json"}))["ok"]
+    why = "--purpose 'the baseline of a larger step'"
+    yield {"shell": f"autoresearch blueprint new exp.md {why} --command 'python train.py' --set metric=accuracy"}
+    assert answered((yield {"shell": "autoresearch blueprint check exp.md --json"}))["ok"]
+    run = answered((yield {"shell": "autoresearch run exp.md --detach --json"}))["run"]
+    ended = yield from until_ended(f"autoresearch wait {run} --for 100s --json")
+    assert (ended["ending"], ended["verdict"]) == ("finished", "keep")
+    yield {"shell": "autoresearch skill show campaign"}
+    yield {"write": {"path": "ideas.yaml", "text": "- {slug: larger, sentence: a larger step, overrides: {lr: 0.3}}\n"}}
+    plan = answered((yield {"shell": "autoresearch campaign exp.md --queue ideas.yaml --count 2 --json"}))
+    campaign = answered((yield {"shell": f"{plan['next'][0]} --detach --json"}))["campaign"]
+    yield from until_ended(f"autoresearch wait {campaign} --for 100s --json")
+    shown = answered((yield {"shell": f"autoresearch campaign status {campaign} --json"}))
+    report = answered((yield {"shell": f"autoresearch report {campaign} --json"}))
+    yield {"text": f"{shown['best_shown']['sentence']} See {report['files'][0]}."}
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_it_is_followed_from_installation_to_a_report(
+    name: str, agent_home: Callable[[str], AgentHome], model_server: ModelServer, tmux_socket: str, agent_repo: Path
+) -> None:
+    agent = agent_home(name)
+    (agent_repo / "train.py").write_text(PROGRAM)
+    subprocess.run(["git", "commit", "-qam", "a program"], cwd=agent_repo, check=True)
+    subprocess.run(["autoresearch", "skill", "install", "--allow"], cwd=agent_repo, check=True, capture_output=True)
+    (agent.home / ".profile").write_text(f"export PATH={shlex.quote(os.environ['PATH'])}\n")  # of login shells
+    model_server.answer_with(follows_to_a_report)
+    argv = agent.command(NIGHT)
+    if name == "claude":  # by the rules that `--allow` wrote, and no others
+        argv = [agent.program, "-p", NIGHT, "--output-format", "stream-json", "--verbose"]
+        argv += ["--permission-mode", "acceptEdits"]
+    said = words_of(argv, agent_repo)
+    assert "lr=0.3: confirmed, accuracy 0.5" in said, said[-5000:]
+    (report,) = agent_repo.rglob("report.md")
+    assert f"See {report}" in said and "confirmed" in report.read_text()
