@@ -325,11 +325,10 @@ def proof(effect: float, seed: int, budget: int = SPEC.rules.confirm_runs) -> Pr
     assert looks is not None
     sides = [[rng.gauss(level, 1) for _ in range(looks.sizes[-1])] for level in (effect, 0.0)]
     found = confirm(SPEC.objective, looks, sides[0], sides[1])
-    assert found is not None and found.delta is not None
-    shown = found.estimate
-    assert shown.gain is not None and shown.gain_low is not None and shown.gain_high is not None
-    runs, covered = (shown.n or 0) + (shown.n_baseline or 0), shown.gain_low <= effect <= shown.gain_high
-    return Proof(found.claim is Claim.CONFIRMED, runs, found.delta, shown.gain, covered)
+    assert found is not None and found.value is not None and found.baseline is not None
+    assert found.gain is not None and found.gain_low is not None and found.gain_high is not None
+    runs, covered = (found.n or 0) + (found.n_baseline or 0), found.gain_low <= effect <= found.gain_high
+    return Proof(found.claim == Claim.CONFIRMED, runs, found.value - found.baseline, found.gain, covered)
 
 
 def effects_of(world: World, seed: int) -> list[float]:

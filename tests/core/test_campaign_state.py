@@ -142,21 +142,21 @@ def test_excused_runs_smoke_and_crashes_do_not_speak_for_an_idea() -> None:
 
 
 def test_the_estimate_of_a_claim_is_that_of_its_last_verdict() -> None:
-    old = {"do": "undecided", "index": 2, "delta": 0.3}
-    new = {"do": "confirmed", "index": 2, "delta": 0.3, "gain": 0.2, "gain_low": 0.05, "gain_high": 0.35,
+    old = {"do": "undecided", "index": 2}
+    new = {"do": "confirmed", "index": 2, "gain": 0.2, "gain_low": 0.05, "gain_high": 0.35,
            "coverage": 0.9, "value": 0.7, "n": 6, "n_baseline": 5, "failed": 1, "failed_baseline": 0}  # fmt: skip
     found = state(JOURNAL, ROWS, old, new).by_slug("good")
     assert found is not None
-    assert found.claim == ClaimEstimate(0.2, 0.05, 0.35, 0.9, 0.7, 6, 5, 1, 0)
+    assert found.claim == ClaimEstimate("confirmed", "", 0.2, 0.05, 0.35, 0.9, 0.7, 6, 5, 1, 0)
     before = state(JOURNAL, ROWS, old).by_slug("good")
-    assert before is not None and before.claim == ClaimEstimate(gain=0.3, adjusted=False)
+    assert before is not None and before.claim == ClaimEstimate("undecided")
 
 
 @pytest.mark.parametrize("word", [None, "0.3", True, float("nan"), float("inf"), [0.3]])
 def test_what_is_no_number_in_a_verdict_is_unknown(word: Any) -> None:
-    verdict = {"gain": word, "delta": word, "gain_low": word, "value": word, "n": word}
-    assert ClaimEstimate.of_verdict(verdict) == ClaimEstimate(adjusted=False)
-    assert ClaimEstimate.of_verdict({"n": -1, "failed": 2.0}) == ClaimEstimate(adjusted=False)
+    verdict = {"gain": word, "gain_low": word, "value": word, "n": word}
+    assert ClaimEstimate.of_verdict(verdict) == ClaimEstimate()
+    assert ClaimEstimate.of_verdict({"n": -1, "failed": 2.0}) == ClaimEstimate()
 
 
 def test_a_demoted_one_is_the_best_no_more() -> None:

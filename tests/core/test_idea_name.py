@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.core.campaign.hypothesis import Hypothesis, baseline_hypothesis
-from autoresearch.core.campaign.idea_name import MOST, idea_index, idea_name, says_all
+from autoresearch.core.campaign.idea_name import MOST, idea_index, idea_name
 
 
 @pytest.mark.parametrize(
@@ -81,20 +81,3 @@ def test_the_baseline_and_an_idea_without_a_number() -> None:
 )
 def test_the_number_in_an_argument(text: str, index: int | None) -> None:
     assert idea_index(text) == index
-
-
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        ({"overrides": {"lr": 0.2, "kl": 1e-5}}, True),
-        ({"overrides": {"lr": "1e-5", "loss": "dr-grpo", "bonus": True, "decay": None}}, True),
-        ({"overrides": {"lr": 0.004372918}}, False),  # rounded
-        ({"overrides": {"optim.lr": 0.2}}, False),  # by a part of its key
-        ({"overrides": {"model": "/data/models/Qwen3-0.6B"}}, False),
-        ({"overrides": {f"setting_{n}": n for n in range(9)}}, False),  # counted
-        ({"overrides": {"lr": 0.2}, "files": {"train.py": "pass"}}, False),
-        ({}, False),
-    ],
-)
-def test_a_name_that_says_all_needs_no_settings_beside_it(more: dict[str, object], says: bool) -> None:
-    assert says_all(Hypothesis("slug", "Why it may help.", **more)) is says  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -32,38 +32,37 @@ CLAIMS = tuple(Claim)
 
 @dataclass(frozen=True, slots=True)
 class ClaimEstimate:
-    """An idea against the baseline, from fresh runs only. Differences are in the metric's unit; positive is better."""
+    """What fresh runs say of an idea, and how it compares with the baseline by them alone.
 
-    gain: float | None = None  # None: not estimated
+    Differences are in the metric's unit; positive is better.
+    """
+
+    claim: str = ""  # a Claim
+    reason: str = ""  # of it, in words: one sentence with the numbers
+    gain: float | None = None  # adjusted for the looks; None: not estimated
     gain_low: float | None = None  # ends of its interval
     gain_high: float | None = None
     coverage: float | None = None  # nominal, of that interval
-    value: float | None = None  # the mean of the idea's fresh runs; the gain is adjusted for the looks, this is not
+    value: float | None = None  # the mean of the idea's fresh runs
     n: int | None = None  # fresh runs with the metric; None in records that do not say so
     n_baseline: int | None = None
     failed: int | None = None  # fresh runs without it, through their own fault
     failed_baseline: int | None = None
-    fails_more: bool = False  # so the claim failed, though the values passed
-    adjusted: bool = True  # False: the plain difference of the means, which overstates it if the round ended early
-    reason: str = ""  # of the verdict, in words
     baseline: float | None = None  # the mean of the baseline's fresh runs; None in records that do not say so
+    p: float | None = None  # one-sided
+    alpha: float | None = None  # the level that p had to reach
 
     @classmethod
     def of_verdict(cls, verdict: Mapping[str, Any]) -> ClaimEstimate:
-        """The estimate in a recorded verdict; older lines have only `delta`, the difference of the means."""
+        """That of a recorded verdict."""
         reads = ((one.name, _READ.get(str(one.type))) for one in fields(cls))
         known = {name: read(verdict.get(name)) for name, read in reads if read is not None}
-        p, alpha = _number(verdict.get("p")), _number(verdict.get("alpha"))
-        passed = p is not None and alpha is not None and p <= alpha
-        if plain := known["gain"] is None:
-            known["gain"] = _number(verdict.get("delta"))
-        known["reason"] = str(verdict.get("reason") or "")
-        return cls(**known, fails_more=passed and verdict.get("do") in FAILED, adjusted=not plain)
+        return cls(str(verdict.get("do") or ""), str(verdict.get("reason") or ""), **known)
 
-    def to_verdict(self) -> dict[str, Any]:
-        """What the verdict records of it; the rest follows from that."""
-        derived = ("fails_more", "adjusted", "reason")
-        return {name: value for name, value in asdict(self).items() if name not in derived}
+    @property
+    def fails_more(self) -> bool:
+        """Whether the claim failed because too many runs did, though the values passed."""
+        return self.claim in FAILED and self.p is not None and self.alpha is not None and self.p <= self.alpha
 
     def means(self, objective: Objective) -> tuple[float | None, float | None]:
         """The means of the fresh runs of the idea and of the baseline."""
@@ -84,7 +83,7 @@ class ClaimEstimate:
         if value is not None and baseline is not None:
             ours, theirs, difference = subtracted(value, baseline)
             compared = f"{ours}, {difference} against the baseline's {theirs}"
-            if self.adjusted and f"{value - baseline:+.3g}" != change:
+            if f"{value - baseline:+.3g}" != change:
                 corrected = f"corrected for the looks {change}"
         about = "; ".join(filter(None, (corrected, self._interval_words(objective), self._runs())))
         return f"{compared}{f' ({about})' if about else ''}"
@@ -97,8 +96,6 @@ class ClaimEstimate:
         return low, high
 
     def _interval_words(self, objective: Objective) -> str:
-        if not self.adjusted:
-            return "difference of the means, not adjusted"
         if (ends := self.interval(objective)) is None:
             return ""
         cover = "" if self.coverage is None else f"{100 * self.coverage:.3g} % "

@@ -112,13 +112,8 @@ class Fold:
             case "skipped":
                 state.draft = None
                 state.skipped.append((Hypothesis.from_json(line["hypothesis"]), str(line.get("reason", ""))))
-            case "prepared" if known := self._ideas.get(line["index"]):
-                run = from_record(IdeaRun, line)
-                known.runs.append(run)
-                self._owners[run.run] = known, run
-                known.changed()
-            case "reused" if known := self._ideas.get(line["index"]):
-                for run in (from_record(IdeaRun, one) for one in line["runs"]):
+            case "prepared" | "reused" if known := self._ideas.get(line["index"]):
+                for run in (from_record(IdeaRun, one) for one in line.get("runs") or [line]):
                     known.runs.append(run)
                     self._owners[run.run] = known, run
                 known.changed()

@@ -22,15 +22,6 @@ def idea_name(index: int, hypothesis: Hypothesis, parent_index: int = 0) -> str:
     return number + (_settings(hypothesis.overrides) or _words(hypothesis)) + on
 
 
-def says_all(hypothesis: Hypothesis) -> bool:
-    """Whether the name gives all that the idea changes: each setting by its whole key, with its exact value."""
-    values = flatten(hypothesis.overrides)
-    if not values or hypothesis.files or hypothesis.patches or hypothesis.blueprint:
-        return False
-    whole = " ".join(f"{key}={_exactly(value)}" for key, value in values.items())
-    return _settings(hypothesis.overrides) == whole
-
-
 def idea_index(text: str) -> int | None:
     """The number in `#7` or `7`; None for any other text."""
     digits = text.removeprefix("#")
@@ -57,15 +48,6 @@ def _spoken(value: object) -> str:
         text = value.rstrip("/").rpartition("/")[2] if isinstance(value, str) else canonical(value)
         return _cut(" ".join(text.split()) or '""', _VALUE_MOST)
     return short_number(value)
-
-
-def _exactly(value: object) -> str | None:
-    """The value as the name has it; None if that is rounded or cut."""
-    value, text = plain(value), _spoken(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        cut = text != value if isinstance(value, str) else text.endswith("…")
-        return None if cut else text
-    return text if float(text) == value else None
 
 
 def _words(hypothesis: Hypothesis) -> str:

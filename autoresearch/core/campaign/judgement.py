@@ -253,13 +253,13 @@ def one_run_claim(state: CampaignState) -> Claim:
     return Claim.DETERMINISTIC if state.deterministic else Claim.ONE_SEED
 
 
-def claim_words(state: CampaignState, idea: Idea) -> tuple[str, float | None]:
-    """What may be said of a kept idea whose runs are copies, and its gain over the baseline; None if not measured."""
+def claim_words(state: CampaignState, idea: Idea) -> str:
+    """What may be said of a kept idea whose runs are copies."""
     baseline = state.baseline
     if baseline is None or not baseline.values or not idea.values:
-        return "nothing to compare it with was measured", None
+        return "nothing to compare it with was measured"
     delta, resolution = gain(state.spec.objective, idea.values, baseline.values), resolution_of(state)
     size = f"by {delta:.3g}, resolution {resolution.size:.3g}"
     better = f"better than the baseline {size}" if resolution.exceeded_by(delta) else "no better than the baseline"
     why = "nothing in it is random" if state.deterministic else "nothing is known of other seeds"
-    return f"{better}; {why}", delta
+    return f"{better}; {why}"

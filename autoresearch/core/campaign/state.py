@@ -8,21 +8,27 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+from autoresearch.core.agents.suspicion import SETS_OBJECTIVE
 from autoresearch.core.agents.turns import AGENT, Research
 from autoresearch.core.campaign.claim import ClaimEstimate
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
-from autoresearch.core.campaign.trust import Doubt, MeasuredIdea, doubts
+from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import BREACHES, DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import noise
-from autoresearch.core.statistics.noise import Noise, mean, noise_in
+from autoresearch.core.statistics.noise import Noise, mean, noise_in, noise_of
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.core.statistics.seeding import Randomness, SeedCheck
 
 T = TypeVar("T")
+
+FLAT = "flat: "
+"""Begins the flag of a run whose objective is the same at every step, and the baseline's is not."""
+FAR = 10.0
+"""Standard deviations of the baseline's runs; a gain of more is rarely one of training."""
 
 
 @dataclass(slots=True)
@@ -38,7 +44,6 @@ class IdeaRun:
     round: int = 0  # confirmation round; 0 for a run of the search
     started: bool = False  # False: it is only prepared
     turns: tuple[str, ...] = ()  # the agent turns that led to it
-    reused: bool = False  # an earlier campaign made it; only in campaigns of before
 
 
 @dataclass
@@ -83,7 +88,7 @@ class Idea:
     @cached_property
     def live(self) -> list[IdeaRun]:
         """Runs that were started and have no row yet."""
-        return [run for run in self.runs if run.started and not run.reused and run.run not in self.done]
+        return [run for run in self.runs if run.started and run.run not in self.done]
 
     @cached_property
     def waits(self) -> bool:
@@ -91,14 +96,9 @@ class Idea:
         return any(run.run not in self.done and run.why != "confirm" for run in self.runs)
 
     @cached_property
-    def reused(self) -> frozenset[str]:
-        """The IDs of the runs that an earlier campaign made."""
-        return frozenset(run.run for run in self.runs if run.reused)
-
-    @cached_property
     def minutes(self) -> float:
-        """What its runs took, without those."""
-        return sum(row.elapsed_min or 0.0 for row in self.rows if row.run_id not in self.reused)
+        """What its runs took."""
+        return sum(row.elapsed_min or 0.0 for row in self.rows)
 
     @cached_property
     def judged(self) -> list[LedgerRow]:
@@ -264,6 +264,15 @@ class MadeTip:
     left: tuple[int, ...] = ()  # those that do not fit in
 
 
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What is doubtful about an idea, as clauses; "" for nothing."""
+
+    waits: str = ""  # why a person must approve it before it is built on or claimed
+    far: str = ""  # that it is better than training usually gets
+    gains: bool = False  # whether it is better than what it was edited on
+
+
 @dataclass(slots=True)
 class CampaignState:
     """The current state of a campaign."""
@@ -329,22 +338,7 @@ class CampaignState:
         return self._doubt(idea).far
 
     def _doubt(self, idea: Idea) -> Doubt:
-        if not self.spec.self_reported:
-            return Doubt()
-
-        def known() -> dict[int, Doubt]:
-            oldest_first = sorted(self.ideas, key=lambda one: one.index)
-            return doubts(self.spec.objective, [self._measured(one) for one in oldest_first])
-
-        return self.memo("doubts", known).get(idea.index, Doubt())
-
-    def _measured(self, idea: Idea) -> MeasuredIdea:
-        known = (self.by_slug(slug) for slug in (idea.parent, *idea.hypothesis.merges))
-        made_of = tuple(one.index for one in known if one is not None and one.index < idea.index)
-        rows = (flag for row in idea.rows for flag in row.flags.split("; "))
-        flags = (*idea.hypothesis.flags, *idea.fix_flags, *rows)
-        approved, merge = idea.slug in self.research.trusted, bool(idea.hypothesis.merges)
-        return MeasuredIdea(idea.index, made_of, merge, idea.edited, approved, idea.values, flags)
+        return self.memo("doubts", lambda: doubts(self)).get(idea.index, Doubt())
 
     @property
     def doubtful(self) -> list[Idea]:
@@ -418,11 +412,6 @@ class CampaignState:
         return self.memo("rows", lambda: [row for idea in self.ideas for row in idea.rows])
 
     @property
-    def own_rows(self) -> list[LedgerRow]:
-        """The same without those of runs that an earlier campaign made."""
-        return [row for idea in self.ideas for row in idea.rows if row.run_id not in idea.reused]
-
-    @property
     def values(self) -> list[list[float]]:
         """What each idea measured that measured anything."""
         return self.memo("values", lambda: [idea.values for idea in self.ideas if idea.values])
@@ -434,7 +423,7 @@ class CampaignState:
 
     @property
     def gpu_hours(self) -> float:
-        """GPU hours of all finished runs of its own."""
+        """GPU hours of all finished runs."""
         minutes = self.memo("min", lambda: sum([idea.minutes for idea in self.ideas]))
         return self.spec.gpus_per_run / 60 * minutes
 
@@ -472,3 +461,54 @@ def marked(ideas: Sequence[Idea], claims: Mapping[int, str]) -> frozenset[int]:
         return False
 
     return frozenset(idea.index for idea in ideas if lost(idea))
+
+
+# -- trust ------------------------------------------------------------------------------------------------------------
+#
+# Where edited code measures itself, an edit that touches its own measurement waits for a person: nothing is built on
+# it, and it is not claimed, before somebody has looked. One that is only far better than the baseline is built on and
+# proved as any other, and its claim says so.
+
+
+def doubts(state: CampaignState) -> dict[int, Doubt]:
+    """The doubt about each edited idea that nobody approved, by its index; none where `evaluate:` measures the runs."""
+    if not state.spec.self_reported:
+        return {}
+    objective, baseline = state.spec.objective, state.baseline.values if state.baseline else []
+    start = mean(baseline) if baseline else 0.0
+    found = dict[int, Doubt]()
+    below, shown = dict[int, float](), dict[int, float]()
+    for idea in sorted(state.ideas, key=lambda one: one.index):  # what an idea was made of is older
+        above = (state.by_slug(slug) for slug in (idea.parent, *idea.hypothesis.merges))
+        made_of = [one.index for one in above if one is not None and one.index < idea.index]
+        parent, *parts = made_of or (0,)
+        level = shown.get(parent, start)  # what it would measure if its own edit did nothing
+        if idea.hypothesis.merges:  # ... or if the gains of its parts add
+            level += sum(shown[part] - below[part] for part in parts if part != parent)
+        below[idea.index], shown[idea.index] = level, mean(idea.values) if idea.values else level
+        if idea.edited and idea.slug not in state.research.trusted:
+            flags = (*idea.hypothesis.flags, *idea.fix_flags, *(f for row in idea.rows for f in row.flags.split("; ")))
+            waits = why_doubtful(idea.values, flags, baseline)
+            waits = waits or next((found[n].waits for n in made_of if n in found and found[n].waits), "")
+            gains = bool(idea.values) and objective.better(shown[idea.index], level)
+            found[idea.index] = Doubt(waits, _far(objective, idea.values, baseline), gains)
+    return found
+
+
+def why_doubtful(values: Sequence[float], flags: Sequence[str], baseline: Sequence[float]) -> str:
+    """Why a person has to look at it, whatever it is made of, as a clause; "" for no reason."""
+    for flag in flags:
+        if SETS_OBJECTIVE in flag or flag.startswith(FLAT):
+            return flag
+    if len(values) > 1 and min(values) == max(values) and noise_of([baseline]).sd:
+        return f"all its {len(values)} runs are equal ({values[0]:.4g}), and those of the baseline are not"
+    return ""
+
+
+def _far(objective: Objective, values: Sequence[float], baseline: Sequence[float]) -> str:
+    """That runs are far better than the baseline's; else ""."""
+    sd = noise_of([baseline]).shown_sd
+    if not sd or not values or not objective.better(ours := mean(values), start := mean(baseline)):
+        return ""
+    far = abs(ours - start) / sd
+    return f"{far:.0f} standard deviations better than the baseline" if far > FAR else ""

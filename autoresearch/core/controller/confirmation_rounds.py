@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from autoresearch.core.campaign.claim import Claim
+from autoresearch.core.campaign.claim import Claim, ClaimEstimate
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.judgement import claim_words, one_run_claim
 from autoresearch.core.campaign.spec import MOST_ROUNDS
@@ -25,7 +25,6 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import seeding
 from autoresearch.core.statistics.confirmation import (
     FEWEST,
-    Confirmation,
     Design,
     confirm,
     design,
@@ -129,8 +128,8 @@ def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> t
     for idea in ideas or state.keeps:
         if not idea.kept or idea.index == 1 or idea.confirmed or state.distrusted(idea):
             continue
-        do, (reason, delta) = one_run_claim(state), claim_words(state, idea)
-        fields = {"index": idea.index, "slug": idea.slug, "reason": reason, "delta": delta}
+        do, reason = one_run_claim(state), claim_words(state, idea)
+        fields = {"index": idea.index, "slug": idea.slug, "reason": reason}
         actions += [Note(do, fields), Say(f"{idea.name}: {do}: {reason}")]
     return tuple(actions)
 
@@ -212,7 +211,7 @@ class _Test:
     idea: Idea
     ours: list[float | None]
     theirs: list[float | None]
-    result: Confirmation | None  # None: it needs more runs
+    result: ClaimEstimate | None  # None: it needs more runs
 
     @property
     def next_size(self) -> int:
@@ -235,7 +234,7 @@ def _tests(state: CampaignState, ongoing: Round) -> list[_Test]:
         if idea.index in ongoing.candidates:
             ours = idea.fresh_values(ongoing.number)
             if idea.breach is not None:  # one run that breaks a constraint is enough
-                result: Confirmation | None = unfinished(ours, theirs, breach_words(idea.breach))
+                result: ClaimEstimate | None = unfinished(ours, theirs, breach_words(idea.breach))
             else:
                 result = confirm(state.spec.objective, looks, ours, theirs, baseline.past_values, least)
             found.append(_Test(ongoing, idea, ours, theirs, result))
@@ -325,7 +324,7 @@ def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[Note, s
     """
     idea, number = test.idea, test.ongoing.number
     result = test.result or unfinished(test.ours, test.theirs, "the machine ended too many of its runs")
-    claim, reason, p, caveat = result.claim, result.reason, result.p, ""
+    claim, reason, p, caveat = Claim(result.claim), result.reason, result.p, ""
     if claim is Claim.CONFIRMED and (why := _why_not_claimed(state, idea)):
         claim, reason = Claim.UNDECIDED, f"not claimed: {why}"
     if doubt := _doubt(state, idea, number, curves):
@@ -339,12 +338,11 @@ def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[Note, s
         sandboxed = all(row.sandbox for row in idea.rows if row.run_id in runs)
         caveat = "; ".join(filter(None, ("" if sandboxed else "not sandboxed", state.too_good(idea))))
         reason = f"{reason} ({caveat})" if caveat else reason
-    estimate = result.estimate
     if doubt:  # an interval is of independent runs
-        estimate = replace(estimate, gain_low=None, gain_high=None, coverage=None)
-    fields: dict[str, object] = {"index": idea.index, "slug": idea.slug, "round": number, "reason": reason}
-    fields |= {"delta": result.delta, "p": p, "alpha": result.alpha, **estimate.to_verdict(), "caveat": caveat}
-    return Note(claim.value, fields), reason
+        result = replace(result, gain_low=None, gain_high=None, coverage=None)
+    fields = asdict(replace(result, reason=reason, p=p)) | {"index": idea.index, "slug": idea.slug, "round": number}
+    del fields["claim"]  # which the line itself is called by
+    return Note(str(claim), fields | {"caveat": caveat}), reason
 
 
 def _why_not_claimed(state: CampaignState, idea: Idea) -> str:

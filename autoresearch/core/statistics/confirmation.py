@@ -172,18 +172,6 @@ POWER_TESTS = 2000
 MOST = 40  # runs of each side that any design may need
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmation:
-    """The result of the fresh runs of one candidate."""
-
-    claim: Claim
-    reason: str  # one sentence with the numbers
-    estimate: ClaimEstimate  # its gain is `delta`, adjusted for the looks
-    delta: float | None = None  # mean minus the baseline's, in the metric's unit; positive is better
-    p: float | None = None  # one-sided
-    alpha: float | None = None  # the level that p had to reach
-
-
 def level(round_number: int, alpha: float = ALPHA) -> float:
     """What a round (counted from 1) may spend: 0.8 of alpha, then 0.2 / (r (r - 1)) of it, which sums to alpha.
 
@@ -234,7 +222,7 @@ def confirm(
     baseline: Sequence[float | None],
     earlier: Sequence[float | None] = (),
     least: float = 0.0,
-) -> Confirmation | None:
+) -> ClaimEstimate | None:
     """Judge a candidate by its fresh runs and the baseline's, in the order in which they were begun; None: more to run.
 
     `least`: the gain, in the metric's unit, that a claim has to exceed.
@@ -251,9 +239,9 @@ def confirm(
     raise AssertionError("the last look decides")
 
 
-def unfinished(candidate: Sequence[float | None], baseline: Sequence[float | None], why: str) -> Confirmation:
+def unfinished(candidate: Sequence[float | None], baseline: Sequence[float | None], why: str) -> ClaimEstimate:
     """The result of a test that cannot be finished: no claim."""
-    return Confirmation(Claim.UNDECIDED, f"not decided: {why}", _counts(candidate, baseline))
+    return replace(_counts(candidate, baseline), claim=Claim.UNDECIDED, reason=f"not decided: {why}")
 
 
 def _look(
@@ -264,33 +252,34 @@ def _look(
     baseline: Sequence[float | None],
     earlier: Sequence[float | None],
     least: float,
-) -> Confirmation | None:
+) -> ClaimEstimate | None:
     """The result at this look; None if the test goes on."""
-    ours, theirs, counts = measured(candidate), measured(baseline), _counts(candidate, baseline)
+    ours, theirs = measured(candidate), measured(baseline)
     last, alpha = look == len(looks.sizes) - 1, looks.levels[look]
+    counts = replace(_counts(candidate, baseline), alpha=alpha)
     fails = fails_more([*candidate], [*baseline, *earlier])
     if min(len(ours), len(theirs)) < 2 or _sharpest(len(ours), len(theirs)) > alpha:
         if not last:
             return None
         if fails:
-            return Confirmation(Claim.DEMOTED, f"not confirmed: {fails}", counts, alpha=alpha)
+            return replace(counts, claim=Claim.DEMOTED, reason=f"not confirmed: {fails}")
         known = f"{len(ours)} of {len(candidate)} fresh runs and {len(theirs)} of {len(baseline)} of the baseline"
         reason = f"not decided: {known} have the metric: too few to claim anything at {alpha:.2g}"
-        return Confirmation(Claim.UNDECIDED, reason, counts, alpha=alpha)
+        return replace(counts, claim=Claim.UNDECIDED, reason=reason)
     tested = [value - objective.change(least) for value in ours]  # that they are better by more than `least`
     p = p_value(objective, tested, theirs)
     passed = p <= alpha and not fails
     if not (passed or last or p > looks.futile[look]):
         return None
-    delta = gain(objective, ours, theirs)
-    middle, low, high = (least + end for end in _gain(looks, look, delta - least, passed, tested, theirs))
-    too_many = p <= alpha and bool(fails)
-    found = replace(counts, gain=middle, fails_more=too_many)
+    delta = gain(objective, ours, theirs) - least
+    middle, low, high = (least + end for end in _gain(looks, look, delta, passed, tested, theirs))
+    found = replace(counts, claim=Claim.CONFIRMED if passed else Claim.DEMOTED, gain=middle, p=p)
     if low < high:  # runs of either side that are all equal show no spread, which is no certainty
         found = replace(found, gain_low=low, gain_high=high, coverage=COVERAGE)
-    why = fails if too_many else f"p = {p:.2g}, {alpha:.2g} needed" + (f", of more than {least:.3g}" if least else "")
+    needed = f"{alpha:.2g} needed" + (f", of more than {least:.3g}" if least else "")
+    why = fails if found.fails_more else f"p = {p:.2g}, {needed}"
     reason = f"{'confirmed' if passed else 'not confirmed'}: {found.words(objective)}; {why}"
-    return Confirmation(Claim.CONFIRMED if passed else Claim.DEMOTED, reason, found, delta, p, alpha)
+    return replace(found, reason=reason)
 
 
 def _counts(candidate: Sequence[float | None], baseline: Sequence[float | None]) -> ClaimEstimate:

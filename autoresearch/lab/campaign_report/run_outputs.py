@@ -33,7 +33,7 @@ def outputs_of(state: CampaignState) -> list[RunOutputs]:
     """What the recorded runs wrote, as far as it was recorded, in the order of the ledger."""
     found = []
     for idea in state.ideas:
-        for row in (row for row in idea.rows if row.run_id not in idea.reused):
+        for row in idea.rows:
             rundir = RunDir(Path(row.run_dir))
             record = read_json(rundir.outputs_record) if row.run_dir else None
             if record:

@@ -11,7 +11,7 @@ from typing import Any
 from autoresearch.core.agents.agent import Usage
 from autoresearch.core.agents.turns import HYBRID
 from autoresearch.core.campaign.claim import OPEN
-from autoresearch.core.campaign.idea_name import idea_name, says_all
+from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.campaign.stop_rules import Stand
@@ -91,7 +91,7 @@ class IdeaLine:
     @property
     def unsaid(self) -> str:
         """The same, or "" where the name says it all."""
-        return "" if says_all(self.idea.hypothesis) else self.changes
+        return "" if self.changes.replace(", ", " ") in self.idea.name else self.changes
 
     @property
     def named(self) -> str:
@@ -309,19 +309,18 @@ def _source(campaign_spec: CampaignSpec) -> str:
 
 def minutes_taken(state: CampaignState) -> float | None:
     """Wall time from the start to the last end of a run."""
-    ends = [row.ended for row in state.own_rows if row.ended is not None]
+    ends = [row.ended for row in state.rows if row.ended is not None]
     return (max(ends) - state.spec.created) / 60 if ends else None
 
 
 def cost(state: CampaignState) -> list[list[str]]:
     """[what, how much of it was spent, the limit] of runs, time, GPU hours and the agent; "" without a limit."""
     rules, usage, spec = state.spec.rules, state.research.usage, state.spec
-    spent = sum(row.elapsed_min or 0.0 for row in state.own_rows)
-    reused = len(state.rows) - len(state.own_rows)
+    spent = sum(row.elapsed_min or 0.0 for row in state.rows)
     found = [
         ["ideas, the baseline among them", str(state.attempted), f"of {rules.count}" if rules.count else ""],
         ["wall time", formatting.minutes(minutes_taken(state)), ""],
-        ["runs", str(len(state.own_rows)), f"and {reused} of an earlier campaign's baseline" if reused else ""],
+        ["runs", str(len(state.rows)), ""],
         ["time of all runs", formatting.minutes(spent), ""],
     ]
     if rules.deadline is not None:

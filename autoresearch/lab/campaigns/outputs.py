@@ -64,8 +64,7 @@ def gather_left(context: CampaignContext, slots: list[Slot]) -> None:
         commits = {run.run: run.commit for run in idea.runs}
         for row in idea.rows:
             rundir = RunDir(Path(row.run_dir))
-            mine = row.run_dir and row.run_id not in idea.reused
-            if mine and rundir.path.is_dir() and not rundir.outputs_record.exists():
+            if row.run_dir and rundir.path.is_dir() and not rundir.outputs_record.exists():
                 for slot in slots:
                     with contextlib.suppress(AutoresearchError, OSError):
                         slot.check_commit(commits.get(row.run_id, ""))

@@ -38,12 +38,7 @@ def recover(context: CampaignContext) -> Iterator[ControllerAction]:
             yield Say(f"{draft.name}: forgotten: {refused.message}")
     for idea in context.state.ideas:
         for run in list(idea.runs):
-            over = run.run in idea.done
-            if run.reused and not over:  # its row is lost: a run of its own is made instead
-                yield Note("withdrawn", {"run": run.run})
-            if run.reused:
-                continue
-            rundir = RunDir(Path(run.run_dir))
+            over, rundir = run.run in idea.done, RunDir(Path(run.run_dir))
             if not (over or run.started or rundir.spec.exists()):
                 _remove_claim(context, run.run, rundir)
                 yield Note("withdrawn", {"run": run.run})

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.campaign.judgement import decision_of
-from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.campaign.trust import FLAT
+from autoresearch.core.campaign.state import FLAT, CampaignState, Idea
 from autoresearch.core.run.ending import (
     CAMPAIGN_STOPPED,
     CPU_FALLBACK,

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.trust import MeasuredIdea, doubts
+from autoresearch.core.campaign.state import why_doubtful
 from autoresearch.core.controller.confirmation_rounds import judge_round, plan_round
 from autoresearch.core.controller.next_actions import answer
-from autoresearch.core.metrics.objective import Direction, Objective
 
-UP, DOWN = Objective("acc"), Objective("loss", Direction.MINIMIZE)
 BASE = [0.60, 0.61, 0.59, 0.60]  # sd 0.0082
 
 
@@ -30,15 +28,10 @@ BASE = [0.60, 0.61, 0.59, 0.60]  # sd 0.0082
     ],
 )
 def test_what_is_doubtful(values: list[float], flags: tuple[str, ...], why: str) -> None:
-    def found(objective: Objective, sign: int, baseline: list[float]) -> str:
-        first = MeasuredIdea(1, (), False, False, False, [sign * value for value in baseline])
-        edit = MeasuredIdea(2, (1,), False, True, False, [sign * value for value in values], flags)
-        return doubts(objective, [first, edit])[2].waits
-
-    assert found(UP, 1, BASE).startswith(why) and bool(found(UP, 1, BASE)) is bool(why)
-    assert found(DOWN, -1, BASE)[:9] == found(UP, 1, BASE)[:9]
+    found = why_doubtful(values, flags, BASE)
+    assert found.startswith(why) and bool(found) is bool(why)
     if not flags:
-        assert not found(UP, 1, [0.6, 0.6, 0.6]), "the baseline does not vary"
+        assert not why_doubtful(values, flags, [0.6, 0.6, 0.6]), "the baseline does not vary"
 
 
 def tip_of_steps(records: Callable[..., Any]) -> Any:

@@ -9,11 +9,10 @@ from statistics import fmean
 
 import pytest
 
-from autoresearch.core.campaign.claim import Claim
+from autoresearch.core.campaign.claim import Claim, ClaimEstimate
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.statistics.confirmation import (
     ALPHA,
-    Confirmation,
     Design,
     confirm,
     design,
@@ -38,7 +37,7 @@ def plan(round_number: int = 1, candidates: int = 1, budget: int | None = 16) ->
     return found
 
 
-def judged(runs: list[float | None], base: list[float | None], looks: Design = ONE_LOOK) -> Confirmation:
+def judged(runs: list[float | None], base: list[float | None], looks: Design = ONE_LOOK) -> ClaimEstimate:
     found = confirm(UP, looks, runs, base)
     assert found is not None
     return found
@@ -49,7 +48,7 @@ def test_welch_by_hand() -> None:
     found = judged([11.0, 13.0, 15.0, 13.0], [*BASE])
     df = (10 / 12) ** 2 / ((1 / 36 + 16 / 36) / 3)
     assert df == pytest.approx(4.41, abs=0.01)
-    assert (found.delta, found.estimate.n, found.estimate.n_baseline, found.alpha) == (3.0, 4, 4, 0.04)
+    assert (found.value, found.baseline, found.n, found.n_baseline, found.alpha) == (13.0, 10.0, 4, 4, 0.04)
     assert found.p == pytest.approx(1 / 70)  # Welch says 0.0131; no permutation of 4 against 4 runs is surer than 1/70
     assert found.claim is CONFIRMED
     nearer = judged([10.0, 12.0, 14.0, 12.0], [*BASE])  # t = 2.191: between p 0.05 and 0.025
@@ -62,12 +61,11 @@ def test_minimise_is_the_mirror_and_reads_as_lower() -> None:
     runs = [11.0, 13.0, 15.0, 13.0]
     up, down = judged([*runs], [*BASE]), confirm(DOWN, ONE_LOOK, [-v for v in runs], [-v for v in BASE])
     assert down is not None
-    assert (up.claim, up.delta, up.p) == (down.claim, down.delta, pytest.approx(down.p))
-    mirrored = replace(down.estimate, value=13.0, baseline=10.0)
-    assert asdict(up.estimate) == {k: pytest.approx(v) for k, v in asdict(mirrored).items()}
+    mirrored = asdict(replace(down, value=13.0, baseline=10.0, reason=up.reason))
+    assert asdict(up) == {k: v if isinstance(v, str) else pytest.approx(v) for k, v in mirrored.items()}
     assert up.reason.startswith("confirmed: 13, +3 against") and down.reason.startswith("confirmed: -13, -3 against")
     worse = confirm(DOWN, ONE_LOOK, [*runs], [*BASE])
-    assert worse is not None and worse.claim is DEMOTED and worse.estimate.gain == pytest.approx(-3, abs=0.001)
+    assert worse is not None and worse.claim is DEMOTED and worse.gain == pytest.approx(-3, abs=0.001)
 
 
 @pytest.mark.parametrize(("objective", "sign"), [(UP, 1), (DOWN, -1)])
@@ -76,9 +74,8 @@ def test_a_claim_may_have_to_exceed_a_gain(objective: Objective, sign: int) -> N
     plain, small, large = (confirm(objective, ONE_LOOK, runs, base, (), least) for least in (0.0, 0.3, 2.0))
     assert plain and small and large
     assert (plain.claim, small.claim, large.claim) == (CONFIRMED, CONFIRMED, DEMOTED)
-    assert plain.delta == small.delta == large.delta == 3.0
     assert small.p is not None and large.p is not None and small.p < large.p
-    assert large.estimate.gain == pytest.approx(3.0, abs=0.2) and "of more than 2" in large.reason
+    assert large.gain == pytest.approx(3.0, abs=0.2) and "of more than 2" in large.reason
 
 
 def test_power_grows_with_the_gain_and_without_one_is_below_the_level() -> None:
@@ -89,8 +86,8 @@ def test_power_grows_with_the_gain_and_without_one_is_below_the_level() -> None:
 
 def test_the_sentence_has_the_numbers_and_names_what_is_missing() -> None:
     found = judged([11.0, 13.0, 15.0, 13.0], [*BASE])
-    assert found.estimate.gain_low is not None and found.estimate.gain_high is not None
-    ends = f"{found.estimate.gain_low:+.3g} to {found.estimate.gain_high:+.3g}"
+    assert found.gain_low is not None and found.gain_high is not None
+    ends = f"{found.gain_low:+.3g} to {found.gain_high:+.3g}"
     about = f"90 % interval {ends}; 4 fresh runs against 4, none failed"
     assert found.reason == f"confirmed: 13, +3 against the baseline's 10 ({about}); p = 0.014, 0.04 needed"
     some = confirm(UP, Design((5,), (0.04,), ()), [20.0, 21.0, None, 22.0, 21.0], [*BASE, None])
@@ -121,19 +118,19 @@ def test_a_test_ends_at_the_first_look_that_tells() -> None:
     assert looks.sizes == (4, 6, 8)
     assert confirm(UP, looks, far[:3], base) is None
     assert confirm(UP, looks, far[:4], base[:4]) == confirm(UP, looks, far, base), "later runs change nothing"
-    assert judged([*far], [*base], looks).estimate.n == 4
+    assert judged([*far], [*base], looks).n == 4
     hopeless = judged([*none], [*base], looks)
-    assert (hopeless.claim, hopeless.estimate.n) == (DEMOTED, 4)
+    assert (hopeless.claim, hopeless.n) == (DEMOTED, 4)
     assert confirm(UP, looks, near[:4], base[:4]) is None
-    assert judged([*near], [*base], looks).estimate.n > 4
+    assert judged([*near], [*base], looks).n > 4
 
 
 def test_a_gain_claimed_at_a_later_look_is_less_than_the_difference() -> None:
     base = [0.0, 1.0, -1.0, 0.5, -0.5, 0.2, 0.4, -0.3]
     late = judged([v + 0.9 for v in base], [*base], plan())
-    assert late.claim is CONFIRMED and late.estimate.n == 8
-    assert late.delta is not None and late.estimate.gain is not None and late.estimate.gain_low is not None
-    assert late.estimate.gain_low < late.estimate.gain < late.delta == pytest.approx(0.9)
+    assert late.claim is CONFIRMED and late.n == 8
+    assert late.gain is not None and late.gain_low is not None and late.value is not None and late.baseline is not None
+    assert late.gain_low < late.gain < late.value - late.baseline == pytest.approx(0.9)
 
 
 def test_failures_come_first() -> None:
@@ -142,17 +139,17 @@ def test_failures_come_first() -> None:
     looks = plan()
     lossy = [*good[:3], None, *good[4:7], None]
     found = judged([*lossy], [*base], looks)
-    assert (found.claim, found.estimate.failed, found.estimate.failed_baseline) == (DEMOTED, 2, 0)
+    assert (found.claim, found.failed, found.failed_baseline) == (DEMOTED, 2, 0)
     assert found.reason.endswith("it fails more often: 2 of 8 runs have no metric, 0 of all 8 of the baseline's")
     both = judged([*lossy], [*base[:2], None, *base[3:6], None, base[7]], looks)
-    assert both.claim is CONFIRMED and both.estimate.failed == both.estimate.failed_baseline
+    assert both.claim is CONFIRMED and both.failed == both.failed_baseline
 
 
 def test_a_gain_is_not_taken_down_for_looks_at_which_only_failures_kept_the_test_open() -> None:
     good = [20.0, 21.0, None, 21.0, 20.5, 21.5, 20.0, 21.0]
     base = [10.0, 11.0, 9.0, 10.0, 10.5, 9.5, 10.2, 10.0]
     found = judged([*good], [*base], plan())
-    assert found.claim is DEMOTED and found.estimate.gain == pytest.approx(found.delta, rel=0.01)
+    assert found.claim is DEMOTED and found.gain == pytest.approx(found.value - found.baseline, rel=0.01)
 
 
 def test_fishers_exact_test_by_hand() -> None:
@@ -245,7 +242,7 @@ def first_claim(
 
 def test_an_interval_is_as_wide_as_student_s_t_has_it_however_sure_the_claim() -> None:
     """Standard error sqrt((2/3 + 2/3) / 4) = 0.577, 6 degrees of freedom, t(0.95, 6) = 1.943; no bound on p counts."""
-    found = judged([110.0, 111.0, 109.0, 110.0], [*BASE]).estimate
+    found = judged([110.0, 111.0, 109.0, 110.0], [*BASE])
     assert found.gain == pytest.approx(100.0, abs=1e-3)
     assert (found.gain_low, found.gain_high) == (pytest.approx(98.878, abs=2e-3), pytest.approx(101.122, abs=2e-3))
 
@@ -262,5 +259,5 @@ def test_equal_runs_give_no_interval() -> None:
     assert looks is not None
     found = confirm(Objective("acc"), looks, [0.9] * 4, [0.5] * 4)
     assert found is not None and found.claim is Claim.CONFIRMED
-    assert found.estimate.gain == pytest.approx(0.4) and found.estimate.interval(Objective("acc")) is None
+    assert found.gain == pytest.approx(0.4) and found.interval(Objective("acc")) is None
     assert "interval" not in found.reason
