@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.configuration import set_hypothesis_home_dir
 
 from autoresearch.core.blueprint.lint import lint_shell
-from autoresearch.core.shell import raw_assignments, raw_commands, read_shell
+from autoresearch.core.shell import assignments, read_shell
 
 set_hypothesis_home_dir(Path(__file__).parents[2] / ".pytest_cache/hypothesis")
 
@@ -26,11 +26,9 @@ FRAGMENTS = (
     " < a.sh", " >> $A", " <<< $A", "<<E\n", "\nE\n", "if ", "then ", "elif ", "else ", "fi", "for A in ", "while ",
     "do ", "done", "case $A in a) ", ";; ", "*) ", "esac", "f() { ", "g() { f; }", "f", "g", "f $A", "eval ",
     "eval \"$A\"", "eval f", "bash -c 'f' ", "bash a.sh", ". b.sh", "source a.sh $A", "bash < a.sh",
-    "cat a.sh | bash", "make", "make -C d A=$A", "python x.py --lr $A", "cd $A", "cd d", "pushd d", "popd",
-    "set -- $@ $@", "shift", "exit", "read A", "trap 'f' EXIT", "exec > x", "ssh h 'f'", "sudo env A=1 ", "uv run ",
-    "srun ", "sbatch x.sub", "ray job submit -- ", "tmux new 'a b'", "xargs ", "timeout 5 ", "docker run x a b ",
-    "echo $A", "echo $A | sed 's/a/b/'", "$(dirname $0)", "$(cd x && pwd)", "true", "false", "# no", "pkill x", "é",
-    "\0", "a b",
+    "cat a.sh | bash", "python x.py --lr $A", "cd $A", "cd d", "pushd d", "popd", "set -- $@ $@", "shift", "read A",
+    "ssh h 'f'", "sudo env A=1 ", "uv run ", "srun ", "sbatch x.sub", "ray job submit -- ", "docker run x a b ",
+    "$(dirname $0)", "$(cd x && pwd)", "true", "# no", "pkill x", "é", "\0", "a b",
 )  # fmt: skip
 
 
@@ -49,13 +47,9 @@ NASTY = (
     "a\n" * 2000, "x" + " " * 100_000 + "y", "A=x\n" + "A=$A$A\n" * 200 + "run $A",
     "A=(x)\n" + 'A+=("${A[@]}")\n' * 100, "set -- a\n" + "set -- $@ $@\n" * 100,
     "A=abcde\n" + "A=$A$A\n" * 15 + "run ${A%%*b*c*d*f} ${A##*b*c*d*f}",
-    "echo " + "a" * 400 + " | sed -E 's/(a+)+$/b/' > $(cat)", "f() { f; f; }; f", "f() { g; g; }; g() { f; f; }; f",
-    "f() { eval f; eval f; }; f", "A='eval \"$A\"'; eval \"$A\"",
-    "f0() { :; }\n" + "".join(f"f{n}() {{ f{n - 1}; f{n - 1}; }}\n" for n in range(1, 2000)) + "f1999",
+    "A='eval \"$A\"'; eval \"$A\"",
     "bash a.sh; " * 500, "eval " * 200 + "a", "bash -c 'bash -c \"" * 100, "python x.py; " * 500,
-    ". a.sh; . b.sh; bash a.sh; bash b.sh; make", "export NODE_RANK=$NODE_RANK; M=$((NODE_RANK+1))",
-    "A=B; B=A; run $((A+B))", "run $((" + "(" * 200 + "1" + ")" * 200 + "))",
-    "all:" + " " * 100_000 + "x\n\tmake all\n", "all: all all\n\t$(MAKE) all; make -f a.sh\n",
+    ". a.sh; . b.sh; bash a.sh; bash b.sh", "run $((" + "(" * 200 + "1" + ")" * 200 + "))",
     "'\"" * 5000, "\"$(" * 5000, "${A" * 5000, "a=(" * 5000, "<<E\n" * 3000, "[[ " * 5000, "case a in " * 3000,
     "A=(x)\n" + "run " + '"${A[@]}${A[@]}"' * 2000,
 )  # fmt: skip
@@ -70,8 +64,7 @@ def read(text: str) -> None:
         return text
 
     lint_shell(read_shell(text, {"B": "b", "HOME": "/h"}, cwd="/c", open_text=open_text), where="x")
-    list(raw_commands(text))
-    list(raw_assignments(text))
+    list(assignments(text))
 
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))

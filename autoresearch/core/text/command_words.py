@@ -37,10 +37,10 @@ def with_words(command: str, words: Sequence[str], recognises: Callable[[str], b
     """
     if not words:
         return command
-    own = [simple for simple in simple_commands(command) if simple.stop and simple.may_train]
-    known = [simple for simple in own if recognises(command[simple.start : simple.stop]) or recognises(simple.text)]
+    own = [simple for simple in simple_commands(command) if simple.own and simple.may_train]
+    known = [one for one in own if recognises(command[one.raw[0].start : one.raw[-1].stop]) or recognises(one.text)]
     trainers = known[-1:] or ([] if surely else own[-1:])
     if not trainers or not _ELSEWHERE.isdisjoint([trainers[0].name, *trainers[0].through]):
         return ""
-    at = trainers[0].stop
+    at = trainers[0].raw[-1].stop
     return f"{command[:at]} {shlex.join(words)}{command[at:]}"

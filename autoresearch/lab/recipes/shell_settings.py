@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from autoresearch.core.shell import RawWord, may_train, raw_assignments, raw_commands, text_after_c, unwrapped
+from autoresearch.core.shell import ShellWord, assignments, simple_commands
 from autoresearch.core.text.regex import later
 from autoresearch.trainers.command_settings import shown, value_of
 
@@ -28,8 +28,10 @@ class _Setting:
     """One setting of one command: the words that hold it."""
 
     key: str
-    flag: RawWord  # `--lr`, `--lr=0.1` or `lr=0.1`
-    values: list[RawWord] = field(default_factory=list)  # separate words; [] for a flag alone, or with its value inside
+    flag: ShellWord  # `--lr`, `--lr=0.1` or `lr=0.1`
+    values: list[ShellWord] = field(
+        default_factory=list
+    )  # separate words; [] for a flag alone, or with its value inside
     prefix: str = ""  # what stands before the value in `flag`; "" if the value is in words of its own
 
     @property
@@ -86,7 +88,7 @@ def variables_in(text: str) -> dict[str, tuple[object, bool]]:
     found: dict[str, tuple[object, bool]] = {}
     for match in _DEFAULT.finditer(_COMMENT.sub("", text)):
         found.setdefault(match["name"], (value_of(match["value"]), True))
-    for _, name, value in raw_assignments(text):
+    for _, name, value in assignments(text):
         default = _DEFAULT.fullmatch(value)
         if default is not None and default["name"] == name:
             found[name] = value_of(default["value"]), True
@@ -99,41 +101,27 @@ def variables_in(text: str) -> dict[str, tuple[object, bool]]:
 
 def with_variable(text: str, name: str, value: object) -> str:
     """The text with another value in the one place that sets this variable; "" if none does, or several do."""
-    words = [word for word, own, _ in raw_assignments(text) if own == name]
+    words = [word for word, own, _ in assignments(text) if own == name]
     if len(words) != 1 or variables_in(text).get(name, (None, True))[1]:
         return ""
     return f"{text[: words[0].start]}{name}={shlex.quote(as_word(value))}{text[words[0].stop :]}"
 
 
-def _commands(text: str, offset: int = 0) -> list[list[RawWord]]:
-    """The words behind the program's name of each command that may be the training, with their offsets."""
-    found: list[tuple[bool, list[RawWord]]] = []
-    for raw in raw_commands(text):
-        words = [RawWord(word.text, word.start + offset, word.stop + offset) for word in raw]
-        argv, *_ = unwrapped([word.text for word in words])
-        inner = _nested(argv, words)
-        if inner is not None:
-            found += [(True, command) for command in _commands(inner.text, inner.start)]
-        elif may_train(argv):
-            own = next((n for n, word in enumerate(words) if word.text == argv[0]), -1) + 1
-            array = argv[0].startswith("--")  # `ARGS=(--lr 0.1)`, which a later command is given
-            own -= array and own > 0
-            python = array or any(word.text.endswith(".py") or word.text == "-m" for word in words)
-            found.append((python, words[own:]))
+def _commands(text: str) -> list[Sequence[ShellWord]]:
+    """The words behind the program's name of each command that may be the training, and of arrays of flags."""
+    found: list[tuple[bool, Sequence[ShellWord]]] = []
+    for simple in simple_commands(text):
+        arrays = [word.items for word in simple.raw if word.items]  # `ARGS=(--lr 0.1)`, which a later command is given
+        found += [(True, items) for items in arrays if items[0].text.startswith("--")]
+        if simple.may_train and simple.raw:
+            before = len(simple.words) - len(simple.argv) + 1
+            nested = not simple.own or any(word.text.endswith(".py") or word.text == "-m" for word in simple.raw)
+            found.append((nested, simple.raw[before:]))
     started = any(python for python, _ in found)
     return [words for python, words in found if python or not started]
 
 
-def _nested(argv: list[str], words: list[RawWord]) -> RawWord | None:
-    """The text of `bash -c '...'` where it stands as it is, between two quotes; else None."""
-    at = text_after_c(argv)
-    body = next((word for word in words if at and word.text == argv[at]), None)
-    if body is None or body.stop - body.start != len(body.text) + 2:
-        return None
-    return RawWord(body.text, body.start + 1, body.stop - 1)
-
-
-def _settings(words: list[RawWord]) -> Iterator[_Setting]:
+def _settings(words: Sequence[ShellWord]) -> Iterator[_Setting]:
     at = 0
     while at < len(words):
         word = words[at]
@@ -144,7 +132,7 @@ def _settings(words: list[RawWord]) -> Iterator[_Setting]:
             if flag["sign"]:
                 yield _Setting(key, word, prefix=word.text[: -len(flag["value"]) or None])
                 continue
-            values: list[RawWord] = []
+            values: list[ShellWord] = []
             while at < len(words) and _goes_on(words[at].text, values):
                 values.append(words[at])
                 at += 1
@@ -153,7 +141,7 @@ def _settings(words: list[RawWord]) -> Iterator[_Setting]:
             yield _Setting(hydra["key"], word, prefix=hydra["prefix"])
 
 
-def _goes_on(text: str, value_words: list[RawWord]) -> bool:
+def _goes_on(text: str, value_words: list[ShellWord]) -> bool:
     """Whether a word is a value of the flag before it: the first that is no flag, and numbers after a number."""
     number = _NUMBER.fullmatch(text) is not None
     if not value_words:

@@ -16,14 +16,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from autoresearch.core.shell import (
-    SHELLS,
     Script,
     ShellReading,
     SimpleCommand,
-    first_operand,
     python_file,
     read_shell,
-    text_after_c,
+    text_or_script,
 )
 from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.program_flags import ask_help, parser_of
@@ -107,7 +105,7 @@ def unsynchronised(codebase: Path, environ: Mapping[str, str]) -> dict[str, str]
 
 
 _MAKES_NOTHING = frozenset(
-    {"cd", "pushd", "export", "set", "source", ".", "mkdir", "echo", "ulimit", "module", "conda"}
+    {"", "cd", "pushd", "export", "set", "source", ".", "mkdir", "echo", "ulimit", "module", "conda"}
 )
 _BYTES = 1 << 18  # a longer file is data; only its beginning is read
 _SUFFIXES = (".yaml", ".yml", ".toml", ".json")
@@ -211,8 +209,8 @@ def missing_script(shell_reading: ShellReading, codebase: Path) -> str:
     """The script or program that a command starts first and that is not there; "" for none, or if it may be made."""
     for one in shell_reading.own:
         file = python_file(one.argv) if one.name.startswith("python") else ""
-        if one.name in SHELLS and not text_after_c(one.argv):
-            file = "".join(one.argv[first_operand(one.argv) :][:1])
+        at, is_text = text_or_script(one.argv)
+        file = one.argv[at] if at and not is_text else file
         if file in one.argv and one.cwd is not None and not one.elsewhere and not set(file) & set("$`*?[<"):
             return "" if kind_of(codebase / one.cwd / file) else file
         if one.name not in _MAKES_NOTHING:
