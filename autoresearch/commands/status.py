@@ -58,11 +58,11 @@ def status(
     parts = real_parts()
     if run:
         return _one(run, parts)
-    from autoresearch.commands import watch as table
+    from autoresearch.commands import overview as table
 
     if last < 0 or limit < 0:
         raise UsageError("--last and --limit are numbers of rows, from 0")
-    shows = table.overview_filter(target, campaign, state)
+    shows = table.run_filter(target, campaign, state)
     if watch and table.can_draw_again():
         return table.watch(parts, shows, ended=last)
     return table.once(parts, shows, ended=last, limit=limit, as_exit_code=as_exit_code)

@@ -14,18 +14,16 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from autoresearch.commands.layout import cut
-from autoresearch.commands.overview_table import COLUMNS, grid, place_text
+from autoresearch.commands.overview import COLUMNS, grid, idea_of, place_text, run_filter, short_campaign
 from autoresearch.core.run.job_launcher import Handle
 from autoresearch.core.run.limits import Limits
-from autoresearch.core.run.overview import GpuUse, PlaceLine, RunLine
-from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.records import order_file, recorded_run
 from autoresearch.records.index import Index, IndexEntry
@@ -287,13 +285,42 @@ def test_settings_that_cannot_be_read_are_told_and_hide_nothing(bench: Bench, fa
 # ------------------------------------------------------------------------------------------ the table
 
 
-def lines_of(count: int = 1, **more: Any) -> list[RunLine]:
-    one = RunLine(
-        LONG, RunState.UNREACHABLE, "ssh:gpu1", "ssh", "12345", "node17", "no route to host", NOW - 4000,
-        "20261121-sort", True, "lower-kl", 3, 1, "first", 120, "task_pass_rate@1", 0.58213, True,
-        (GpuUse("GPU-1", 0, 30000), GpuUse("GPU-2", 3, 30000)), 2, 7200.0, 90000.0, "max_time",
-    )  # fmt: skip
-    return [replace(one, **more) for _ in range(count)]
+LINE: dict[str, Any] = {
+    **{"run": LONG, "state": "unreachable", "place": "gpu1", "launcher": "ssh", "job": "12345", "node": "node17"},
+    **{"reason": "no route to host", "since": NOW - 4000, "campaign": "20261121-sort", "slug": "lower-kl", "index": 3},
+    **{"replicate": 1, "why": "first", "name": None, "step": 120, "metric_name": "task_pass_rate@1"},
+    **{"metric_value": 0.58213, "gpus": ["GPU-1", "GPU-2"], "gpu_indices": [0, 3], "gpu_memory_mib": [30000, 30000]},
+    **{"gpu_count": 2, "elapsed_s": 7200.0, "left_s": 90000.0, "trouble": None, "newest_output": None, "ending": None},
+}
+
+
+def lines_of(count: int = 1, **more: Any) -> list[dict[str, Any]]:
+    return [LINE | more for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        (("ssh", "", ""), "uo"),
+        (("gpu1", "", ""), "uo"),
+        (("ssh:gpu1", "", ""), "uo"),
+        (("ss", "", ""), ""),  # a part of a target is none
+        (("", "sort", "pending,unreachable"), "uo"),
+        (("", "copy", ""), ""),
+        (("", "", "running"), "ro"),
+    ],
+)
+def test_which_runs_are_shown(options: tuple[str, str, str], shown: str) -> None:
+    runs = lines_of() + lines_of(state="running", place="local", launcher="local", campaign=None)
+    runs += lines_of(state="ended")
+    found = [one["state"] for one in filter(run_filter(*options), runs)]
+    assert "".join({"unreachable": "u", "running": "r", "ended": "o"}[state] for state in found) == shown
+
+
+def test_names_of_ideas() -> None:
+    assert short_campaign("20261121-sort") == "sort" and short_campaign("sort-20261121") == "sort-20261121"
+    assert idea_of(LINE) == "sort #3 lower-kl" and idea_of(LINE | {"why": None}) == ""
+    assert idea_of(LINE | {"replicate": 2, "name": "#3 kl=0.1"}) == "sort #3.2 kl=0.1"
 
 
 def test_columns_go_in_an_order_and_no_line_is_folded() -> None:
@@ -326,10 +353,11 @@ def test_cells() -> None:
     assert cut("abcdef", 4) == "abc…" and cut("abc", 4) == "abc"
     assert cut("a-long-name-7k2m9x", 12, middle=True) == "a-lon…7k2m9x"
     assert cut("測試測試", 5) == "測試…" and cut("測試", 1) == ""
-    assert grid(lines_of(gpus=(), gpu_count=4), NOW, 200).rows[0].count("4x") == 1
+    assert grid(lines_of(gpus=[], gpu_count=4), NOW, 200).rows[0].count("4x") == 1
     empty = grid(lines_of(step=None, metric_value=None, left_s=None), NOW, 200)
     assert not empty.size("step") and not empty.size("left") and empty.size("state") == len("unreachable 1h06m")
-    silent = PlaceLine("ssh:g", "ssh", 4, 2, 0, NOW - 60, "no route", followed=False)
+    silent = {"place": "g", "launcher": "ssh", "slots": 4, "used": 2, "free": 2, "pending": 0, "gpus": None}
+    silent |= {"unreachable_since": NOW - 60, "reason": "no route", "followed": False, "trouble": None}
     assert place_text(silent, NOW) == (
         "ssh:g: 2/4 slots, 2 free, unreachable since 1m: no route, not followed: its Follower is being started"
     )

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from autoresearch.commands.overview import idea_of
 from autoresearch.commands.run_view import LiveView
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.job_launcher import Handle
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.limits import Limits
-from autoresearch.core.run.overview import Overview, RunLine
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.lab.overview.look import look
+from autoresearch.lab.overview.look import look, shown_target
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.adopt import Adopted
 from autoresearch.lab.runs.run_status import TAIL_BYTES, LiveReadings, as_payload, boot_id
@@ -104,14 +104,14 @@ class Account:
     def let_go(self, path: Path) -> None:
         os.close(self.locks.pop(str(path)))
 
-    def look(self, **more: Any) -> Overview:
+    def look(self, **more: Any) -> dict[str, list[Any]]:
         """A look at what the index says lives, none of which is recorded first."""
         living = [(entry, RunDir(Path(entry.run_dir))) for entry in self.index.live()]
         found = [Adopted(entry, rundir.state(now=self.clock), None) for entry, rundir in living if rundir.spec.exists()]
         return look(self.parts, found, **more)
 
-    def lines(self) -> dict[str, RunLine]:
-        return {line.run: line for line in self.look().runs}
+    def lines(self) -> dict[str, dict[str, Any]]:
+        return {line["run"]: line for line in self.look()["runs"]}
 
 
 @pytest.fixture
@@ -128,21 +128,21 @@ def account(tmp_path: Path) -> Iterator[Account]:
 def test_a_run_of_this_machine(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: NOW)
     rundir = account.run("a-1", why="first", campaign="20261121-sort", index=3)
-    (line,) = account.look().runs
-    assert (line.state, line.place, line.idea) == (RunState.RUNNING, "local", "sort #3 a-1")
-    assert (line.elapsed_s, line.left_s, line.limit) == (90.0, 60.0, "first_step")  # the trainer has not started
-    assert (line.step, line.metric_value, line.metric_name) == (None, None, METRIC)
+    (line,) = account.look()["runs"]
+    assert (line["state"], line["place"], idea_of(line)) == (RunState.RUNNING, "local", "sort #3 a-1")
+    assert (line["elapsed_s"], line["left_s"], line["limit"]) == (90.0, 60.0, "first_step")
+    assert (line["step"], line["metric_value"], line["metric_name"]) == (None, None, METRIC)
     rundir.log.write_text("hello\n" + validation(0, 0.1) + step(1) + "noise\n")
     events.append(rundir.events, "first_step", step=1)
-    (line,) = account.look().runs
-    assert (line.step, line.metric_value, line.left_s, line.limit) == (1, 0.1, 510.0, "max_time")
+    (line,) = account.look()["runs"]
+    assert (line["step"], line["metric_value"], line["left_s"], line["limit"]) == (1, 0.1, 510.0, "max_time")
     with rundir.log.open("a") as log:
         log.write(step(2) + validation(2, 0.5) + step(3)[:20])  # a line that is being written
-    (line,) = account.look().runs
-    assert (line.step, line.metric_value) == (2, 0.5)
+    (line,) = account.look()["runs"]
+    assert (line["step"], line["metric_value"]) == (2, 0.5)
     write_json(rundir.stop, {"how": "now"})
-    (line,) = account.look().runs
-    assert (line.state, line.left_s) == (RunState.STOPPING, None)
+    (line,) = account.look()["runs"]
+    assert (line["state"], line["left_s"]) == (RunState.STOPPING, None)
 
 
 def test_the_newest_output_is_shown_until_a_step_is_known(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,9 +153,9 @@ def test_the_newest_output_is_shown_until_a_step_is_known(account: Account, monk
     write_json(rundir.runner, {"pid": 1, "started": NOW - 90, **stamps})
     rundir.log.write_text("loading\nHF_TOKEN=hf_abcdefghijabcdefghij0 epoch 3, all well\n")
     os.utime(rundir.log, (NOW - 20, NOW - 20))
-    (line,) = account.look().runs
-    assert (line.left_s, line.limit) == (40.0, "output")
-    assert line.newest_output == line.to_json()["newest_output"] == "HF_TOKEN=*** epoch 3, all well"
+    (line,) = account.look()["runs"]
+    assert (line["left_s"], line["limit"]) == (40.0, "output")
+    assert line["newest_output"] == "HF_TOKEN=*** epoch 3, all well"
     spec = recorded_run.read(rundir)
     follower = LiveView(RecordedRun(rundir, spec))
     told, _ = follower.report()
@@ -166,8 +166,8 @@ def test_the_newest_output_is_shown_until_a_step_is_known(account: Account, monk
     assert "epoch 3, all well" in shown and "a step or new output within 40" in shown
     with rundir.log.open("a") as log:
         log.write("step: 1 | loss: 0.5\nstep: 2 | loss: 0.5\nstep: 3 | loss: 0.5\nsaving\n")
-    (line,) = account.look().runs
-    assert (line.step, line.newest_output, line.limit) == (3, "", "max_time")
+    (line,) = account.look()["runs"]
+    assert (line["step"], line["newest_output"], line["limit"]) == (3, None, "max_time")
     assert "step 3, " in follower.report()[0]
     with rundir.log.open("a") as log:
         log.write("step: 4 | loss: 0.4\n4/40 done\n")
@@ -181,7 +181,7 @@ def test_an_evaluation_has_a_limit_of_its_own(account: Account) -> None:
     rundir.evaluation.touch()
     events.append(rundir.events, "evaluating", t=NOW - 30)
     line = account.lines()["a-1"]
-    assert (line.state, line.left_s, line.limit) == (RunState.EVALUATING, 70.0, "evaluation")
+    assert (line["state"], line["left_s"], line["limit"]) == (RunState.EVALUATING, 70.0, "evaluation")
 
 
 def test_far_runs(account: Account) -> None:
@@ -192,18 +192,18 @@ def test_far_runs(account: Account) -> None:
     runs_dir = account.far("runs", "running", node="n3")
     found = account.lines()
     ordered, waits, silent, runs = (found[name] for name in ("ordered", "waits", "silent", "runs"))
-    assert (ordered.state, ordered.since, ordered.job) == (RunState.STARTING, NOW - 80, "")
-    assert (waits.state, waits.reason, waits.since, waits.job) == (RunState.PENDING, "Priority", NOW - 60, "job-waits")
-    assert (waits.elapsed_s, waits.left_s, waits.gpu_count) == (None, None, 2)  # time in a queue is not counted
-    assert (silent.state, silent.place, silent.kind) == (RunState.UNREACHABLE, "ssh:gpu1", "ssh")
-    assert silent.reason == "no route to host (type: ssh gpu1)"
-    told = silent.to_json()
-    assert (told["unreachable_since"], told["place"], told["launcher"]) == (NOW - 60, "gpu1", "ssh")
-    assert (runs.node, runs.place) == ("n3", "slurm")
-    assert (waits.queue_s, runs.queue_s) == (80.0, 80.0)
+    assert (ordered["state"], ordered["since"], ordered["job"]) == (RunState.STARTING, NOW - 80, None)
+    assert (waits["state"], waits["since"], waits["job"]) == (RunState.PENDING, NOW - 60, "job-waits")
+    assert waits["reason"] == "Priority"
+    assert (waits["elapsed_s"], waits["left_s"], waits["gpu_count"]) == (None, None, 2)
+    assert (silent["state"], shown_target(silent)) == (RunState.UNREACHABLE, "ssh:gpu1")
+    assert silent["reason"] == "no route to host (type: ssh gpu1)"
+    assert (silent["unreachable_since"], silent["place"], silent["launcher"]) == (NOW - 60, "gpu1", "ssh")
+    assert (runs["node"], runs["place"]) == ("n3", "slurm")
+    assert (waits["queue_s"], runs["queue_s"]) == (80.0, 80.0)
     write_json(runs_dir.runner, {"started": NOW - 50, "started_boot": 1.0, "boot_id": "there"})
     runs = account.lines()["runs"]
-    assert runs.queue_s == 30.0 and runs.elapsed_s == pytest.approx(time.time() - NOW + 50, abs=60)
+    assert runs["queue_s"] == 30.0 and runs["elapsed_s"] == pytest.approx(time.time() - NOW + 50, abs=60)
 
 
 def test_places_and_who_follows_them(account: Account) -> None:
@@ -212,16 +212,16 @@ def test_places_and_who_follows_them(account: Account) -> None:
     account.far("c", "unreachable", Target("gpu1", Kind.SSH), reason="gone")
     account.hold(account.root / "slurm/lock")
     named = (Target("ray", Kind.RAY, 3), Target("local", Kind.LOCAL, 2))
-    places = {line.place: line for line in account.look(targets=named).places}
-    assert [(p.used, p.pending, p.free, p.followed) for p in (places["slurm"], places["ray"])] == [
+    places = {shown_target(line): line for line in account.look(targets=named)["places"]}
+    assert [(p["used"], p["pending"], p["free"], p["followed"]) for p in (places["slurm"], places["ray"])] == [
         (2, 1, 2, True),
         (0, 0, 3, None),
     ]
-    assert (places["ssh:gpu1"].unreachable_since, places["ssh:gpu1"].followed) == (NOW - 60, False)
-    assert places["local"].slots == 2
+    assert (places["ssh:gpu1"]["unreachable_since"], places["ssh:gpu1"]["followed"]) == (NOW - 60, False)
+    assert places["local"]["slots"] == 2
     account.let_go(account.root / "slurm/lock")
     write_json(account.root / "slurm/trouble.json", {"reason": "there is no squeue"})
-    assert {line.place: line.trouble for line in account.look().places}["slurm"] == "there is no squeue"
+    assert {line["place"]: line["trouble"] for line in account.look()["places"]}["slurm"] == "there is no squeue"
 
 
 @pytest.mark.system
@@ -231,21 +231,21 @@ def test_a_campaign(account: Account, campaign: Callable[..., Made]) -> None:
     made.run("lr-up", 0.6)
     folder = Path(os.environ["XDG_STATE_HOME"]) / "autoresearch/campaigns"
     write_json_in(folder / "one.json", {"name": made.spec.name, "directory": str(made.place.path), "created": NOW})
-    assert account.look().campaigns == ()  # of another project, and nobody controls it
+    assert account.look()["campaigns"] == []  # of another project, and nobody controls it
     account.hold(made.place.lock)
-    (line,) = account.look().campaigns
-    assert (line.name, line.state) == ("20261121-sort", "running")
-    assert (line.attempted, line.remaining, line.best, line.best_value) == (2, 10, "lr-up", 0.6)
-    assert made.spec.rules.deadline and line.deadline_s == pytest.approx(made.spec.rules.deadline - NOW)
+    (line,) = account.look()["campaigns"]
+    assert (line["campaign"], line["state"]) == ("20261121-sort", "running")
+    assert (line["attempted"], line["remaining"], line["best"], line["best_value"]) == (2, 10, "lr-up", 0.6)
+    assert made.spec.rules.deadline and line["deadline_s"] == pytest.approx(made.spec.rules.deadline - NOW)
     made.idea("lr-more")
     made.run("lr-more", 0.7)
-    (line,) = account.look().campaigns
-    assert (line.attempted, line.best) == (3, "lr-more")
+    (line,) = account.look()["campaigns"]
+    assert (line["attempted"], line["best"]) == (3, "lr-more")
     made.place.events.write_bytes(made.place.events.read_bytes().replace(b'"do": "idea"', b'"do": "ideb"', 1))
-    (line,) = account.look().campaigns
-    assert line.state == "unknown" and "damaged" in line.reason
+    (line,) = account.look()["campaigns"]
+    assert line["state"] == "unknown" and "damaged" in line["reason"]
     account.let_go(made.place.lock)
-    assert account.look().campaigns == ()
+    assert account.look()["campaigns"] == []
 
 
 def write_json_in(path: Path, value: dict[str, Any]) -> None:
@@ -262,14 +262,15 @@ def test_gpus_are_asked_for_only_where_a_run_has_one(account: Account, monkeypat
         return two[: len(asked) - 1]
 
     monkeypatch.setattr("autoresearch.launchers.gpus.find", find)
-    assert account.look().runs == () and not asked
+    assert account.look()["runs"] == [] and not asked
     account.run("a-1", gpus=("GPU-0",))
-    (line,) = account.look().runs  # the driver did not answer
-    assert [(gpu.uuid, gpu.index) for gpu in line.gpus] == [("GPU-0", None)] and line.gpu_count == 1
+    (line,) = account.look()["runs"]  # the driver did not answer
+    assert (line["gpus"], line["gpu_indices"]) == (["GPU-0"], [None]) and line["gpu_count"] == 1
     account.look()
     found = account.look()
-    assert [(gpu.index, gpu.used_mib) for gpu in found.runs[0].gpus] == [(0, 31 * 1024)]
-    assert (found.places[0].gpus, found.places[0].gpus_leased) == (2, 0) and max(asked) <= 5.0
+    (line,) = found["runs"]
+    assert (line["gpu_indices"], line["gpu_memory_mib"]) == ([0], [31 * 1024])
+    assert (found["places"][0]["gpus"], found["places"][0]["gpus_leased"]) == (2, 0) and max(asked) <= 5.0
 
 
 @pytest.mark.system
@@ -280,9 +281,9 @@ def test_runs_that_ended(account: Account, lived: Made) -> None:
     (account.root / "runs/gone/spec.json").unlink()
     account.run("alive")
     found = account.look(ended=5)
-    assert [line.run for line in found.runs] == ["alive"]
-    assert {line.run: bool(line.trouble) for line in found.over} == {"gone": True, "half": True}
-    assert account.look(ended=1).over[0].run == "half" and account.look().over == ()
+    assert [line["run"] for line in found["runs"]] == ["alive"]
+    assert {line["run"]: bool(line["trouble"]) for line in found["ended"]} == {"gone": True, "half": True}
+    assert account.look(ended=1)["ended"][0]["run"] == "half" and account.look()["ended"] == []
 
 
 def test_how_a_run_ended_is_told_without_what_a_terminal_obeys(
@@ -294,7 +295,7 @@ def test_how_a_run_ended_is_told_without_what_a_terminal_obeys(
     row = LedgerRow(1, status=Verdict.CRASH)
     found = Outcome(rundir, recorded_run.read(rundir), end, row, rundir.path / "results.md")
     monkeypatch.setattr("autoresearch.records.recorded_run.Outcome.load", lambda _: found)
-    assert [line.reason for line in account.look(ended=1).over] == ["its last words: python: not found"]
+    assert [line["reason"] for line in account.look(ended=1)["ended"]] == ["its last words: python: not found"]
 
 
 # ------------------------------------------------------------------------------------------ what is damaged
@@ -309,17 +310,17 @@ def test_no_damaged_file_keeps_the_others_from_being_seen(account: Account, name
     account.run("good")
     (rundir.path / name).write_text(text)
     found = account.lines()
-    assert found["good"].state is RunState.RUNNING and not found["good"].trouble
-    assert found["bad"].run == "bad"
+    assert found["good"]["state"] == RunState.RUNNING and not found["good"]["trouble"]
+    assert found["bad"]["run"] == "bad"
     if name in ("spec.json", "order.json"):
-        assert found["bad"].trouble
+        assert found["bad"]["trouble"]
 
 
 @pytest.mark.parametrize("seen", [{"state": "dancing"}, {"since": "x"}, {"reason": 5}, {"t": None, "node": []}])
 def test_an_observation_that_makes_no_sense(account: Account, seen: dict[str, Any]) -> None:
     rundir = account.far("bad", "pending")
     write_json(rundir.observed, {"state": "pending", "t": NOW, "since": NOW} | seen)
-    assert account.lines()["bad"].state in (RunState.PENDING, RunState.RUNNING)
+    assert account.lines()["bad"]["state"] in (RunState.PENDING, RunState.RUNNING)
 
 
 def test_a_run_directory_that_goes_while_one_looks(account: Account) -> None:
@@ -329,23 +330,24 @@ def test_a_run_directory_that_goes_while_one_looks(account: Account) -> None:
     for path in rundir.path.iterdir():
         path.unlink()
     rundir.path.rmdir()
-    lines = {line.run: line.trouble for line in look(account.parts, found).runs}
+    lines = {line["run"]: line["trouble"] for line in look(account.parts, found)["runs"]}
     assert lines.keys() == {"a-1", "b-1"} and lines["a-1"] and not lines["b-1"]
 
 
 def test_a_run_that_cannot_be_recorded_says_why(account: Account) -> None:
     account.run("a-1", lives=False)
     (entry,) = account.index.live()
-    (line,) = look(account.parts, [Adopted(entry, RunState.DEAD, None, "the disk is full")]).runs
-    assert (line.state, line.trouble, line.metric_name) == (RunState.DEAD, "not recorded: the disk is full", METRIC)
+    (line,) = look(account.parts, [Adopted(entry, RunState.DEAD, None, "the disk is full")])["runs"]
+    assert (line["state"], line["metric_name"]) == (RunState.DEAD, METRIC)
+    assert line["trouble"] == "not recorded: the disk is full"
 
 
 def test_a_run_that_was_removed_while_it_ran(account: Account) -> None:
     rundir = account.run("a-1")
     rundir.spec.unlink()
     (entry,) = account.index.live()
-    (line,) = look(account.parts, [Adopted(entry, RunState.ENDED, None, deleted=True)]).runs
-    assert (line.ending, line.verdict, line.trouble) == ("lost", "crash", "") and "removed" in line.reason
+    (line,) = look(account.parts, [Adopted(entry, RunState.ENDED, None, deleted=True)])["runs"]
+    assert (line["ending"], line["verdict"], line["trouble"]) == ("lost", "crash", None) and "removed" in line["reason"]
 
 
 # ------------------------------------------------------------------------------------------ of a log
@@ -374,11 +376,11 @@ def test_a_metric_that_only_a_file_holds(account: Account) -> None:
     rundir = account.run("a-1", sources=(Source(SourceFormat.JSONL, str(metrics)),))
     rundir.log.write_text(step(1))
     metrics.write_text(json.dumps({"step": 0, "data": {METRIC: 0.25}}) + "\n")
-    assert account.lines()["a-1"].metric_value == 0.25
+    assert account.lines()["a-1"]["metric_value"] == 0.25
 
 
 def test_the_clock_of_this_boot_counts(account: Account) -> None:
     rundir = account.run("a-1")
     boot = time.clock_gettime(time.CLOCK_BOOTTIME)
     write_json(rundir.runner, {"pid": 1, "started": 5.0, "started_boot": boot - 50, "boot_id": boot_id()})
-    assert account.lines()["a-1"].elapsed_s == pytest.approx(50, abs=30)
+    assert account.lines()["a-1"]["elapsed_s"] == pytest.approx(50, abs=30)

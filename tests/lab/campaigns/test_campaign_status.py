@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from autoresearch.commands.overview_table import campaign_text
+from autoresearch.commands.overview import campaign_text
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.lab.campaigns import campaign_status
-from autoresearch.lab.overview.campaigns import campaign_line
+from autoresearch.lab.overview.look import campaign_line
 
 pytestmark = pytest.mark.system
 
