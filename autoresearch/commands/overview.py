@@ -217,19 +217,19 @@ def counts(lines: Sequence[JsonObject]) -> str:
     return f"{counted(len(lines), 'run')}: {words}"
 
 
-def place_text(place: JsonObject, now: float) -> str:
+def place_text(line: JsonObject, now: float) -> str:
     """What there is to say about a target."""
-    slots = f"{place['used']}/{place['slots']} slots, {place['free']} free"
-    words = [slots if place["slots"] else f"{place['used']} living"]
-    words += [f"{place['pending']} pending"] if place["pending"] else []
-    words += [f"GPUs {place['gpus_leased']}/{place['gpus']} leased"] if place["gpus"] else []
-    if place["unreachable_since"] is not None:
-        since = f"unreachable since {_span(now - place['unreachable_since'])}"
-        words.append(f"{since}: {place['reason']}" if place["reason"] else since)
-    if place["followed"] is not None:
-        why = place["trouble"] or "its Follower is being started"
-        words.append("followed" if place["followed"] else f"not followed: {why}")
-    return f"{shown_target(place)}: {', '.join(words)}"
+    slots = f"{line['used']}/{line['slots']} slots, {line['free']} free"
+    words = [slots if line["slots"] else f"{line['used']} living"]
+    words += [f"{line['pending']} pending"] if line["pending"] else []
+    words += [f"GPUs {line['gpus_leased']}/{line['gpus']} leased"] if line["gpus"] else []
+    if line["unreachable_since"] is not None:
+        since = f"unreachable since {_span(now - line['unreachable_since'])}"
+        words.append(f"{since}: {line['reason']}" if line["reason"] else since)
+    if line["followed"] is not None:
+        why = line["trouble"] or "its Follower is being started"
+        words.append("followed" if line["followed"] else f"not followed: {why}")
+    return f"{shown_target(line)}: {', '.join(words)}"
 
 
 def campaign_text(campaign: JsonObject) -> str:

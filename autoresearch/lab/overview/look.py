@@ -16,15 +16,12 @@ from autoresearch.core.controller.standing import Word, standing
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.adopt import Adopted
 from autoresearch.lab.runs.run_status import RunStatus, RunWatch
 from autoresearch.launchers import gpus
 from autoresearch.records import order_file
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.index import IndexEntry
-from autoresearch.records.order_file import TROUBLE, Order
 from autoresearch.records.recorded_run import Outcome, RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
 from autoresearch.runner.text import clean_line
@@ -61,7 +58,8 @@ def look(
             line["gpu_memory_mib"] = [gpu and gpu.used_mib for gpu in used]
     shown = {line["run"] for line in lines}
     entries = parts.index.recent(ended + len(shown)) if ended > 0 else []
-    over = [_ended_line(entry) for entry in [one for one in entries if one.run not in shown][:ended]]
+    earlier = [entry for entry in entries if entry.run not in shown][:ended]
+    over = [_line(Adopted(entry, RunState.ENDED, None, "it has no finished records"), now) for entry in earlier]
     over.sort(key=lambda line: -(line["ended"] or line["created"]))
     campaigns, ideas, remarks = list[JsonObject](), dict[Path, list[Idea]](), list[str]()
     living = Counter(Path(line["run_dir"]).parent for line in lines if line["why"] and lives(line))
@@ -76,7 +74,7 @@ def look(
         own_ideas = ideas.get(Path(line["run_dir"]).parent, []) if line["why"] else []
         line["name"] = next((idea.name for idea in own_ideas if idea.index == line["index"]), None)
     orders = [order_file.read(RunDir(Path(one.entry.run_dir))) for one in adopted if one.state.lives]
-    places = _places(here, lines, targets, [order for order in orders if order])
+    places = _target_lines(here, lines, targets, [order for order in orders if order])
     return {"runs": lines, "ended": over, "places": places, "campaigns": campaigns, "remarks": remarks}
 
 
@@ -96,33 +94,26 @@ def shown_target(line: JsonObject) -> str:
 
 def _line(adopted: Adopted, now: float) -> JsonObject:
     """The present state of a run; damage is reported in it, and never hides other runs."""
-    line = _bare_line(adopted.entry, adopted.state)
+    line = _bare_line(adopted)
     if adopted.deleted:
         return line | {"ending": "lost", "verdict": "crash", "reason": "its run directory was removed while it ran"}
+    rundir, ended = RunDir(Path(adopted.entry.run_dir)), adopted.state is RunState.ENDED
     line["trouble"] = f"not recorded: {adopted.trouble}" if adopted.trouble else None
-    rundir = RunDir(Path(adopted.entry.run_dir))
     try:
-        return line | (_over(adopted.outcome) if adopted.outcome else _living(rundir, adopted.state, now))
+        if outcome := adopted.outcome or (Outcome.load(rundir) if ended else None):
+            return line | _over(outcome) | {"trouble": None}
+        return line | ({} if ended else _living(rundir, adopted.state, now))
     except DAMAGE as damaged:
         return line | {"trouble": line["trouble"] or clean_line(str(damaged)) or type(damaged).__name__}
 
 
-def _ended_line(entry: IndexEntry) -> JsonObject:
-    """A finished run; missing or damaged records are shown as trouble."""
-    line = _bare_line(entry, RunState.ENDED)
-    try:
-        found = Outcome.load(RunDir(Path(entry.run_dir)))
-        return line | (_over(found) if found else {"trouble": "it has no finished records"})
-    except DAMAGE as damaged:
-        return line | {"trouble": f"its records cannot be read: {damaged}"}
-
-
-def _bare_line(entry: IndexEntry, run_state: RunState) -> JsonObject:
+def _bare_line(adopted: Adopted) -> JsonObject:
     """What the index knows of a run; None is unknown. Durations are as of now; `since`, `ended` are wall times."""
-    known = {name: getattr(entry, name) for name in ("run", "slug", "session", "run_dir", "result_dir", "created")}
+    names = ("run", "slug", "session", "run_dir", "result_dir", "created")
+    known = {name: getattr(adopted.entry, name) for name in names}
     lists: JsonObject = {"gpus": [], "gpu_indices": [], "gpu_memory_mib": [], "gpu_count": 0}
     here = {"place": "local", "launcher": "local", "replicate": 1}
-    return {**dict.fromkeys(_UNKNOWN), **known, "state": run_state.value, **here, **lists}
+    return {**dict.fromkeys(_UNKNOWN), **known, "state": adopted.state.value, **here, **lists}
 
 
 def _living(rundir: RunDir, run_state: RunState, now: float) -> JsonObject:
@@ -198,7 +189,6 @@ def _over(outcome: Outcome) -> JsonObject:
     end, row, order = outcome.exit, outcome.row, order_file.read(outcome.rundir)
     target = order.place if order else LOCAL
     return {
-        "state": RunState.ENDED.value,
         "place": target.name,
         "launcher": str(target.kind),
         "gpu_count": order.gpus if order else 0,
@@ -227,29 +217,29 @@ def _target_line(target: Target) -> JsonObject:
     return {"place": target.name, "launcher": str(target.kind), **counts, **unknown}
 
 
-def _places(
-    here: JsonObject, lines: Iterable[JsonObject], targets: Iterable[Target], orders: Iterable[Order]
+def _target_lines(
+    here: JsonObject, runs: Iterable[JsonObject], targets: Iterable[Target], orders: Iterable[order_file.Order]
 ) -> list[JsonObject]:
-    """This machine, the named targets and those of runs: what runs there, and whether they are followed."""
+    """This machine, the named targets and those of runs: what runs there, whether they are followed, and why not."""
     found = {"local": here}
     for target in (*targets, *(order.place for order in orders)):
-        place = found.setdefault(target.shown, _target_line(target))
-        place["slots"] = max(place["slots"] or 0, target.slots) or None
+        line = found.setdefault(target.shown, _target_line(target))
+        line["slots"] = max(line["slots"] or 0, target.slots) or None
     for order in {one.follower: one for one in orders}.values():
-        place, follows = found[order.place.shown], not order.unattended()
-        record = None if follows else read_json(Path(order.follower) / TROUBLE)  # why no Follower could start
-        place["followed"] = follows and place["followed"] is not False
-        place["trouble"] = place["trouble"] or (record or {}).get("reason")
-    for line in lines:
-        name = shown_target(line)
-        place = found.setdefault(name, {**_target_line(LOCAL), "place": line["place"], "launcher": line["launcher"]})
-        place["used"] += lives(line)
-        place["pending"] += line["state"] == RunState.PENDING
-        if line["state"] == RunState.UNREACHABLE:
-            since = [at for at in (place["unreachable_since"], line["since"]) if at is not None]
-            place |= {"unreachable_since": min(since, default=None), "reason": line["reason"]}
-    for place in found.values():
-        place["free"] = max(0, place["slots"] - place["used"]) if place["slots"] else None
+        line, follows = found[order.place.shown], not order.unattended()
+        record = None if follows else read_json(Path(order.follower) / order_file.TROUBLE)
+        line["followed"] = follows and line["followed"] is not False
+        line["trouble"] = line["trouble"] or (record or {}).get("reason")
+    for run in runs:
+        name = shown_target(run)
+        line = found.setdefault(name, _target_line(LOCAL) | {key: run[key] for key in ("place", "launcher")})
+        line["used"] += lives(run)
+        line["pending"] += run["state"] == RunState.PENDING
+        if run["state"] == RunState.UNREACHABLE:
+            since = [at for at in (line["unreachable_since"], run["since"]) if at is not None]
+            line |= {"unreachable_since": min(since, default=None), "reason": run["reason"]}
+    for line in found.values():
+        line["free"] = max(0, line["slots"] - line["used"]) if line["slots"] else None
     return [found[name] for name in sorted(found, key=lambda name: (name != "local", name))]
 
 
@@ -278,6 +268,7 @@ def campaign_line(
 ) -> tuple[JsonObject, CampaignState | None]:
     """Where a campaign is and stands, and its state; None where it cannot be read. own: commands here know its name."""
     from autoresearch.core.controller.rules import stand_at
+    from autoresearch.lab.campaigns.campaign_history import CampaignHistory
     from autoresearch.lab.campaigns.campaign_status import interrupted, next_commands, phase_now, reason_now
 
     line = {"campaign": campaign_dir.path.name, "running": living, "directory": str(campaign_dir.path), "next": []}
