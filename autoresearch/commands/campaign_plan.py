@@ -101,7 +101,6 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
         ("each run", f"at most {span(proposed.cost.limit_s)}; {spec.parallel} at a time{source_of('parallel')}", False),
         ("runs", _runs_of_proof(proposed) or proposed.cost.runs_words, True),
         ("hours", proposed.cost.hours_words, True),
-        ("room", proposed.cost.room_words, False),
         ("where", f"{', '.join(map(str, spec.places))}{source_of('launcher')}", elsewhere),
         ("earlier", ", ".join(Path(one).name for one in spec.earlier), False),
         ("baseline", f"{counted(spec.replicates, 'run')}, on {spec.branch('baseline')}{source_of('baseline')}", False),

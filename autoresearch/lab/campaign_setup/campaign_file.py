@@ -61,7 +61,7 @@ _CAMPAIGN_KEYS = (
     Key("space", _T.SPACE, None, "recipe keys and what they may be; else the trainer's own space"),
     Key("queue", _T.QUEUE, "", "folder of blueprints, YAML list of ideas, or the list itself"),
     Key("seed", _T.COUNT, 0, "of the proposer"),
-    Key("baseline", _T.COUNT, BASELINE_RUNS, "runs of the baseline; fewer where 5 are over a fifth of all", 1),
+    Key("baseline", _T.COUNT, BASELINE_RUNS, "runs of the baseline; 4 in a campaign of fewer than 8 ideas", 1),
     Key("retests", _T.COUNT, 6, "further runs, at most, of an idea that looks better"),
     Key("search", _T.CHOICE, "", "tip: ideas run once, on all that seems good; else by proposer", choices=_SEARCHES),
     Key("max_machine_retries", _T.COUNT, 2, "tries again, at most, of a run that the machine ended"),

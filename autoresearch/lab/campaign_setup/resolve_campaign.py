@@ -68,7 +68,7 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
         spec = with_earlier(spec, (one.campaign_dir for one in campaign_registry.known(parts)))
     spec = with_shown(spec, base, trainer_settings, launch)
     spec, cost = priced(spec, setup.blueprint.max_time_s, parts)
-    setup.findings.extend((*cost.findings, *agent_findings(setup, spec)))
+    setup.findings.extend(agent_findings(setup, spec))
     check_targets(setup)
     setup.findings.extend(not_sent(spec, parts))
     limits = limits_of(trainer_settings, setup.settings)
