@@ -28,8 +28,8 @@ def status(
     full: Annotated[bool, Option("--full", help="Everything needed to take over, in at most 60 lines.")] = False,
 ) -> CommandResult:
     """Where a campaign stands: attempted, remaining, best, what runs, what comes next."""
+    from autoresearch.lab.campaign_report.run_outputs import campaign_disk
     from autoresearch.lab.campaign_setup import campaign_registry
-    from autoresearch.lab.disk.campaign_disk import campaign_disk
 
     parts = real_parts()
     campaign_dir = campaign_registry.find(campaign, parts)

@@ -1,17 +1,21 @@
-"""What the runs of a campaign wrote beside their results: what `lab.campaigns.outputs` kept, and what is said of it."""
+"""What the runs of a campaign wrote beside their results: what `lab.campaigns.outputs` kept, and what it takes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.lab.disk.usage import gb
+from autoresearch.lab.disk.usage import GB, DiskUsage, disk_usage, free_bytes, gb
+from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir, read_json
 
 MOST_NAMED = 8
+MOST_ENTRIES = 10_000  # looked at in the worktrees for `campaign status`, which is asked often
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,6 @@ class RunOutputs:
     bytes: int  # of these
     removed: tuple[str, ...] = ()
     why: str = ""  # they were removed
-    written: int = 0  # bytes that it wrote in its worktree, removed or not
     results: int = 0  # bytes in its result directory when it was recorded
 
 
@@ -38,9 +41,8 @@ def outputs_of(state: CampaignState) -> list[RunOutputs]:
             record = read_json(rundir.outputs_record) if row.run_dir else None
             if record:
                 files, removed = tuple(record.get("files") or ()), tuple(record.get("removed") or ())
-                size, written, results = (int(record.get(key) or 0) for key in ("bytes", "written", "results"))
-                why = str(record.get("why") or "")
-                found.append(RunOutputs(idea, row, rundir, files, size, removed, why, written or size, results))
+                size, results = (int(record.get(key) or 0) for key in ("bytes", "results"))
+                found.append(RunOutputs(idea, row, rundir, files, size, removed, str(record.get("why") or ""), results))
     return found
 
 
@@ -68,3 +70,43 @@ def shown(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
     first = ", ".join(names[:MOST_NAMED])
     return first + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignDisk:
+    """What a campaign takes now, in bytes."""
+
+    kept: int  # in `outputs` of its run directories
+    results: int  # in the result directories of its recorded runs
+    keep_bytes: float
+    worktrees: DiskUsage
+    free: int
+
+    @property
+    def words(self) -> str:
+        """Such as `3.2 GB of at most 20 GB kept, 1.1 GB of results, 0.4 GB of worktrees; 78 GB free`."""
+        parts = [f"{gb(self.kept)} of at most {self.keep_bytes / GB:g} GB kept"]
+        parts += [f"{gb(self.results)} of results"] if self.results else []
+        least = "" if self.worktrees.whole else "at least "
+        parts += [f"{least}{gb(self.worktrees.bytes)} of worktrees"] if self.worktrees.entries else []
+        return f"{', '.join(parts)}; {gb(self.free)} free"
+
+    def to_json(self) -> dict[str, Any]:
+        """Numbers of bytes; `worktrees_whole` is false where counting ended at its limit."""
+        return {
+            "kept": self.kept,
+            "keep_at_most": round(self.keep_bytes),
+            "results": self.results,
+            "worktrees": self.worktrees.bytes,
+            "worktrees_whole": self.worktrees.whole,
+            "free": self.free,
+        }
+
+
+def campaign_disk(campaign_dir: CampaignDir, campaign_spec: CampaignSpec) -> CampaignDisk:
+    """Measure it, at little cost: the records of its runs, and a bounded look at its worktrees."""
+    records = [read_json(path) or {} for path in campaign_dir.path.glob("*/outputs.json")]
+    kept, results = (sum(int(one.get(key) or 0) for one in records) for key in ("bytes", "results"))
+    trees = disk_usage([Path(campaign_spec.trees)], MOST_ENTRIES)
+    _, free = free_bytes(campaign_dir.path)
+    return CampaignDisk(kept, results, campaign_spec.keep_gb * GB, trees, free)

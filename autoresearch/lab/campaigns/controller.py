@@ -18,8 +18,7 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
 from autoresearch.lab.campaigns import pruner, recovery
 from autoresearch.lab.campaigns.context import CampaignContext, is_full, is_trouble
-from autoresearch.lab.campaigns.documents import Documents
-from autoresearch.lab.campaigns.finish import finish
+from autoresearch.lab.campaigns.finish import Documents, finish
 from autoresearch.lab.campaigns.live_runs import LiveRuns
 from autoresearch.lab.campaigns.pruner import Pruner
 from autoresearch.lab.ideas import new_ideas, tip_commit

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
+from dataclasses import replace
 from pathlib import Path
 
+from autoresearch.core.campaign.state import IdeaRun
 from autoresearch.core.controller.next_actions import ReadyRun
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.errors import AutoresearchError
+from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns import outputs, recovery
 from autoresearch.lab.campaigns.context import CampaignContext, is_trouble, stop_run
-from autoresearch.lab.campaigns.prepare_next import note_prepared, record_unmade, spare_garbage_collection
 from autoresearch.lab.campaigns.slots import SlotPool
 from autoresearch.lab.ideas.idea_run import Ready, SharedOutputError, get_ready
 from autoresearch.lab.launch.launch import start
+from autoresearch.lab.resolve.run_names import new_token
+from autoresearch.lab.results.collected import charged
 from autoresearch.lab.runs.sessions import close_session
 from autoresearch.lab.runs.watch import Watcher
+from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import LOG_ONLY
 from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir
@@ -179,9 +186,8 @@ class LiveRuns:
         slot = self.pool.here(run)
         try:  # no result is lost by trouble with it: its row is written
             if slot is not None and outputs.gather(context, rundir, slot, result_dir=read_run(rundir).result_dir):
-                outputs.make_room(context, rundir)
+                outputs.make_room(context)
         except (AutoresearchError, OSError) as error:
-            context.campaign_dir.disk.unlink(missing_ok=True)  # the next time, all of them are counted anew
             context.say(f"{run}: its outputs were not kept: {error}")
         del self.live[run]
         self.pool.free(run)
@@ -200,3 +206,55 @@ class LiveRuns:
         rundir = self._recorded.pop(run)
         with contextlib.suppress(AutoresearchError, OSError):
             close_session(rundir, self._context.parts)
+
+
+# -- what is recorded of the next run when it is prepared, or when it cannot be made ----------------------------------
+
+
+def note_prepared(context: CampaignContext, run_request: RunRequest, idea_run: IdeaRun) -> None:
+    """Record a prepared run."""
+    state, why = context.state, run_request.why
+    ongoing = state.open_round if why == "confirm" else None
+    turns: tuple[str, ...] = ()  # of the agent, that led to this run: its row is charged with them
+    if why == "fix":
+        turns = state.research.fix_turns.get(run_request.idea.index, ())
+    elif why == "first":
+        turns = run_request.idea.hypothesis.turns
+    context.note(
+        "prepared",
+        index=run_request.idea.index,
+        run=idea_run.run,
+        run_dir=idea_run.run_dir,
+        replicate=idea_run.replicate,
+        why=idea_run.why,
+        commit=idea_run.commit,
+        seed=idea_run.seed,
+        round=ongoing.number if ongoing else 0,
+        turns=list(turns),
+    )
+
+
+def record_unmade(context: CampaignContext, run_request: RunRequest, reason: str, *, failure: str = "") -> None:
+    """Record a run that could not be made. It is an attempt as any other: it has a row, which says why.
+
+    failure: of the coding agent, which could not make the idea; "" if the launch failed.
+    """
+    name = f"{run_request.experiment}-{run_request.why}-unmade-{new_token()}"
+    run = IdeaRun(name, str(context.campaign_dir.path / name), run_request.replicate, run_request.why)
+    note_prepared(context, run_request, run)
+    text = reason if failure else f"could not be launched: {reason}"
+    row = progress.unmade_row(context.builder, run_request.idea, run, text, context.parts.clock())
+    row = replace(row, failure=failure or row.failure)
+    campaign_records.append_row(context.campaign_dir, charged(row, context.state))
+    failpoint("campaign.unmade")  # the row first: a started run without a row is taken for a lost one
+    context.note("started", run=run.run)
+    context.say(f"{run_request.idea.name}: {'not tried' if failure else 'could not be started'}: {reason}")
+    context.write_documents()
+
+
+@functools.cache
+def spare_garbage_collection() -> None:
+    """Keep thousands of ideas out of garbage collection."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(700)  # a command that is soon over collects later (`cli.main`): here that is memory

@@ -20,7 +20,7 @@ from autoresearch.lab.campaign_report.run_outputs import RunOutputs, is_best, ou
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.disk.usage import GB, MOST_OF_A_RUN, disk_usage, gb
 from autoresearch.records import campaign_records, journal
-from autoresearch.records.rundir import RunDir, read_json, write_json
+from autoresearch.records.rundir import RunDir, write_json
 
 _NOT_KEPT = frozenset(
     ["__pycache__", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".cache", ".venv", "venv", "node_modules",
@@ -49,7 +49,7 @@ def gather(context: CampaignContext, rundir: RunDir, slot: Slot, *, result_dir: 
                 removed.append(name)
                 why = error.strerror or str(error)
     held = sum(_size(rundir.outputs / name) for name in kept)
-    record = {"files": kept, "bytes": held, "removed": removed, "why": why, "written": size, "results": results}
+    record = {"files": kept, "bytes": held, "removed": removed, "why": why, "results": results}
     write_json(rundir.outputs_record, {"schema": 1, **record})
     if kept:
         _tell(result_dir, f"kept its outputs: {shown(kept)}, in {rundir.outputs}")
@@ -71,20 +71,10 @@ def gather_left(context: CampaignContext, slots: list[Slot]) -> None:
                         gather(context, rundir, slot, result_dir=row.result_dir)
 
 
-def make_room(context: CampaignContext, latest: RunDir | None = None) -> None:
-    """Remove the outputs of whole runs until all together fit into `keep_gb`, and note what is kept then.
-
-    `latest`: the only run that was recorded since this was last done, so that the others need not be read again.
-    """
-    before, new = (read_json(context.campaign_dir.disk), read_json(latest.outputs_record)) if latest else (None, None)
-    if before and new:
-        added = {"runs": 1, "kept": new["bytes"], "written": new["written"] or new["bytes"], "results": new["results"]}
-        totals = {key: int(before.get(key) or 0) + size for key, size in added.items()}
-        if totals["kept"] <= context.spec.keep_gb * GB:
-            write_json(context.campaign_dir.disk, {"schema": 1, **totals}, durable=False)
-            return
-    state, every = context.state, outputs_of(context.state)
-    held = [one for one in every if one.bytes]
+def make_room(context: CampaignContext) -> None:
+    """Remove the outputs of whole runs until all together fit into `keep_gb`."""
+    state = context.state
+    held = [one for one in outputs_of(state) if one.bytes]
     size = sum(one.bytes for one in held)
     for one in sorted(held, key=lambda one: _worth(state, one)):
         if size <= context.spec.keep_gb * GB or is_best(state, one.rundir):
@@ -92,10 +82,8 @@ def make_room(context: CampaignContext, latest: RunDir | None = None) -> None:
         wipe(one.rundir.outputs)
         size -= one.bytes
         record = {"schema": 1, "files": [], "bytes": 0, "removed": [*one.removed, *one.files], "why": _limit(context)}
-        write_json(one.rundir.outputs_record, record | {"written": one.written, "results": one.results})
+        write_json(one.rundir.outputs_record, record | {"results": one.results})
         _note_removed(context, one.rundir, one.row.result_dir, one.files, _limit(context))
-    totals = {"written": sum(one.written for one in every), "results": sum(one.results for one in every)}
-    write_json(context.campaign_dir.disk, {"schema": 1, "runs": len(every), "kept": size, **totals}, durable=False)
 
 
 def _worth(state: CampaignState, run_outputs: RunOutputs) -> tuple[bool, bool, float]:

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from autoresearch.lab.campaigns import documents
-from autoresearch.lab.campaigns.documents import Documents
+from autoresearch.lab.campaigns import finish
+from autoresearch.lab.campaigns.finish import Documents
 
 
 def test_they_take_a_fiftieth_of_the_time_and_are_never_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,7 +22,7 @@ def test_they_take_a_fiftieth_of_the_time_and_are_never_forgotten(monkeypatch: p
         clock[0] = now
         made.look()
 
-    monkeypatch.setattr(documents.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(finish.time, "monotonic", lambda: clock[0])
     made = Documents(cast("Any", Context()))
     made.look()  # a controller that was killed may have owed them
     assert written == [101.0]
