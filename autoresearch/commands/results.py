@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 DIFFERING = 6  # keys of a kind, for people
 WIDE = 36
-CAVEATS = 9  # for people
 
 
 def report(
@@ -207,7 +206,7 @@ def repro(
         str, Option(metavar="TARGET", help="Where it goes with --run.", checked=target_named)
     ] = "",
 ) -> CommandResult:
-    """Print a row's commit, what to type to run it by hand, and what may differ; with --run, launch it."""
+    """Print a row's commit, and what to type to run it by hand; with --run, launch it."""
     from autoresearch.lab import settings as project
     from autoresearch.lab.results import row_lookup
     from autoresearch.lab.results.original_run import read_original
@@ -216,7 +215,6 @@ def repro(
     parts = real_parts()
     match = row_lookup.find(row, parts)
     original, known = read_original(match, os.environ), match.row
-    caveats = list(original.caveats())
     payload: dict[str, Any] = {
         "row": known.run_id,
         "row_dir": known.run_dir,
@@ -227,31 +225,24 @@ def repro(
         "metric_name": known.metric_name or None,
         "value": known.metric_value,
         "lines": list(original.lines()),
-        "caveats": caveats,
     }
     if not run:
-        caveats.insert(0, f"by hand it writes where that run wrote, such as {original.spec.result_dir}; --run does not")
         payload["next"] = [f"autoresearch repro {row} --run"]
         value = f", {known.metric_name} = {output.number(known.metric_value)}" if known.status else ""
         seed = "" if known.seed is None else f", seed {known.seed}"
-        lines = [f"{known.run_id} in {known.run_dir} (commit {known.commit[:12]}{value}{seed})", "to run it by hand:"]
-        return CommandResult(payload, [*lines, *(Whole(f"  {line}") for line in payload["lines"]), *_caveats(caveats)])
+        lines = [
+            f"{known.run_id} in {known.run_dir} (commit {known.commit[:12]}{value}{seed})",
+            f"to run it by hand, where it writes what it wrote, such as {original.spec.result_dir}; --run does not:",
+            *(Whole(f"  {line}") for line in payload["lines"]),
+        ]
+        return CommandResult(payload, lines)
     flags = {"launcher": launcher, "tmux_socket": match.ran.campaign.tmux_socket if match.ran.campaign else ""}
     settings = project.load(original.checkout.root, environ=os.environ, flags=flags)
-    launched, lacks = run_again(original, settings, parts)
+    launched = run_again(original, settings, parts)
     spec, attach = launched.spec, launched.attach
-    caveats.extend(lacks)
     payload |= {"run": spec.run, "session": spec.session, "attach": attach, "branch": spec.branch, "state": "running"}
     payload |= {"run_dir": spec.run_dir, "ledger": spec.ledger, "worktree": Path(spec.blueprint).parents[1]}
     payload |= {"checked_out": spec.commit, "result_dir": spec.result_dir, "command_line": spec.command}
     payload["next"] = [f"autoresearch wait {spec.run} --for 100s", f"autoresearch compare {row} {spec.run}"]
     lines = [f"{spec.run} in {spec.run_dir} runs in {spec.session}", f"attach: {attach}"]
-    return CommandResult(payload, [*lines, *_caveats(caveats)])
-
-
-def _caveats(caveats: Sequence[str]) -> Iterator[str]:
-    if caveats:
-        yield "what differs, or may differ:"
-    yield from (f"  - {text}" for text in caveats[:CAVEATS])
-    if len(caveats) > CAVEATS:
-        yield f"  - and {len(caveats) - CAVEATS} more: --json"
+    return CommandResult(payload, lines)

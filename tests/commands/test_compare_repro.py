@@ -62,7 +62,7 @@ def test_two_runs_are_compared_and_one_is_made_again(bench: Any, pair: Any) -> N
     assert said["commit"] == first["commit"] and said["seed"] == 5 and said["value"] == 0.2
     assert first["commit"][:12] in said["lines"][0]
     assert said["lines"][-1] == "bash -c 'python train.py --conf recipe.yaml'"
-    assert first["result_dir"] in said["caveats"][0]
+    assert f"such as {first['result_dir']}; --run does not:" in bench.here("repro", first["run"])[1]
     assert len(bench.git("worktree", "list").splitlines()) == 1, "nothing was made"
 
     again = bench.ask("repro", first["run"], "--run")

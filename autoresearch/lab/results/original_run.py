@@ -47,17 +47,17 @@ class OriginalRun:
         """Whether its blueprint was given a secret, which is masked in the commit."""
         return MASK in render_blueprint(fields_like(self.blueprint))
 
-    def command_in(self, worktree: Path, exists: Callable[[str], bool]) -> tuple[str, tuple[str, ...]]:
-        """Its command in a worktree, and what that lacks of it, in sentences. `exists`: see `PathMap`."""
+    def command_in(self, worktree: Path, exists: Callable[[str], bool]) -> str:
+        """Its command in a worktree. `exists`: see `PathMap`."""
         never = (Path(self.spec.interpreter).parent.parent, Path(self.spec.result_dir))
         root = self.checkout.root
         path_map = PathMap(root / self.inside, worktree, exists, root, never, self.home)
-        mapped = map_launch(self.blueprint.launch_command, {}, {}, path_map)
-        command, recipe = mapped.command, self.ran.recipe_path()
+        command = map_launch(self.blueprint.launch_command, {}, {}, path_map).command
+        recipe = self.ran.recipe_path()
         if recipe.startswith(f"{OURS}/"):  # it lies outside of the repository; the commit has a copy
             outside = self.ran.campaign.recipe if self.ran.campaign else self.spec.recipe
             command = command.replace(outside, str(worktree / recipe))
-        return command, tuple(finding.message for finding in mapped.findings)
+        return command
 
     def import_path(self, worktree: Path, environ: Mapping[str, str]) -> dict[str, str]:
         """PYTHONPATH with the worktree first: otherwise an editable install of the checkout would win."""
@@ -74,22 +74,7 @@ class OriginalRun:
             yield f"export {name}={shlex.quote(value)}"
         yield f"export PATH={shlex.quote(str(Path(self.spec.interpreter).parent))}:$PATH"
         yield from self.spec.prepare
-        yield f"bash -c {shlex.quote(self.command_in(tree, lambda _: True)[0])}"
-
-    def caveats(self) -> Iterable[str]:
-        """What cannot be the same, or differs."""
-        spec = self.spec
-        if self.has_secret:
-            yield f"{MASK} in its blueprint was a secret, which no record keeps: give it yourself"
-        yield from (f"it was not in the commit: {item}" for item in spec.left_out)
-        if spec.recipe and not self.ran.recipe_path():
-            yield f"its recipe {spec.recipe} is not in the commit: the file is used as it is now"
-        if self.inputs:
-            yield f"not in git: {', '.join(one.name for one in self.inputs)}; --run shows them as they are now"
-        if spec.launcher != "tmux":
-            yield f"it ran at {spec.launcher}; --launcher says where it goes now"
-        if spec.seed is None:
-            yield "nothing fixed its seed"
+        yield f"bash -c {shlex.quote(self.command_in(tree, lambda _: True))}"
 
     def redirected(self, command: str, worktree: Path) -> dict[str, bytes | None]:
         """The files of a follow-up commit that writes beside the row's result directory: blueprint, recipe."""

@@ -30,11 +30,10 @@ from autoresearch.records.rundir import RunDir
 from autoresearch.runner.masking import MASK
 
 
-def run_again(old: OriginalRun, settings: Settings, parts: Parts) -> tuple[Launched, tuple[str, ...]]:
+def run_again(old: OriginalRun, settings: Settings, parts: Parts) -> Launched:
     """Launch it in the ordinary way, as a single run with a ledger of its own beside the row's campaign.
 
     Its target is that of the `launcher` setting, wherever the row's run was. Nothing is created if it cannot go there.
-    With it comes what the worktree lacks of the command's paths, in sentences.
     """
     spec, checkout, row = old.spec, old.checkout, old.ran.row
     if old.has_secret:
@@ -48,7 +47,7 @@ def run_again(old: OriginalRun, settings: Settings, parts: Parts) -> tuple[Launc
     path = state_home(parts.environ) / "repro" / f"{spec.slug}-{new_token()}"
     place = slot(checkout, path, reason="a row that is made again")
     place.switch(row.commit, old.inputs)
-    command, lacks = old.command_in(place.path, lambda name: os.path.lexists(place.path / name))
+    command = old.command_in(place.path, lambda name: os.path.lexists(place.path / name))
     message = f"{spec.slug}: run {row.run_id} once more\n\nNothing but where it writes differs from its commit.\n"
     change = Change(files=old.redirected(command, place.path))
     commit = commit_hypothesis(checkout, row.commit, change, message=message).commit
@@ -78,4 +77,4 @@ def run_again(old: OriginalRun, settings: Settings, parts: Parts) -> tuple[Launc
     )
     leased = str(gpus) if gpus and target.is_local else "none"
     options = RunOptions(settings, parts, trainer=spec.trainer, gpus=leased, campaign_run=campaign_run)
-    return launch(resolve_run(place.path / BLUEPRINT, options), target), lacks
+    return launch(resolve_run(place.path / BLUEPRINT, options), target)

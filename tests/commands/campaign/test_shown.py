@@ -60,7 +60,6 @@ def test_runs_see_it_and_the_plan_says_so(stranger: Any) -> None:
         assert "READ pool/one.bin 2 3" in stranger.log(idea.rows[0])
     again = stranger.bench.ask("repro", state.rows[0].run_id, "--run")
     assert (Path(again["worktree"]) / "data/train.txt").read_text() == "1"
-    assert "not in git: data/, fast.so, pool/one.bin; --run shows them as they are now" in again["caveats"]
 
 
 def test_what_include_and_exclude_change(stranger: Any) -> None:
