@@ -236,7 +236,7 @@ def repro(
             *(Whole(f"  {line}") for line in payload["lines"]),
         ]
         return CommandResult(payload, lines)
-    flags = {"launcher": launcher, "tmux_socket": match.ran.campaign.tmux_socket if match.ran.campaign else ""}
+    flags = {"launcher": launcher, "tmux_socket": match.campaign.tmux_socket if match.campaign else ""}
     settings = project.load(original.checkout.root, environ=os.environ, flags=flags)
     launched = run_again(original, settings, parts)
     spec, attach = launched.spec, launched.attach

@@ -32,7 +32,7 @@ def test_a_row_answers_to_campaign_index_and_replicate(lived: Any, parts: Parts)
     assert row_lookup.find(f"{where}:1.2", parts).row.run_id == "baseline-000002"
     found = row_lookup.find(f"{where}:9", parts)
     assert (found.row.run_id, len(found.values)) == ("best-000001", 3)  # a confirmation is apart
-    assert found.mean == pytest.approx(0.70333, abs=1e-4) and found.metrics["sd"] and found.ran.campaign
+    assert found.mean == pytest.approx(0.70333, abs=1e-4) and found.metrics["sd"] and found.campaign
     assert row_lookup.find(str(lived.place.path / "best-1"), parts).row.run_id == "best-000001"
 
 

@@ -58,7 +58,7 @@ class Comparison:
     @property
     def objective(self) -> Objective | None:
         """The objective with its direction; None if it is not recorded."""
-        found = [one for side in (self.a, self.b) if (one := side.ran.campaign or side.spec)]
+        found = [one for side in (self.a, self.b) if (one := side.campaign or side.spec)]
         return found[0].objective if found else None
 
     @property
@@ -77,7 +77,7 @@ class Comparison:
 def compare(match: LedgerMatch, other_match: LedgerMatch) -> Comparison:
     """Read both sides; what cannot be read is left out, and the code's line says why."""
     apart, wholes = set[str](), []
-    for ran in (match.ran, other_match.ran):
+    for ran in (match, other_match):
         known = ran.row.trainer in registry.NAMES
         trainer = registry.by_name(ran.row.trainer if known else registry.NAMES[-1])
         wholes.append(flatten(ran.settings(trainer)))
@@ -87,7 +87,7 @@ def compare(match: LedgerMatch, other_match: LedgerMatch) -> Comparison:
     for change in diff_recipes(*wholes):
         old, new = ("(absent)" if value is ABSENT else value for value in (change.old, change.new))
         (anyway if change.key in apart else chosen)[change.key] = old, new
-    return Comparison(match, other_match, chosen, anyway, *_code(match.ran, other_match.ran))
+    return Comparison(match, other_match, chosen, anyway, *_code(match, other_match))
 
 
 def _code(committed_run: CommittedRun, other_run: CommittedRun) -> tuple[str, str, str]:

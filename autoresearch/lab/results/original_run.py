@@ -24,7 +24,6 @@ from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.resolve.path_mapping import PathMap, map_launch
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.resolve.shown_paths import ShowRules, named_paths, paths_to_show
-from autoresearch.lab.results.row_lookup import LedgerMatch
 from autoresearch.lab.yaml_files import edit
 from autoresearch.runner.masking import MASK
 from autoresearch.trainers import registry
@@ -116,10 +115,9 @@ class OriginalRun:
         return {**files, BLUEPRINT: render_blueprint(fields).encode()}
 
 
-def read_original(match: LedgerMatch, environ: Mapping[str, str]) -> OriginalRun:
+def read_original(match: CommittedRun, environ: Mapping[str, str]) -> OriginalRun:
     """Read it from its commit. Raises NotFoundError if the commit, the run directory or the blueprint is gone."""
-    ran, run, commit = match.ran, match.row.run_id, match.row.commit
-    spec, checkout = ran.spec, ran.checkout
+    run, commit, spec, checkout = match.row.run_id, match.row.commit, match.spec, match.checkout
     if spec is None:
         raise NotFoundError(
             f"the run directory of {run} is gone, and with it its command",
@@ -129,13 +127,13 @@ def read_original(match: LedgerMatch, environ: Mapping[str, str]) -> OriginalRun
     if checkout is None or not commit:
         what = "it was run without a commit" if checkout else "its repository is gone"
         raise NotFoundError(f"{run} cannot be made again: {what}", code="no_commit")
-    if not (path := ran.blueprint_path()):
+    if not (path := match.blueprint_path()):
         message = f"{checkout.root} holds no commit {commit[:12]} with a blueprint of {run}"
         raise NotFoundError(message, hint="its branch may have been deleted", code="no_commit")
-    blueprint = parse_blueprint(ran.read(path), Path(path).name)
-    inside = ran.campaign.codebase or "." if ran.campaign else os.path.relpath(spec.cwd, checkout.root)
-    inputs = _inputs(ran, spec, checkout, blueprint)
-    return OriginalRun(ran, spec, checkout, blueprint, inside, inputs, environ.get("HOME", ""))
+    blueprint = parse_blueprint(match.read(path), Path(path).name)
+    inside = match.campaign.codebase or "." if match.campaign else os.path.relpath(spec.cwd, checkout.root)
+    inputs = _inputs(match, spec, checkout, blueprint)
+    return OriginalRun(match, spec, checkout, blueprint, inside, inputs, environ.get("HOME", ""))
 
 
 def _inputs(ran: CommittedRun, spec: RunSpec, checkout: Checkout, blueprint: Blueprint) -> tuple[ExtraPath, ...]:

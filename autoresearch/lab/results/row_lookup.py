@@ -26,23 +26,12 @@ from autoresearch.records.rundir import RunDir, read_json
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerMatch:
+class LedgerMatch(CommittedRun):
     """A run with the rows of its idea. The row of one that is not over has no status, and no values."""
 
     name: str  # as requested
-    ran: CommittedRun
     values: tuple[float, ...]  # the metric of each run that counts for the idea
     shown: Standing | None  # how the idea stands; None without a campaign
-
-    @property
-    def row(self) -> LedgerRow:
-        """Its row, in which the run directory is where it is now."""
-        return self.ran.row
-
-    @property
-    def spec(self) -> RunSpec | None:
-        """Its spec; None where the run directory is gone."""
-        return self.ran.spec
 
     @property
     def mean(self) -> float | None:
@@ -90,35 +79,28 @@ class LedgerMatch:
 
 
 def find(name: str, parts: Parts) -> LedgerMatch:
-    """The run of that name; raises NotFoundError, with existing names, if there is none."""
-    rundir = lookup.find_run(name, parts)
-    spec = recorded_run.read_if_whole(rundir)
-    directory = Path(spec.ledger).parent if spec else rundir.path.parent
-    campaign_records.write_ledger(CampaignDir(directory))
-    rows, of_spec = Ledger(directory / "results.tsv").rows(), LedgerRow.of_spec(spec) if spec else None
-    own = (one for one in rows if (one.run_id == spec.run if spec else Path(one.run_dir) == rundir.path))
-    if (row := next(own, of_spec)) is None:
-        raise NotFoundError(f"{rundir.path}: the run directory is gone, and no row tells of it")
-    return _match(name, directory, row, spec)
-
-
-def _match(name: str, directory: Path, row: LedgerRow, spec: RunSpec | None) -> LedgerMatch:
-    """The run of a row in the ledger of this directory, with its idea.
+    """The run of that name, with its idea; raises NotFoundError, with existing names, if there is none.
 
     Of the idea's runs, in a campaign, those for a smoke test or a confirmation do not count, nor those that collapsed.
     """
-    campaign_dir = CampaignDir(directory)
+    rundir = lookup.find_run(name, parts)
+    spec = recorded_run.read_if_whole(rundir)
+    campaign_dir = CampaignDir(Path(spec.ledger).parent if spec else rundir.path.parent)
+    campaign_records.write_ledger(campaign_dir)
+    rows, of_spec = list(Ledger(campaign_dir.ledger).rows()), LedgerRow.of_spec(spec) if spec else None
+    own = (one for one in rows if (one.run_id == spec.run if spec else Path(one.run_dir) == rundir.path))
+    if (row := next(own, of_spec)) is None:
+        raise NotFoundError(f"{rundir.path}: the run directory is gone, and no row tells of it")
     campaign = campaign_records.spec_of(campaign_dir)
-    rows = (one for one in Ledger(campaign_dir.ledger).rows() if one.index == row.index)
-    values, shown = tuple(v for one in rows if (v := measured(one)) is not None), None
+    values = tuple(v for one in rows if one.index == row.index and (v := measured(one)) is not None)
+    shown = None
     if campaign is not None:
         from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
         now = CampaignHistory(campaign_dir).state()
         if idea := next((one for one in now.ideas if one.index == row.index), None):
             values, shown = tuple(search_values(now, idea)), standing(now, idea)
-    ran = CommittedRun(row, spec, campaign, _checkout(row, spec, campaign))
-    return LedgerMatch(name, ran, values, shown)
+    return LedgerMatch(row, spec, campaign, _checkout(row, spec, campaign), name, values, shown)
 
 
 def _checkout(row: LedgerRow, spec: RunSpec | None, campaign: CampaignSpec | None) -> repository.Checkout | None:
