@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.layout import WIDEST, Column, Whole, columns, grid
@@ -20,18 +20,13 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.text.numbers import span
 from autoresearch.errors import UsageError
 
-if TYPE_CHECKING:
-    from autoresearch.lab.results.compare import Comparison
-
 DIFFERING = 6  # keys of a kind, for people
 WIDE = 36
 
 
 def report(
     name: Annotated[str, Positional(metavar="CAMPAIGN", show_default=False)] = "",
-    serve: Annotated[
-        bool, Option("--serve", help="Serve the page, which then follows the campaign.")
-    ] = False,
+    serve: Annotated[bool, Option("--serve", help="Serve the page, which then follows the campaign.")] = False,
     port: Annotated[int, Option(min=0, max=65535, help="Of --serve, on 127.0.0.1; by default a free one.")] = 0,
 ) -> CommandResult | int:
     """Write the report of a campaign: report.md, report.html, progress.png.
@@ -113,33 +108,16 @@ def compare(
     from autoresearch.lab.results.compare import compare as compared
 
     parts = real_parts()
-    found = compared(row_lookup.find(a, parts), row_lookup.find(b, parts))
-    sides = found.a.metrics, found.b.metrics
-    payload = {
-        "a": found.a.row.run_id,
-        "b": found.b.row.run_id,
-        "metric_name": found.metric or None,
-        "metrics": {"a": sides[0], "b": sides[1], "difference": found.difference},
-        "not_comparable": found.refused or None,
-        "config": found.config,
-        "per_run": found.per_run,
-        "command_line": found.command,
-        "commits": [found.a.row.commit or None, found.b.row.commit or None],
-        "code": found.code,
-        "diff": found.diff,
-        "environment": found.environment,
-        "limits": found.limits,
-        "next": [line for line in (found.git, f"autoresearch repro {found.b.name}") if line],
-    }
-    lines = [*_compared_rows(found, sides), *_differences(found, sides)][: output.MAX_LINES - 1]
-    room, diff = max(0, output.MAX_LINES - len(lines) - 1), found.diff.splitlines()
+    payload = compared(row_lookup.find(a, parts), row_lookup.find(b, parts))
+    lines = [*_compared_rows(payload), *_differences(payload)][: output.MAX_LINES - 1]
+    room, diff = max(0, output.MAX_LINES - len(lines) - 1), payload["diff"].splitlines()
     lines += (LogLine(f"  | {line[:200]}") for line in diff[:room])
-    return CommandResult(payload, lines, next_shown=1 if found.git and len(diff) > room else 0)
+    return CommandResult(payload, lines, next_shown=1 if len(payload["next"]) > 1 and len(diff) > room else 0)
 
 
-def _compared_rows(comparison: Comparison, sides: tuple[dict[str, Any], dict[str, Any]]) -> list[str]:
+def _compared_rows(payload: Mapping[str, Any]) -> list[str]:
     """The results of both, side by side."""
-    name = comparison.metric or "metric"
+    name = payload["metric_name"] or "metric"
     names = ["run", "status", f"{name}, last", "best", "mean of the idea's search runs", "steps, seed", "took"]
     cells = [
         [
@@ -153,7 +131,7 @@ def _compared_rows(comparison: Comparison, sides: tuple[dict[str, Any], dict[str
             f"{_or(side['steps'])}, {_or(side['seed'])}",
             span(None if side["elapsed_min"] is None else side["elapsed_min"] * 60),
         ]
-        for side in sides
+        for side in (payload["metrics"]["a"], payload["metrics"]["b"])
     ]
     both = [Column(letter, least=10, most=WIDE, middle=True) for letter in "AB"]
     width = columns() if sys.stdout.isatty() else WIDEST
@@ -161,25 +139,25 @@ def _compared_rows(comparison: Comparison, sides: tuple[dict[str, Any], dict[str
     return [shown.header, *shown.rows]
 
 
-def _differences(comparison: Comparison, sides: tuple[dict[str, Any], dict[str, Any]]) -> Iterator[str]:
-    if comparison.difference is not None:
-        objective = comparison.objective
-        better = f", {objective.better_words}" if objective and objective.direction else ""
-        difference = f"difference of the search means (B - A): {comparison.difference:+.4g}{better}"
+def _differences(payload: Mapping[str, Any]) -> Iterator[str]:
+    metrics = payload["metrics"]
+    if metrics["difference"] is not None:
+        better = f", {payload['better']}" if payload["better"] else ""
+        difference = f"difference of the search means (B - A): {metrics['difference']:+.4g}{better}"
         yield f"{difference}; a comparison, not a confirmation"
-    elif comparison.refused:
-        yield f"not compared: {comparison.refused}"[:300]
-    for letter, side in zip("AB", sides, strict=True):
-        if side["shown"]:
-            yield f"{letter} is of {side['shown']['sentence']}"[:400]
-    yield from _section("config", comparison.config)
-    yield from _section("per run", comparison.per_run, 3)
-    if comparison.command:
+    elif payload["not_comparable"]:
+        yield f"not compared: {payload['not_comparable']}"[:300]
+    for letter in "ab":
+        if shown := metrics[letter]["shown"]:
+            yield f"{letter.upper()} is of {shown['sentence']}"[:400]
+    yield from _section("config", payload["config"])
+    yield from _section("per run", payload["per_run"], 3)
+    if payload["command_line"]:
         yield "command:"
-        yield from (f"  {letter} {words[:160]!r}" for letter, words in zip("AB", comparison.command, strict=True))
-    yield from _section("environment", comparison.environment, 4)
-    yield from _section("limits", comparison.limits, 4)
-    yield f"code: {comparison.code}"
+        yield from (f"  {letter} {words[:160]!r}" for letter, words in zip("AB", payload["command_line"], strict=True))
+    yield from _section("environment", payload["environment"], 4)
+    yield from _section("limits", payload["limits"], 4)
+    yield f"code: {payload['code']}"
 
 
 def _section(title: str, pairs: Mapping[str, tuple[Any, Any]], most: int = DIFFERING) -> Iterator[str]:
@@ -202,9 +180,7 @@ def _or(value: object) -> str:
 def repro(
     row: Annotated[str, Positional(metavar="ROW", show_default=False, help="Run id, slug, CAMPAIGN:INDEX[.N].")],
     run: Annotated[bool, Option("--run", help="Launch it as a new run.")] = False,
-    launcher: Annotated[
-        str, Option(metavar="TARGET", help="Where it goes with --run.", checked=target_named)
-    ] = "",
+    launcher: Annotated[str, Option(metavar="TARGET", help="Where it goes with --run.", checked=target_named)] = "",
 ) -> CommandResult:
     """Print a row's commit, and what to type to run it by hand; with --run, launch it."""
     from autoresearch.lab import settings as project

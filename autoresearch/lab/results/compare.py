@@ -3,81 +3,92 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.recipe_edits import ABSENT, diff_recipes
-from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.statistics.comparable import why_not
+from autoresearch.core.statistics.comparable import Measured, why_not
+from autoresearch.core.statistics.noise import mean, noise_in
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.comparison import diff, diffstat
 from autoresearch.lab.campaign_report import formatting
 from autoresearch.lab.recipes.recipe_of_run import OURS, CommittedRun, per_run
 from autoresearch.lab.results.row_lookup import LedgerMatch
+from autoresearch.records.rundir import RunDir, read_json
 from autoresearch.trainers import registry
 
 DIFF_LINES = 200
 Pair = tuple[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The differences; each mapping holds (of A, of B), and only what differs."""
+def compare(match: LedgerMatch, other_match: LedgerMatch) -> dict[str, Any]:
+    """The JSON object of `compare`: pairs hold (of A, of B), and mappings only what differs.
 
-    a: LedgerMatch
-    b: LedgerMatch
-    config: Mapping[str, Pair]  # recipe keys
-    per_run: Mapping[str, Pair]  # recipe keys that always differ between runs: seed, output paths
-    code: str  # "2 files, +3 -1", "the same", or why it is unknown
-    diff: str = ""  # bounded, secrets masked
-    git: str = ""  # the command that shows the whole diff
-
-    @property
-    def command(self) -> Pair | None:
-        """Their commands, if they differ."""
-        commands = self.a.row.command, self.b.row.command
-        return commands if commands[0] != commands[1] else None
-
-    @property
-    def environment(self) -> Mapping[str, Pair]:
-        """Host, programs and variables."""
-        return _apart(self.a.environment, self.b.environment)
-
-    @property
-    def limits(self) -> Mapping[str, Pair]:
-        """Of time."""
-        a, b = (asdict(side.spec.limits) if side.spec else {} for side in (self.a, self.b))
-        return _apart(a, b)
-
-    @property
-    def metric(self) -> str:
-        """The objective's name; A's, if they have two."""
-        return self.a.row.metric_name or self.b.row.metric_name
-
-    @property
-    def objective(self) -> Objective | None:
-        """The objective with its direction; None if it is not recorded."""
-        found = [one for side in (self.a, self.b) if (one := side.campaign or side.spec)]
-        return found[0].objective if found else None
-
-    @property
-    def refused(self) -> str:
-        """Why the metrics of the two must not be compared; "" if they may be."""
-        return why_not(self.a.measured_by, self.b.measured_by)
-
-    @property
-    def difference(self) -> float | None:
-        """B's mean minus A's; None if they measure different metrics, or one has no value."""
-        if self.refused or self.a.mean is None or self.b.mean is None:
-            return None
-        return self.b.mean - self.a.mean
+    What cannot be read is left out, and `code` says why. `difference` is B's mean minus A's; None if they measure
+    different metrics, or one has no value.
+    """
+    sides = (match, other_match)
+    a, b = map(_metrics, sides)
+    refused = why_not(*(Measured(side.row.trainer, side.row.metric_name) for side in sides))
+    known = not refused and a["mean"] is not None and b["mean"] is not None
+    objective = next((one.objective for side in sides if (one := side.campaign or side.spec)), None)
+    commands = match.row.command, other_match.row.command
+    config, anyway = _settings(match, other_match)
+    code, lines, git = _code(match, other_match)
+    return {
+        "a": match.row.run_id,
+        "b": other_match.row.run_id,
+        "metric_name": match.row.metric_name or other_match.row.metric_name or None,
+        "better": objective.better_words if objective and objective.direction else None,
+        "metrics": {"a": a, "b": b, "difference": b["mean"] - a["mean"] if known else None},
+        "not_comparable": refused or None,
+        "config": config,
+        "per_run": anyway,
+        "command_line": commands if commands[0] != commands[1] else None,
+        "commits": [side.row.commit or None for side in sides],
+        "code": code,
+        "diff": lines,
+        "environment": _apart(*map(_environment, sides)),
+        "limits": _apart(*(asdict(side.spec.limits) if side.spec else {} for side in sides)),
+        "next": [line for line in (git, f"autoresearch repro {other_match.name}") if line],
+    }
 
 
-def compare(match: LedgerMatch, other_match: LedgerMatch) -> Comparison:
-    """Read both sides; what cannot be read is left out, and the code's line says why."""
+def _metrics(match: LedgerMatch) -> dict[str, Any]:
+    """The measured values of a run, and those of its idea."""
+    row, values = match.row, match.values
+    return {
+        "run": row.run_id,
+        "status": row.shown_status or None,
+        "ending": row.ending or None,
+        "last": row.metric_value,
+        "best": row.best_value,
+        "mean": mean(values) if values else None,
+        "sd": noise_in(values).shown_sd,
+        "n": len(values),
+        "shown": match.shown.to_json() if match.shown else None,
+        **{name: getattr(row, name) for name in ("steps", "elapsed_min", "memory_gb", "seed")},
+    }
+
+
+def _environment(match: LedgerMatch) -> dict[str, Any]:
+    """Host, programs and recorded variables of a run; secrets stay masked."""
+    spec = match.spec
+    if spec is None:
+        return {"trainer": match.row.trainer, "launcher": match.row.launcher}
+    known: dict[str, Any] = {name: getattr(spec, name) for name in ("trainer", "interpreter", "launcher")}
+    runner = read_json(RunDir(Path(spec.run_dir)).runner) or {}
+    known |= {"host": str(runner.get("host", "")), "gpus": len(spec.gpus)}
+    known |= {name: "; ".join(getattr(spec, name)) for name in ("prepare", "evaluate", "cleanup")}
+    return known | {f"${name}": value for name, value in spec.environment.items()}
+
+
+def _settings(committed_run: CommittedRun, other_run: CommittedRun) -> tuple[dict[str, Pair], dict[str, Pair]]:
+    """The recipe keys that differ, and those that always differ between runs: seed, output paths."""
     apart, wholes = set[str](), []
-    for ran in (match, other_match):
+    for ran in (committed_run, other_run):
         known = ran.row.trainer in registry.NAMES
         trainer = registry.by_name(ran.row.trainer if known else registry.NAMES[-1])
         wholes.append(flatten(ran.settings(trainer)))
@@ -87,7 +98,7 @@ def compare(match: LedgerMatch, other_match: LedgerMatch) -> Comparison:
     for change in diff_recipes(*wholes):
         old, new = ("(absent)" if value is ABSENT else value for value in (change.old, change.new))
         (anyway if change.key in apart else chosen)[change.key] = old, new
-    return Comparison(match, other_match, chosen, anyway, *_code(match, other_match))
+    return chosen, anyway
 
 
 def _code(committed_run: CommittedRun, other_run: CommittedRun) -> tuple[str, str, str]:

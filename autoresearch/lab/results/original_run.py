@@ -115,9 +115,10 @@ class OriginalRun:
         return {**files, BLUEPRINT: render_blueprint(fields).encode()}
 
 
-def read_original(match: CommittedRun, environ: Mapping[str, str]) -> OriginalRun:
+def read_original(committed_run: CommittedRun, environ: Mapping[str, str]) -> OriginalRun:
     """Read it from its commit. Raises NotFoundError if the commit, the run directory or the blueprint is gone."""
-    run, commit, spec, checkout = match.row.run_id, match.row.commit, match.spec, match.checkout
+    row, spec, checkout = committed_run.row, committed_run.spec, committed_run.checkout
+    run, commit = row.run_id, row.commit
     if spec is None:
         raise NotFoundError(
             f"the run directory of {run} is gone, and with it its command",
@@ -127,13 +128,14 @@ def read_original(match: CommittedRun, environ: Mapping[str, str]) -> OriginalRu
     if checkout is None or not commit:
         what = "it was run without a commit" if checkout else "its repository is gone"
         raise NotFoundError(f"{run} cannot be made again: {what}", code="no_commit")
-    if not (path := match.blueprint_path()):
+    if not (path := committed_run.blueprint_path()):
         message = f"{checkout.root} holds no commit {commit[:12]} with a blueprint of {run}"
         raise NotFoundError(message, hint="its branch may have been deleted", code="no_commit")
-    blueprint = parse_blueprint(match.read(path), Path(path).name)
-    inside = match.campaign.codebase or "." if match.campaign else os.path.relpath(spec.cwd, checkout.root)
-    inputs = _inputs(match, spec, checkout, blueprint)
-    return OriginalRun(match, spec, checkout, blueprint, inside, inputs, environ.get("HOME", ""))
+    blueprint = parse_blueprint(committed_run.read(path), Path(path).name)
+    campaign = committed_run.campaign
+    inside = campaign.codebase or "." if campaign else os.path.relpath(spec.cwd, checkout.root)
+    inputs = _inputs(committed_run, spec, checkout, blueprint)
+    return OriginalRun(committed_run, spec, checkout, blueprint, inside, inputs, environ.get("HOME", ""))
 
 
 def _inputs(ran: CommittedRun, spec: RunSpec, checkout: Checkout, blueprint: Blueprint) -> tuple[ExtraPath, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from autoresearch.core.campaign.judgement import search_values
 from autoresearch.core.campaign.spec import CampaignSpec
@@ -12,8 +11,6 @@ from autoresearch.core.campaign.state import measured
 from autoresearch.core.controller.standing import Standing, standing
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.statistics.comparable import Measured
-from autoresearch.core.statistics.noise import mean, noise_in
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.parts import Parts
@@ -22,7 +19,6 @@ from autoresearch.lab.runs import lookup
 from autoresearch.records import campaign_records, recorded_run
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.ledger import Ledger
-from autoresearch.records.rundir import RunDir, read_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,50 +28,6 @@ class LedgerMatch(CommittedRun):
     name: str  # as requested
     values: tuple[float, ...]  # the metric of each run that counts for the idea
     shown: Standing | None  # how the idea stands; None without a campaign
-
-    @property
-    def mean(self) -> float | None:
-        """Mean of the idea's runs."""
-        return mean(self.values) if self.values else None
-
-    @property
-    def host(self) -> str:
-        """The machine that it ran on; "" if its Runner did not record it."""
-        record = read_json(RunDir(Path(self.spec.run_dir)).runner) if self.spec else None
-        return str((record or {}).get("host", ""))
-
-    @property
-    def measured_by(self) -> Measured:
-        """Its metric and the trainer that produces it."""
-        return Measured(self.row.trainer, self.row.metric_name)
-
-    @property
-    def metrics(self) -> dict[str, Any]:
-        """Its measured values, and those of its idea."""
-        row = self.row
-        return {
-            "run": row.run_id,
-            "status": row.shown_status or None,
-            "ending": row.ending or None,
-            "last": row.metric_value,
-            "best": row.best_value,
-            "mean": self.mean,
-            "sd": noise_in(self.values).shown_sd,
-            "n": len(self.values),
-            "shown": self.shown.to_json() if self.shown else None,
-            **{name: getattr(row, name) for name in ("steps", "elapsed_min", "memory_gb", "seed")},
-        }
-
-    @property
-    def environment(self) -> dict[str, Any]:
-        """Host, programs and recorded variables; secrets stay masked."""
-        spec = self.spec
-        if spec is None:
-            return {"trainer": self.row.trainer, "launcher": self.row.launcher}
-        known = {name: getattr(spec, name) for name in ("trainer", "interpreter", "launcher")}
-        known |= {"host": self.host, "gpus": len(spec.gpus)}
-        known |= {name: "; ".join(getattr(spec, name)) for name in ("prepare", "evaluate", "cleanup")}
-        return known | {f"${name}": value for name, value in spec.environment.items()}
 
 
 def find(name: str, parts: Parts) -> LedgerMatch:

@@ -67,7 +67,7 @@ def test_compare_and_ledger_say_so(made: Any, tmp_path: Path, capsys: pytest.Cap
 
     parts = Parts(environ=os.environ, index=Index(tmp_path / "index"), launcher=none)
     found = compare(row_lookup.find(f"{made.place.path}:1", parts), row_lookup.find(f"{made.place.path}:2", parts))
-    assert found.difference is None and "measure different things" in found.refused
+    assert found["metrics"]["difference"] is None and "measure different things" in found["not_comparable"]
     assert cli.run(["compare", f"{made.place.path}:1", f"{made.place.path}:2"]) == 0
     assert "not compared: task_pass_rate@1 of agentjet (solved is reward >= 1)" in capsys.readouterr().out
     assert cli.run(["ledger", "show", str(made.place.ledger)]) == 0
