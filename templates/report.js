@@ -353,13 +353,15 @@ function words() {
   part("cost", data.cost && [data.cost, data.rules], ([cost, rules], card) => card.replaceChildren(
     table(["what", "spent", "limit"], cost), el("details", {}, el("summary", {}, "The rules it ran under"), list(rules || []))));
   part("cautions", [...(data.cautions || []), ...(data.claims || [])].length ? [data.cautions || [], data.claims || []] : null, ([cautions, claims], card) => card.replaceChildren(list(cautions),
-    claims.length ? el("details", {}, el("summary", {}, `${claims.length} verdict${claims.length === 1 ? "" : "s"}`), el("div", { class: "wide" }, table(["idea", "verdict", "why"], claims))) : ""));
+    claims.length ? el("details", {}, el("summary", {}, `${claims.length} verdict${claims.length === 1 ? "" : "s"}`), el("div", { class: "wide" }, table(["idea", "verdict", "why"], claims)),
+      el("p", { class: "soft" }, "p is the chance that an idea which changes nothing looks at least so good; it may be no greater than what is needed at that look.")) : ""));
   part("skipped", data.skipped, (skipped, card) => card.replaceChildren(list(skipped.map(([name, why]) => `${name}: ${why}`))));
   part("agent", data.agent, (agent, card) => card.replaceChildren(list(agent), data.findings ? el("p", {}, "What it says of each decided idea, in its own words: ", el("code", {}, data.findings)) : ""));
+  part("setup", data.setup, (setup, card) => card.replaceChildren(el("div", { class: "wide" }, table(["what", "how it was"], setup))));
   part("places", data.places && [data.places, data.outputs, data.next, data.remarks], ([places, outputs, next, remarks], card) => card.replaceChildren(el("ul", {},
     Object.entries(places).map(([name, path]) => el("li", {}, `${name}: `, el("code", {}, path))), (outputs || []).map((text) => el("li", { dir: "auto" }, text)),
     el("li", {}, "to run a row again: ", el("code", {}, `autoresearch repro ${data.name}:INDEX.REPLICATE`), " prints what to type; ", el("code", {}, "--run"), " starts it"),
-    (next || []).map((text) => el("li", {}, "next: ", el("code", {}, text))), (remarks || []).map((text) => el("li", { class: "soft" }, text)))));
+    (next || []).filter((text) => !text.startsWith("autoresearch report ")).map((text) => el("li", {}, "next: ", el("code", {}, text))), (remarks || []).map((text) => el("li", { class: "soft" }, text)))));
 }
 
 function draw(id, traces, layout, words) {

@@ -12,6 +12,7 @@ The page leaves out each part whose key is missing or empty:
     curves            [{run, index, name, seed, standing, series: {metric: {x, y}}}], and `metric`, the objective's name
     unread            how many runs' curves were not read yet
     parallel, importance   what is drawn of the settings (`plots.figures`)
+    setup             what it ran on: [[what, how it was]] (`how_it_ran`)
     diffs, claims, skipped, cost, rules, agent, places, remarks, next
 
 Strings are on one line (but for diffs), cut, without control characters and with secrets masked; numbers have six
@@ -33,6 +34,7 @@ from autoresearch.core.metrics.constraint import parsed
 from autoresearch.lab.campaign_report import curves_and_diffs, formatting, memory, plot_data, run_outputs, summary
 from autoresearch.lab.campaign_report.curves_and_diffs import CurveReader
 from autoresearch.lab.campaign_report.formatting import plain
+from autoresearch.lab.campaign_report.how_it_ran import how_it_ran
 from autoresearch.lab.campaign_report.summary import IdeaLine, agent_words, campaign_words, cost
 from autoresearch.proposers import plots
 from autoresearch.records.campaign_records import CampaignDir
@@ -73,10 +75,13 @@ def page_data(
         "importance": importance,
         "diffs": [_diff(line, diff) for line, diff in reversed(curves_and_diffs.diffs_of(state, idea_lines))],
         "claims": [
-            [*map(plain, (one.name, one.confirmed)), plain(one.claim.reason, 400)] for one in state.ideas if one.claim
+            [*map(plain, (one.name, one.confirmed)), plain(one.claim.reason.removeprefix(f"{one.confirmed}: "), 400)]
+            for one in state.ideas
+            if one.claim
         ],
         "skipped": [[plain(idea_name(0, idea)), plain(why, 400)] for idea, why in state.skipped[-MOST_SKIPPED:]],
         "cost": cost(state),
+        "setup": [[what, plain(words, 1200)] for what, words in how_it_ran(state)],
         "agent": [plain(words, 600) for words in agent_words(state)],
         "outputs": [plain(words, 1200) for words in run_outputs.words(state)],
         "findings": memory.FINDINGS if state.research.findings else "",

@@ -15,6 +15,7 @@ from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.campaign.stop_rules import Stand
+from autoresearch.core.controller.next_actions import SWEEPS
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.sentences import drift_words, seed_words
 from autoresearch.core.controller.standing import (
@@ -90,8 +91,9 @@ class IdeaLine:
 
     @property
     def unsaid(self) -> str:
-        """The same, or "" where the name says it all."""
-        return "" if self.changes.replace(", ", " ") in self.idea.name else self.changes
+        """The same, or "" where the name says it all, or the sentence of a sweep, which names each change."""
+        said = self.changes.replace(", ", " ") in self.idea.name or self.idea.hypothesis.proposer in SWEEPS
+        return "" if said else self.changes
 
     @property
     def named(self) -> str:

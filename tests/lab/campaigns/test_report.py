@@ -8,6 +8,7 @@ import resource
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from matplotlib.figure import Figure
 
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.lab.campaign_report import memory, plot_data, plot_png, summary
+from autoresearch.lab.campaign_report import how_it_ran, memory, plot_data, plot_png, summary
 from autoresearch.lab.campaign_report.report import CampaignReport, page_html, write_report
+from autoresearch.records.campaign_records import write_spec
+from autoresearch.records.rundir import RunDir, write_json
 
 METRIC = "task_pass_rate@1"
 PROVED = f"{METRIC} 0.65, +0.15 against the baseline's 0.5 (90 % interval +0.05 to +0.25; 4 fresh runs against 5"
@@ -309,3 +312,25 @@ def test_a_value_reads_the_same_everywhere_and_settings_are_said_once(campaign: 
     assert f"{METRIC} {mean} (" in "\n".join(memory.brief(state, made.stand(state)))
     assert "(lr=0.2)" not in text and "(optim.lr=0.2)" in text
     assert [one["unsaid"] for one in data["ideas"]] == ["", "", "optim.lr=0.2"]
+
+
+@pytest.mark.system
+def test_how_it_was_run(lived: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What a reader needs to repeat it; of the packages the largest, by the lists of their files."""
+    environment = tmp_path / "env"
+    for name, files in (("torch-2.13.0", 900), ("six-1.17.0", 1), ("a_b-0.1", 20)):
+        record = environment / f"lib/python3.11/site-packages/{name}.dist-info/RECORD"
+        record.parent.mkdir(parents=True)
+        record.write_text("a line\n" * files)
+    (environment / "pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.11.7\n")
+    monkeypatch.setattr(how_it_ran, "MOST_PACKAGES", 2)
+    lived.spec = replace(lived.spec, interpreter=str(environment / "bin/python"), gpus_per_run=2)
+    write_spec(lived.place, lived.spec)
+    write_json(RunDir(Path(lived.state().rows[0].run_dir)).runner, {"host": "gpu1"})
+    _, markdown, data = written(lived)
+    told = dict(data["setup"])
+    assert told["packages"] == "a-b 0.1, torch 2.13.0 and 1 smaller one"
+    assert told["python"].endswith("env/bin/python, version 3.11.7")
+    assert (told["machines"], told["GPUs"], told["command"]) == ("gpu1 (1 run)", "2 of each run", "python train.py")
+    assert told["code"].startswith(lived.spec.base_commit[:12])
+    assert "- command: `python train.py`" in markdown

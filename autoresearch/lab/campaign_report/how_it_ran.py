@@ -1,0 +1,63 @@
+"""What the runs of a campaign ran on, for whoever reads its report in a year or wants to repeat it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.text.numbers import counted
+from autoresearch.records.rundir import RunDir, read_json
+
+MOST_RUNS = 200  # of which the machine is looked up
+MOST_PACKAGES = 20
+
+
+def how_it_ran(state: CampaignState) -> list[tuple[str, str]]:
+    """What and how it was: the command, the commit, the machines, the python and its packages; what is unknown is not
+    there.
+    """
+    spec, rows = state.spec, [row for row in state.rows if row.run_dir]
+    first = next((row for row in rows if row.index == 1), None)
+    known = {
+        "command": first.command if first else "",
+        "code": f"{spec.base_commit[:12]} ({spec.base})" if spec.base else spec.base_commit[:12],
+        "machines": ", ".join(_machines(rows[:MOST_RUNS])),
+        "GPUs": f"{spec.gpus_per_run} of each run" if spec.gpus_per_run else "",
+        "python": f"{spec.interpreter_words}{_version(Path(spec.interpreter))}",
+        "packages": _packages(Path(spec.interpreter)),
+    }
+    return [(what, words) for what, words in known.items() if words]
+
+
+def _machines(rows: list[LedgerRow]) -> Iterator[str]:
+    """`gpu1 (12 runs)`, by the names under which the Runners knew themselves."""
+    hosts = Counter(str((read_json(RunDir(Path(row.run_dir)).runner) or {}).get("host") or "") for row in rows)
+    for host, runs in hosts.most_common():
+        if host:
+            yield f"{host} ({counted(runs, 'run')})"
+
+
+def _version(interpreter: Path) -> str:
+    """`, version 3.11.7`, as its virtual environment says."""
+    try:
+        told = (interpreter.parents[1] / "pyvenv.cfg").read_text("utf-8", "replace")
+    except (OSError, IndexError):
+        return ""
+    found = re.search(r"(?m)^version(?:_info)?\s*=\s*(\d[\w.]*)", told)
+    return f", version {found[1]}" if found else ""
+
+
+def _packages(interpreter: Path) -> str:
+    """`numpy 2.4.1, torch 2.13.0 and 60 smaller ones`: the largest, by the lists of their files, as they are now."""
+    found = list[tuple[int, str]]()
+    for files in interpreter.parent.parent.glob("lib/python3*/site-packages/*.dist-info/RECORD"):
+        name, _, version = files.parent.name.removesuffix(".dist-info").rpartition("-")
+        found.append((files.stat().st_size, f"{name.replace('_', '-')} {version}"))
+    found.sort(reverse=True)
+    named = sorted((name for _, name in found[:MOST_PACKAGES]), key=str.lower)
+    more = f" and {counted(rest, 'smaller one')}" if (rest := len(found) - MOST_PACKAGES) > 0 else ""
+    return f"{', '.join(named)}{more}"
