@@ -35,9 +35,9 @@ def with_flags(recipe: Recipe, command: str) -> Recipe:
     return {**recipe, **found}
 
 
-def hydra_words(overrides: Mapping[str, object]) -> tuple[str, ...]:
+def hydra_words(overrides: Mapping[str, object], *, prefix: str = "++") -> tuple[str, ...]:
     """`++a.b=c` for each key, which hydra sets or adds."""
-    return tuple(f"++{key}={shown(value)}" for key, value in overrides.items())
+    return tuple(f"{prefix}{key}={shown(value)}" for key, value in overrides.items())
 
 
 def flag_words(overrides: Mapping[str, object], *, dash: str = "-") -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.errors import BlueprintError
-from autoresearch.lab.recipes.overrides import LaunchSettings, inherited, parents, rewritten
+from autoresearch.lab.recipes.overrides import Applied, LaunchSettings, inherited, parents, rewritten
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.trainers import registry
 
@@ -15,26 +15,25 @@ VERL, SLIME, TINY, NEMO = (registry.by_name(name) for name in ("verl", "slime", 
 def test_the_command_wins_over_the_recipe() -> None:
     recipe = {"optim": {"lr": 0.1}, "data": {"seed": 3}}
     launch = LaunchSettings(VERL, recipe, "python -m verl.trainer.main_ppo data.seed=5")
-    inside, behind = launch.split({"optim.lr": 0.2, "data.seed": 6, "new.key": 1, "+added.key": 2})
-    assert inside == {"optim.lr": 0.2, "+added.key": 2}
-    assert behind == {"data.seed": 6, "new.key": 1}
-    assert launch.with_settings(behind).endswith("data.seed=5 ++data.seed=6 ++new.key=1")
+    applied = launch.applied({"optim.lr": 0.2, "data.seed": 6, "new.key": 1, "+added.key": 2})
+    assert applied == Applied({"optim.lr": 0.2, "+added.key": 2}, {"data.seed": 6, "new.key": 1}, {})
+    assert launch.with_settings(applied.command).endswith("main_ppo data.seed=6 ++new.key=1")
 
 
 def test_a_trainer_without_flags_takes_what_its_recipe_has() -> None:
     launch = LaunchSettings(TINY, {"lr": 0.1}, "python -m autoresearch.tinygrpo --conf r.yaml")
-    assert launch.split({"lr": 1, "kl_coef": 2, "other": 3}) == ({"lr": 1, "+kl_coef": 2, "other": 3}, {})
+    applied = launch.applied({"lr": 1, "kl_coef": 2, "other": 3})
+    assert applied == Applied({"lr": 1, "+kl_coef": 2, "other": 3}, {}, {})
     with pytest.raises(BlueprintError, match="the blueprint has no recipe"):
-        LaunchSettings(TINY, None, "python -m autoresearch.tinygrpo").split({"lr": 1})
+        LaunchSettings(TINY, None, "python -m autoresearch.tinygrpo").applied({"lr": 1})
 
 
 def test_a_variable_for_a_script_that_reads_one() -> None:
     launch = LaunchSettings(SLIME, None, "bash slime/run.sh")
-    inside, behind = launch.split({"$LR": 1e-6, "$NAME": "it's a"})
-    assert (inside, behind) == ({}, {"$LR": 1e-6, "$NAME": "it's a"})
-    assert launch.with_settings(behind) == """export LR=1e-06; export NAME='it'"'"'s a'; bash slime/run.sh"""
-    both = LaunchSettings(TINY, {"lr": 0.1}, "python -m autoresearch.tinygrpo").split({"lr": 1, "$SEED": 2})
-    assert both == ({"lr": 1}, {"$SEED": 2})
+    own = launch.applied({"$LR": 1e-6, "$NAME": "it's a"}).command
+    assert launch.with_settings(own) == """export LR=1e-06; export NAME='it'"'"'s a'; bash slime/run.sh"""
+    both = LaunchSettings(TINY, {"lr": 0.1}, "python -m autoresearch.tinygrpo").applied({"lr": 1, "$SEED": 2})
+    assert both == Applied({"lr": 1}, {"$SEED": 2}, {})
     whole = LaunchSettings(SLIME, None, "python slime/train.py").with_settings({"$A": True, "lr": 2})
     assert whole == "export A=true; python slime/train.py --lr 2"
 
@@ -44,7 +43,7 @@ def test_a_variable_for_a_script_that_reads_one() -> None:
     [
         ("LR=2 bash slime/run.sh; LR=3 bash slime/run.sh", {"$LR": 0.1}, "bad_value"),
         ("bash slime/run.sh", {"lr": 0.1}, "no_place_for_settings"),
-        ("python slime/train.py --use-kl-loss", {"use_kl_loss": False}, "bad_value"),  # no word takes a flag back
+        ("X=--use-kl-loss; python slime/train.py $X", {"use_kl_loss": False}, "bad_value"),  # no word takes a flag back
     ],
 )
 def test_what_would_not_be_heard_is_refused(command: str, settings: dict[str, object], code: str) -> None:
@@ -71,10 +70,9 @@ PLACES = [  # command, key, value -> command
 @pytest.mark.parametrize(("command", "key", "value", "end"), PLACES)
 def test_settings_of_a_script_that_nobody_knows(command: str, key: str, value: object, end: str) -> None:
     launch = LaunchSettings(GENERIC, None, command, flags={"--momentum": 0.0, "--shuffle": True})
-    inside, behind = launch.split({key: value})
-    own, scripts = launch.placed(behind)
-    assert (inside, scripts) == ({}, {})
-    assert launch.with_settings(own).endswith(end)
+    applied = launch.applied({key: value})
+    assert (applied.recipe, applied.scripts) == ({}, {})
+    assert launch.with_settings(applied.command).endswith(end)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +88,7 @@ def test_settings_of_a_script_that_nobody_knows(command: str, key: str, value: o
 def test_a_flag_that_nobody_knows_is_passed_on_as_the_command_writes_its_own(command: str, key: str, end: str) -> None:
     launch = LaunchSettings(GENERIC, None, command)
     overrides = {launch.key_of(key): 0.2}  # as a search space spells it
-    assert launch.with_settings(launch.split(overrides)[1]).endswith(end)
+    assert launch.with_settings(launch.applied(overrides).command).endswith(end)
 
 
 def test_all_that_a_launch_could_vary() -> None:
@@ -102,37 +100,35 @@ def test_all_that_a_launch_could_vary() -> None:
         **{"momentum": 0.9, "model": {"width": 3}, "lr": 0.5, "wd": 0.1, "bs": 8},
         **{"$BS": 8, "$WD": 0.1, "$LR": 0.5},
     }
-    inside, behind = launch.split({"model.width": 4, "wd": 0.2, "momentum": 0.8, "$WD": 0.3, "$BS": 9})
-    own, scripts = launch.placed(behind)
-    assert (inside, own) == ({"model.width": 4}, {"$BS": 9})
+    applied = launch.applied({"model.width": 4, "wd": 0.2, "momentum": 0.8, "$WD": 0.3, "$BS": 9})
+    assert (applied.recipe, applied.command) == ({"model.width": 4}, {"$BS": 9})
     line = 'python t.py --lr $LR --wd 0.2 --bs ${BS} "$@" --momentum 0.8'
-    assert scripts["run.sh"].splitlines()[1:] == ["WD=0.3", line]
+    assert applied.scripts["run.sh"].splitlines()[1:] == ["WD=0.3", line]
 
 
 def test_what_stands_in_the_command_wins_over_the_recipe_of_a_script_that_nobody_knows() -> None:
     launch = LaunchSettings(GENERIC, {"lr": 1, "model": {"width": 3}}, "python t.py --config c.yaml --lr 2")
-    assert launch.split({"lr": 5, "model.width": 4}) == ({"model.width": 4}, {"lr": 5})
+    assert launch.applied({"lr": 5, "model.width": 4}) == Applied({"model.width": 4}, {"lr": 5}, {})
     assert launch.settings == {"lr": 2, "model": {"width": 3}, "config": "c.yaml"}
     with pytest.raises(BlueprintError, match=r"did you mean model\.width"):
-        launch.split({"width": 4})
-    assert launch.split({"+width": 4}) == ({"+width": 4}, {})
+        launch.applied({"width": 4})
+    assert launch.applied({"+width": 4}).recipe == {"+width": 4}
 
 
 def test_a_flag_behind_a_script_goes_into_the_script() -> None:
     launch = LaunchSettings(GENERIC, None, "bash run.sh", {"run.sh": "python t.py --lr 1\n"}, {"--momentum": 0.9})
-    own, scripts = launch.placed(launch.split({"momentum": 0.5})[1])
-    assert (own, scripts) == ({}, {"run.sh": "python t.py --lr 1 --momentum 0.5\n"})
+    assert launch.applied({"momentum": 0.5}) == Applied({}, {}, {"run.sh": "python t.py --lr 1 --momentum 0.5\n"})
     launch = LaunchSettings(GENERIC, None, "python t.py -net vgg", flags={"-lr": 0.1, "-net": None})  # pytorch-cifar100
-    settings = launch.split({"lr": 0.3, "net": "resnet"})[1]
+    settings = launch.applied({"lr": 0.3, "net": "resnet"}).command
     assert launch.with_settings(settings) == "python t.py -net resnet -lr 0.3"
 
 
 def test_an_unknown_key_is_refused_by_a_sentence_that_shows_the_way() -> None:
     launch = LaunchSettings(GENERIC, None, "python t.py --learning-rate 1", flags={"--momentum": 0.9})
     with pytest.raises(BlueprintError, match="did you mean learning-rate") as caught:
-        launch.split({"learning-rat": 2})
+        launch.applied({"learning-rat": 2})
     assert "`$NAME` varies a variable" in caught.value.hint
-    assert launch.split({"--momentun": 2}) == ({}, {"--momentun": 2})  # forced
+    assert launch.applied({"--momentun": 2}).command == {"--momentun": 2}  # forced
 
 
 def test_a_flag_that_is_off_may_stay_off() -> None:

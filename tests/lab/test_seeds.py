@@ -8,7 +8,7 @@ import pytest
 
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.errors import BlueprintError
-from autoresearch.lab.recipes.overrides import LaunchSettings, refuse_seed, seed_way_of, with_seed_flag
+from autoresearch.lab.recipes.overrides import LaunchSettings, seed_way_of
 from autoresearch.trainers import registry
 
 WAYS = [
@@ -50,19 +50,20 @@ def test_a_named_trainer_has_its_own_key() -> None:
         ("python t.py --seed 3 --lr 3", "--seed", "python t.py --seed 9 --lr 3"),
         ("python t.py --seed=3", "--seed", "python t.py --seed=9"),
         ("cd x && python t.py; echo done", "--rng", "cd x && python t.py --rng 9; echo done"),
+        ("python t.py -s 5", "-s", "python t.py -s 5 -s 9"),
     ],
 )
 def test_another_seed_behind_a_flag(command: str, flag: str, then: str) -> None:
     launch = launched(command)
-    assert with_seed_flag(command, seed_way_of(launch, {}, Notes(seed=flag)), 9, launch.trainer) == then
+    applied = launch.check({seed_way_of(launch, {}, Notes(seed=flag)).name: 9})
+    assert launch.with_settings(applied.command) == then
 
 
 def test_a_way_that_leads_nowhere_is_refused() -> None:
     for launch, note, says in (
-        (launched("bash run.sh"), "--seed", "no place for `--seed 0`"),
-        (launched("python t.py"), "a.seed", "the recipe has no whole number there"),
+        (launched("bash run.sh"), "--seed", "no place for --seed 0"),
+        (launched("python t.py"), "a.seed", r"a\.seed is no .*flag"),
     ):
         with pytest.raises(BlueprintError, match=says):
-            refuse_seed(seed_way_of(launch, {}, Notes(seed=note)), launch)
-    launch = launched("python t.py", {"a": {"seed": 1}})
-    refuse_seed(seed_way_of(launch, launch.recipe or {}, Notes(seed="a.seed")), launch)
+            launch.check({seed_way_of(launch, {}, Notes(seed=note)).name: 0})
+    launched("python t.py", {"a": {"seed": 1}}).check({"a.seed": 0})

@@ -85,12 +85,10 @@ def _of_spec(proposed: ProposedCampaign) -> tuple[Finding, ...]:
 
 def _unchecked_keys(launch: LaunchSettings, keys: tuple[str, ...]) -> Iterator[Finding]:
     """A warning for keys that neither recipe, command nor trainer knows; an error if they cannot be set at all."""
-    _, behind = launch.split(dict.fromkeys(keys, 1))
-    own, _ = launch.placed(behind)  # raises if a script cannot take them
-    if own:
-        launch.with_settings(own)  # raises if the command cannot take them
-    known = {plain_key(key) for key in launch.settings}
-    unknown = [key for key in behind if plain_key(key) not in known and not key.startswith("$")]
+    applied = launch.applied(dict.fromkeys(keys, 1))
+    launch.with_settings(applied.command)  # raises if the command cannot take them
+    known = {plain_key(key) for key in (*launch.settings, *applied.recipe)}
+    unknown = [key for key in keys if plain_key(key) not in known and not key.startswith("$")]
     if unknown and (launch.recipe is not None or unknown[0].startswith("--")):
         message = f"nothing here names {', '.join(unknown)}: set on the command line, without a check of the name"
         yield Finding(Severity.WARNING, "unchecked_key", message, "compare the name with the trainer's own")

@@ -11,7 +11,6 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import flatten
-from autoresearch.core.campaign.recipe_edits import apply_overrides
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.overrides import LaunchSettings, holds
@@ -79,10 +78,7 @@ def _misfit(launch: LaunchSettings, recipe: str, hypothesis: Hypothesis) -> str:
     if own or not hypothesis.overrides or hypothesis.parent not in (BEST, BASELINE):
         return ""
     try:
-        inside, behind = launch.split(hypothesis.overrides)
-        apply_overrides(launch.recipe or {}, inside)
-        if behind := launch.placed(behind)[0]:
-            launch.with_settings(behind)
+        launch.check(hypothesis.overrides)
     except BlueprintError as error:
         import difflib
 

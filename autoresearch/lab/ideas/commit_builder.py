@@ -139,14 +139,13 @@ class CommitBuilder:
         """
         recipe = self.inherited(commit, text)
         launch = self.launch(commit, recipe)
-        inside, behind = launch.split(overrides, new_keys=new_keys)
-        behind, scripts = launch.placed(behind)
-        both = {**arguments, **behind}
+        applied = launch.applied(overrides, new_keys=new_keys)
+        both = {**arguments, **applied.command}
         self.command(both)  # raises for a setting that would have no effect
-        files = {path: script.encode() for path, script in scripts.items()}
-        if inside:
+        files = {path: script.encode() for path, script in applied.scripts.items()}
+        if applied.recipe:
             own = self.recipe_text(commit) if text is None else text
-            text = rewritten(own, recipe or {}, inside, self.recipe_path)
+            text = rewritten(own, recipe or {}, applied.recipe, self.recipe_path)
         return ChangedSettings(text, both, files)
 
     # -- blueprints ----------------------------------------------------------------------------------------------

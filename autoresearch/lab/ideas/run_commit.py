@@ -21,7 +21,7 @@ from autoresearch.git_repo.commits import Change, commit_hypothesis, commit_tree
 from autoresearch.git_repo.comparison import changed_paths
 from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, CommitBuilder, IdeaRefused
 from autoresearch.lab.ideas.idea_commit import protected_changes
-from autoresearch.lab.recipes.overrides import seed_way_of, with_seed_flag
+from autoresearch.lab.recipes.overrides import seed_way_of
 from autoresearch.lab.recipes.recipe_of_run import settings_from
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.run_names import free_name
@@ -114,15 +114,12 @@ def commit_run(builder: CommitBuilder, run_request: RunRequest) -> RunCommit:
     settings = _own_settings(builder, run_request, (way, seed), result_dir)
     continued, goes_on = _continued(builder, run_request)
     settings |= continued
-    in_script = way.kind == "flag" and bool(launch.script_with(way.name))
-    changed = builder.changed(idea.commit, settings | ({way.name: seed} if in_script else {}), before, new_keys=True)
+    changed = builder.changed(idea.commit, settings, before, new_keys=True)
     files: dict[str, bytes | None] = {**changed.scripts}
     if changed.recipe is not None:
         files[builder.recipe_path] = changed.recipe.encode()
     description = f"Idea {idea.index}, run {run_request.replicate} ({run_request.why}), seed {seed} ({way})."
     command = builder.command(changed.arguments)
-    if way.kind == "flag" and not in_script:
-        command = with_seed_flag(command, way, seed, builder.trainer)
     fields = builder.fields(idea.hypothesis, description, command=command, result_dir=result_dir)
     given = {VARIABLE: str(seed), **({way.name: str(seed)} if way.kind == "variable" else {})}
     rendered = render_blueprint(replace(fields, env={**fields.env, **given}))
@@ -158,6 +155,6 @@ def _own_settings(
             path = path.with_name(free_name(path.parent, path.name))
         found[output.key] = str(path) if output.name else f"{builder.spec.name}-{run_request.experiment}{again}"
     way, seed = seeded
-    if way.kind == "key" and way.fixed != seed:
+    if way.kind == "flag" or (way.kind == "key" and way.fixed != seed):
         found[way.name] = seed
     return found

@@ -22,9 +22,9 @@ from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.shell_settings import (
     as_word,
     joins_values,
+    listed,
     plain_key,
     settings_in,
-    spelled_in,
     variables_in,
     with_value,
     with_variable,
@@ -76,9 +76,28 @@ def _merged(under: Mapping[str, object], over: Mapping[str, object]) -> dict[str
 
 
 _VARIABLE = later(r"\$[A-Za-z_]\w{0,200}\Z")  # a key that is a variable, for scripts that read one
+_LETTER = later(r"-\w\Z")  # what it means, only its program knows
 _USED = later(r"\$(?:(\w+)|\{(\w+)(?::?[-=][^{}$`]*)?\})")
 _OF_MACHINE = later(r"(?:CUDA|NCCL|PYTHON|HF_|WANDB|RAY_|OMP_|TORCH|MASTER_|TOKENIZERS|VLLM|HYDRA|PATH|LD_|HOME)")
 """Variables that say where a run runs, and not how it trains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a setting is changed: in a script, by its path, in the recipe, or else in the command."""
+
+    key: str  # as it is spelled there
+    path: str = ""
+    in_recipe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a launch becomes with other settings."""
+
+    recipe: Mapping[str, object]  # keys to set in it; `+` adds one
+    command: Mapping[str, object]  # settings of the command, for `with_settings`
+    scripts: Mapping[str, str]  # those that hold settings, as they become: path in the repository -> text
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,110 +128,93 @@ class LaunchSettings:
         """Whether the trainer itself knows how settings are written on its command line."""
         return self.trainer.takes_arguments
 
-    def has(self, key: str) -> bool:
-        """Whether a key is known to be one of this launch, or needs not be: a variable, a key to add to the recipe."""
-        free = self.own_words or key.startswith(("+", "$"))
-        named = any(plain_key(one) == plain_key(key) for one in self.flags)
-        return free or named or self._in_recipe(key) or self._standing(key)[1] != ""
-
     def key_of(self, key: str) -> str:
         """The key as the launch spells it: `learning_rate` and `--learning-rate` may be `learning-rate`.
 
         A flag that is not known keeps its dashes: it is passed on as it stands.
         """
-        if self.own_words or _VARIABLE.match(key) or self._in_recipe(key):
-            return key
-        flag = self._flag(key)
-        return self._standing(key)[1] or (key if flag == key else flag.lstrip("-") or key)
+        placed = self.placed(key)
+        return key if placed is None or placed.key == key else placed.key.lstrip("-")
 
-    def _in_recipe(self, key: str) -> bool:
-        return self.recipe is not None and holds(self.recipe, key)
+    def placed(self, key: str) -> Placed | None:
+        """Where a key, without `+`, is set; None if it is nowhere.
 
-    def _standing(self, key: str) -> tuple[str, str]:
-        """Where a key stands ("" for the command, else the path of a script), and its spelling; "" if it is nowhere."""
-        texts = {"": self.command, **self.scripts}
-        return next(((path, one) for path, text in texts.items() if (one := spelled_in(text, key))), ("", ""))
-
-    def _flag(self, key: str) -> str:
-        """The flag, or hydra's key, that the program takes under this name; "" if none is known."""
-        known = next((one for one in self.flags if plain_key(one) == plain_key(key)), "")
-        return known or (key if key.startswith("--") else "")
-
-    def split(
-        self, overrides: Mapping[str, object], *, new_keys: bool = False
-    ) -> tuple[dict[str, object], dict[str, object]]:
-        """Split overrides into (for the recipe, for the command and its scripts); keys of the recipe stay as given.
-
-        A setting that stands in the command or in a script overrides the recipe, so it is changed there. A key that is
-        nowhere is appended to the command if its trainer accepts settings there, or its program has such a flag (it is
-        then spelled `--flag`); otherwise it is an error, unless `+`, `new_keys` or the trainer allows to add it to the
-        recipe. `$NAME` is a variable, `--flag` and `--flag=` a flag even if nobody found it.
+        What stands in the command, then in a script, overrides the recipe, so it is changed there. `$NAME` is a
+        variable, `--flag`, `--flag=` and `-f` a flag even if nobody found it.
         """
-        said = self.trainer.settings({}, self.command)
+        if _VARIABLE.match(key):
+            fixed = [path for path, text in self.scripts.items() if _is_fixed(text, key[1:])]
+            return Placed(key, fixed[0] if fixed and key[1:] not in variables_in(self.command) else "")
+        for path, text in {"": self.command, **self.scripts}.items():
+            for name in settings_in(text):
+                if plain_key(name) == plain_key(key):
+                    return Placed(key if self.own_words else name, path)
+        if self.recipe is not None and holds(self.recipe, key):
+            return Placed(key, in_recipe=True)
+        flag = next((one for one in self.flags if plain_key(one) == plain_key(key)), key if key[:1] == "-" else "")
+        return Placed(flag, self._taker({flag: 1})) if flag and not self.own_words else None
+
+    def _taker(self, settings: Mapping[str, object]) -> str:
+        """The script behind whose training these settings can be written; "" if that is the command, or none."""
+        words = self._words(settings)
+        if with_words(self.command, words, self._recognises):
+            return ""
+        takes = (p for p, text in self.scripts.items() if with_words(text, words, self._recognises, surely=True))
+        return next(takes, "")
+
+    def applied(self, overrides: Mapping[str, object], *, new_keys: bool = False) -> Applied:
+        """These keys set where they stand; keys of the recipe stay as given.
+
+        A key that is nowhere goes behind the command if its trainer accepts settings there, or its program has such a
+        flag (it is then spelled `--flag`); otherwise it is an error, unless `+`, `new_keys` or the trainer allows to
+        add it to the recipe. Raises BlueprintError, also if a script holds a setting and it cannot be changed there.
+        """
         optional = self.trainer.space(self.trainer.settings(self.recipe or {}, self.command))
-        inside: dict[str, object] = {}
-        behind: dict[str, object] = {}
+        inside, own, texts = dict[str, object](), dict[str, object](), dict(self.scripts)
         for key, value in overrides.items():
             name = key.removeprefix("+")
-            added = new_keys or key.startswith("+") or name in optional
-            known = self._in_recipe(name)
-            flag = "" if known or self.own_words else self._flag(name)
-            fits = known or (self.recipe is not None and added and not flag)  # one that hydra knows is not added
-            if _VARIABLE.match(name) or (self.own_words and (name in said or not fits)):
-                behind[name] = value
-            elif not self.own_words and (standing := self._standing(name)[1]):
-                behind[standing] = value
-            elif not fits and flag:
-                off = value is False and self.flags.get(flag) is True and flag.startswith("--")
-                behind.update({f"--no-{flag[2:]}": True} if off else {flag: value})
+            placed, added = self.placed(name), new_keys or key != name or name in optional
+            if placed is None and self.own_words and not (added and self.recipe is not None):
+                placed = Placed(name, self._taker({name: 1}))
+            if placed is None and not added and not self.trainer.named:
+                self._refuse_unknown(name)
+            if placed is None or placed.in_recipe:
+                inside[key if placed or not added else f"+{name}"] = value
+                continue
+            spelled = placed.key
+            if value is False and self.flags.get(spelled) is True and spelled.startswith("--"):
+                spelled, value = f"--no-{spelled[2:]}", True
+            if placed.path:
+                texts[placed.path] = self._with_setting(texts[placed.path], placed.path, spelled, value)
             else:
-                if not fits and not self.trainer.named:
-                    self._refuse_unknown(name)
-                inside[f"+{name}" if added and not known else key] = value
+                own[spelled] = value
         if inside and self.recipe is None:
             raise BlueprintError(
                 f"the recipe key {next(iter(inside)).removeprefix('+')} is to be set, and the blueprint has no recipe",
                 hint=f"name it in [exp_yaml_path]; {self.trainer.name} takes no settings on its command line",
                 code="no_recipe",
             )
-        return inside, behind
+        return Applied(inside, own, {path: text for path, text in texts.items() if text != self.scripts[path]})
 
-    def placed(self, behind: Mapping[str, object]) -> tuple[dict[str, object], dict[str, str]]:
-        """Split what `split` found for the command into (for the command itself, scripts that hold it: path -> text).
+    def check(self, overrides: Mapping[str, object]) -> Applied:
+        """These keys set. Raises BlueprintError also if the recipe or the command cannot take one."""
+        applied = self.applied(overrides)
+        apply_overrides(self.recipe or {}, applied.recipe)
+        self.with_settings(applied.command)
+        return applied
 
-        Raises BlueprintError if a script holds a setting and it cannot be changed there.
-        """
-        own: dict[str, object] = {}
-        texts = dict(self.scripts)
-        for key, value in behind.items():
-            path = self.script_with(key)
-            if not path:
-                own[key] = value
-                continue
-            new = _changed_in(texts[path], key, value) or with_words(
-                texts[path], self._words({key: value}), self._recognises, surely=self.own_words
+    def _with_setting(self, text: str, path: str, key: str, value: object) -> str:
+        """A script with this setting or variable changed where it stands, or written behind its training."""
+        is_variable = _VARIABLE.match(key) is not None
+        new = with_variable(text, key[1:], value) if is_variable else with_value(text, key, value)
+        new = new or with_words(text, self._words({key: value}), self._recognises, surely=self.own_words)
+        if not new:
+            raise BlueprintError(
+                f"{key} cannot be set to {value!r} in {path}",
+                hint=f"write it as `--{plain_key(key)} VALUE` there, or as `${{NAME:-VALUE}}` and vary `$NAME`",
+                code="bad_value",
             )
-            if not new:
-                raise BlueprintError(
-                    f"{key} cannot be set to {value!r} in {path}",
-                    hint=f"write it as `--{plain_key(key)} VALUE` there, or as `${{NAME:-VALUE}}` and vary `$NAME`",
-                    code="bad_value",
-                )
-            texts[path] = new
-        return own, {path: text for path, text in texts.items() if text != self.scripts[path]}
-
-    def script_with(self, key: str) -> str:
-        """The script in which a setting is to be changed; "" if that is the command."""
-        if _VARIABLE.match(key):
-            name = key[1:]
-            fixed = [path for path, text in self.scripts.items() if not variables_in(text).get(name, (None, True))[1]]
-            return fixed[0] if fixed and name not in variables_in(self.command) else ""
-        path, spelled = self._standing(key)
-        words = self._words({key: 1})
-        if spelled or with_words(self.command, words, self._recognises):
-            return path
-        takes = (p for p, text in self.scripts.items() if with_words(text, words, self._recognises, surely=True))
-        return next(takes, "")
+        return new
 
     def _recognises(self, command: str) -> bool:
         if self.own_words:
@@ -240,12 +242,14 @@ class LaunchSettings:
 
     def with_settings(self, settings: Mapping[str, object]) -> str:
         """The command with these keys set. Raises BlueprintError if that is impossible or would have no effect."""
-        variables = {key: value for key, value in settings.items() if _VARIABLE.match(key)}
-        settings = {key: value for key, value in settings.items() if key not in variables}
-        command = self._with_words(settings) if settings else self.command
-        exports = ""
-        for key, value in variables.items():
-            if variables_in(command).get(key[1:], (None, True))[1]:
+        command, exports, left = self.command, "", dict[str, object]()
+        for key, value in settings.items():
+            if not _VARIABLE.match(key):
+                if changed := with_value(command, key, value):
+                    command = changed
+                else:
+                    left[key] = value
+            elif not _is_fixed(command, key[1:]):
                 exports += f"export {key[1:]}={shlex.quote(as_word(value))}; "
             elif not (command := with_variable(command, key[1:], value)):
                 raise BlueprintError(
@@ -253,25 +257,6 @@ class LaunchSettings:
                     hint=f"take {key[1:]}= out of [exp_launch_command]; `- env: {key[1:]}=...` in the notes may stay",
                     code="bad_value",
                 )
-        return exports + command
-
-    def _words(self, settings: Mapping[str, object]) -> tuple[str, ...]:
-        """The words that set these keys behind the training's own command."""
-        if self.own_words:
-            return self.trainer.arguments(dict(settings))
-        flags = {key: value for key, value in settings.items() if key.startswith("-")}
-        plain = {key: value for key, value in settings.items() if not key.startswith("-")}
-        words = [word.removeprefix("++") for word in hydra_words(plain)]
-        joined = joins_values(self.command)
-        return (*words, *(word for key, value in flags.items() for word in _flag_of(key, value, joined)))
-
-    def _with_words(self, settings: Mapping[str, object]) -> str:
-        command, left = self.command, dict(settings)
-        if not self.own_words or not with_words(command, self._words(settings), self._recognises):
-            for key, value in settings.items():
-                if changed := with_value(command, key, value):
-                    command = changed
-                    del left[key]
         words = self._words(left)
         longer = with_words(command, words, self._recognises)
         if not longer:
@@ -280,26 +265,30 @@ class LaunchSettings:
                 hint="write the trainer's own command into [exp_launch_command]",
                 code="no_place_for_settings",
             )
-        heard = self._settings_of(longer)
-        for key, value in settings.items():
-            if canonical(look_up(heard, plain_key(key)) or None) != canonical(value or None):
-                now = look_up(heard, plain_key(key))
+        whole = self.trainer.settings({}, longer) if self.own_words else settings_in(longer)
+        heard = {plain_key(key): value for key, value in whole.items()}
+        for key, value in left.items():
+            now = look_up(heard, plain_key(key))
+            if not _LETTER.match(key) and canonical(now or None) != canonical(value or None):
                 raise BlueprintError(
                     f"{key} cannot be set to {value!r} behind the command: there it reads {now!r}",
                     hint=f"take {key} out of [exp_launch_command], or write another value",
                     code="bad_value",
                 )
-        return longer
+        return exports + longer
 
-    def _settings_of(self, command: str) -> dict[str, object]:
-        """What a command sets, by keys with underscores."""
-        found = self.trainer.settings({}, command) if self.own_words else settings_in(command)
-        return {plain_key(key): value for key, value in found.items()}
+    def _words(self, settings: Mapping[str, object]) -> tuple[str, ...]:
+        """The words that set these keys behind the training's own command."""
+        flags = {key: value for key, value in settings.items() if key.startswith("-")}
+        plain = {key: value for key, value in settings.items() if not key.startswith("-")}
+        words = self.trainer.arguments(plain) if self.own_words else hydra_words(plain, prefix="")
+        joined = joins_values(self.command)
+        return (*words, *(word for key, value in flags.items() for word in _flag_of(key, value, joined)))
 
 
-def _changed_in(text: str, key: str, value: object) -> str:
-    """The script with this setting or variable changed where it stands; "" if it does not, or cannot be."""
-    return with_variable(text, key[1:], value) if _VARIABLE.match(key) else with_value(text, key, value)
+def _is_fixed(text: str, name: str) -> bool:
+    """Whether a text sets a variable, and the environment cannot set another value."""
+    return name in (known := variables_in(text)) and not known[name][1]
 
 
 def _flag_of(key: str, value: object, joined: bool) -> tuple[str, ...]:
@@ -363,7 +352,7 @@ def seed_way_of(launch: LaunchSettings, whole: Recipe, notes: Notes) -> SeedWay:
         return SeedWay("key", note, _number(look_up(whole, note)))
     seen = whole if launch.own_words else launch.recipe or {}  # flags come below, as such
     key, own = trainer.seed_key_in(seen), trainer.seed(seen)
-    if key and own is not None and _reaches(launch, key):
+    if key and own is not None and _can_be_set(launch, key):
         return SeedWay("key", key, own)
     if not launch.own_words and (found := _by_name(launch)):
         return found
@@ -371,23 +360,23 @@ def seed_way_of(launch: LaunchSettings, whole: Recipe, notes: Notes) -> SeedWay:
     return SeedWay("variable", VARIABLE, _number(note) if set_here is None else set_here)
 
 
-def _reaches(launch: LaunchSettings, key: str) -> bool:
+def _can_be_set(launch: LaunchSettings, key: str) -> bool:
     """Whether a key of the trainer's can be set: in the recipe, behind the command, or in a script."""
-    recognises = launch.trainer.recognises
-    if look_up(launch.recipe or {}, key) is not None or with_words(launch.command, ("x",), recognises):
-        return True
-    return any(with_words(text, ("x",), recognises, surely=True) for text in launch.scripts.values())
+    try:
+        launch.check({key: 1})
+    except BlueprintError:
+        return False
+    return True
 
 
 def _by_name(launch: LaunchSettings) -> SeedWay | None:
     """The one setting of the command, its scripts or its program that is a seed by its name; None unless it is one."""
     for texts in ((launch.command,), tuple(launch.scripts.values())):
-        standing = {key: value for text in texts for key, value in settings_in(text).items() if _is_seed(key)}
+        standing = {one.key: one for text in texts for one in listed(text) if _is_seed(one.key)}
         if len(standing) > 1:
             return None
-        for key, value in standing.items():
-            flag = any(re.search(rf"(?<![\w-])--{re.escape(key)}\b", text) for text in texts)
-            return SeedWay("flag" if flag else "key", f"--{key}" if flag else key, _number(value))
+        for one in standing.values():
+            return SeedWay("key" if one.option == one.key else "flag", one.option, _number(one.value))
     taken = {key: value for key, value in launch.flags.items() if _is_seed(key)}
     plain = {key: value for key, value in taken.items() if plain_key(key) == "seed"} or taken
     if len(plain) != 1:
@@ -398,34 +387,6 @@ def _by_name(launch: LaunchSettings) -> SeedWay | None:
 
 def _is_seed(key: str) -> bool:
     return re.fullmatch(r"(?:[a-z]+_)*seed", plain_key(key).rpartition(".")[2]) is not None
-
-
-def with_seed_flag(command: str, way: SeedWay, seed: int, trainer: Trainer) -> str:
-    """The command with this seed after its flag. Raises BlueprintError if the flag cannot be inserted."""
-    if changed := with_value(command, way.name, seed):
-        return changed
-    longer = with_words(command, (way.name, str(seed)), trainer.recognises)
-    if not longer:
-        raise BlueprintError(
-            f"the command leaves no place for `{way.name} {seed}`: it starts the training by way of a script",
-            hint=f"write `{way.name} {way.first}` where the script is to get it, or declare `- seed: $NAME`",
-            code="no_place_for_seed",
-        )
-    return longer
-
-
-def refuse_seed(way: SeedWay, launch: LaunchSettings) -> None:
-    """Raise BlueprintError if the declared way has no effect."""
-    if launch.script_with(way.name):
-        return
-    if way.kind == "flag":
-        with_seed_flag(launch.command, way, way.first, launch.trainer)
-    if way.kind == "key" and way.fixed is None and way.name not in launch.flags and not launch.own_words:
-        raise BlueprintError(
-            f"the notes name the recipe key {way.name} as the seed, and the recipe has no whole number there",
-            hint="write the key as the recipe has it, or declare `- seed: --flag` or `- seed: $NAME`",
-            code="no_place_for_seed",
-        )
 
 
 def _of_flag(command: str, flag: str) -> str:

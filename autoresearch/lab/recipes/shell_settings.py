@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from autoresearch.core.shell import ShellWord, assignments, simple_commands
 from autoresearch.core.text.regex import later
@@ -24,15 +24,19 @@ _COMMENT = later(r"(?m)(?:^|(?<=\s))#.*$")
 
 
 @dataclass(slots=True)
-class _Setting:
+class Setting:
     """One setting of one command: the words that hold it."""
 
-    key: str
+    key: str  # without dashes
     flag: ShellWord  # `--lr`, `--lr=0.1` or `lr=0.1`
-    values: list[ShellWord] = field(
-        default_factory=list
-    )  # separate words; [] for a flag alone, or with its value inside
+    values: Sequence[ShellWord] = ()  # separate words; () for a flag alone, or with its value inside
     prefix: str = ""  # what stands before the value in `flag`; "" if the value is in words of its own
+    command: int = 0  # which of the text's
+
+    @property
+    def option(self) -> str:
+        """The key with the dashes of a flag."""
+        return self.flag.text.partition("=")[0] if self.flag.text.startswith("-") else self.key
 
     @property
     def value(self) -> object:
@@ -48,36 +52,35 @@ def plain_key(key: str) -> str:
     return key.lstrip("-").removeprefix("+").removeprefix("+").removesuffix("=").replace("-", "_")
 
 
+def listed(text: str) -> list[Setting]:
+    """Every setting of a text, in the order in which they stand."""
+    return [one for number, command in enumerate(_commands(text)) for one in _settings(command, number)]
+
+
 def settings_in(text: str) -> dict[str, object]:
     """Every setting of a text by its key as spelled, without dashes; a later one wins, as it does for a parser."""
-    return {one.key: one.value for command in _commands(text) for one in _settings(command)}
-
-
-def spelled_in(text: str, key: str) -> str:
-    """The spelling of a key in this text; "" if it does not stand there."""
-    return next((one for one in settings_in(text) if plain_key(one) == plain_key(key)), "")
+    return {one.key: one.value for one in listed(text)}
 
 
 def joins_values(text: str) -> bool:
     """Whether each flag of this text that has a value has it behind `=`, and one does."""
-    found = [one for command in _commands(text) for one in _settings(command) if one.flag.text.startswith("-")]
-    return any(one.prefix for one in found) and not any(one.values for one in found)
+    flags = [one for one in listed(text) if one.flag.text.startswith("-")]
+    return any(one.prefix for one in flags) and not any(one.values for one in flags)
 
 
 def with_value(text: str, key: str, value: object) -> str:
     """The text with this setting changed in the last command that has it; "" if none has it, or it cannot be."""
-    holders = [[s for s in _settings(command) if plain_key(s.key) == plain_key(key)] for command in _commands(text)]
-    last = next((found for found in reversed(holders) if found), [])
+    holders = [one for one in listed(text) if plain_key(one.key) == plain_key(key)]
     changed = text
-    for one in sorted(last, key=lambda one: -one.flag.start):
+    for one in reversed([one for one in holders if one.command == holders[-1].command]):
         start, stop, new = _replacement(one, value)
         changed = f"{changed[:start]}{new}{changed[stop:]}"
     after, before = settings_in(changed), settings_in(text)
-    ours = spelled_in(text, key)
-    heard = after.get(ours)
+    ours = holders[0].key if holders else ""
+    heard = after.pop(ours, None)
     sound = (heard or None) == (value or None) or str(heard) == str(value) or heard == value_of(shown(value))
-    others = {k: v for k, v in after.items() if k != ours} == {k: v for k, v in before.items() if k != ours}
-    return changed if last and sound and others else ""
+    before.pop(ours, None)
+    return changed if holders and sound and after == before else ""
 
 
 def variables_in(text: str) -> dict[str, tuple[object, bool]]:
@@ -121,7 +124,7 @@ def _commands(text: str) -> list[Sequence[ShellWord]]:
     return [words for python, words in found if python or not started]
 
 
-def _settings(words: Sequence[ShellWord]) -> Iterator[_Setting]:
+def _settings(words: Sequence[ShellWord], command: int) -> Iterator[Setting]:
     at = 0
     while at < len(words):
         word = words[at]
@@ -130,15 +133,15 @@ def _settings(words: Sequence[ShellWord]) -> Iterator[_Setting]:
         if flag is not None:
             key = flag["long"] or flag["short"]
             if flag["sign"]:
-                yield _Setting(key, word, prefix=word.text[: -len(flag["value"]) or None])
+                yield Setting(key, word, (), word.text[: -len(flag["value"]) or None], command)
                 continue
             values: list[ShellWord] = []
             while at < len(words) and _goes_on(words[at].text, values):
                 values.append(words[at])
                 at += 1
-            yield _Setting(key, word, values)
+            yield Setting(key, word, values, "", command)
         elif hydra is not None:
-            yield _Setting(hydra["key"], word, prefix=hydra["prefix"])
+            yield Setting(hydra["key"], word, (), hydra["prefix"], command)
 
 
 def _goes_on(text: str, value_words: list[ShellWord]) -> bool:
@@ -149,7 +152,7 @@ def _goes_on(text: str, value_words: list[ShellWord]) -> bool:
     return number and all(_NUMBER.fullmatch(word.text) for word in value_words)
 
 
-def _replacement(one: _Setting, value: object) -> tuple[int, int, str]:
+def _replacement(one: Setting, value: object) -> tuple[int, int, str]:
     """(start, stop, new text) that sets this value."""
     if one.prefix:
         return one.flag.start, one.flag.stop, shlex.quote(one.prefix + shown(_as_before(one, value)))
@@ -162,7 +165,7 @@ def _replacement(one: _Setting, value: object) -> tuple[int, int, str]:
     return start, stop, " " + shlex.join(as_word(_as_before(one, item)) for item in items)
 
 
-def _as_before(one: _Setting, value: object) -> object:
+def _as_before(one: Setting, value: object) -> object:
     """True and False as Python spells them where the text did."""
     before = one.flag.text if one.prefix else "".join(word.text for word in one.values)
     return str(value) if isinstance(value, bool) and before.endswith(("True", "False")) else value

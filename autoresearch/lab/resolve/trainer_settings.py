@@ -20,7 +20,7 @@ from autoresearch.core.shell import SimpleCommand
 from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, SeedWay
 from autoresearch.core.text.durations import spoken
 from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
-from autoresearch.lab.recipes.overrides import LaunchSettings, refuse_seed, seed_way_of
+from autoresearch.lab.recipes.overrides import LaunchSettings, seed_way_of
 from autoresearch.lab.resolve import host_check
 from autoresearch.lab.resolve.launch_command import flags_of_program, read_start, scripts_below
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
@@ -116,7 +116,8 @@ class TrainerSettings:
 
     def refuse_seed(self) -> None:
         """Raise BlueprintError if the way that the notes declare for a seed has no effect."""
-        refuse_seed(self.seed_way, self.launch())
+        if (way := self.seed_way).kind != "variable":
+            self.launch().check({way.name: way.first})
 
     @property
     def objective(self) -> Objective | None:

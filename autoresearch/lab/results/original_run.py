@@ -88,14 +88,14 @@ class OriginalRun:
         files: dict[str, bytes | None] = {}
         if recipe is not None or trainer.takes_arguments:
             launch_settings = LaunchSettings(trainer, recipe, command)
-            changed, behind = launch_settings.split(own, new_keys=True)
+            applied = launch_settings.applied(own, new_keys=True)
             try:
-                command = launch_settings.with_settings(behind) if behind else command
+                command = launch_settings.with_settings(applied.command)
             except BlueprintError:  # no place behind a script: it writes where that script says
                 pass
-            if changed:
+            if applied.recipe:
                 text = ran.read(path).decode("utf-8", "replace")
-                files[path] = edit(text, changed, name=path, new_keys=True).encode()
+                files[path] = edit(text, applied.recipe, name=path, new_keys=True).encode()
         fields = fields_like(
             self.blueprint,
             purpose=f"{self.blueprint.purpose}\n\nThe run {spec.run}, made again from its commit.",

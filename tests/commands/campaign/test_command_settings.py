@@ -95,7 +95,7 @@ def test_a_grid_over_settings_of_the_command(camp: Any) -> None:
     idea = state.ideas[1]
     assert f"{LR}" in str(idea.hypothesis.overrides)
     text = camp.bench.git("show", f"{idea.branch}:.autoresearch/blueprint.md")
-    assert f"++{LR}=0.5" in text
+    assert f"main_ppo {LR}=0.5 data.seed=7" in text, "it is changed where it stands"
     assert float(camp.bench.git("show", f"{idea.branch}:.autoresearch/arguments.yaml").split(":")[1]) == 0.5
 
 
