@@ -24,10 +24,9 @@ from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.lab.campaign_report.page_data import page_data
 from autoresearch.lab.campaign_report.plot_data import progress_of
 from autoresearch.lab.campaign_report.plot_png import write_png
-from autoresearch.lab.campaign_report.report import page_html
+from autoresearch.lab.campaign_report.report import page_data, page_html
 from autoresearch.lab.campaign_report.summary import idea_lines
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir, write_spec

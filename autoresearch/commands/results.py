@@ -63,9 +63,8 @@ def report(
 
 def _serve(name: str, port: int) -> int:
     """Serve a campaign's page until Ctrl-C or SIGTERM; 0. Writes nothing."""
+    from autoresearch.lab.campaign_report.live import LiveReport, LiveServer
     from autoresearch.lab.campaign_setup import campaign_registry
-    from autoresearch.lab.live_report.server import LiveServer
-    from autoresearch.lab.live_report.site import LiveReport
 
     parts = real_parts()
     campaign_dir = campaign_registry.find(name, parts)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
-from autoresearch.core.campaign.overrides import canonical, unused
+from autoresearch.core.campaign.overrides import unused
 from autoresearch.core.campaign.proposer import Attempt, Proposer
 from autoresearch.errors import AutoresearchError
 from autoresearch.proposers.queue_entry import QUEUE, Broken, from_blueprint, from_entry, token_of
@@ -79,7 +79,6 @@ class Queue(Proposer):
         """
         ideas = {item.token: (item, idea) for item, idea in self._good((), gone)}
         slugs = {BEST, BASELINE, *known, *gone, *self._faults}  # a child of what is broken is not a second fault
-        twins: dict[str, QueueItem] = {}
         added = {key.removeprefix("+") for _, idea in ideas.values() for key in idea.overrides if key.startswith("+")}
         for item, idea in ideas.values():
             if idea.parent not in slugs:
@@ -87,8 +86,6 @@ class Queue(Proposer):
                 why = "stands behind it; put it before" if later else "is neither best, nor baseline, nor an idea"
                 self._note(item, f"its parent `{idea.parent}` {why}", "parent")
             slugs.add(idea.slug)
-            if (twin := twins.setdefault(_content(idea), item)) is not item:
-                self._note(item, f"it changes the same as {twin.name}")
             if not added & idea.overrides.keys() and (why := fits(idea)):
                 self._note(item, why, "overrides")
 
@@ -181,16 +178,3 @@ def in_order(faults: Mapping[str, Sequence[Finding]]) -> list[Finding]:
     """Each once, as they stand in their files."""
     every = [finding for findings in faults.values() for finding in findings]
     return sorted(dict.fromkeys(every), key=lambda finding: (finding.where, finding.line))
-
-
-def _content(hypothesis: Hypothesis) -> str:
-    """Equal for two entries that would make the same idea."""
-    changes = [
-        hypothesis.parent,
-        hypothesis.overrides,
-        hypothesis.files,
-        hypothesis.patches,
-        hypothesis.blueprint,
-        hypothesis.smoke,
-    ]
-    return canonical(changes)

@@ -199,9 +199,6 @@ CHECKED = """\
 ideas:
 - slug: good
   overrides: {lr: 1}
-- slug: same
-  overrides:
-    lr: 1.0
 - slug: wrong
   fils: {a: b}
   simpler: maybe
@@ -219,15 +216,14 @@ def test_all_of_it_is_checked_at_once_with_lines(queue: Any) -> None:
     waiting = queue(CHECKED)
     waiting.check(fits=lambda idea: "the recipe has no key rate" if "rate" in idea.overrides else "")
     assert [str(finding).replace("ideas.yaml:", "").replace(" error: entry", "") for finding in waiting.faults()] == [
-        "4: 2: it changes the same as entry 1",
-        "8: 3: `fils` is no key of an entry; write `files`",
-        "9: 3: `simpler` is neither true nor false",
-        "11: 3: ../x is no path inside the repository",
-        "12: 4: it is called like entry 1: `good`",
-        "13: 5: its parent `late` stands behind it; put it before",
-        "14: 6: its parent `nobody` is neither best, nor baseline, nor an idea",
-        "15: 7: the recipe has no key rate",
-        "16: 8: it is no mapping; write `- overrides: {key: value}`",
+        "5: 2: `fils` is no key of an entry; write `files`",
+        "6: 2: `simpler` is neither true nor false",
+        "8: 2: ../x is no path inside the repository",
+        "9: 3: it is called like entry 1: `good`",
+        "10: 4: its parent `late` stands behind it; put it before",
+        "11: 5: its parent `nobody` is neither best, nor baseline, nor an idea",
+        "12: 6: the recipe has no key rate",
+        "13: 7: it is no mapping; write `- overrides: {key: value}`",
     ]
     sound = queue("- {slug: root, overrides: {lr: 1}}\n- {slug: leaf, parent: root, overrides: {+new: 2}}\n")
     sound.check(fits=lambda idea: "the recipe has no key new" if "new" in idea.overrides else "")

@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping
 
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
-from autoresearch.core.campaign.overrides import canonical, flatten, plain, short_keys, short_number
+from autoresearch.core.campaign.overrides import cut, flatten, short_keys, spoken
 
 MOST = 48  # characters of the settings or words; what does not fit is counted, or cut
-_VALUE_MOST = 24
 
 
 def idea_name(index: int, hypothesis: Hypothesis, parent_index: int = 0) -> str:
@@ -31,7 +30,7 @@ def idea_index(text: str) -> int | None:
 def _settings(overrides: Mapping[str, object]) -> str:
     """As many settings as fit, at least one, and how many there are besides."""
     values = {key.lstrip("+~"): value for key, value in flatten(overrides).items()}
-    texts = [f"{name}={_spoken(values[key])}" for key, name in short_keys(values).items()]
+    texts = [f"{name}={spoken(values[key])}" for key, name in short_keys(values).items()]
     shown = texts[:1]
     for text in texts[1:]:
         more = len(texts) - len(shown) - 1
@@ -42,26 +41,10 @@ def _settings(overrides: Mapping[str, object]) -> str:
     return " ".join(shown) + (f" +{left} more" if left else "")
 
 
-def _spoken(value: object) -> str:
-    value = plain(value)
-    if isinstance(value, bool) or value is None or not isinstance(value, int | float):
-        text = value.rstrip("/").rpartition("/")[2] if isinstance(value, str) else canonical(value)
-        return _cut(" ".join(text.split()) or '""', _VALUE_MOST)
-    return short_number(value)
-
-
 def _words(hypothesis: Hypothesis) -> str:
     """The first words of its sentence, without its full stop; of one without a sentence, those of its slug."""
     if hypothesis.is_baseline:
         return BASELINE
     sentence = " ".join(hypothesis.sentence.split()) or hypothesis.slug.replace("-", " ")
-    return _cut(re.split(r"[.;:!?](?:\s|$)", sentence, maxsplit=1)[0] or sentence, MOST)
+    return cut(re.split(r"[.;:!?](?:\s|$)", sentence, maxsplit=1)[0] or sentence, MOST)
 
-
-def _cut(text: str, most: int) -> str:
-    """At most so many characters, cut between words where one ends in the second half."""
-    if len(text) <= most:
-        return text
-    head = text[: most - 1]
-    words = head if text[most - 1] == " " else head.rpartition(" ")[0]
-    return f"{(words if len(words) > most // 2 else head).rstrip(' ,-')}…"

@@ -16,7 +16,6 @@ from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_MAX, first_free, slugify
 
 _MISREAD = later(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+\Z")
-_TEXT_MAX = 40
 _EXACT = 5  # significant digits up to which a number is shown as it is: somebody wrote it
 _ROUNDED = 3  # of any other number: a sampler drew it
 
@@ -92,7 +91,8 @@ def slug(
     names = short_keys(different)
     firsts = {key: re.split(r"[_\-]", name)[0] or name for key, name in names.items()}
     names = {key: one if list(firsts.values()).count(one) == 1 else names[key] for key, one in firsts.items()}
-    words = " ".join(f"{names[key]} {_short(value)}" for key, value in different.items())
+    words = " ".join(f"{names[key]} {spoken(value)}" for key, value in different.items())
+    words = words.replace(" -", " neg")  # a slug cannot hold a minus
     whole = slugify(words, fallback="same")
     if len(re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")) > SLUG_MAX:
         mark = fingerprint(overrides, baseline)[:6]
@@ -117,10 +117,28 @@ def short_keys(keys: Iterable[str]) -> dict[str, str]:
 
 
 def shown(value: object) -> str:
-    """A value of a recipe for people, with six digits, and cut if it is long."""
+    """A value of a recipe with six digits, and cut if it is long."""
     value = plain(value)
     text = f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) else canonical(value)
-    return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 3] + "..."
+    return cut(text, 40)
+
+
+def spoken(value: object) -> str:
+    """A value as people say it: a short number, the last part of a path, the beginning of a text."""
+    value = plain(value)
+    if isinstance(value, bool) or value is None or not isinstance(value, int | float):
+        text = value.rstrip("/").rpartition("/")[2] if isinstance(value, str) else canonical(value)
+        return cut(" ".join(text.split()) or '""', 24)
+    return short_number(value)
+
+
+def cut(text: str, most: int) -> str:
+    """At most so many characters, cut between words where one ends in the second half."""
+    if len(text) <= most:
+        return text
+    head = text[: most - 1]
+    words = head if text[most - 1] == " " else head.rpartition(" ")[0]
+    return f"{(words if len(words) > most // 2 else head).rstrip(' ,-')}…"
 
 
 def short_number(value: float) -> str:
@@ -134,11 +152,3 @@ def short_number(value: float) -> str:
         mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
         return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
     return f"{value:.{digits}g}"
-
-
-def _short(value: object) -> str:
-    """A value as part of a slug, which cannot hold a minus: -1 is neg1."""
-    value = plain(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return shown(value)
-    return ("neg" if value < 0 else "") + short_number(abs(value))

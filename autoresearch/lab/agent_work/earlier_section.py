@@ -7,11 +7,11 @@ from pathlib import Path
 
 from autoresearch.core.campaign.duplicates import fate, is_code
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.campaign.state import Idea
+from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.lab.campaign_report.curves_and_diffs import diff_of
 from autoresearch.lab.campaign_report.formatting import plain
 from autoresearch.lab.campaign_report.memory import FINDINGS
-from autoresearch.lab.campaigns.earlier import EarlierCampaign, earlier_campaigns, is_over
+from autoresearch.lab.campaigns.earlier import earlier_campaigns, is_over
 from autoresearch.records import hostile
 from autoresearch.runner.masking import mask_text
 
@@ -24,8 +24,8 @@ MOST_LOST = 8  # ideas of one campaign
 def earlier_section(campaign_spec: CampaignSpec) -> str:
     """The section, the newest campaign first; "" where there is nothing to tell."""
     lines, size = list[str](), 0
-    for campaign in earlier_campaigns(campaign_spec.earlier):
-        for line in _campaign_lines(campaign):
+    for state in earlier_campaigns(campaign_spec.earlier):
+        for line in _campaign_lines(state):
             size += len(line.encode("utf-8", "replace")) + 1
             if size > MOST_BYTES:
                 return _section([*lines, "... more is in their reports"])
@@ -43,14 +43,13 @@ def _section(lines: list[str]) -> str:
     return "\n".join(["# Earlier campaigns on the same question", "", note, "", *lines, ""])
 
 
-def _campaign_lines(earlier_campaign: EarlierCampaign) -> Iterator[str]:
-    state = earlier_campaign.state
+def _campaign_lines(state: CampaignState) -> Iterator[str]:
     baseline = state.baseline
     value = "" if baseline is None or baseline.value is None else f", baseline {baseline.value:.4g}"
     over = [idea for idea in state.ideas if idea.index > 1 and is_over(state, idea) and not idea.hypothesis.merges]
     if not over:
         return
-    yield f"{plain(earlier_campaign.name)}: {len(over)} ideas{value}"
+    yield f"{plain(state.spec.name)}: {len(over)} ideas{value}"
     for idea in (one for one in over if one.kept):
         yield f"- kept: {_words(idea)}"
         if is_code(idea.hypothesis):
@@ -60,16 +59,15 @@ def _campaign_lines(earlier_campaign: EarlierCampaign) -> Iterator[str]:
     yield from (f"- given up: {_words(idea)}" for idea in lost[:MOST_LOST])
     if len(lost) > MOST_LOST:
         yield f"- and {len(lost) - MOST_LOST} more that were given up"
-    yield from (f"> {plain(mask_text(line), 300)}" for line in _findings(earlier_campaign))
+    yield from (f"> {plain(mask_text(line), 300)}" for line in _findings(Path(state.spec.directory)))
 
 
 def _words(idea: Idea) -> str:
     return plain(f"{idea.name}: {idea.hypothesis.sentence} ({fate(idea)})", 300)
 
 
-def _findings(earlier_campaign: EarlierCampaign) -> list[str]:
-    """The beginning of what its agent found, without empty lines."""
-    directory = earlier_campaign.campaign_dir.path
+def _findings(directory: Path) -> list[str]:
+    """The beginning of what the agent of a campaign found, without empty lines."""
     try:
         text = hostile.read_own(directory / FINDINGS, FINDINGS_BYTES, root=directory).decode("utf-8", "replace")
     except OSError:

@@ -110,9 +110,9 @@ class CurveReader:
         for n, row in enumerate(new):
             if n and self._most_s is not None and time.monotonic() - began >= self._most_s:
                 return len(new) - n
-            all_metrics = row.run_id in whole
-            series = _series(measured_again(row), metric) if all_metrics else _objective_alone(row, metric)
-            self._known[row.run_id, row.run_dir, all_metrics] = series
+            all_metrics, series = row.run_id in whole, _series(measured_again(row), metric)
+            kept = series if all_metrics else {key: points for key, points in series.items() if key == metric}
+            self._known[row.run_id, row.run_dir, all_metrics] = kept
         return 0
 
 
@@ -133,15 +133,6 @@ def _series(measurement: Measurement, metric: str) -> dict[str, Series]:
         if count > 1:
             found[key] = _rounded(sorted((r.step, r.metrics[key]) for r in readings if key in r.metrics))
     return {key: points for key, points in found.items() if points}
-
-
-def _objective_alone(row: LedgerRow, metric: str) -> dict[str, Series]:
-    try:
-        recorded = RecordedRun.read(RunDir(Path(row.run_dir)))
-        points = RunFiles.of(recorded, ended=row.returncode == 0).measure().series
-    except (OSError, ValueError, AutoresearchError):
-        return {}
-    return {metric: kept} if (kept := _rounded(points)) else {}
 
 
 def _rounded(points: Sequence[tuple[int, float]]) -> Series:

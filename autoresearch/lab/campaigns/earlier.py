@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
@@ -22,19 +22,6 @@ from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 
 MOST = 5  # campaigns, the newest first
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierCampaign:
-    """One of them, as its records are now."""
-
-    campaign_dir: CampaignDir
-    state: CampaignState
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.state.spec.name
 
 
 def with_earlier(campaign_spec: CampaignSpec, campaign_dirs: Iterable[CampaignDir]) -> CampaignSpec:
@@ -53,13 +40,13 @@ def with_earlier(campaign_spec: CampaignSpec, campaign_dirs: Iterable[CampaignDi
     return replace(spec, earlier=tuple(found))
 
 
-def earlier_campaigns(directories: tuple[str, ...]) -> Iterator[EarlierCampaign]:
-    """Those that can be read, the newest first."""
+def earlier_campaigns(directories: tuple[str, ...]) -> Iterator[CampaignState]:
+    """Those that can be read, as their records are now, the newest first."""
     for directory in directories:
         campaign_dir = CampaignDir(Path(directory))
         try:
             if campaign_dir.spec.is_file():
-                yield EarlierCampaign(campaign_dir, history_of(campaign_dir).state())
+                yield history_of(campaign_dir).state()
         except (AutoresearchError, OSError, ValueError):  # damaged, or being removed just now
             continue
 

@@ -211,10 +211,10 @@ def tried_earlier(builder: CommitBuilder, commit: str, hypothesis: Hypothesis) -
 
     What was kept there may be tried again: nothing can be built on it here before.
     """
-    for campaign in earlier_campaigns(builder.spec.earlier):
-        apart = own_files(builder.spec) | own_files(campaign.state.spec)
-        for idea in campaign.state.ideas:
-            if not is_over(campaign.state, idea) or idea.kept or idea.hypothesis.blueprint:
+    for earlier_state in earlier_campaigns(builder.spec.earlier):
+        apart = own_files(builder.spec) | own_files(earlier_state.spec)
+        for idea in earlier_state.ideas:
+            if not is_over(earlier_state, idea) or idea.kept or idea.hypothesis.blueprint:
                 continue
             try:
                 same = _code(builder, idea.commit, apart) == _code(builder, commit, apart)
@@ -222,7 +222,8 @@ def tried_earlier(builder: CommitBuilder, commit: str, hypothesis: Hypothesis) -
             except AutoresearchError:  # a commit of another clone, or of a branch that was removed
                 continue
             if same and marks[0] == marks[1]:
-                return f"it is the same as {idea.name} of the campaign {campaign.name}, which was {fate(idea)}"
+                name = earlier_state.spec.name
+                return f"it is the same as {idea.name} of the campaign {name}, which was {fate(idea)}"
     return ""
 
 

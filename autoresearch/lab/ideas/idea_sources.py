@@ -25,7 +25,7 @@ from autoresearch.records.campaign_records import CampaignDir
 # Proposers backed by a coding agent: its prepared hypotheses alone, or mixed with another proposer's.
 
 
-class AgentProposer:
+class AgentProposer(Proposer):
     """Hands out what is ready, oldest first; never waits for a turn."""
 
     name = AGENT
@@ -36,12 +36,6 @@ class AgentProposer:
     def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
         """The first proposal that needs no edit any more; None: none is ready at present."""
         return next((one.hypothesis for one in waiting(self._state()) if one.made), None)
-
-    def tell(self, attempt: Attempt) -> None:
-        """The next prompt is made from the campaign's records."""
-
-    def close(self) -> None:
-        """Nothing is held open."""
 
 
 class MixedProposer:

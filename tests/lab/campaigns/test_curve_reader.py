@@ -9,7 +9,7 @@ import pytest
 
 from autoresearch.lab.campaign_report import curves_and_diffs
 from autoresearch.lab.campaign_report.curves_and_diffs import CurveReader
-from autoresearch.lab.campaign_report.page_data import page_data
+from autoresearch.lab.campaign_report.report import page_data
 from autoresearch.lab.campaign_report.summary import idea_lines
 
 pytestmark = pytest.mark.system

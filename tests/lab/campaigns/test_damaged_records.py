@@ -13,7 +13,7 @@ from autoresearch.commands import ledger
 from autoresearch.commands.campaign_view import payload_of, state_of
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report import memory
-from autoresearch.lab.campaign_report.page_data import page_data
+from autoresearch.lab.campaign_report.report import page_data
 from autoresearch.records import campaign_records
 from autoresearch.records.rundir import RunDir, write_json
 

@@ -21,8 +21,7 @@ from autoresearch.core.campaign.state import CampaignState, measured
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.core.statistics.noise import mean
 from autoresearch.lab.campaign_report.memory import brief
-from autoresearch.lab.campaign_report.page_data import page_data
-from autoresearch.lab.campaign_report.report import write_report
+from autoresearch.lab.campaign_report.report import page_data, write_report
 from autoresearch.lab.notices.campaign_notices import due_notices, end_notice
 from autoresearch.records.campaign_records import CampaignDir
 from tests.bench.simulated import Simulation, World

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.lab.campaign_report.page_data import page_data
-from autoresearch.lab.campaign_report.report import page_html, write_report
+from autoresearch.lab.campaign_report.report import page_data, page_html, write_report
 from tests.browser import Browser, browser, chromium
 
 # `make tools` installs Chromium where that needs no question; elsewhere the summary of `make test-real` names the skip

@@ -6,11 +6,12 @@ import http.client
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 
 from autoresearch.errors import ConflictError, UsageError
-from autoresearch.lab.live_report.server import LiveServer, WebAnswer
+from autoresearch.lab.campaign_report.live import LiveServer, WebAnswer
 
 
 class OnePage:
@@ -29,7 +30,7 @@ class OnePage:
 
 @pytest.fixture
 def server() -> Iterator[LiveServer]:
-    with LiveServer(OnePage()) as made:
+    with LiveServer(cast("Any", OnePage())) as made:
         thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         yield made
@@ -54,7 +55,7 @@ def get(server: LiveServer, path: str, method: str = "GET", **headers: str) -> t
 
 def test_with_the_token_it_answers_and_forbids_everything_else_to_the_browser(server: LiveServer) -> None:
     status, headers, body = get(server, "data.json")
-    assert (status, body) == (200, server.site.text)  # type: ignore[attr-defined]
+    assert (status, body) == (200, server.live_report.text)  # type: ignore[attr-defined]
     assert headers["Cache-Control"] == "no-store" and headers["Referrer-Policy"] == "no-referrer"
     assert "default-src 'none'" in headers["Content-Security-Policy"]
     assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
@@ -75,14 +76,14 @@ def test_without_the_token_there_is_nothing(server: LiveServer, path: str) -> No
         said = b"".join(iter(lambda: link.recv(65536), b""))
     head, _, body = said.partition(b"\r\n\r\n")
     assert head.split()[1] == b"403" and body == b""
-    assert server.site.asked == []  # type: ignore[attr-defined]
+    assert server.live_report.asked == []  # type: ignore[attr-defined]
 
 
 def test_it_answers_to_names_of_this_machine_alone(server: LiveServer) -> None:
     """Not to a name that somebody points to it; but at any port, as `ssh -L` may listen on another one."""
     strange = ("", "evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.nip.io", "[::2]", "[", "a@b")
     assert {host: get(server, "data.json", Host=host)[0] for host in strange} == dict.fromkeys(strange, 403)
-    assert server.site.asked == []  # type: ignore[attr-defined]
+    assert server.live_report.asked == []  # type: ignore[attr-defined]
     ours = ("127.0.0.1:1", "localhost", "LOCALHOST:9000", "[::1]:9000")
     assert {host: get(server, "data.json", Host=host)[0] for host in ours} == dict.fromkeys(ours, 200)
 
@@ -90,14 +91,14 @@ def test_it_answers_to_names_of_this_machine_alone(server: LiveServer) -> None:
 def test_it_is_read_only(server: LiveServer) -> None:
     for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "CONNECT"):
         status, _, body = get(server, "data.json", method)
-        assert (status, body, server.site.asked) == (405, b"", []), method  # type: ignore[attr-defined]
+        assert (status, body, server.live_report.asked) == (405, b"", []), method  # type: ignore[attr-defined]
 
 
 def test_head_conditional_missing_and_unreadable(server: LiveServer) -> None:
     status, headers, body = get(server, "data.json", "HEAD")
     assert (status, body, headers["Content-Length"]) == (200, b"", "800")
     assert get(server, "data.json", If_None_Match=headers["Etag"])[::2] == (304, b"")
-    server.site.text = b"{}"  # type: ignore[attr-defined]
+    server.live_report.text = b"{}"  # type: ignore[attr-defined]
     assert get(server, "data.json", If_None_Match=headers["Etag"])[::2] == (200, b"{}")
     assert get(server, "../../etc/passwd")[0] == 404 and get(server, "c/x/")[0] == 404
     assert get(server, "gone")[::2] == (503, b"")
@@ -122,5 +123,5 @@ def test_it_listens_on_the_loopback_interface_alone_and_a_taken_port_is_a_confli
     assert server.server_address[0] == "127.0.0.1"
     with pytest.raises(ConflictError, match=f"port {server.server_port} is taken"):
         LiveServer(OnePage(), server.server_port)
-    with LiveServer(OnePage()) as other:
+    with LiveServer(cast("Any", OnePage())) as other:
         assert other.token != server.token

@@ -1,23 +1,34 @@
-"""A read-only HTTP server on this machine's loopback interface, whose addresses begin with a secret.
+"""What `report --serve` serves: the page of a campaign, and the data that the page asks for again.
 
-Other accounts of the machine, and pages in the reader's browser, can reach a loopback port, too: so every path begins
-with a random token, compared in constant time, and the Host header must name this machine (DNS rebinding). Whoever
-lacks either gets 403 and an empty body.
+A read-only HTTP server on this machine's loopback interface, whose addresses begin with a secret. Other accounts of the
+machine, and pages in the reader's browser, can reach a loopback port, too: so every path begins with a random token,
+compared in constant time, and the Host header must name this machine (DNS rebinding). Whoever lacks either gets 403 and
+an empty body.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import secrets
 import sys
+import threading
+import time
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
-from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable
+from autoresearch.core.controller.rules import stand_at
+from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable, NotFoundError
+from autoresearch.lab.campaign_report.curves_and_diffs import CurveReader
+from autoresearch.lab.campaign_report.formatting import stamp
+from autoresearch.lab.campaign_report.report import page_data, page_html
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
+from autoresearch.lab.parts import Parts
+from autoresearch.records.campaign_records import CampaignDir
 
 LOOPBACK = "127.0.0.1"
 _OURS = frozenset({LOOPBACK, "localhost", "::1"})  # any port: that of `ssh -L` may be another one
@@ -47,23 +58,13 @@ class WebAnswer:
         return f'"{hashlib.sha256(self.body).hexdigest()[:24]}"'
 
 
-class Site(Protocol):
-    """What is served."""
-
-    def answer(self, path: str) -> WebAnswer | None:
-        """For the path behind the token, without its first slash; None for none. Called by several threads.
-
-        Raises AutoresearchError, OSError or ValueError for what cannot be read now.
-        """
-
-
 class LiveServer(ThreadingHTTPServer):
-    """Serves a site on a port of the loopback interface; 0 is a free one. ConflictError for one that is taken."""
+    """Serves the page of a campaign on a loopback port; 0 is a free one. ConflictError for one that is taken."""
 
     daemon_threads = True
 
-    def __init__(self, site: Site, port: int = 0) -> None:
-        self.site, self.token = site, secrets.token_hex(16)
+    def __init__(self, live_report: LiveReport, port: int = 0) -> None:
+        self.live_report, self.token = live_report, secrets.token_hex(16)
         try:
             super().__init__((LOOPBACK, port), _Handler)
         except PermissionError as error:
@@ -102,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.PERMANENT_REDIRECT, location=f"/{self.server.token}/")
             return
         try:
-            answer = self.server.site.answer(rest)
+            answer = self.server.live_report.answer(rest)
         except (AutoresearchError, OSError, ValueError, KeyError, TypeError):
             self._send(HTTPStatus.SERVICE_UNAVAILABLE)
             return
@@ -152,3 +153,59 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _same(token: str, secret: str) -> bool:
     return hmac.compare_digest(token.encode("utf-8", "surrogateescape"), secret.encode())
+
+
+EVERY_S = 4.0  # between two readings of the records
+SHARE = 10.0  # what took a second to read is read again after ten at the earliest
+READ_S = 1.0  # of reading the curves of runs that are over, at each reading
+_UNREADABLE = (AutoresearchError, OSError, ValueError, KeyError, TypeError, IndexError)
+
+
+class LiveReport:
+    """The page of one campaign."""
+
+    def __init__(self, campaign_dir: CampaignDir, parts: Parts) -> None:
+        self._campaign_dir, self._parts = campaign_dir, parts
+        self._history: CampaignHistory | None = None
+        self._curves = CurveReader(READ_S)
+        self._lock = threading.Lock()
+        self._data: dict[str, Any] = {}
+        self._next = float("-inf")  # monotonic
+
+    def answer(self, path: str) -> WebAnswer | None:
+        """For the path behind the token, without its first slash; None for none. Called by several threads.
+
+        Raises AutoresearchError, OSError or ValueError for what cannot be read now.
+        """
+        if path == "":
+            return WebAnswer(page_html(self.data(), live=True).encode(), "text/html; charset=utf-8")
+        if path == "data.json":
+            return WebAnswer(json.dumps(self.data(), allow_nan=False, separators=(",", ":")).encode())
+        return None
+
+    def data(self) -> dict[str, Any]:
+        """All that the page shows. Raises what reading the records for the first time raises."""
+        with self._lock:
+            if time.monotonic() >= self._next:
+                began = time.monotonic()
+                try:
+                    self._data = self._read()
+                except _UNREADABLE as error:
+                    if not self._data:
+                        raise
+                    reason = f"as of {stamp(self._data['read'])}: the records cannot be read now ({error})"
+                    self._data = {**self._data, "remarks": [reason], "trouble": reason}
+                    self._history = None  # they may be others by now
+                now = time.monotonic()
+                self._next = now + (0.0 if self._data.get("unread") else max(EVERY_S, SHARE * (now - began)))
+            return self._data
+
+    def _read(self) -> dict[str, Any]:
+        own = self._campaign_dir
+        if not own.spec.is_file():  # its history would go on as that of an empty campaign
+            raise NotFoundError(f"{own.path} was removed")
+        changed = max(path.stat().st_mtime for path in (own.spec, own.events, own.journal) if path.exists())
+        self._history = self._history or CampaignHistory(own)
+        state, now = self._history.state(), self._parts.clock()
+        data = page_data(own, state, stand_at(state, now), now, self._curves)
+        return data | {"changed": int(changed), "read": int(now)}

@@ -1,1 +1,0 @@
-"""The report as a page that is served while its campaign runs."""
