@@ -24,6 +24,7 @@ LONGEST = 20_000  # characters; a longer line carries no metrics
 _MOST_WORDS = 5  # of one name before a colon or an equals sign: `elapsed time per iteration (ms)`
 _MOST_PLAIN_WORDS = 8  # ... if none of them belongs to prose: `average undiscounted return per evaluation episode`
 _PROSE_FROM = 400  # characters of a line of which the words are counted: more than its numbers need are prose
+_FEW_DASHES = 4  # between the pairs of a line; with more of them, it has no other words
 _FEW_WORDS = 2  # of one name before a number: `val loss 4.3`
 _PROSE = frozenset(
     "a an and are at but by for from in is its of on or so than that the then this to was we with".split()
@@ -62,7 +63,7 @@ _SETTING = LazyPattern(
 _ARITHMETIC = LazyPattern(r"\d\s*[+*\u00d7\u00f7^]\s*[\d(]")
 # settings, or a result printed above: Namespace(step=10, ...); set -x, diffs; W&B's summary, which rounds what was
 # logged before; dots that lead from an option to its value; pycocotools: `Average Recall (AR) @[ IoU=0.50:0.95 | ...`
-_NO_METRICS = LazyPattern(r"\s*\++ |wandb: |.*(?:[A-Za-z_]\w*\([A-Za-z_]\w*=|\.{5}|@\[)")
+_NO_METRICS = LazyPattern(r"\A\s*\++ |\Awandb: |(?<=\w)\([A-Za-z_]\w*=|\.{5}|@\[")
 
 _PREFIXES = LazyPattern(
     r"\s*(?:"
@@ -128,6 +129,8 @@ _BEST = LazyPattern(r"\bbest\b[^,:=]{0,40},", re.I)  # what follows are the best
 _WORD = LazyPattern(r"[^\W\d]\S*\Z")
 _PERCENT = LazyPattern(r"\s*\(\d[\d.]*%")
 _SHARE = LazyPattern(r"(\d{1,12})/(\d{1,12})\Z")  # ms-swift: 'global_step/max_steps': '5/60'
+# What two lines with the same words may differ in: signs, how many digits there are, and exponents.
+_FRACTION = LazyPattern(r"(?:(?<=[\s:=(\[])-)?\d+(?:\.\d*(?:[eE][-+]?\d+)?|[eE][-+]?\d+)")
 _DIGITS = LazyPattern(r"\d+")
 _NUMBER = LazyPattern(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)")
 _MEANING = LazyPattern(
@@ -222,7 +225,14 @@ def body(text: str) -> str:
 
 def parse(text: str) -> ParsedLine | None:
     """The pairs of a line without its prefixes; None if it has none, and is no long prose either."""
-    if not text or len(text) > LONGEST or _NO_METRICS.match(text):
+    if not text or len(text) > LONGEST:
+        return None
+    if (dashes := text.count(" - ")) > _FEW_DASHES and len(pairs := _dashed(text)) == dashes + 1:
+        line = ParsedLine()
+        for name, value in pairs.items():
+            line.add(name, value)
+        return line
+    if _NO_METRICS.search(text):
         return None
     if "(" in text and ("np." in text or "tensor(" in text or "array(" in text or "torch." in text):
         text = _WRAPPED.sub(r"\1", text)
@@ -268,7 +278,7 @@ def metrics_of(text: str) -> Mapping[str, float]:
 def _dashed(text: str) -> dict[str, float]:
     """verl's ` - key:value - key:value`: a hundred pairs on a line, whose names may hold colons and blanks."""
     pairs = {}
-    for part in text.replace("np.float64(", "").split(" - ")[1:]:
+    for part in text.replace("np.float64(", "").removeprefix(" - ").split(" - "):
         name, _, printed = part.rpartition(":")
         value = _float(printed.rstrip(")")) if " " not in name else None
         if value is None and (found := _PRINTED.match(part)):  # other output follows, or a name with blanks
@@ -383,11 +393,11 @@ _TextPlan = namedtuple("_TextPlan", "pairs bare")
 def _read_pairs(text: str, parsed: ParsedLine) -> bool:
     """Add the pairs of a text to a line; whether it consists of them.
 
-    Texts that differ in their digits alone are read alike, so that only the first is read token by token.
+    Texts that differ in their numbers alone are read alike, so that only the first is read token by token.
     """
     if len(text) > _PROSE_FROM and text.count(" ") > _MOST_PLAIN_WORDS * (sum(map(str.isdigit, text)) + 1):
         return False
-    shape = _DIGITS.sub("0", text)
+    shape = _DIGITS.sub("0", _FRACTION.sub("0.0", text))
     plan, numbers = _plans.get(shape), _NUMBER.findall(text)
     if plan is None:
         tokens, plan = _plan_of(text)
