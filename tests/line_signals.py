@@ -24,7 +24,7 @@ def told(trainer: Trainer, text: str | bytes, *kinds: str) -> list[LineSignal]:
 def read_line(trainer: Trainer, line: str) -> Reading | None:
     """The reading of a lone line by the trainer's own reader."""
     reader = trainer.reader()
-    return reader and (reader.line(line) or reader.end())
+    return reader.line(line) or next(iter(reader.end()), None)
 
 
 def kinds_of(trainer: Trainer, text: str | bytes) -> set[str]:

@@ -19,7 +19,7 @@ from autoresearch.agentjet.child import Child, listening_to_signals, pass_on, sh
 from autoresearch.agentjet.engine import CONFIRMED, OFFLINE, TAG, EngineWatch, SwarmFault
 from autoresearch.agentjet.gate import boot_failed
 from autoresearch.agentjet.server import SwarmRun, evidence, root_cause, url_variables
-from autoresearch.core.metrics.known_lines import read_step_line
+from autoresearch.core.metrics.line_reader import read_step_line
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.server import Say
 from autoresearch.core.text.regex import later

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from autoresearch.agentjet.server_hooks import ServerHooks
 from autoresearch.core.diagnosis import log_lines
-from autoresearch.core.metrics.known_lines import read_step_line
+from autoresearch.core.metrics.line_reader import LineReader, read_step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER
-from autoresearch.core.metrics.signal import LineReader, Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.metrics.swarm_evaluations import COLLECTED_REWARD, PREFIX, Evaluations, share
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of
 from autoresearch.core.run.scaffold import Endpoint, ScaffoldOptions, ScaffoldResult, Templates
@@ -131,7 +131,7 @@ class AgentJetSwarm(ServerHooks, Trainer):
         return scaffold_check.check_scaffold(Path(directory), python, endpoint, item)
 
 
-class _Lines:
+class _Lines(LineReader):
     """Reads a client's log, or a server's."""
 
     needles = ("step:", "[EVAL @ step ", "[swarm] step ")
@@ -148,9 +148,6 @@ class _Lines:
             metrics = {metric: float(found[name]) for name, metric in _METRICS.items() if found[name]}
             return Reading(SignalKind.STEP, int(found["step"]), metrics)
         return read_step_line(text) if "step:" in text else None
-
-    def end(self) -> None:
-        """None: no reading spans several lines."""
 
     def _evaluation(self, step: int, name: str, pairs: str) -> Reading | None:
         values = {key: value for key, text in _PAIR.findall(pairs) if (value := share(text)) is not None}

@@ -16,7 +16,7 @@ from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat, Traine
 from autoresearch.core.statistics.seeding import last_digit
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.readers import swanlab_run, wandb_run
-from autoresearch.readers.console import cut_line, find_metrics, read_whole_log
+from autoresearch.readers.console import cut_line, read_whole_log
 from autoresearch.readers.jsonl import read_csv, read_json, read_jsonl, read_swarm_val
 from autoresearch.readers.registry import read_by_plugin, recognised
 from autoresearch.readers.step_numbers import merged
@@ -34,6 +34,7 @@ from autoresearch.runner.text import plain
 
 _HEAD = 1 << 16
 _TEXT_CONTROL = frozenset(b"\t\n\r\x0b\x0c\x08\x07\x1b")
+_LONGEST = 600  # characters of a summary, which quotes a line; secrets in it are masked
 _AGENTJET = (b"'global_step", b"'training/global_step'", b"'step'", b"task_pass_rate@")
 
 
@@ -196,17 +197,13 @@ def read_source(
 def _read_source(source: Source, path: Path, offset: int, trainer: Trainer, *, ended: bool) -> SourceReadings:
     if source.format is not SourceFormat.CONSOLE:
         return SourceReadings(source, tuple(merged(_read_file(source, path, offset, trainer))))
-    found, summary = find_metrics(path, trainer.metrics, offset, ended=ended) if trainer.finds else ((), "")
     reader = trainer.reader()
-    cut = cut_line(path, reader, ended=ended)
-    cuts = (f"{path} ends with a line that is cut, whose values are missing: `{cut}`",) if cut else ()
-    if reader is None:
-        return SourceReadings(source, merged(found), cuts, summary)
     lines = read_whole_log(path, reader, offset, ended=ended)
-    readings = merged([*found, *(part for reading in lines for part in _parts(reading))])
-    unread: Mapping[str, str] = getattr(reader, "unread", {})  # of declared lines: names -> texts that are no numbers
-    warnings = tuple(_no_number(path, name, text) for name, text in unread.items())
-    return SourceReadings(source, readings, (*warnings, *cuts), summary)
+    readings = merged(part for reading in lines for part in _parts(reading))
+    warnings = [_no_number(path, name, text) for name, text in reader.unread.items()]
+    if cut := cut_line(path, reader, ended=ended):
+        warnings.append(f"{path} ends with a line that is cut, whose values are missing: `{cut}`")
+    return SourceReadings(source, readings, tuple(warnings), plain(reader.summary, _LONGEST))
 
 
 def _read_file(source: Source, path: Path, offset: int, trainer: Trainer) -> Iterable[Reading]:
@@ -276,9 +273,11 @@ def changed_at(source: Source, base: Path = Path()) -> float:
     return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
 
 
-def _parts(reading: Reading) -> tuple[Reading, ...]:
+def _parts(reading: Reading) -> Iterable[Reading]:
     """Split a training line that also holds a validation into two readings; leave any other reading unchanged."""
-    return split(reading.step, reading.metrics) if reading.kind is SignalKind.STEP else (reading,)
+    if reading.kind is SignalKind.VALIDATION:
+        return (reading,)
+    return (replace(part, ordinal=reading.ordinal) for part in split(reading.step, reading.metrics))
 
 
 def best_of(source_readings: Sequence[SourceReadings], objective: Objective | None) -> Best:

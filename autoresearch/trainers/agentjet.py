@@ -2,7 +2,7 @@
 
 As of modelscope/AgentJet d20cce0e (the newest complete tree) and later stored versions of single files:
 ajet/{launcher,backbone/trainer_verl}.py, ajet/utils/{launch_utils,config_utils,smart_daemon}.py. The console format is
-verl's (see `step_line`); validations are printed as step lines as well, the first one twice. The metrics are appended
+verl's (see `line_reader`); validations are printed as step lines as well, the first one twice. The metrics are appended
 to two files, one dict per line (see `readers.jsonl`). docs/agentjet.md has all rules.
 
 `task_pass_rate@1` counts answers with a reward of 1 or more. Swarm clients count every reward above 0, so their metric
@@ -21,7 +21,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 
 from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.metrics import step_line
+from autoresearch.core.metrics import line_reader
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
@@ -47,7 +47,7 @@ COMPANIONS = "saved_experiments/companion_logs/companion/*.pgid"
 ANNOUNCED_S = 1800.0  # a validation may print nothing between its first and its last episode
 
 _LINES = (
-    *(step_line.STEP, step_line.VALIDATION, *FATAL_WITH_RAY, LOADING),
+    *(line_reader.STEP, line_reader.VALIDATION, *FATAL_WITH_RAY, LOADING),
     words_of(  # the launcher's own words, before or instead of a traceback
         SignalKind.ERROR,
         (

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoresearch.core.metrics.signal import LineReader, SignalKind, SignalPattern
-from autoresearch.core.metrics.step_line import VALIDATION
+from autoresearch.core.metrics.line_reader import VALIDATION, FoundLines, KnownLines, LineReader
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.trainers.declared import declared
 from autoresearch.trainers.framework import FATAL
@@ -39,29 +39,26 @@ class Generic(Trainer):
     lines: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
 
-    @property
-    def finds(self) -> bool:
-        """Whether steps are found by their spelling: no line is declared as one."""
-        return not self._declares(SignalKind.STEP)
-
     def _declares(self, kind: SignalKind) -> bool:
         return any(line.startswith(f"{kind} ") for line in self.lines)
 
     @property
     def _read(self) -> tuple[SignalPattern, ...]:
         """What is declared; beside declared steps, verl's validations are read if no others are declared."""
-        usual = () if self.finds or self._declares(SignalKind.VALIDATION) else (VALIDATION,)
-        return (*declared(self.lines), *usual)
+        usual = self._declares(SignalKind.STEP) and not self._declares(SignalKind.VALIDATION)
+        return (*declared(self.lines), *((VALIDATION,) if usual else ()))
 
-    def reader(self) -> LineReader | None:
-        return Trainer.reader(self) if self.lines else None
+    def reader(self) -> LineReader:
+        """A reader of the declared lines; where none is declared as a step, steps are found by their spelling."""
+        known = KnownLines(self._read) if self.lines else None
+        return known if known and self._declares(SignalKind.STEP) else FoundLines(self.metrics, known)
 
     def recognises(self, command: str) -> bool:
         """Always False: it is the fallback when no other trainer recognises the command."""
         return False
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        return (*self._read, *((LOOSE,) if self.finds else ()), *FATAL)
+        return (*self._read, *(() if self._declares(SignalKind.STEP) else (LOOSE,)), *FATAL)
 
     def seed(self, recipe: Recipe) -> int | None:
         """An integer under `seed` at the top level of the recipe."""

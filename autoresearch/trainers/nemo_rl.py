@@ -19,12 +19,13 @@ log directory stops the job.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from autoresearch.core.metrics.line_reader import LineReader
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import numbers
-from autoresearch.core.metrics.signal import LineReader, Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
@@ -98,8 +99,8 @@ _NAMES = {
 }
 
 
-class NemoRlLog:
-    """Reads NeMo-RL's log; see `core.run.trainer.LineReader`."""
+class NemoRlLog(LineReader):
+    """Reads NeMo-RL's log."""
 
     needles = (
         *("\u2022 ", " Results", "===== ", "Starting validation at", "Timing"),
@@ -130,7 +131,7 @@ class NemoRlLog:
         if bullet:
             self._take(bullet["name"], bullet["value"])
             return None
-        done = self.end()
+        done = self._closed()
         heading, mark, validates = _HEADING.fullmatch(text), _MARK.fullmatch(text), _VALIDATES.match(text)
         if heading:
             self._begin(heading)
@@ -140,8 +141,12 @@ class NemoRlLog:
             self._validates(int(validates["n"]))
         return done or self._of_controller(text)
 
-    def end(self) -> Reading | None:
+    def end(self) -> Sequence[Reading]:
         """The reading of the block that is still open."""
+        done = self._closed()
+        return () if done is None else (done,)
+
+    def _closed(self) -> Reading | None:
         metrics, self._open = self._open, None
         if not metrics:
             return None

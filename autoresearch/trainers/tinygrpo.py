@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autoresearch.core.metrics import step_line
+from autoresearch.core.metrics.line_reader import STEP, VALIDATION
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import text_of
@@ -25,7 +25,7 @@ class TinyGrpo(Framework):
     name = "tinygrpo"
     command = later(r"\bautoresearch[./]tinygrpo\b")
     lines = (
-        *(step_line.STEP, step_line.VALIDATION, *FATAL),
+        *(STEP, VALIDATION, *FATAL),
         SignalPattern(
             SignalKind.PROGRESS,
             r"^config \{|validating: \d{1,9}/\d{1,9} tasks",  # the first: the whole recipe, at the beginning

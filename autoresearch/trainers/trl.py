@@ -14,8 +14,9 @@ a signal; `max_steps` ends a run cleanly.
 from __future__ import annotations
 
 from autoresearch.core.diagnosis import log_lines
+from autoresearch.core.metrics.line_reader import KnownLines, LineReader
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.signal import LineReader, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
@@ -65,8 +66,6 @@ class Trl(CommandFramework):
 
     def reader(self) -> LineReader:
         """A reader of dicts, each with the step of the bar below it."""
-        from autoresearch.core.metrics.known_lines import KnownLines  # with the Runner's reading
-
         return KnownLines(self.lines, _BAR)
 
     def objective(self, recipe: Recipe) -> Objective | None:

@@ -5,8 +5,8 @@ As of verl-project/verl 1dda039b (and volcengine/verl b178a3cd, its former repos
 verl/trainer/ppo/v1/trainer_base.py (`trainer.use_v1`, the default), ppo/ray_trainer.py (the old one),
 verl/experimental/fully_async_policy (its step is the version of the weights, its lines have a prefix in brackets).
 verl/trainer/sft_trainer.py prints the same lines with train/loss and val/loss. Values come as `%.3f`, as plain floats
-and as np.float64(...), see `step_line`; `step:0` only validates. The KL to the reference is printed with `use_kl_loss`
-or `use_kl_in_reward`; actor/ppo_kl, the KL to the sampling policy, always is.
+and as np.float64(...), see `core.metrics.line_reader`; `step:0` only validates. The KL to the reference is printed with
+`use_kl_loss` or `use_kl_in_reward`; actor/ppo_kl, the KL to the sampling policy, always is.
 
 Overrides: in a hydra YAML, or `a.b=c` at the end of the command. Leaves behind: `checkpoints/<project>/<experiment>`,
 from which the next run with that name resumes, as `resume_mode` is auto; a Ray that it started itself ends with it. It
@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from autoresearch.core.metrics import step_line
+from autoresearch.core.metrics.line_reader import STEP, VALIDATION
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
@@ -51,7 +51,7 @@ _ACTOR = "actor_rollout_ref.actor"
 
 
 _LINES = (
-    *(step_line.STEP, step_line.VALIDATION, *FATAL_WITH_RAY),
+    *(STEP, VALIDATION, *FATAL_WITH_RAY),
     words_of(SignalKind.ERROR, ("[ASYNC MAIN] Component failed", "[ASYNC MAIN] Training failed")),
     LOADING,
     SignalPattern(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.metrics.known_lines import KnownLines
+from autoresearch.core.metrics.line_reader import KnownLines
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.readers import chunks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.metrics.step_line import STEP
+from autoresearch.core.metrics.line_reader import STEP
 from autoresearch.runner import line_patterns
 from autoresearch.runner.line_patterns import LinePattern, LogReader
 from autoresearch.runner.text import plain

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 
 class SignalKind(StrEnum):
@@ -53,18 +52,3 @@ class Reading:
     step: int
     metrics: Mapping[str, float] = field(default_factory=dict)
     ordinal: bool = False
-
-
-class LineReader(Protocol):
-    """Reads one log from its beginning, with state for readings that span several lines."""
-
-    @property
-    def needles(self) -> tuple[str, ...]:
-        """Every relevant line contains at least one of these texts; other lines are not passed to `line`."""
-
-    def line(self, text: str) -> Reading | None:
-        """The reading that this line completes, if any; a line has no colours and no prefixes of processes."""
-
-    def end(self) -> Reading | None:
-        """The reading that was still incomplete when the log ended; None where no reading spans several lines."""
-        return None

@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.metrics.line_reader import KnownLines, LineReader
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.metrics.signal import LineReader, SignalPattern
+from autoresearch.core.metrics.signal import SignalPattern
 
 Recipe = Mapping[str, object]  # the trainer's own YAML, as parsed
 COPIES = "recipe"  # the directory in a result directory where a run's own copy of it is
@@ -107,25 +108,13 @@ class Trainer(Protocol):
 
     # What only some trainers can do. A recipe is as `ask.settings` returns it.
 
-    def reader(self) -> LineReader | None:
-        """A new reader for one log, by default of the lines whose signals hold metrics; None where it `finds` them."""
-        from autoresearch.core.metrics.known_lines import KnownLines  # with the Runner's reading
-
+    def reader(self) -> LineReader:
+        """A new reader for one log, by default of the lines whose signals hold metrics."""
         return KnownLines(self.signals())
 
     def key_of(self, tag: str) -> str:
         """The name, in the console and other files, of the metric with this tag in TensorBoard."""
         return tag
-
-    @property
-    def finds(self) -> bool:
-        """Whether steps and metrics are found in the log by their spelling; see `runner.step_finder`."""
-        return False
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Names of metrics that are read wherever they stand, where it `finds` them."""
-        return ()
 
     def time_limit(self, recipe: Recipe) -> float | None:
         """Seconds after which it stops itself, checked once a step, saves and exits normally; None for no limit."""

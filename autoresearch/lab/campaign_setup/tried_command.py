@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autoresearch.core.metrics.line_reader import FoundLines
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
 from autoresearch.core.text.durations import spoken
@@ -22,7 +23,7 @@ from autoresearch.lab.recipes.likely_objective import PrintedNumber, candidates,
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.resolve.shown_paths import ShowRules, named_paths, paths_to_show
 from autoresearch.lab.results.measure import numbers_in
-from autoresearch.readers.console import find_metrics, tail_lines
+from autoresearch.readers.console import read_whole_log, tail_lines
 from autoresearch.readers.read import read_source
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers.generic import Generic
@@ -115,7 +116,9 @@ def _varying(part: str) -> str:
 
 
 def _trial(log: Path, ran: str, written: Iterable[tuple[Source, Sequence[Reading]]]) -> Trial:
-    printed, summary = find_metrics(log, (), ended=True)
+    reader = FoundLines()
+    printed = tuple(read_whole_log(log, reader, ended=True))
+    summary = reader.summary
     readings: dict[Source | None, Sequence[Reading]] = {None: printed}
     numbers = {one.name: one for one in numbers_in(printed, (), Generic())}
     for file, rows in written:

@@ -51,8 +51,8 @@ class TrainerSettings:
 
     @property
     def steps_known(self) -> bool:
-        """Whether the trainer's lines tell what a step is."""
-        return not self.trainer.finds
+        """Whether the trainer's or the blueprint's lines tell what a step is."""
+        return self.trainer.named or bool(self.resolved.blueprint.notes.step_line)
 
     @property
     def cwd(self) -> Path:

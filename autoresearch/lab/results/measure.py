@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autoresearch.core.metrics.line_reader import LineReader
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec
@@ -33,7 +34,7 @@ from autoresearch.runner.metric_lines import Tables, as_declared, bars, body, by
 from autoresearch.trainers import registry
 
 
-class EvaluationLog:
+class EvaluationLog(LineReader):
     """Reads an evaluation's output: its trainer's or blueprint's lines, else pairs in any spelling, line by line.
 
     step: assigned to lines that name none, the last trained step. metrics: declared names, read in any spelling.
@@ -42,11 +43,6 @@ class EvaluationLog:
     def __init__(self, trainer: Trainer, step: int, metrics: Sequence[str] = ()) -> None:
         self.own, self.step = trainer.reader(), step
         self.names, self.tables = by_same_name(metrics), Tables()
-
-    @property
-    def needles(self) -> tuple[str, ...]:
-        """(): any line may hold metrics."""
-        return ()
 
     def line(self, text: str) -> Reading | None:
         """The reading of this line; None for a line of the shell's trace, `$ command`."""
@@ -62,13 +58,12 @@ class EvaluationLog:
         step = next((value for value, _ in line.steps.values()), self.step)
         return Reading(SignalKind.VALIDATION, step, as_declared(line.metrics, self.names))
 
-    def end(self) -> Reading | None:
-        """The reading that is still open in the trainer's own reader."""
-        return self.own.end() if self.own else None
+    def end(self) -> Sequence[Reading]:
+        """What is still open in the trainer's own reader."""
+        return self.own.end()
 
     def _as_trained(self, text: str) -> Reading | None:
-        known = self.own.needles if self.own else ()
-        return self.own.line(text) if self.own and (not known or any(needle in text for needle in known)) else None
+        return self.own.line(text) if not self.own.needles or self.own.knows(text) else None
 
 
 def numbers_in(readings: Sequence[Reading], lines: Sequence[str], trainer: Trainer) -> list[PrintedNumber]:

@@ -33,6 +33,7 @@ from autoresearch.records import exit_record
 from autoresearch.records.recorded_run import Outcome, RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry
+from autoresearch.trainers.generic import Generic
 
 MOST_WARNINGS = 8
 MOST_NAMES = 30
@@ -166,7 +167,7 @@ def _silent(trainer: Trainer, reads: Sequence[SourceReadings], metric_names: Seq
 
 def _as_printed_by(trainer: Trainer, path: Path, metric_names: Sequence[str]) -> str:
     if trainer.name == registry.NAMES[-1]:
-        if trainer.reader() is not None:
+        if isinstance(trainer, Generic) and trainer.lines:
             return "as the blueprint declares them (`step_line:`)"
         near = [line for line in nearest_in(path, metric_names or _USUAL, 1) if re.search(r"\d", line)]
         like = f"nearest is `{near[0][:_NEAREST]}`, and " if near else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Iterable, Mapping
@@ -10,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoresearch.core.metrics.metric_keys import readings
-from autoresearch.core.metrics.signal import LineReader, Reading, SignalKind
+from autoresearch.core.metrics.line_reader import LineReader
+from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import UsageError
 from autoresearch.records import events
@@ -20,9 +21,7 @@ from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
 
 if TYPE_CHECKING:
-    from autoresearch.core.run.trainer import Trainer
     from autoresearch.runner.log_follower import LogFollower
-    from autoresearch.runner.step_finder import StepFinder
 
 TAIL_BYTES = 256 * 1024
 KEY_LINES = 64  # the longest private key: one that begins above the lines to be shown must still be recognised
@@ -119,9 +118,7 @@ class LiveReadings:
         self.newest = ""  # its last line, as it may be shown, until a step is known
         self._seen = (0, 0, 0)
         self._follower: LogFollower | None = None
-        self._trainer: Trainer | None = None
         self._reader: LineReader | None = None
-        self._finder: StepFinder | None = None  # of a trainer that nobody described
 
     def update(self, *, once: bool = False) -> None:
         """Read additions. A missing log has none. once: there is no next look, so an unfinished line is read, too."""
@@ -130,32 +127,24 @@ class LiveReadings:
         except OSError:
             return
         now = (found.st_ino, found.st_mtime_ns, found.st_size)
-        if now == self._seen or not self._ready():
+        if now == self._seen or (reader := self._opened()) is None:
             return
         self._seen = now
         follower = self._at_the_end(found.st_size)
         for chunk in follower.poll():
-            self._take(chunk)
+            self._keep_last([*reader.feed(chunk), *reader.so_far()])
         if once:
-            self._take(follower.partial())
-            self._keep_last([self._reader.end() if self._reader else None])
+            self._keep_last([*reader.feed(follower.partial()), *reader.so_far(), *reader.end()])
         follower.close()
         self.newest = next(iter(tail_lines(self.log, 1)), "") if self.step is None else ""
 
-    def _ready(self) -> bool:
-        if self._trainer is None:
+    def _opened(self) -> LineReader | None:
+        if self._reader is None:
             from autoresearch.trainers import registry
 
-            try:
-                self._trainer = registry.of_run(self.spec)
-            except UsageError:  # a newer version's
-                return False
-            self._reader = self._trainer.reader()
-            if self._reader is None:
-                from autoresearch.runner.step_finder import StepFinder
-
-                self._finder = StepFinder(self._trainer.metrics)
-        return True
+            with contextlib.suppress(UsageError):  # a newer version's
+                self._reader = registry.of_run(self.spec).reader()
+        return self._reader
 
     def _at_the_end(self, size: int) -> LogFollower:
         """The follower, moved forward to the start of a line if it is too far behind."""
@@ -168,32 +157,10 @@ class LiveReadings:
             self._follower = LogFollower(str(self.log), offset)
         return self._follower
 
-    def _take(self, chunk: bytes) -> None:
-        """Take in a chunk of whole lines."""
-        from autoresearch.runner.text import Needles, logical_lines
-
-        if self._finder is not None:
-            self._finder.feed(chunk)
-            parts = (readings(line.step, line.metrics) for line in reversed(self._finder.take()))
-            self._keep_last(part for several in parts for part in several)
-            return
-        assert self._reader is not None
-        needles, text = Needles(map(str.encode, self._reader.needles)), chunk.replace(b"\r", b"\n")
-        found = [self._reader.line(line) for low, high in needles.lines(text) for line in logical_lines(text[low:high])]
-        self._keep_last(reversed(found))
-
-    def _keep_last(self, newest_first: Iterable[Reading | None]) -> None:
-        wanted = {SignalKind.STEP, SignalKind.VALIDATION}
-        for reading in newest_first:
-            if reading is None or reading.kind not in wanted:
-                continue
-            wanted.discard(reading.kind)
-            if reading.kind is SignalKind.STEP:
-                self.step = reading
-            else:
-                self.validation = reading
-            if not wanted:
-                return
+    def _keep_last(self, found: Iterable[Reading]) -> None:
+        last = {reading.kind: reading for reading in found}
+        self.step = last.get(SignalKind.STEP, self.step)
+        self.validation = last.get(SignalKind.VALIDATION, self.validation)
 
 
 def first_step_left_s(spec: RunSpec, trained_s: float, log: Path) -> float:

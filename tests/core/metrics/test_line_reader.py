@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from autoresearch.core.metrics import step_line
-from autoresearch.core.metrics.known_lines import read_step_line
+from autoresearch.core.metrics import line_reader
+from autoresearch.core.metrics.line_reader import read_step_line
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.runner.line_patterns import LinePattern, LineSignal
 from autoresearch.runner.text import clean, clean_line
@@ -17,7 +17,7 @@ RAY = "\x1b[36m(TaskRunner pid=512)\x1b[0m "
 MANY = " - ".join(f"timing_s/part_{i}/mean:np.float64(0.{i:017d})" for i in range(90))
 
 
-def told(line: str, signal: object = step_line.STEP) -> list[LineSignal]:
+def told(line: str, signal: object = line_reader.STEP) -> list[LineSignal]:
     pattern = LinePattern.of(signal)
     return [one for part in line.split("\r") for one in pattern.read(clean(part.encode()))]
 
@@ -94,7 +94,7 @@ def test_the_runner_and_the_readers_agree_on_the_kind(line: str, kind: SignalKin
     assert (reading.kind if reading else None) == kind
     assert bool(told(line)) == (kind is SignalKind.STEP)
     validates = kind is not None and ("val" in line or "rate@" in line)
-    assert bool(told(line, step_line.VALIDATION)) == validates
+    assert bool(told(line, line_reader.VALIDATION)) == validates
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_loss_that_is_no_number(pairs: str, diverged: bool) -> None:
     assert ("nan" in {one.kind for one in told(f"step:9 - actor/x:1 - {pairs}")}) is diverged
 
 
-@pytest.mark.parametrize("signal", [step_line.STEP, step_line.VALIDATION])
+@pytest.mark.parametrize("signal", [line_reader.STEP, line_reader.VALIDATION])
 @pytest.mark.parametrize(
     "line",
     [
