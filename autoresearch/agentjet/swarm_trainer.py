@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.agentjet.server_hooks import ServerHooks
-from autoresearch.core.diagnosis import log_lines
 from autoresearch.core.metrics.line_reader import LineReader, read_step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER
@@ -52,8 +51,6 @@ _SIGNALS = (
     SignalPattern(SignalKind.NAN, rf"{_TAG}nan: (?P<text>[^\r\n]{{1,120}})", needles=_NEEDLE),
     SignalPattern(SignalKind.VALIDATION, r"\[EVAL @ step \d{1,9}\] \S", needles=("[EVAL @ step ",)),
     SignalPattern(SignalKind.PROGRESS, r"^EVAL [^\r\n]{1,120} @ step \d{1,9}: {1,4}\d{1,3}%", HOLD_S, (" @ step ",)),
-    log_lines.TRACEBACK,
-    log_lines.OUT_OF_MEMORY,
 )
 _EVAL = later(r"\[EVAL @ step (?P<step>\d{1,9})\] (?P<name>\S.{0,200}?) {1,4}(?P<pairs>[\w@.-]{1,60}=\S.*)\Z")
 _PAIR = later(r"([\w@.-]{1,60})=(\S+)")

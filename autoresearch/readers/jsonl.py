@@ -19,8 +19,7 @@ from autoresearch.core.metrics.python_values import numbers
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.metrics.swarm_evaluations import Evaluations, share
 from autoresearch.core.text.regex import later
-from autoresearch.readers.chunks import lines
-from autoresearch.readers.step_numbers import numbered
+from autoresearch.readers.console import lines, numbered
 from autoresearch.records.hostile import read_readable
 from autoresearch.runner.metric_lines import object_of, step_rank
 

@@ -7,6 +7,7 @@ end, and what stands before them where a run ended badly and nothing else does.
 from __future__ import annotations
 
 import io
+import math
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,6 +36,7 @@ CHUNK = 1 << 20
 TAIL = 4 << 20  # of a log is read
 COUNTED = 1 << 28  # failures up to this byte get a line number, later ones only a byte offset
 _MOVES = frozenset((SignalKind.STEP, SignalKind.VALIDATION))
+_SPELLED = (b"tep", b"ter", b"poch", b"pisode", b"pdate", b"loss': ")  # a line that names a step has one of them
 _TRACKERS = ("wandb:", "swanlab:", "mlflow")  # print a summary at the exit of a program that crashed, too
 # that a training is over, as programs say it; `done` alone is what the scripts around them say
 _END = later(
@@ -74,13 +76,15 @@ def last_words(
     harmless: Sequence[str] = (),
     until: int | None = None,
     *,
+    spelled: bool = False,
     ended_badly: bool = False,
 ) -> LastWords:
     """The failures in a log that may explain its run's end; empty if the log is missing.
 
     signals: the trainer's patterns; those for steps, validations and NaN are used. harmless: patterns of lines that do
     not end a run; a traceback that contains such a line does not either. until: only so many bytes of the log count.
-    ended_badly: then, if nothing else explains it, also what steps followed.
+    spelled: a line that names a step and a metric is a step, too. ended_badly: then, if nothing else explains it, also
+    what steps followed.
     """
     try:
         file: BinaryIO = io.BufferedReader(open_readable(path))
@@ -92,66 +96,73 @@ def last_words(
         file.seek(low)
         data = file.read(size - low).replace(b"\r", b"\n")
         low += (cut := data.find(b"\n") + 1 if low else 0)  # a line that began earlier is not whole
-        text = _Text(data[cut:])
-        search = _searched(text, signals, harmless)
+        search, starts = _searched(data[cut:], signals, harmless, spelled=spelled)
 
         def placed(failures: Iterable[Failure]) -> tuple[Failure, ...]:
-            return tuple(_placed(one, file, low + text.starts[one.position.number - 1]) for one in failures)
+            return tuple(_placed(one, file, low + starts[one.position.number - 1]) for one in failures)
 
         causes = placed(search.failures(ended_badly=ended_badly))
         shown = digest(placed(search.firsts.values()), placed(search.notices()), search.last_step)
         return LastWords(causes, shown, search.traceback)
 
 
-class _Text:
-    """Lines, and where each begins."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.lines = data, data.split(b"\n")
-        self.starts = [0, *accumulate(len(line) + 1 for line in self.lines)]
-
-    def holding(self, needles: Iterable[bytes], *, small: bool = False) -> bytearray:
-        """1 for each line that holds one of these texts. small: in small letters."""
-        data, marks = self.data.lower() if small else self.data, bytearray(len(self.lines))
-        for needle in needles:
-            at = data.find(needle)
-            while at >= 0:
-                index = bisect_right(self.starts, at) - 1
-                marks[index] = 1
-                at = data.find(needle, self.starts[index + 1])
-        return marks
-
-
-def _searched(text: _Text, signals: Iterable[SignalPattern], harmless: Sequence[str]) -> Search:
-    """What a text shows; the number of each position is that of its line in it."""
-    search, tells = Search(harmless), text.holding(table().needles, small=True)
-    of_steps = _kinds_of_steps(text, signals)
-    for index, line in enumerate(text.lines):
-        kinds: set[str] = of_steps.get(index, set())
+def _searched(
+    data: bytes, signals: Iterable[SignalPattern], harmless: Sequence[str], *, spelled: bool
+) -> tuple[Search, list[int]]:
+    """What a text shows, and where its lines begin; the number of each position is that of its line in it."""
+    lines = data.split(b"\n")
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    search, of_steps = Search(harmless), _kinds_of_steps(data, lines, starts, signals, spelled=spelled)
+    tells = _holding(data.lower(), starts, table().needles)
+    for index, line in enumerate(lines):
+        kinds = of_steps.get(index, set())
         if kinds & _MOVES:
             search.step(without_escapes(line).decode("utf-8", "replace"))
         if SignalKind.NAN in kinds:
             search.nan(line.decode("utf-8", "replace"), LogPosition(index + 1))
-        elif line and not kinds and (tells[index] or search.wants_all):
+        elif line and not kinds and (index in tells or search.wants_all):
             search.look(line.decode("utf-8", "replace"), LogPosition(index + 1))
-    return search
+    return search, starts
 
 
-def _kinds_of_steps(text: _Text, signals: Iterable[SignalPattern]) -> dict[int, set[str]]:
+def _holding(data: bytes, starts: Sequence[int], needles: Iterable[bytes]) -> set[int]:
+    """Which lines hold one of these texts."""
+    found = set[int]()
+    for needle in needles:
+        at = data.find(needle)
+        while at >= 0:
+            index = bisect_right(starts, at) - 1
+            found.add(index)
+            at = data.find(needle, starts[index + 1])
+    return found
+
+
+def _kinds_of_steps(
+    data: bytes, lines: Sequence[bytes], starts: Sequence[int], signals: Iterable[SignalPattern], *, spelled: bool
+) -> dict[int, set[str]]:
     """The kinds of the lines of the last SURVIVED steps, and of all between them and behind, by index."""
     patterns = [LinePattern.of(signal) for signal in signals if signal.kind in (*_MOVES, SignalKind.NAN)]
     blind = any(not pattern.needles for pattern in patterns)  # one without needles must see every line
-    may_be_step = text.holding([b""] if blind else {needle for one in patterns for needle in one.needles})
+    needles = {needle for one in patterns for needle in one.needles} | {*(_SPELLED if spelled else ())}
+    may_be_step = range(len(lines)) if blind else _holding(data, starts, needles)
     found, steps = dict[int, set[str]](), set[bytes]()
-    for index in range(len(text.lines) - 1, -1, -1):
-        if may_be_step[index]:
-            cleaned = clean(text.lines[index])
+    for index in range(len(lines) - 1, -1, -1):
+        if index in may_be_step:
+            cleaned = clean(lines[index])
             found[index] = {signal.kind for pattern in patterns for signal in pattern.read(cleaned)}
+            if spelled and not found[index] and _names_step(cleaned):
+                found[index].add(SignalKind.STEP)
             if found[index] & _MOVES:
-                steps.add(without_escapes(text.lines[index]))
+                steps.add(without_escapes(lines[index]))
                 if len(steps) >= SURVIVED:
                     break
     return found
+
+
+def _names_step(line: bytes) -> bool:
+    """Whether a cleaned line consists of a step and metrics, all of them numbers: another tells of a failure."""
+    pairs = None if b"nan" in line else metric_lines.parse(metric_lines.body(line.decode("utf-8", "replace")))
+    return pairs is not None and pairs.bare and bool(pairs.steps) and any(map(math.isfinite, pairs.metrics.values()))
 
 
 def _placed(failure: Failure, file: BinaryIO, offset: int) -> Failure:

@@ -16,10 +16,9 @@ from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat, Traine
 from autoresearch.core.statistics.seeding import last_digit
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.readers import swanlab_run, wandb_run
-from autoresearch.readers.console import cut_line, read_whole_log
+from autoresearch.readers.console import cut_line, merged, read_whole_log
 from autoresearch.readers.jsonl import read_csv, read_json, read_jsonl, read_swarm_val
 from autoresearch.readers.registry import read_by_plugin, recognised
-from autoresearch.readers.step_numbers import merged
 from autoresearch.readers.swanlab_run import read_swanlab
 from autoresearch.readers.tensorboard import event_files, read_tensorboard
 from autoresearch.readers.tensorboard import size as tensorboard_size

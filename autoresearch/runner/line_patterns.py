@@ -26,6 +26,22 @@ KL_KEYS = (  # the distance to the reference first, the one to the sampling poli
 )
 _ANY_KL = LazyPattern(r"(?:^|/|(?<!use)_)(?:kl|kl_loss|approx_kl|kl_div)$", re.I)
 _NAN = LazyPattern(r"loss|grad_norm|kl|entropy", re.I)  # the others may be NaN in a healthy run
+# What any trainer prints when it fails, with a text that every such line holds: told at once, explained after the end.
+_FATAL = (
+    (  # alone or glued to a progress bar; one quoted in a sampled answer stands elsewhere
+        r"(?:^|(?<=\])|(?<=\) )|(?<=it\] )|(?<=/s\] ))Traceback \(most recent call last\):",
+        "Traceback (most recent call last):",
+    ),
+    (  # of torch and of the CUDA driver
+        r"out of memory(?:(?<=CUDA out of memory)\. Tried to allocate|(?<=CUDA error: out of memory))",
+        "out of memory",
+    ),
+    (r"ray\.exceptions\.(?P<text>[A-Z]\w{0,60}[^\r\n]{0,160})", "ray.exceptions."),  # in the driver, of a worker
+    (  # by C++, without a traceback; the process may hang afterwards
+        r"Watchdog caught collective operation timeout: (?P<text>[^\r\n]{0,160})",
+        "Watchdog caught collective operation timeout: ",
+    ),
+)
 _NO_METRICS = ("step", "text", "kind", "epoch", "of")  # named groups with another meaning
 _MOST_HEADS = 8  # of a line with thousands of heads: only the last are read
 _FAR = 1 << 14  # bytes behind a head in which a quotation mark counts
@@ -73,17 +89,16 @@ class LinePattern:
     def __init__(
         self,
         kind: str,
-        text: str,
+        pattern: str,
         hold_s: float = 0.0,
         needles: Iterable[str] = (),
         metrics: str = "",
-        *,
         whole: bool = False,
     ) -> None:
         self.kind = kind
         self.hold_s = hold_s
         self.needles = tuple(map(_bytes, needles))
-        self.regex = re.compile(_bytes(text), re.MULTILINE)
+        self.regex = re.compile(_bytes(pattern), re.MULTILINE)
         first = re.sub(r"\A\^", "\n", metrics)  # what begins with a literal is searched quickly
         self.metrics = re.compile(first, re.MULTILINE) if metrics else None
         self.whole = whole
@@ -93,7 +108,7 @@ class LinePattern:
     @classmethod
     def of(cls, signal: Any) -> LinePattern:
         """The pattern of a `SignalPattern`."""
-        return cls(str(signal.kind), signal.pattern, signal.hold_s, signal.needles, signal.metrics, whole=signal.whole)
+        return cls(*(getattr(signal, name) for name in signal.__slots__))
 
     def read(self, line: bytes) -> list[LineSignal]:
         """What a cleaned line tells, in order; a metric that is not a number is a signal of its own."""
@@ -190,10 +205,14 @@ def _bytes(text: str) -> bytes:
 
 
 class LogReader:
-    """Reads one log from its beginning. `names`: metrics that are read wherever they stand, where steps are found."""
+    """Reads one log from its beginning, by a trainer's patterns and those of what is fatal to any.
+
+    `names`: metrics that are read wherever they stand, where steps are found.
+    """
 
     def __init__(self, patterns: Iterable[LinePattern], names: Sequence[str] = (), *, finds: bool = False) -> None:
         self.patterns = [one for one in patterns if one.kind in RESTS and not (finds and one.kind == "step")]
+        self.patterns += [LinePattern("error", pattern, needles=(needle,)) for pattern, needle in _FATAL]
         self._needles: dict[tuple[LinePattern, ...], Needles] = {}
         self._told: dict[int, set[tuple[str, int]]] = {}  # of unfinished lines, by where they begin
         self.finder = None

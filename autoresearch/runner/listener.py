@@ -193,13 +193,7 @@ class Listener:
 
     def learn(self) -> None:
         """Compile the patterns. Raises re.error for an invalid one."""
-        patterns = (
-            LinePattern(
-                *(s["kind"], s["pattern"], s.get("hold_s") or 0.0, s.get("needles") or (), s.get("metrics") or ""),
-                whole=bool(s.get("whole")),
-            )
-            for s in self.spec.signals
-        )
+        patterns = [LinePattern(**signal) for signal in self.spec.signals]
         self.reader = LogReader(patterns, self.spec.metric_names, finds=self.spec.finds_steps)
 
     def copy_to(self, log: int, members: Callable[[], Iterable[int]]) -> None:

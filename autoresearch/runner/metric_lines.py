@@ -336,9 +336,9 @@ def _add_fields(above: str, fields: dict[str, object], parsed: ParsedLine) -> No
             parsed.add(name, float(value) if isinstance(value, float) or abs(value) < 1 << 1000 else math.inf)
 
 
-# The text before a number: what it names; whether a colon, an equals sign or an arrow stands before the number; `loss`
-# of `loss at step 3`; words that name nothing; `valid` of `[train] loss=0.5 [valid] loss=0.6`; whether of the best.
-_Gap = namedtuple("_Gap", "name explicit subject lost section best")
+# The text before a number: what it names; whether a colon, an equals sign or an arrow stands before the number; words
+# that name nothing; `valid` of `[train] loss=0.5 [valid] loss=0.6`; whether of the best.
+_Gap = namedtuple("_Gap", "name explicit lost section best")
 
 
 @lru_cache(maxsize=1 << 13)
@@ -362,19 +362,18 @@ def _gap(text: str, behind: bool = False) -> _Gap:
     if glued and words:
         words = words[-2:] if words[-2:-1] and words[-2].lower() in _QUALIFIERS else words[-1:]
     prose = any(word.lower() in _PROSE for word in words)
-    subject = ""
     if explicit:
         named = 0 < len(words) <= (_MOST_WORDS if prose else _MOST_PLAIN_WORDS)
     else:
         if (len(words) > _FEW_WORDS or (len(words) > 1 and prose)) and step_rank(words[-1]) is not None:
-            subject, words, prose = "_".join(words[:-2]), words[-1:], False  # `reward: 0.5 at episode 3`
+            words, prose = words[-1:], False  # `reward: 0.5 at episode 3`
         few = sum(word.lower() not in _QUALIFIERS for word in words)  # `mean training accuracy 0.5`
         named = 0 < len(words) <= _MOST_WORDS and few <= _FEW_WORDS and not prose
         if named and text.endswith(("[", "#")) and step_rank(words[-1].partition("(")[0]) is None:
             named = False  # `test_loss[0]`, `output #0: accuracy`
     if not named:
-        return _Gap("", explicit, "", 0 if text.endswith(" #") else lost + len(words), within, best)
-    return _Gap("_".join(words).strip("_:."), explicit, subject, lost, within, best)
+        return _Gap("", explicit, 0 if text.endswith(" #") else lost + len(words), within, best)
+    return _Gap("_".join(words).strip("_:."), explicit, lost, within, best)
 
 
 def _lost(text: str, behind: bool) -> int:
@@ -425,7 +424,7 @@ def _plan_of(text: str) -> tuple[dict[int, str], _TextPlan]:
     pairs: dict[str, _Pair] = {}
     start = lost = 0
     section: str | None = None
-    best, last, subject, list_of, counted = "", "", "", "", False
+    best, last, list_of, counted = "", "", "", False
     for token in _TOKEN.finditer(text):
         number, share = token["number"], token["total"]
         if token["name"]:
@@ -433,7 +432,7 @@ def _plan_of(text: str) -> tuple[dict[int, str], _TextPlan]:
         gap = _gap(text[start : token.start()], bool(start))
         if number is None:  # a date, a path, a quoted text
             lost += gap.lost + (0 if gap.explicit or not gap.name else 1)
-            start, last, subject, list_of = token.end(), "", "", ""
+            start, last, list_of = token.end(), "", ""
             continue
         if number[-1] in "nNfFyY" and not gap.explicit and not known_metric(gap.name):
             continue  # `number of nan iterations: 0`
@@ -449,8 +448,8 @@ def _plan_of(text: str) -> tuple[dict[int, str], _TextPlan]:
         if share:
             numbers[token.start("total")] = share
         if not name and counted and last and not share:
-            if between in (":", "="):  # `Validation loss 7: 0.5`, `loss at step 3: 0.5`
-                name = subject or (last if step_rank(last) is None else "")
+            if between in (":", "="):  # `Validation loss 7: 0.5`
+                name = last if step_rank(last) is None else ""
             elif not between and "." in number and known_metric(last) and step_rank(last) is None:
                 name = last  # `Train loss 7 0.52`
             if name == last:
@@ -470,7 +469,7 @@ def _plan_of(text: str) -> tuple[dict[int, str], _TextPlan]:
             percent = rank is None and bool(share) and _PERCENT.match(text, token.end()) is not None
             pairs[key] = _Pair(key, at, at + 1 if share else -1, _MULTIPLES.get(unit, 1.0), percent)
         list_of = name if between[-1:] == "[" else list_of if not name and between in (",", "") else ""
-        last, subject, counted = name, gap.subject, number.isdecimal() and not gap.explicit and not share
+        last, counted = name, number.isdecimal() and not gap.explicit and not share
     lost += _lost(text[start:], bool(start))
     return numbers, _TextPlan(list(pairs.values()), lost <= max(2, len(pairs)))
 

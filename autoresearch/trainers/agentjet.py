@@ -30,7 +30,7 @@ from autoresearch.core.shell import simple_commands
 from autoresearch.core.text.numbers import counted
 from autoresearch.core.text.regex import later
 from autoresearch.trainers.command_settings import with_flags
-from autoresearch.trainers.framework import FATAL_WITH_RAY, HOLD_S, LOADING, CommandFramework, warning, words_of
+from autoresearch.trainers.framework import HOLD_S, CommandFramework, warning, words_of
 
 COMMON = "ajet.trainer_common"
 VALIDATION = f"{COMMON}.val_print_to_markdown_file_path"
@@ -47,7 +47,8 @@ COMPANIONS = "saved_experiments/companion_logs/companion/*.pgid"
 ANNOUNCED_S = 1800.0  # a validation may print nothing between its first and its last episode
 
 _LINES = (
-    *(line_reader.STEP, line_reader.VALIDATION, *FATAL_WITH_RAY, LOADING),
+    line_reader.STEP,
+    line_reader.VALIDATION,
     words_of(  # the launcher's own words, before or instead of a traceback
         SignalKind.ERROR,
         (

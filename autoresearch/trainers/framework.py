@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.diagnosis import log_lines
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, text_of, whole_number
 from autoresearch.core.run.trainer import Output, Recipe, Trainer
@@ -16,10 +15,8 @@ from autoresearch.trainers.command_settings import flag_words, hydra_words, with
 HOLD_S = 120.0  # loading a shard, capturing a graph, a batch: each prints something this often
 SILENT_S = 600.0  # initial validation by a loop that prints nothing while it validates
 
-FATAL = (log_lines.TRACEBACK, log_lines.OUT_OF_MEMORY)
-FATAL_WITH_RAY = (*FATAL, log_lines.RAY_EXCEPTION, log_lines.NCCL_TIMEOUT)
 BAR = r"%\|[^|\r\n]{0,640}\| *[1-9]\d{0,8}/\d{1,9} \["  # a tqdm bar that has moved; one at 0 proves nothing
-LOADING = SignalPattern(
+_LOADING = SignalPattern(
     SignalKind.PROGRESS,
     rf"{BAR}|% Completed \| *[1-9]",  # the second: vLLM and SGLang load the shards of a checkpoint
     HOLD_S,
@@ -66,7 +63,7 @@ class Framework(Trainer):
         return self.imports is not None and self.imports.search(program) is not None
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        return self.lines
+        return (*self.lines, _LOADING)
 
     def seed(self, recipe: Recipe) -> int | None:
         key = self.seed_key

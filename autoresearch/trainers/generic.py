@@ -3,35 +3,78 @@
 Steps and metrics are found in a whole log by their spelling (`runner.step_finder`), or on the lines that the blueprint
 declares. No line counts as progress: ordinary output does not suspend an explicit first-step limit, but it restarts the
 default one.
+
+    - step_line: json iteration              a JSON object, or a Python dict, in which `iteration` is the step
+    - step_line: pairs it                    `it: 12  loss=0.3`, in which `it` is the step
+    - step_line: ^iter (?P<step>\\d+), loss (?P<loss>\\S+)    any regular expression
+
+`json` and `pairs` without a key use `step`. The named groups of a regular expression other than `step` are metrics;
+other `key: value` pairs on the line are read as well. If no step is named, the lines are counted.
 """
 
 from __future__ import annotations
 
+import functools
+import re
 from dataclasses import dataclass
 
 from autoresearch.core.metrics.line_reader import VALIDATION, FoundLines, KnownLines, LineReader
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.trainer import Recipe, Trainer
-from autoresearch.trainers.declared import declared
-from autoresearch.trainers.framework import FATAL
+from autoresearch.core.text.regex import later
+from autoresearch.errors import BlueprintError
 
-LOOSE = SignalPattern(
-    SignalKind.STEP,
-    r"^(?:[^\r\n]{0,50}[^\r\nA-Za-z_])?(?:[Gg]lobal[ _])?(?:[Tt]ime)?"
-    r"(?:[Ss]teps?|[Ii]ter(?:ation)?s?|[Ee]poch|[Ee]pisodes?|[Uu]pdates?)[\"']?[ \t:=#\[]{1,12}"
-    r"(?P<step>\d{1,9})\b(?!\.)[^\r\n]{0,200}?\b[A-Za-z_/]{2,40}"
-    r"[\"']?(?:[ :=|]{1,3}|: np\.float\d\d\()[-+]?\d{0,12}\.\d"
-    r"|\{'(?:eval_)?loss': '?\d",
-    needles=("tep", "ter", "poch", "pisode", "pdate", "loss': "),
-)
-"""Good enough to say that a trouble was overcome; the Runner finds the steps by itself."""
+_PADDING = r"[ \t]{0,80}"  # around a colon or an equals sign, for aligned columns
+_WHOLE = r"(?P<step>[1-9]\d{0,2}(?:,\d{3}){1,3}|\d{1,10})(?!\d|,\d)(?![\w.])"  # `12,34` does not match, not even its 12
+_SHORT = later(r"(?P<how>json|pairs)(?:\s+(?P<key>[^\s{}()\\\"]{1,80}))?\Z")
+
+
+@functools.cache
+def declared(lines: tuple[str, ...]) -> tuple[SignalPattern, ...]:
+    """The patterns of `step ...` and `validation ...`.
+
+    BlueprintError for an invalid regex or one that matches an empty line.
+    """
+    found = []
+    for line in lines:
+        kind, _, text = line.partition(" ")
+        short = _SHORT.match(text)
+        if short is None:
+            _check(text)
+            found.append(SignalPattern(SignalKind(kind), text, whole=True))
+            continue
+        name = short["key"] or "step"
+        key, needles = re.escape(name), (name,)
+        if short["how"] == "json":
+            pattern = rf"(?<=[\"']){key}[\"']{_PADDING}:{_PADDING}{_WHOLE}(?=.*\}}$)"
+        else:
+            pattern = rf"{key}(?:(?<=^{key})|(?<=[\s,;|\[(\]]{key})){_PADDING}[:=]{_PADDING}{_WHOLE}"
+        found.append(SignalPattern(SignalKind(kind), pattern, needles=needles, metrics=".", whole=True))
+    return tuple(found)
+
+
+def _check(pattern: str) -> None:
+    try:
+        compiled = re.compile(pattern.encode("utf-8"), re.MULTILINE)
+    except re.error as error:
+        raise BlueprintError(
+            f"the declared line `{pattern}` is not a regular expression: {error}",
+            hint="`json KEY`, `pairs KEY`, or a Python regular expression with its number named (?P<step>...)",
+            code="bad_line",
+        ) from None
+    if compiled.match(b""):
+        raise BlueprintError(
+            f"the declared line `{pattern}` matches an empty line: any output would be a step",
+            hint="name at least one word that only a training step prints",
+            code="bad_line",
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Generic(Trainer):
     """Any framework without a module of its own.
 
-    lines: declared by the blueprint, see `trainers.declared`. metrics: the names that its objective needs.
+    lines: declared by the blueprint, see above. metrics: the names that its objective needs.
     """
 
     name: str = "generic"
@@ -42,23 +85,19 @@ class Generic(Trainer):
     def _declares(self, kind: SignalKind) -> bool:
         return any(line.startswith(f"{kind} ") for line in self.lines)
 
-    @property
-    def _read(self) -> tuple[SignalPattern, ...]:
+    def signals(self) -> tuple[SignalPattern, ...]:
         """What is declared; beside declared steps, verl's validations are read if no others are declared."""
         usual = self._declares(SignalKind.STEP) and not self._declares(SignalKind.VALIDATION)
         return (*declared(self.lines), *((VALIDATION,) if usual else ()))
 
     def reader(self) -> LineReader:
         """A reader of the declared lines; where none is declared as a step, steps are found by their spelling."""
-        known = KnownLines(self._read) if self.lines else None
+        known = KnownLines(self.signals()) if self.lines else None
         return known if known and self._declares(SignalKind.STEP) else FoundLines(self.metrics, known)
 
     def recognises(self, command: str) -> bool:
         """Always False: it is the fallback when no other trainer recognises the command."""
         return False
-
-    def signals(self) -> tuple[SignalPattern, ...]:
-        return (*self._read, *(() if self._declares(SignalKind.STEP) else (LOOSE,)), *FATAL)
 
     def seed(self, recipe: Recipe) -> int | None:
         """An integer under `seed` at the top level of the recipe."""

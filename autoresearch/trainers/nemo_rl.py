@@ -31,9 +31,7 @@ from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, 
 from autoresearch.core.text.regex import later
 from autoresearch.runner.metric_lines import object_of, value_of
 from autoresearch.trainers.framework import (
-    FATAL_WITH_RAY,
     HOLD_S,
-    LOADING,
     SILENT_S,
     CommandFramework,
     own_directory,
@@ -237,7 +235,6 @@ _LINES = (
             *("WARNING: environment health -- ", "RolloutStall: "),
         ),
     ),
-    *(*FATAL_WITH_RAY, LOADING),
     SignalPattern(
         SignalKind.PROGRESS,
         "SETUP COMPLETE|Loaded configuration from: |Using log directory: |\u25b6 Setting up [a-z ]{3,40}\\.\\.\\."

@@ -25,8 +25,6 @@ from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.trainers.framework import (
-    FATAL_WITH_RAY,
-    LOADING,
     CommandFramework,
     own_directory,
     words_of,
@@ -68,7 +66,6 @@ _LINES = (
         metrics="^eval_(?:gpt_)?loss",
     ),
     words_of(SignalKind.ERROR, ("Job entrypoint command failed with exit code",)),
-    *(*FATAL_WITH_RAY, LOADING),
 )
 
 

@@ -50,7 +50,7 @@ PLUGINS = PluginGroup("trainers", NAMES)
 def by_name(name: str, lines: tuple[str, ...] = (), metrics: tuple[str, ...] = ()) -> Trainer:
     """The trainer with this name (case-insensitive); raises UsageError, listing the known names, for any other.
 
-    Only the generic trainer uses `lines`, which the blueprint declares (see `trainers.declared`), and `metrics`, the
+    Only the generic trainer uses `lines`, which the blueprint declares (see `trainers.generic`), and `metrics`, the
     names that its objective and its constraints need.
     """
     key = name.strip().lower()
@@ -107,7 +107,7 @@ def choose(
                 hint="take `step_line:` and `validation_line:` out, or write `- trainer: generic`",
                 code="lines_of_a_known_trainer",
             )
-        from autoresearch.trainers.declared import declared
+        from autoresearch.trainers.generic import declared
 
         declared(lines)
         return by_name(NAMES[-1], lines)

@@ -29,9 +29,7 @@ from autoresearch.core.run.recipe_keys import around, look_up, product, text_of,
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.trainers.framework import (
-    FATAL_WITH_RAY,
     HOLD_S,
-    LOADING,
     CommandFramework,
     own_directory,
     words_of,
@@ -63,7 +61,6 @@ _LINES = (
             "Job entrypoint command failed with exit code",
         ),
     ),
-    *(*FATAL_WITH_RAY, LOADING),
 )
 
 

@@ -10,7 +10,7 @@ from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import text_of
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers.framework import FATAL, HOLD_S, Framework
+from autoresearch.trainers.framework import HOLD_S, Framework
 
 _FILES = {  # the trainer overwrites all three at the start; the first holds everything
     "metrics_jsonl_path": (SourceFormat.JSONL, "metrics.jsonl"),
@@ -25,7 +25,8 @@ class TinyGrpo(Framework):
     name = "tinygrpo"
     command = later(r"\bautoresearch[./]tinygrpo\b")
     lines = (
-        *(STEP, VALIDATION, *FATAL),
+        STEP,
+        VALIDATION,
         SignalPattern(
             SignalKind.PROGRESS,
             r"^config \{|validating: \d{1,9}/\d{1,9} tasks",  # the first: the whole recipe, at the beginning

@@ -13,14 +13,13 @@ a signal; `max_steps` ends a run cleanly.
 
 from __future__ import annotations
 
-from autoresearch.core.diagnosis import log_lines
 from autoresearch.core.metrics.line_reader import KnownLines, LineReader
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers.framework import FATAL, LOADING, CommandFramework, own_directory, words_of
+from autoresearch.trainers.framework import CommandFramework, own_directory, words_of
 
 _BAR = later(r"\s*\d{1,3}%\|[^|]{0,640}\| *(?P<n>\d{1,9})/(?P<of>\d{1,9}) \[")  # Trainer's own bar has no description
 _KINDS = "grpo|rloo|sft|dpo|kto|reward"
@@ -47,7 +46,6 @@ _LINES = (
     ),
     SignalPattern(SignalKind.VALIDATION, rf"(?=\{{'eval_){_CLOSED}", needles=("{'eval_",), metrics="^eval_"),
     words_of(SignalKind.ERROR, ("The vLLM server can't be reached at ",)),
-    *(*FATAL, log_lines.NCCL_TIMEOUT, LOADING),
 )
 
 

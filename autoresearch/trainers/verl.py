@@ -26,9 +26,7 @@ from autoresearch.core.run.recipe_keys import around, look_up, product, text_of,
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.trainers.framework import (
-    FATAL_WITH_RAY,
     HOLD_S,
-    LOADING,
     SILENT_S,
     CommandFramework,
     own_directory,
@@ -51,9 +49,9 @@ _ACTOR = "actor_rollout_ref.actor"
 
 
 _LINES = (
-    *(STEP, VALIDATION, *FATAL_WITH_RAY),
+    STEP,
+    VALIDATION,
     words_of(SignalKind.ERROR, ("[ASYNC MAIN] Component failed", "[ASYNC MAIN] Training failed")),
-    LOADING,
     SignalPattern(
         SignalKind.PROGRESS,
         r"test_gen_batch meta info:"  # a validation batch begins

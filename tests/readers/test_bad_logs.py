@@ -12,7 +12,7 @@ import pytest
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.readers import chunks
+from autoresearch.readers import console
 from autoresearch.readers.read import read_source
 from autoresearch.trainers.registry import by_name
 
@@ -113,7 +113,7 @@ def test_a_log_that_is_emptied_under_its_writer(
         file.seek(3 * (1 << 20) + 5)
         file.write(b"actor/pg_loss:7.0 - train/loss': 7.0, 'epoch': 9}\n" + sample)
     assert plain(read(name, path)) == plain(whole)
-    monkeypatch.setattr(chunks, "CHUNK", 4096)
+    monkeypatch.setattr(console, "CHUNK", 4096)
     assert plain(read(name, path)) == plain(whole)
 
 
@@ -127,17 +127,17 @@ def test_what_a_crash_tore_is_no_line(tmp_path: Path) -> None:
 
 
 def test_a_log_that_shrinks_or_is_replaced_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "CHUNK", 256)
+    monkeypatch.setattr(console, "CHUNK", 256)
     line = b"step:%d - actor/kl_loss:0.5 - actor/pg_loss:0.25 - training/global_step:%d\n"
     path = put(tmp_path, b"".join(line % (n, n) for n in range(1, 101)))
-    pieces = chunks.chunks(path)
+    pieces = console.chunks(path)
     first = next(pieces)
     os.truncate(path, 3 * len(line % (1, 1)) + 20)
     rest = b"".join(pieces)
     assert (first + rest).count(b"step:1 ") == 1 and len(first + rest) <= 512 + 300
     assert read("verl", path, offset=100_000) == []
     assert len(read("verl", path)) == 3
-    pieces = chunks.chunks(put(tmp_path, b"".join(line % (n, n) for n in range(1, 101))))
+    pieces = console.chunks(put(tmp_path, b"".join(line % (n, n) for n in range(1, 101))))
     first = next(pieces)
     path.rename(tmp_path / "run.log.1")
     put(tmp_path, b"step:999 - actor/kl_loss:9\n")

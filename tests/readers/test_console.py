@@ -11,7 +11,7 @@ import pytest
 from autoresearch.core.metrics.line_reader import KnownLines
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.readers import chunks
+from autoresearch.readers import console
 from autoresearch.readers.console import read_whole_log, tail_lines
 from autoresearch.readers.read import read_source
 from autoresearch.trainers.registry import by_name
@@ -50,7 +50,7 @@ def test_any_size_of_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     path = tmp_path / "run.log"
     path.write_bytes(LOG)
     for size in range(1, len(LOG) + 2):
-        monkeypatch.setattr(chunks, "CHUNK", size)
+        monkeypatch.setattr(console, "CHUNK", size)
         assert read(path) == WANTED, size
 
 
@@ -62,8 +62,8 @@ def test_from_the_start_of_any_line(tmp_path: Path) -> None:
 
 
 def test_a_line_that_never_ends_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "CHUNK", 64)
-    monkeypatch.setattr(chunks, "LONGEST", 256)
+    monkeypatch.setattr(console, "CHUNK", 64)
+    monkeypatch.setattr(console, "LONGEST", 256)
     path = tmp_path / "run.log"
     path.write_bytes(b"step:1 1\n" + b"x" * 5000 + b"\nstep:2 2\n" + b"bar\r" * 500 + b"step:3 3\n")
     assert read(path) == [("s", 1, 1.0), ("s", 2, 2.0), ("s", 3, 3.0)]

@@ -8,8 +8,7 @@ import pytest
 
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.lab.results.measure import EvaluationLog
-from autoresearch.readers.console import read_whole_log
-from autoresearch.readers.step_numbers import merged
+from autoresearch.readers.console import merged, read_whole_log
 from autoresearch.trainers import registry
 
 

@@ -4,43 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.text.regex import later
 from autoresearch.runner.text import clean_line
 
-# Fatal lines that any Python trainer can print: patterns with which the Runner wakes the monitor.
-#
-# They only report the event at once; `core.diagnosis.root` finds the cause after the run has ended.
-
 HEAD = "Traceback (most recent call last):"
-
-TRACEBACK = SignalPattern(
-    SignalKind.ERROR,
-    r"(?:^|(?<=\])|(?<=\) )|(?<=it\] )|(?<=/s\] ))Traceback \(most recent call last\):",
-    needles=(HEAD,),
-)
-"""The start of a traceback, alone or glued to a progress bar; one quoted in a sampled answer stands elsewhere."""
-
-OUT_OF_MEMORY = SignalPattern(
-    SignalKind.ERROR,
-    r"out of memory(?:(?<=CUDA out of memory)\. Tried to allocate|(?<=CUDA error: out of memory))",
-    needles=("out of memory",),
-)
-"""The messages of torch and of the CUDA driver."""
-
-RAY_EXCEPTION = SignalPattern(
-    SignalKind.ERROR, r"ray\.exceptions\.(?P<text>[A-Z]\w{0,60}[^\r\n]{0,160})", needles=("ray.exceptions.",)
-)
-"""An exception that Ray re-raised in the driver after a worker raised it."""
-
-NCCL_TIMEOUT = SignalPattern(
-    SignalKind.ERROR,
-    r"Watchdog caught collective operation timeout: (?P<text>[^\r\n]{0,160})",
-    needles=("Watchdog caught collective operation timeout: ",),
-)
-"""Printed by C++ without a traceback; the process may hang afterwards."""
-
-
 MAX_SEEN = 2000  # characters of a line that are examined
 
 CHAIN = (

@@ -296,32 +296,23 @@ class _ExpressionParser:
 
     def call(self, word: str) -> Expression:
         """Parse the arguments of a function: a key and, optionally, a window."""
-        if quote := self.sign("\"'"):
-            key = self.quoted(quote)
-            return Reduced(word, key, self.rest_of_call(word))
-        start, end = self.at, self.closing(word)
-        inside = self.text[start:end]
+        start, quote = self.at, self.sign("\"'")
+        quoted = self.quoted(quote) if quote else ""
+        inner, end = self.at, self.closing(word)
+        inside = self.text[inner:end]
         comma = _last_comma(inside)
-        key = inside[: len(inside) if comma < 0 else comma].strip()
-        if not key:
+        plain = inside[: len(inside) if comma < 0 else comma].strip()
+        if quoted and plain:
+            raise self.wrong("expected a comma or the closing bracket")
+        if not quoted and not plain:
             raise self.wrong(f"expected the name of a metric, as in {word}(reward)", start)
-        if _CALL.match(key):
+        if _CALL.match(plain):
             raise self.wrong(
                 f"{word}() takes one metric, no other function; a key that is called so stands in quotes", start
             )
-        window = Window() if comma < 0 else self.window(inside[comma + 1 :], start + comma + 1)
+        window = Window() if comma < 0 else self.window(inside[comma + 1 :], inner + comma + 1)
         self.at = end + 1
-        return Reduced(word, key, window)
-
-    def rest_of_call(self, word: str) -> Window:
-        """Parse what follows a quoted key: an optional comma and window, and the closing bracket."""
-        start, end = self.at, self.closing(word)
-        rest = self.text[start:end]
-        if rest.strip() and not rest.lstrip().startswith(","):
-            raise self.wrong("expected a comma or the closing bracket")
-        window = self.window(rest.partition(",")[2], start + rest.find(",") + 1) if rest.strip() else Window()
-        self.at = end + 1
-        return window
+        return Reduced(word, quoted or plain, window)
 
     def closing(self, word: str) -> int:
         depth = 0

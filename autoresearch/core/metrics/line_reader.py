@@ -190,10 +190,10 @@ class FoundLines(LineReader):
         return []
 
     def so_far(self) -> Sequence[Reading]:
-        return self._told(self._finder.take())
+        return self._readings(self._finder.take())
 
     def end(self) -> Sequence[Reading]:
-        return self._told(self._finder.end())
+        return self._readings(self._finder.end())
 
     def knows(self, text: str) -> bool:
         from autoresearch.runner.metric_lines import body, parse
@@ -201,10 +201,10 @@ class FoundLines(LineReader):
         found = parse(body(text))
         return found is not None and bool(found.steps)
 
-    def _told(self, lines: Iterable[FoundLine]) -> list[Reading]:
+    def _readings(self, found_lines: Iterable[FoundLine]) -> list[Reading]:
         found = [
             replace(reading, ordinal=True) if line.counted else reading
-            for line in lines
+            for line in found_lines
             for reading in readings(line.step, line.metrics)
         ]
         declared, self._read = self._read, []

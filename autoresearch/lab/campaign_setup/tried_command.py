@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.metrics.line_reader import FoundLines
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
 from autoresearch.core.text.durations import spoken
@@ -23,7 +22,7 @@ from autoresearch.lab.recipes.likely_objective import PrintedNumber, candidates,
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.resolve.shown_paths import ShowRules, named_paths, paths_to_show
 from autoresearch.lab.results.measure import numbers_in
-from autoresearch.readers.console import read_whole_log, tail_lines
+from autoresearch.readers.console import tail_lines
 from autoresearch.readers.read import read_source
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers.generic import Generic
@@ -116,11 +115,9 @@ def _varying(part: str) -> str:
 
 
 def _trial(log: Path, ran: str, written: Iterable[tuple[Source, Sequence[Reading]]]) -> Trial:
-    reader = FoundLines()
-    printed = tuple(read_whole_log(log, reader, ended=True))
-    summary = reader.summary
-    readings: dict[Source | None, Sequence[Reading]] = {None: printed}
-    numbers = {one.name: one for one in numbers_in(printed, (), Generic())}
+    printed = read_source(Source(SourceFormat.CONSOLE, str(log)), Path(), 0, Generic(), ended=True)
+    readings: dict[Source | None, Sequence[Reading]] = {None: printed.readings}
+    numbers = {one.name: one for one in numbers_in(printed.readings, (), Generic())}
     for file, rows in written:
         readings[file] = rows
         for one in numbers_in(rows, (), Generic()):
@@ -130,4 +127,4 @@ def _trial(log: Path, ran: str, written: Iterable[tuple[Source, Sequence[Reading
     likely = candidates(numbers.values())
     shown = with_proposal(numbers.values(), readings[likely[0].file] if likely else ())
     sure = len(likely) == 1 and likely[0].objective is not None
-    return Trial(tuple(shown), (ran, summary) if summary else (ran,), sure)
+    return Trial(tuple(shown), (ran, printed.summary) if printed.summary else (ran,), sure)

@@ -87,7 +87,8 @@ def words_of(
     known = (trainer,) if trainer else registry.every()
     patterns = signals or [signal for one in known for signal in one.signals()]
     harmless = [harmless for one in known for harmless in one.harmless()]
-    return last_words(log, patterns, harmless, until, ended_badly=ended_badly)
+    spelled = not all(one.named for one in known)
+    return last_words(log, patterns, harmless, until, spelled=spelled, ended_badly=ended_badly)
 
 
 def _silent_failure(finished: FinishedRun, trainer: Trainer) -> Failure | None:

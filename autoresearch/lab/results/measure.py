@@ -13,7 +13,7 @@ from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.lab.recipes.likely_objective import PrintedNumber
-from autoresearch.readers.console import read_whole_log
+from autoresearch.readers.console import merged, read_whole_log
 from autoresearch.readers.read import (
     TRACKERS,
     SourceReadings,
@@ -25,7 +25,6 @@ from autoresearch.readers.read import (
     same_points,
     size_of,
 )
-from autoresearch.readers.step_numbers import merged
 from autoresearch.readers.tracker_dirs import is_several, newest, unnamed_files, written_at
 from autoresearch.records import exit_record
 from autoresearch.records.recorded_run import FinishedRun, RecordedRun

@@ -157,8 +157,8 @@ class LiveReadings:
             self._follower = LogFollower(str(self.log), offset)
         return self._follower
 
-    def _keep_last(self, found: Iterable[Reading]) -> None:
-        last = {reading.kind: reading for reading in found}
+    def _keep_last(self, readings: Iterable[Reading]) -> None:
+        last = {reading.kind: reading for reading in readings}
         self.step = last.get(SignalKind.STEP, self.step)
         self.validation = last.get(SignalKind.VALIDATION, self.validation)
 
