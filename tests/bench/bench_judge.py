@@ -1,11 +1,11 @@
-"""What the judge finds and claims, in simulated campaigns: ours, the rule before it, the greedy ratchet of single runs.
+"""What the judge finds and claims, in simulated campaigns: ours, and the greedy ratchet of single runs.
 
     python -m tests.bench judge [--ideas 24] [--campaigns 400] [--noise normal] [--effect 2] [--json]
     python -m tests.bench judge --prove        the level and the power of one proof, by the runs that it may take
     python -m tests.bench judge --all          every noise, the frontier of rules, and the numbers of docs/judge.md
 
-`simulated` says how: the product's own state, scheduler, decisions and rounds, with drawn results. All three get the
-same ideas, and the same numbers are printed every time, on however many processes.
+`simulated` says how: the product's own state, scheduler, decisions and rounds, with drawn results. Both get the same
+ideas, and the same numbers are printed every time, on however many processes.
 """
 
 from __future__ import annotations
@@ -26,13 +26,11 @@ from typing import Any
 from autoresearch.core.campaign import judgement
 from autoresearch.core.campaign.decision import DecisionRule
 from tests.bench.result import Result
-from tests.bench.rule_before import before
 from tests.bench.simulated import SAME_IDEAS, Outcome, World, campaign, greedy, proof
 
 SEED = 1_000_000  # none of these campaigns was used to choose the rule
 CAMPAIGNS = 400
 GREEDY = 10  # times each of the greedy ratchet, by whose numbers all others are divided
-MANY = 4  # times each of the rule before
 WORLDS: Mapping[str, World] = {
     "normal": World(),
     "t3": World(noise="t3"),
@@ -142,11 +140,10 @@ def played(
 
 
 def compared(world: World, campaigns: int, pool: ProcessPoolExecutor) -> dict[str, Summary]:
-    """The three rules on one world."""
+    """Both on one world."""
     ratchet = played(greedy, world, campaigns, pool, GREEDY)
     return {
         "ours": summary(played(campaign, world, campaigns, pool), ratchet, world.ideas),
-        "before": summary(played(before, world, campaigns, pool, MANY), ratchet, world.ideas),
         "greedy": summary(ratchet, ratchet, world.ideas),
     }
 
@@ -273,18 +270,18 @@ def run(repeats: int = 5) -> Iterable[Result]:
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         found = compared(World(), 30 * max(repeats, 1), pool)
         empty = compared(World(share=0.0), 30 * max(repeats, 1), pool)["ours"]
-    ours, rival = found["ours"], found["before"]
+    ours = found["ours"]
     what = "24 ideas, one in ten better by 2 sd"
-    made = f"{ours.campaigns} simulated campaigns; ratios of the greedy ratchet's"
-    for of, a, b, goal, reached, at_least in (
-        ("true finds", ours.true, rival.true, 0.9, 0.94, True),
-        ("false keeps", ours.false, rival.false, 0.1, 0.083, False),
-        ("runs, nothing to confirm", ours.runs_by_candidates[0], rival.runs_by_candidates[0], 1.6, 1.42, False),
-        ("runs, one candidate", ours.runs_by_candidates[1], rival.runs_by_candidates[1], 1.8, 2.17, False),
+    made = f"{ours.campaigns} simulated campaigns"
+    for of, ratio, goal, reached, at_least in (
+        ("true finds", ours.true, 0.9, 0.94, True),
+        ("false keeps", ours.false, 0.1, 0.083, False),
+        ("runs, nothing to confirm", ours.runs_by_candidates[0], 1.6, 1.42, False),
+        ("runs, one candidate", ours.runs_by_candidates[1], 1.8, 2.17, False),
     ):
         yield Result(
-            f"{what}: {of}", "the rule before", [a or 0.0], [b or 0.0], goal,
-            unit="", absolute=True, at_least=at_least, note=made, reached=reached,
+            f"{what}: {of}", "the greedy ratchet", [ratio or 0.0], [1.0], goal,
+            unit="", at_least=at_least, note=made, reached=reached,
         )  # fmt: skip
     none = "24 ideas of which none works: campaigns that claim one"
     yield Result(none, "", [empty.false_claims], [], 5, unit="%", worst=True, reached=1.5)

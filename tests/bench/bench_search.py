@@ -1,4 +1,4 @@
-"""Search on three landscapes: true score of the incumbent against ideas tried; on tinygrpo's, compute as well.
+"""Search on two landscapes: true score of the incumbent against ideas tried; on tinygrpo's, compute as well.
 
 Paired seeds: equal seeds have the same luck in the n-th run, whoever proposes it. The incumbent is what a campaign
 would take for the best, the highest single measurement (the baseline is measured three times); its true score is
@@ -27,7 +27,7 @@ from autoresearch.core.campaign.space import read_space
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.pruning import PRUNED, Curve, MedianRule
 from autoresearch.proposers.registry import ProposerInputs, proposer
-from tests.bench import cartpole_landscape, search_landscape
+from tests.bench import search_landscape
 from tests.bench.hartmann import Hartmann
 from tests.bench.replay import first_stop, replay
 from tests.bench.result import Result
@@ -114,8 +114,7 @@ def search(land: Landscape, name: str, seed: int, *, rule: MedianRule | None = N
 
 def run(repeats: int) -> Iterator[Result]:
     """The goals of the search; seeds are fixed, so `repeats` changes nothing."""
-    lands = ((search_landscape.load(), 16, 14), (Hartmann(), IDEAS, 14), (cartpole_landscape.load(), IDEAS, 11))
-    for land, goal, before in lands:
+    for land, goal, before in ((search_landscape.load(), 16, 14), (Hartmann(), IDEAS, 14)):
         chance, tpe = _searches(land, "random", SEEDS), _searches(land, "tpe", SEEDS)
         low, high = reached_range(tpe, chance)
         at = "; ".join(f"at {n} random {_shown(chance, n)}, TPE {_shown(tpe, n)}" for n in (12, IDEAS))

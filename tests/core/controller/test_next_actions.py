@@ -220,23 +220,6 @@ def test_a_row_that_was_taken_out_of_the_ledger_is_written_again(records: Make) 
     assert due(made, live=()) == (WatchRun(run, f"/reports/{run}"),)
 
 
-def test_the_circuit_breaker_pauses(records: Make) -> None:
-    made = searching(records)
-    for name in ("a", "b", "c"):
-        made.idea(name)
-        run = made.run(name, None, "crash", failure="cuda_oom", elapsed_min=0.1)
-    report, documents = due(made, recorded=(run,))
-    why = "circuit breaker: the last 3 ideas died alike within 2.5 min: cuda_oom"
-    assert isinstance(report, ReportRun) and documents == Do.WRITE_DOCUMENTS
-    state, words = due(made)
-    assert state == Note("state", {"state": "paused", "reason": why})
-    assert isinstance(words, Say) and words.text.startswith(f"paused: {why}; go on with: ")
-    made.note("state", state="paused", reason="lunch")
-    assert exit_code_of(made.state()) == 0, "somebody asked for it"
-    made.note("state", state="paused", reason=why)
-    assert exit_code_of(made.state()) == 10
-
-
 def dead_baseline(records: Make, *rows: dict[str, object]) -> Any:
     """A campaign whose baseline has crashed so many times."""
     made = records(empty=True)
@@ -275,19 +258,6 @@ def test_a_baseline_that_dies_alike_twice_pauses_and_begins_anew(
         assert requested(due(made))[:2] == ("baseline", len(rows) + count + 1), "all of its runs, mended"
         made.run("baseline", 0.5 + count / 100)
     assert due(made, tried=LOOKED) == (NewIdea(),)
-
-
-def test_a_baseline_that_cannot_be_started_pauses_at_once(records: Make) -> None:
-    row = {"reason": "could not be launched: no x.py [here]", "ending": "launch_failed"}
-    made = dead_baseline(records, row)
-    state, _ = due(made)
-    assert state == Note("state", {"state": "paused", "reason": "the baseline could not be started: no x.py [here]"})
-    made.apply((state,))
-    made.apply(due(made, requests=({"do": "resume", "seq": 1},)))
-    made.run("baseline", 0.5)
-    made.idea("next")
-    made.run("next", None, "crash", **row)
-    assert requested(due(made)) == ("baseline", 3, "baseline"), "an idea that cannot be started is one idea"
 
 
 def test_what_runs_without_a_run_says_what_it_waits_for_and_pauses_where_there_is_nothing(records: Make) -> None:
@@ -342,21 +312,6 @@ def test_requests_come_first_one_by_one(records: Make) -> None:
     assert made.state().requests == 4 and made.state().stop_mode == "stop"
 
 
-@pytest.mark.parametrize(("how", "reason"), [("stop", "stopped on request"), ("drain", "drained on request")])
-def test_a_stop_and_a_drain_end_it_when_no_run_is_live(records: Make, how: str, reason: str) -> None:
-    made = searching(records)
-    made.idea("one")
-    run = made.start("one")
-    made.note("told", how=how)
-    made.idea("next")
-    held = ready(made, "next")
-    assert due(made, ready=held) == (Do.WITHDRAW_RUN,)
-    made.end(run, 0.4, "discard")
-    assert due(made, ready=held) == (Finish(reason),)
-    made.note("told", how=how, reason="the GPU is needed")
-    assert due(made, ready=held) == (Finish(f"{reason}: the GPU is needed"),)
-
-
 def test_a_paused_campaign_starts_nothing_keeps_no_process_and_ends_at_its_deadline(records: Make) -> None:
     made = searching(records)
     made.idea("live")
@@ -392,20 +347,6 @@ def test_after_a_kill_stops_are_repeated_and_it_goes_on(records: Make) -> None:
 # -- the end, and confirmation ---------------------------------------------------------------------------------------
 
 
-def test_when_a_rule_is_met_it_ends(records: Make) -> None:
-    made = searching(records, confirm=False, rules=Rules(count=2))
-    made.idea("one")
-    made.run("one", 0.4, "discard")
-    assert due(made) == (Finish("stop condition met: 2/2 ideas attempted"),)
-
-
-def test_what_is_owed_comes_before_the_end(records: Make) -> None:
-    made = searching(records, rules=Rules(count=2))
-    made.idea("good")
-    made.run("good", 0.7, "discard")
-    assert requested(due(made)) == ("good", 2, "retest")
-
-
 def test_too_near_a_deadline_it_ends_whatever_is_owed(records: Make) -> None:
     made = searching(records, confirm=False)
     made.idea("good")
@@ -431,20 +372,6 @@ def confirming(records: Make) -> Any:
     for value in (0.9, 0.91, 0.92, 0.9):
         made.run("good", value)
     return made
-
-
-def test_an_improvement_is_put_to_the_proof_before_the_end(records: Make) -> None:
-    made = confirming(records)
-    withdrawn, begun, words = due(made)
-    assert withdrawn == Do.WITHDRAW_RUN
-    assert isinstance(begun, Note) and begun.do == "confirming" and begun.fields["candidates"] == [2]
-    assert isinstance(words, Say) and words.text.startswith("confirming: ")
-    made.apply((begun,))
-    assert requested(due(made))[2] == "confirm"
-    while isinstance(action := due(made)[0], PrepareRun):
-        slug = action.request.idea.slug
-        made.run(slug, 0.5 if slug == "baseline" else 0.9, why="confirm", round_number=1)
-    assert due(made) == (Do.JUDGE_ROUND,)
 
 
 def test_a_proof_needs_time(records: Make) -> None:
@@ -488,33 +415,6 @@ def test_no_round_after_the_last_one(records: Make) -> None:
 
 
 # -- no ideas --------------------------------------------------------------------------------------------------------
-
-
-def test_it_waits_for_ideas_and_goes_on_with_them(records: Make) -> None:
-    made = searching(records, proposer=ProposerSpec("queue"))
-    tried = LOOKED | {NewIdea()}
-    state, words = due(made, dry=True, tried=tried)
-    assert state == Note("state", {"state": "waiting", "reason": "proposer exhausted"})
-    assert isinstance(words, Say) and words.text.endswith(
-        "add ideas: autoresearch campaign add 20261121-sort --set KEY=VALUE"
-    )
-    made.apply((state,))
-    assert due(made, dry=True, tried=tried) == (Do.SLEEP,)
-    assert due(made, dry=True) == (NewIdea(),)  # asked again after each sleep
-    made.idea("late")
-    assert requested(due(made, dry=False)) == ("late", 1, "first")
-    held = ready(made, "late")
-    running = Note("state", {"state": "running", "reason": ""})
-    assert due(made, ready=held, tried=tried | {Do.LAUNCH_RUN}) == (running,)
-
-
-@pytest.mark.parametrize("proposer", ["grid", "random", "tpe"])
-def test_a_space_whose_points_are_all_tried_ends_it(records: Make, proposer: str) -> None:
-    made = searching(records, proposer=ProposerSpec(proposer))
-    dry = {"dry": True, "tried": LOOKED | {NewIdea()}}
-    assert due(made, **dry)[-1] == Finish("every point of the space is tried: 1/12 attempted, 1h44m remaining")
-    made.note("queue", faults=["ideas.yaml:3: no such key"])
-    assert due(made, **dry)[0] == Note("state", {"state": "waiting", "reason": "proposer exhausted"})
 
 
 # -- the coding agent ------------------------------------------------------------------------------------------------
@@ -564,18 +464,6 @@ def test_a_new_idea_starts_before_the_agent_goes_on(records: Make) -> None:
     assert due(made, ready=held, tried=LOOKED | {Do.LAUNCH_RUN}) == (Do.SLEEP,)  # there is no room: one idea is ahead
     made.note("started", run=held.run)
     (start,) = due(made)
-    assert isinstance(start, StartAgent)
-
-
-def test_an_edit_waits_for_a_person(records: Make) -> None:
-    made = with_agent(records)
-    made.note("hold", on=True)
-    made.note("proposed", **proposed("code", made=False))
-    state, _ = due(made, dry=True, tried=LOOKED | {NewIdea()})
-    approve = "autoresearch campaign approve code --campaign 20261121-sort"
-    assert state == Note("state", {"state": "waiting", "reason": f"code waits for a person: {approve}"})
-    made.note("approved", slug="code")
-    (start,) = due(made, dry=True)
     assert isinstance(start, StartAgent)
 
 

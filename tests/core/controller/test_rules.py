@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.controller import confirmation_rounds, rules
 
 
@@ -103,9 +102,3 @@ def test_the_circuit_breaker(records: Callable[..., Any], deaths: list[tuple[str
     assert bool(why) is trips
     assert not trips or why == "the last 3 ideas died alike within 2.5 min: oom"
     assert rules.tripped(state, made.clock + 1000) == ""  # deaths before somebody said `resume` are forgiven
-
-
-def test_facts_for_the_rules(records: Callable[..., Any]) -> None:
-    made = records(rules=Rules(count=5))
-    facts = rules.facts(made.state(), 7.0, conceived=2)
-    assert (facts.attempted, facts.now, facts.best) == (3, 7.0, 0.5)

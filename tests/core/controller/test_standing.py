@@ -172,7 +172,6 @@ def test_runs_that_collapsed_are_left_out_of_the_search_mean_and_named() -> None
     assert found.words == "pass@1 -0.9062 (mean of all 8; 1 of them collapsed)"
 
 
-
 def test_the_baseline_is_the_mean_of_all_its_runs() -> None:
     journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), *run(1, "b-2", 2, "confirm", round=1)]
     state = fold(SPEC, events(journal, [row(1, "b-1", 0.2), row(1, "b-2", 0.4)]))
