@@ -16,7 +16,6 @@ from typing import IO
 from autoresearch.core.text.regex import later
 
 GAP = 2  # cells between columns
-LEAST = 12  # cells below which no column is squeezed
 WIDEST = 1 << 20  # cells: of a pipe
 NARROWEST = 20  # terminals below that are written to as if they were so wide
 COLOURS = {
@@ -114,30 +113,16 @@ def _lines(text: str, width: int, indent: str) -> list[str]:
 
 
 def table_lines(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Rows in columns of at most so many cells together, each cell folded between words where it is too long."""
+    """Rows in columns as wide as their widest cells; the last one goes on below itself where a line is longer."""
     count = max(map(len, rows))
-    cells = [[*row, *[""] * (count - len(row))] for row in rows]
-    sizes = [max(cell_len(line) for row in cells for line in row[n].split("\n")) for n in range(count)]
-    while (over := sum(sizes) + GAP * (count - 1) - width) > 0 and max(sizes) > LEAST:
-        widest = max(range(count), key=lambda n: (sizes[n], n))
-        second = max((size for n, size in enumerate(sizes) if n != widest), default=0)
-        sizes[widest] = max(LEAST, sizes[widest] - over, min(second, sizes[widest] - 1))
+    sizes = [max(cell_len(row[n]) for row in rows if n < len(row)) for n in range(count - 1)]
     lines = []
-    for row in cells:
-        folded = [
-            [piece for line in cell.split("\n") for piece in _lines(line, size, "") or [""]]
-            for cell, size in zip(row, sizes, strict=True)
-        ]
-        for n in range(max(map(len, folded))):
-            line = ""
-            for column, (cell, size) in enumerate(zip(folded, sizes, strict=True)):
-                part = cell[n] if n < len(cell) else ""
-                start = sum(sizes[:column]) + GAP * column
-                if part and cell_len(line) > start:  # after a path that is longer than its column
-                    lines.append(line.rstrip())
-                    line = " " * start
-                line += part + " " * (size - cell_len(part) + GAP)
-            lines.append(line.rstrip())
+    for row in rows:
+        *cells, last = [*row, *[""] * (count - len(row))]
+        head = "".join(cell + " " * (size - cell_len(cell) + GAP) for cell, size in zip(cells, sizes, strict=True))
+        first, *more = last.split("\n")
+        for line in (head + first, *(" " * cell_len(head) + piece for piece in more)):
+            lines += wrapped(line.rstrip(), width).split("\n")
     return lines
 
 

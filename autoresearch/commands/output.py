@@ -82,7 +82,7 @@ class LogLine(str):
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """Rows of two or more columns, as wide as their widest cells; at a terminal no wider than that."""
+    """Rows of two or more columns, as wide as their widest cells; at a terminal the last one is folded."""
 
     rows: Sequence[Sequence[str]]
 

@@ -14,7 +14,6 @@ from autoresearch.commands import REPAIRED, Option, Positional, output
 from autoresearch.commands.name_lookup import DirectionWord, target_named
 from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.text.numbers import span
 from autoresearch.errors import AutoresearchError, NotFoundError, UsageError
 from autoresearch.lab import settings as project
 from autoresearch.lab.launch.experiment import Experiment, planned
@@ -148,7 +147,7 @@ def _first_blueprint(path: Path, *, asking: bool, yes: bool) -> bool:
 def plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blueprint: str) -> CommandResult:
     """All that was found, and at the end all that refuses the run; it exits as the first of these."""
     from autoresearch.core.blueprint.finding import one_of_a_kind
-    from autoresearch.core.metrics.constraint import constraint_words
+    from autoresearch.records.journal import facts
 
     spec, options, trainer = resolved_run.spec, resolved_run.options, resolved_run.trainer_settings
     target, limits = options.target, spec.limits
@@ -156,30 +155,17 @@ def plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], bluep
     gpus = trainer.gpus_needed(options.environment)
     count = None if target.is_local else options.remote_gpus.at(target)
     environment = {**spec.environment, **(options.caches if target.is_local else {})}
-    stall = "report only" if limits.stall_s is None else span(limits.stall_s)
-    times = [span(seconds) for seconds in (limits.first_step_s, limits.max_s, limits.grace_s)]
     asking = f", asking for {count} GPU{'s' if count > 1 else ''}" if count else ""
+    known = facts(spec) | {
+        "branch": spec.branch or f"none: {options.no_git}",
+        "trainer": f"{spec.trainer}, by {script}" if script else spec.trainer,
+        "GPUs": str(gpus or ""),
+    }
     rows = [
         ["where", f"{target}{asking}" if not target.is_local else "here, in tmux"],
-        ["branch", spec.branch or f"none: {options.no_git}"],
-        ["session", spec.session],
         ["command", spec.command],
-        ["in", spec.cwd],
-        ["python", spec.interpreter_words],
-        ["trainer", f"{spec.trainer}, by {script}" if script else spec.trainer],
-        ["recipe", spec.recipe],
-        ["GPUs", str(gpus or "")],
-        ["metric", str(spec.objective or "none")],
-        ["constraints", constraint_words(spec.constraints)],
-        ["limits", f"first step {times[0]}, in all {times[1]}, stall {stall}, grace {times[2]}"],
+        *([name, value] for name, value in known.items() if name != "environment"),
         ["first step", resolved_run.first_step_rule],
-        ["result_dir", spec.result_dir],
-        ["run_dir", spec.run_dir],
-        ["ledger", spec.ledger],
-        *(["metrics", f"{source.format} {source.path}"] for source in spec.sources),
-        *(["prepare", command] for command in spec.prepare),
-        *(["evaluate", f"{command} (within {span(spec.evaluate_s)})"] for command in spec.evaluate),
-        *(["cleanup", command] for command in spec.cleanup),
         *(["env", f"{name}={value}"] for name, value in environment.items()),
         *(["note", line] for line in spec.notes.splitlines() if line.strip()),
         *(["remark", words] for words in one_of_a_kind(resolved_run.findings)),

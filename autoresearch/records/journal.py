@@ -15,7 +15,9 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from autoresearch.core.metrics.constraint import constraint_words
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.text.numbers import span
 from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError
 from autoresearch.records import finish_flag, hostile, index
@@ -187,14 +189,11 @@ def _line(text: str) -> str:
 
 def _opening(spec: RunSpec) -> str:
     """The log's opening: title, command, purpose, settings and notes."""
-    log = f"{spec.run_dir}/run.log"
-    places = [("run directory", spec.run_dir), ("log", log)]
-    places += [("result directory", spec.result_dir), ("ledger", spec.ledger)]
     parts = [
         f"# Experiment log: {spec.run}",
         f"Command:\n\n{command_block(spec)}",
         "Purpose:\n\n" + _quoted(spec.purpose or "(none given)"),
-        "\n".join(f"- {name}: {_line(value)}" for name, value in (*facts(spec).items(), *places)),
+        "\n".join(f"- {name}: {_line(value)}" for name, value in facts(spec).items()),
     ]
     if spec.notes.strip():
         parts.append("Notes of the blueprint:\n\n" + _quoted(spec.notes.strip()))
@@ -215,10 +214,10 @@ def command_block(spec: RunSpec) -> str:
 def facts(spec: RunSpec) -> dict[str, str]:
     """What was decided about a run before it started, by name; what does not apply is left out."""
     limits = spec.limits
-    stall = "reported only" if limits.stall_s is None else f"{limits.stall_s:g} s"
+    stall = "reported only" if limits.stall_s is None else span(limits.stall_s)
     strict = " (strict)" if limits.strict_first_step else ""
     strict = " (since the last output)" if limits.first_step_since_output else strict
-    first = f"first step {limits.first_step_s:g} s{strict}"
+    times = [span(seconds) for seconds in (limits.first_step_s, limits.max_s, limits.grace_s)]
     known = {
         "blueprint": f"{spec.blueprint} (sha256 {spec.blueprint_sha[:12]})",
         "recipe": spec.recipe,
@@ -230,14 +229,19 @@ def facts(spec: RunSpec) -> dict[str, str]:
         "interpreter": spec.interpreter_words,
         "trainer": spec.trainer,
         "metric": str(spec.objective or ""),
-        "limits": f"{first}, in all {limits.max_s:g} s, stall {stall}, grace {limits.grace_s:g} s",
+        "constraints": constraint_words(spec.constraints),
+        "limits": f"first step {times[0]}{strict}, in all {times[1]}, stall {stall}, grace {times[2]}",
         "metrics files": ", ".join(f"{source.format} {source.path}" for source in spec.sources),
         "seed": "" if spec.seed is None else f"{spec.seed} ({spec.seed_by})",
         "GPUs": ", ".join(spec.gpus),
         "prepare": "; ".join(spec.prepare),
-        "evaluation": "; ".join(spec.evaluate),
+        "evaluation": f"{'; '.join(spec.evaluate)} (within {span(spec.evaluate_s)})" if spec.evaluate else "",
         "cleanup": "; ".join(spec.cleanup),
         "environment": ", ".join(f"{k}={v}" for k, v in spec.environment.items()),
         "driven by": spec.driven_by,
+        "run directory": spec.run_dir,
+        "log": f"{spec.run_dir}/run.log",
+        "result directory": spec.result_dir,
+        "ledger": spec.ledger,
     }
     return {name: value for name, value in known.items() if value}

@@ -65,8 +65,8 @@ def render_results(examined: ExaminedRun, outcome: Outcome) -> str:
         timing=_timing(end, spec.sandbox),
         warnings=outcome.warnings,
         places=[
-            *(("log", rundir.log), ("events", rundir.events), ("run directory", rundir.path), ("ledger", spec.ledger)),
-            *(("results", outcome.results), *(("tracker", url) for url in outcome.run_urls)),
+            *(("events", rundir.events), ("results", outcome.results)),
+            *(("tracker", url) for url in outcome.run_urls),
         ],
         number=number,
         cell=lambda value: cell(str(value), CELL_MAX),
