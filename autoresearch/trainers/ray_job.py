@@ -48,8 +48,8 @@ def _assigned(simple: SimpleCommand) -> str:
 
 
 def named(command: str, submission_id: str) -> str:
-    """The command with this id for its job; unchanged if it submits no job, or already sets an id."""
-    job = find(command)
+    """The command with this id for its job; unchanged if it submits no job, already sets an id, or gets none."""
+    job = find(command) if submission_id else None
     if job is None or job.submission_id:
         return command
     return _SUBMIT.sub(lambda found: f"{found[0]} --submission-id {submission_id}", command, count=1)

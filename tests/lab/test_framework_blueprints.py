@@ -65,9 +65,9 @@ def test_nothing_is_wrong_with_it(machine: Path, name: str) -> None:
     own = asked(machine, name)
     blueprint = own.resolved.blueprint
     limit = blueprint.max_time_s
-    found = [*own.resolved.findings, *own.findings(limit, {})]
+    found = [*own.resolved.findings, *own.findings(limit)]
     assert [str(finding) for finding in found] == []
-    assert own.left_behind() == ""
+    assert own.resume_conflict() is None
 
 
 @pytest.mark.parametrize("name", GPUS)

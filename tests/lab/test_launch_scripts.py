@@ -96,7 +96,7 @@ def asked(folder: str, command: str, tmp_path: Path) -> tuple[TrainerSettings, l
     resolved = resolve_blueprint(read_blueprint(path), environ=ENV)
     trainer = registry.for_blueprint(resolved.blueprint, shell_reading=resolved.shell_reading)
     settings = ask_trainer(trainer, resolved)
-    return settings, [*settings.all_findings(3600.0, ENV)]
+    return settings, settings.findings_of_run(3600.0)
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def _check_trainer(setup: CampaignSetup) -> None:
     """Raise BlueprintError for the first error in recipe and command."""
     trainer_settings, blueprint = setup.trainer_settings, setup.blueprint
     max_s = min(setup.file["timeout"] or math.inf, blueprint.max_time_s)
-    findings = [*trainer_settings.findings(max_s, setup.parts.environ)]
+    findings = trainer_settings.findings(max_s)
     job = ray_job.find(blueprint.launch_command)
     if job is not None and job.submission_id:
         message = f"every run would submit the Ray job {job.submission_id}, and Ray takes a name only once"

@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -119,26 +120,12 @@ def shell_reader(
     codebase: Path, variables: Mapping[str, str], read_file: Callable[[Path, int], bytes] = read_start
 ) -> Callable[[str], ShellReading]:
     """A function that reads a command which runs in the codebase; each file is read once."""
-    texts: dict[str, str | OSError | ValueError] = {}
-    known: dict[str, ShellReading] = {}
 
+    @cache
     def open_text(path: str) -> str:
-        if path not in texts:
-            try:
-                texts[path] = read_file(codebase / path, _BYTES).decode("utf-8", "replace")
-            except (OSError, ValueError) as failure:
-                texts[path] = failure
-        text = texts[path]
-        if isinstance(text, str):
-            return text
-        raise text
+        return read_file(codebase / path, _BYTES).decode("utf-8", "replace")
 
-    def read(command: str) -> ShellReading:
-        if command not in known:
-            known[command] = read_shell(command, variables, cwd=str(codebase), open_text=open_text)
-        return known[command]
-
-    return read
+    return cache(lambda command: read_shell(command, variables, cwd=str(codebase), open_text=open_text))
 
 
 def recipe_of(shell_reading: ShellReading, codebase: Path) -> Path | None:

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from autoresearch.core.blueprint.document import MAX_BYTES, NEW_BLUEPRINT
-from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.blueprint.finding import Finding, Severity, error, errors, warning
 from autoresearch.core.blueprint.lint import RECORDS, lint_blueprint, lint_recipe
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
@@ -38,7 +38,7 @@ TYPED = f"{RECORDS}/typed"  # in the repository, beside the records: blueprints 
 _STARTED_BY = {".py": "python", ".sh": "bash", ".bash": "bash"}  # suffixes of scripts
 _RECIPE_BYTES = 16 << 20
 _MAKE_IT = "correct its path, or let a `prepare:` make it"
-_UNREAD = frozenset({"missing_recipe", "bad_recipe"})
+_UNREAD = frozenset({"missing_recipe", "bad_recipe", SYNTAX})
 _SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "usr"})
 _SYSTEM_VAR = frozenset({"backups", "cache", "db", "lock", "log", "run", "spool"})  # below /var
 _NOT_SYSTEM = frozenset({"dev/shm", "run/media", "run/user", "usr/home", "usr/local"})
@@ -206,14 +206,13 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str]) -> Res
     codebase, result_dir = paths.under(file.base, blueprint.codebase_dir), paths.under(file.base, blueprint.result_dir)
     read = shell_reader(codebase, {**environ, **notes.env})
     shell_reading = read(blueprint.launch_command)
-    paths.findings += [*lint_blueprint(blueprint, read), *_required(blueprint, environ), *_hidden(blueprint)]
+    paths.findings += [*lint_blueprint(blueprint, read), *_of_notes(blueprint, environ)]
     paths.findings += _secrets(file.data, file.path.name)
     there = paths.check("exp_codebase_dir", "the codebase", codebase, "directory", "missing_codebase")
     if there and not notes.prepare and (lost := missing_script(shell_reading, codebase)):
         paths.add(Severity.ERROR, "exp_launch_command", "missing_script", f"the script {lost} is not there", _MAKE_IT)
     interpreter, source = paths.interpreter(codebase)
-    recipe, recipe_data = paths.recipe(codebase, recipe_of(shell_reading, codebase))
-    whole = paths.with_parents(recipe, recipe_data)
+    recipe, recipe_data, whole = paths.recipe(codebase, recipe_of(shell_reading, codebase))
     paths.check_results(result_dir)
     found = [*blueprint.findings, *paths.findings]
     if file.is_typed:
@@ -292,27 +291,34 @@ class _PathChecker:
         found, source = shell_interpreter(codebase, self.environ, self.file.blueprint.launch_command)
         return found or Path("python"), source
 
-    def recipe(self, codebase: Path, of_command: Path | None) -> tuple[Path | None, Mapping[str, object]]:
-        """The recipe that the blueprint names, else the one that its command does, and what is in it."""
-        text, recipe = self.file.blueprint.yaml_path, None
-        data: Mapping[str, object] = {}
-        if text:  # relative to the codebase, then to the base, then beside the blueprint
+    def recipe(
+        self, codebase: Path, of_command: Path | None
+    ) -> tuple[Path | None, Mapping[str, object], Mapping[str, object]]:
+        """The recipe that the blueprint names, else the one that its command does; what is in it, and in its parents.
+
+        It stands alone if a parent cannot be read, on which the trainer would fail too.
+        """
+        recipe, data, text = None, dict[str, object](), self.file.blueprint.yaml_path
+        if text:  # relative to the codebase, then to the base, then to the blueprint
             recipe = self.first(text, codebase, self.file.base, self.file.path.parent)
             if not text.startswith(("/", "~/")) and codebase not in recipe.parents:
                 message = f"[exp_yaml_path] is relative, and not in the codebase: {recipe} is taken"
                 hint = "write it from the root of the codebase, or as an absolute path"
                 self.add(Severity.WARNING, "exp_yaml_path", "relative_path", message, hint)
-            data = self._recipe_data(recipe)
+            data.update(self._recipe_data(recipe))
         if of_command is not None and of_command != recipe:
             apart = replace(self, findings=[])
-            named = apart._recipe_data(of_command)
-            broken = any(one.code == SYNTAX for one in apart.findings)
-            if broken and of_command.name in self.file.blueprint.launch_command:
+            found, codes = apart._recipe_data(of_command), {one.code for one in apart.findings}
+            broken = SYNTAX in codes and of_command.name in self.file.blueprint.launch_command
+            if broken or not codes & _UNREAD:  # else it may be no recipe
                 self.findings += apart.findings
-            elif not broken and not any(one.code in _UNREAD for one in apart.findings):  # else it may be no recipe
-                self.findings += apart.findings
-                recipe, data = (of_command, named) if recipe is None else (recipe, data)
-        return recipe, data
+                recipe, data = (recipe, data) if text else (of_command, dict(found))
+        try:
+            return recipe, data, inherited(data, str(recipe or ""), lambda path: self._mapping(Path(path))[1])
+        except AutoresearchError as failure:
+            message = f"a parent of the recipe, under `defaults`, cannot be read: {failure.message}"
+            self.add(Severity.ERROR, "exp_yaml_path", "missing_parent", message, "correct `defaults`")
+        return recipe, data, data
 
     def _recipe_data(self, recipe: Path) -> Mapping[str, object]:
         key = "exp_yaml_path"
@@ -341,15 +347,6 @@ class _PathChecker:
             raise BlueprintError(f"{path} has over {_RECIPE_BYTES >> 20} MiB")
         return data, parse_mapping(data, str(path))
 
-    def with_parents(self, recipe: Path | None, data: Mapping[str, object]) -> Mapping[str, object]:
-        """The recipe merged with its parents; alone if one cannot be read, on which the trainer would fail too."""
-        try:
-            return inherited(data, str(recipe or ""), lambda path: self._mapping(Path(path))[1])
-        except AutoresearchError as failure:
-            message = f"a parent of the recipe, under `defaults`, cannot be read: {failure.message}"
-            self.add(Severity.ERROR, "exp_yaml_path", "missing_parent", message, "correct `defaults`")
-            return data
-
     def check_results(self, result_dir: Path) -> None:
         """No results go into a directory of the system."""
         key, real = "exp_result_dir", Path(os.path.realpath(result_dir))
@@ -361,43 +358,35 @@ class _PathChecker:
             self.check(key, "the path", result_dir, "directory", "bad_result_dir")
 
 
-def _required(blueprint: Blueprint, environ: Mapping[str, str]) -> list[Finding]:
-    unset = [n for n in blueprint.notes.requires_env if not (blueprint.notes.env.get(n) or environ.get(n))]
-    line = blueprint.lines.get("notes", 0)
-    return [
-        Finding(
-            Severity.ERROR,
-            "unset_variable",
-            f"the blueprint requires the variable {name}, which is not set",
-            f"export {name}=... before the run, or give it under `env:`",
-            blueprint.name,
-            line,
-        )
-        for name in unset
-    ]
+def _of_notes(blueprint: Blueprint, environ: Mapping[str, str]) -> list[Finding]:
+    """What of the notes cannot be kept here: a variable that is not set, and what only a campaign's sandbox hides."""
+    notes, name, line = blueprint.notes, blueprint.name, blueprint.lines.get("notes", 0)
+    found = []
+    for unset in (one for one in notes.requires_env if not (notes.env.get(one) or environ.get(one))):
+        message = f"the blueprint requires the variable {unset}, which is not set"
+        hint = f"export {unset}=... before the run, or give it under `env:`"
+        found.append(error(line, "unset_variable", message, hint, name))
+    if notes.hide:
+        keeps = "hide: only a campaign with a coding agent keeps it, in a sandbox"
+        message = f"{keeps}; a lone run can read {', '.join(notes.hide)}"
+        found.append(warning(0, "hide_alone", message, "docs/evaluation.md says what is readable", name))
+    return found
 
 
 def _secrets(data: bytes, name: str, code: str = "secret_in_blueprint") -> list[Finding]:
     """The lines of a file that hold a secret; they are masked in the commit on the run's branch."""
     text = data.decode("utf-8", "surrogateescape")
     masked = mask_text(text)
-    if masked == text:
-        return []
-    lines = text.splitlines()
-    places = {n: shown for n, line in enumerate(lines, 1) if (shown := mask_text(line)) != line}
-    if not places:  # it spans several lines
+    lines = text.splitlines() if masked != text else []
+    shown = {n: mask_text(line) for n, line in enumerate(lines, 1)}
+    places = {n: shown[n] for n, line in enumerate(lines, 1) if shown[n] != line}
+    if lines and not places:  # it spans several lines
         places[next((n for n, line in enumerate(lines, 1) if "PRIVATE KEY" in line), 1)] = MASK
+    rest = "holds what looks like a secret; it is masked in the branch and in the records, but stays in the file"
+    hint = "pass it by the environment: `- requires_env: NAME` in the notes, `$NAME` in the command"
     return [
-        Finding(
-            Severity.WARNING,
-            code,
-            f"`{plain(shown.strip().removeprefix('- '), 120)}` holds what looks like a secret; "
-            "it is masked in the branch and in the records, but stays in the file",
-            "pass it by the environment: `- requires_env: NAME` in the notes, `$NAME` in the command",
-            name,
-            number,
-        )
-        for number, shown in list(places.items())[:_MOST_SECRETS]
+        warning(number, code, f"`{plain(line.strip().removeprefix('- '), 120)}` {rest}", hint, name)
+        for number, line in [*places.items()][:_MOST_SECRETS]
     ]
 
 
@@ -407,16 +396,3 @@ def _is_system(path: Path) -> bool:
     if top == "var":
         return not below or below in _SYSTEM_VAR
     return not top or (top in _SYSTEM and f"{top}/{below}" not in _NOT_SYSTEM)
-
-
-def _hidden(blueprint: Blueprint) -> list[Finding]:
-    """That `hide:` is kept by a campaign's sandbox alone."""
-    if not blueprint.notes.hide:
-        return []
-    from autoresearch.lab.agent_work.sandbox import why_not
-
-    why = f"; bubblewrap does not work here: {why_not()}" if why_not() else ""
-    names = ", ".join(blueprint.notes.hide)
-    message = f"hide: only a campaign with a coding agent keeps it, in the sandbox; a lone run can read {names}{why}"
-    hint = "docs/evaluation.md says what is readable"
-    return [Finding(Severity.WARNING, "hide_alone", message, hint, blueprint.name)]

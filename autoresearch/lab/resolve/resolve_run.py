@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.blueprint.finding import Finding, Severity, errors, warning
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import LOCAL, Target
@@ -23,7 +23,7 @@ from autoresearch.lab.resolve import host_check
 from autoresearch.lab.resolve.host_check import TOO_FEW, RemoteGpus
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.run_names import free_name, names_of, names_of_repair, new_token
-from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer, crossed_limits, limits_of
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer, limits_of
 from autoresearch.lab.settings import Settings
 from autoresearch.launchers import gpus, host
 from autoresearch.launchers.gpus import GpuChoice
@@ -209,18 +209,21 @@ def _resolve(resolved: ResolvedBlueprint, run_options: RunOptions) -> ResolvedRu
     token = new_token()
     slug = run_options.fix_of.slug if run_options.fix_of else resolved.blueprint.slug
     trainer_settings = ask_trainer(trainer, resolved, job=naming.session_name(slug, token))
-    launch_options = _launch_options(trainer_settings, run_options)
-    spec = _spec(trainer_settings, run_options, launch_options, token)
-    spec = ask.server(trainer).with_server(spec, resolved.blueprint)
+    launch_options, server = _launch_options(trainer_settings, run_options), ask.server(trainer)
+    spec = server.with_server(_spec(trainer_settings, run_options, launch_options, token), resolved.blueprint)
     if campaign_run:
         spec = campaign_run.its_own(spec)
-    limits = limits_of(trainer_settings, settings)
-    found = trainer_settings.all_findings(limits.max_s, launch_options.environment)
-    server = ask.server(trainer).check_server(resolved.blueprint, (launch_options.target,))
-    run = ResolvedRun(spec, launch_options, trainer_settings, (*found, *server, *launch_options.leased.findings))
+    found = [
+        *trainer_settings.findings_of_run(limits_of(trainer_settings, settings).max_s),
+        *launch_options.leased.findings,
+    ]
+    found += server.check_server(resolved.blueprint, (launch_options.target,))
     given = spec.limits.strict_first_step or resolved.blueprint.first_step_given  # an unset default is no request
-    crossed = crossed_limits(spec.limits) if given and not spec.why else ()
-    return replace(run, findings=(*run.findings, *crossed, *run.gpu_findings(settings)))
+    if spec.limits.first_step_s > spec.limits.max_s and given and not spec.why:
+        message = "the limit to the first step is longer than that in all, which comes first"
+        found.append(warning(0, "limits_crossed", message, "a shorter --first-step-timeout, or a longer --max-time"))
+    run = ResolvedRun(spec, launch_options, trainer_settings, tuple(found))
+    return replace(run, findings=(*found, *run.gpu_findings(settings)))
 
 
 def _launch_options(trainer_settings: TrainerSettings, run_options: RunOptions) -> LaunchOptions:

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.document import MAX_BYTES
-from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.finding import Finding, warning
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.trainer import COPIES, Recipe, Source, Trainer
 from autoresearch.core.shell import SimpleCommand
 from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, SeedWay
-from autoresearch.core.text.durations import spoken
 from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
 from autoresearch.lab.recipes.overrides import LaunchSettings, seed_way_of
 from autoresearch.lab.resolve import host_check
@@ -134,31 +133,23 @@ class TrainerSettings:
             raise BlueprintError(f"{path}: the metric {error}", hint=EXPRESSIONS, code="bad_metric") from None
         return Objective(notes.metric, Direction(notes.direction or usual_direction(notes.metric, usual)))
 
-    def findings(self, max_s: float, environ: Mapping[str, str]) -> tuple[Finding, ...]:
-        """Problems of recipe and command together, under a total time limit and these variables."""
-        own = ask.findings(
-            self.trainer, self.whole, self.understood, max_s, str(self.cwd), str(self.resolved.result_dir)
-        )
-        return (*own, *self._rounded())
+    def findings(self, max_s: float) -> list[Finding]:
+        """Problems of recipe and command together, under a total time limit in seconds."""
+        cwd, result_dir = str(self.cwd), str(self.resolved.result_dir)
+        found = [*ask.findings(self.trainer, self.whole, self.understood, max_s, cwd, result_dir)]
+        if self.trainer.in_full and not self.sources:
+            message = "metrics are read from the console, which rounds them and leaves some out"
+            found.append(warning(0, "console_alone", message, f"`{self.trainer.in_full}` writes all of them"))
+        return found
 
-    def _rounded(self) -> tuple[Finding, ...]:
-        """A remark where only the console tells the metrics, and a line of the recipe would have them written."""
-        if not self.trainer.in_full or self.sources:
-            return ()
-        message = "metrics are read from the console, which rounds them and leaves some out"
-        return (Finding(Severity.WARNING, "console_alone", message, f"`{self.trainer.in_full}` writes all of them"),)
-
-    def all_findings(self, max_s: float, environ: Mapping[str, str]) -> tuple[Finding, ...]:
-        """Those of the blueprint, and these."""
-        return (*self.resolved.findings, *self.findings(max_s, environ), *self._unjudged())
-
-    def _unjudged(self) -> tuple[Finding, ...]:
-        """A warning if no metric judges the run."""
-        if self.objective:
-            return ()
-        notes = "the notes of the blueprint that the run writes" if self.resolved.file.is_typed else "the notes"
-        message = "no metric is named, so the run cannot be judged; it will list the numbers that it prints"
-        return (Finding(Severity.WARNING, "no_metric", message, f"add `- metric: NAME` to {notes}"),)
+    def findings_of_run(self, max_s: float) -> list[Finding]:
+        """Those of the blueprint, these, and a warning if no metric judges the run."""
+        found = [*self.resolved.findings, *self.findings(max_s)]
+        if not self.objective:
+            notes = "the notes of the blueprint that the run writes" if self.resolved.file.is_typed else "the notes"
+            message = "no metric is named, so the run cannot be judged; it will list the numbers that it prints"
+            found.append(warning(0, "no_metric", message, f"add `- metric: NAME` to {notes}"))
+        return found
 
     @property
     def output(self) -> str:
@@ -192,17 +183,14 @@ class TrainerSettings:
         except (OSError, ValueError, AutoresearchError):
             return {}
 
-    def left_behind(self) -> str:
-        """The output of an earlier run that this one would resume from; "" without any, or if that is allowed."""
-        patterns = () if self.resolved.blueprint.notes.resume else self.trainer.resumes(self.whole)
-        return next((str(hit) for pattern in patterns for hit in there(self.cwd / pattern)), "")
-
     def resume_conflict(self) -> ConflictError | None:
-        """The error if a fresh run would silently continue an earlier one."""
-        if not (found := self.left_behind()):
+        """The error if a fresh run would silently continue an earlier one, from what that left."""
+        patterns = () if self.resolved.blueprint.notes.resume else self.trainer.resumes(self.whole)
+        left = [hit for pattern in patterns for hit in there(self.cwd / pattern)]
+        if not left:
             return None
         return ConflictError(
-            f"{found} is there: {self.trainer.name} would go on from it, and this run would not begin afresh",
+            f"{left[0]} is there: {self.trainer.name} would go on from it, and this run would not begin afresh",
             hint="move it away or give this run a place of its own; to go on from it, add `- resume: true` "
             "to the notes of the blueprint",
             code="would_resume",
@@ -212,19 +200,14 @@ class TrainerSettings:
 def ask_trainer(trainer: Trainer, resolved: ResolvedBlueprint, *, job: str = "") -> TrainerSettings:
     """Query the trainer. `job`: the name for a Ray job that the command submits without one; "" leaves it unnamed."""
     reading = resolved.shell_reading
-    command = _named(resolved.blueprint.launch_command, job)
+    command = ray_job.named(resolved.blueprint.launch_command, job)
     started = reading.trainer(trainer.recognises)
     understood = started.text if started else command
     if started in reading.own:  # only there can the job be named
-        understood = _named(understood, job)
+        understood = ray_job.named(understood, job)
     whole = trainer.settings(resolved.inherited, understood)
     plain = TrainerSettings(trainer, resolved, whole, command, understood)
     return _copied(plain, trainer.recording(whole, str(resolved.result_dir)))
-
-
-def _named(command: str, job: str) -> str:
-    """The command with this name for the job that it submits."""
-    return ray_job.named(command, job) if job else command
 
 
 def _copied(plain: TrainerSettings, recording: Recipe) -> TrainerSettings:
@@ -264,31 +247,18 @@ def limits_of(trainer_settings: TrainerSettings, settings: Settings) -> Limits:
     If the trainer's steps cannot be recognised, the default limit to the first one counts from the last output.
     """
     blueprint, usual = trainer_settings.resolved.blueprint, Limits()
-
-    def project(name: str, default: float) -> float:
-        value = settings.seconds(name)
-        return default if value is None else value
-
-    first_step_s, max_s = project("first_step_timeout", usual.first_step_s), project("max_time", usual.max_s)
-    typed = {n for n, value in settings.values.items() if value.source.startswith("flag")}
+    ours = {"first_step_timeout": usual.first_step_s, "max_time": usual.max_s, "grace": usual.grace_s}
+    ours["first_step_cap"] = usual.first_step_cap_s
+    ours |= {name: value for name in ours if (value := settings.seconds(name)) is not None}
+    typed = [n for n, value in settings.values.items() if value.source.startswith("flag")]
     return Limits(
-        first_step_s=blueprint.first_step_s if blueprint.first_step_given else first_step_s,
-        max_s=blueprint.max_time_s if blueprint.max_time_given else max_s,
+        first_step_s=blueprint.first_step_s if blueprint.first_step_given else ours["first_step_timeout"],
+        max_s=blueprint.max_time_s if blueprint.max_time_given else ours["max_time"],
         stall_s=settings.seconds("stall_timeout"),
-        grace_s=project("grace", usual.grace_s),
-        first_step_cap_s=project("first_step_cap", usual.first_step_cap_s),
+        grace_s=ours["grace"],
+        first_step_cap_s=ours["first_step_cap"],
         first_step_since_output=not blueprint.first_step_given and not trainer_settings.steps_known,
     ).override(
-        first_step_s=first_step_s if "first_step_timeout" in typed else None,
-        max_s=max_s if "max_time" in typed else None,
+        first_step_s=ours["first_step_timeout"] if "first_step_timeout" in typed else None,
+        max_s=ours["max_time"] if "max_time" in typed else None,
     )
-
-
-def crossed_limits(run_limits: Limits) -> tuple[Finding, ...]:
-    """A warning about a limit to the first step that is longer than that in all."""
-    if run_limits.first_step_s <= run_limits.max_s:
-        return ()
-    longer = f"{spoken(run_limits.first_step_s)}, longer than {spoken(run_limits.max_s)} in all"
-    message = f"the first step may take {longer}: that limit comes first"
-    hint = "a shorter --first-step-timeout, or a longer --max-time"
-    return (Finding(Severity.WARNING, "limits_crossed", message, hint),)
