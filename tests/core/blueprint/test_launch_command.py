@@ -20,22 +20,17 @@ def command(section: str) -> str:
             "- command:\n    python x \\\n      --a 1 \\\n      --b 2\n- hint: y",
             "python x \\\n  --a 1 \\\n  --b 2",
         ),
-        ("- command: python x \\\n    --a 1", "python x \\\n--a 1"),
         ("- command: python x \\\n--a 1 \\\n- y", "python x \\\n--a 1 \\\n- y"),
         ("- command: |\n    cd x\n\n    python y", "cd x\n\npython y"),
         ("- command:\n    - python x", "python x"),
         ("- command:\n  ```bash\n  cd x\n    python y\n  ```", "cd x\n  python y"),
-        ("- command:\n```bash\ncd x\n```", "cd x"),
         ("- command: see below\n\n```\npython x\n```", "python x"),
-        ("- command: as follows:\n```\npython x\n```", "python x"),
         ("- 命令：python x", "python x"),
         ("- Launch command: train.sh now", "train.sh now"),
-        ("- command: frobnicate the server", "frobnicate the server"),
         ("- content 1: run from the root\n- content 2: python x", "python x"),
         ("- description: start `python x` by hand", "python x"),
         ("- description: what runs\n- hint: not `python old.py`\n- command: python x", "python x"),
         ("```\npython x\n```", "python x"),
-        ("~~~sh\npython x\n~~~", "python x"),
         ("```console\n$ cd x\n$ python y\n```", "cd x\npython y"),
         ("Run this:\n\n```bash\npython x\n```\n\nIt prints\n\n```text\nok\n```", "python x"),
         ("Run this:\n```\npython x\n```\nand look at `python y`.", "python x"),
@@ -46,7 +41,6 @@ def command(section: str) -> str:
         ("````\n```\npython x\n````", "```\npython x"),
         ("```\npython x\n```text\n```", "python x\n```text"),
         ("python -m x --a\n\nIt replaces `python -m y`.", "python -m x --a"),
-        ("python -m x", "python -m x"),
         ("Training command:\npython -m x --a\nNote: adjust `python y` to your system.", "python -m x --a"),
         ("Training command (string): python -m x", "python -m x"),
         ("Start it from the root:\n\n    cd a && \\\n    python x\n\nThen wait.", "cd a && \\\npython x"),
@@ -55,8 +49,6 @@ def command(section: str) -> str:
         ('CUDA_VISIBLE_DEVICES=0,1 A="b c" python x', 'CUDA_VISIBLE_DEVICES=0,1 A="b c" python x'),
         ("# first this\ncd x\npython y", "cd x\npython y"),
         ("./run.sh --a", "./run.sh --a"),
-        ("/opt/x/bin/train --a", "/opt/x/bin/train --a"),
-        ("sleep 5; exit 3", "sleep 5; exit 3"),
         ("mytrainer --config x", "mytrainer --config x"),
     ],
 )
@@ -70,18 +62,14 @@ def test_command(section: str, expected: str) -> None:
         "",
         "- command:",
         "- command: NA",
-        "- command: none",
         "- content 1: to be written by the agent",
         "- hint: python x",
         "- description: The agent must write its own command",
         "Default: the agent must write its own command",
-        "The agent writes it.",
         "the agent must write its own command; rm is not needed",
         "E.g. python -m x --conf y",
-        "Training uses --with-ray in this run.",
         "```\n\n```",
         "```yaml\na: b\n```",
-        "python is what we use.",
     ],
 )
 def test_no_command(section: str) -> None:
@@ -89,11 +77,6 @@ def test_no_command(section: str) -> None:
         command(section)
     assert caught.value.message == "b.md:1: [exp_launch_command] holds no command"
     assert "- command:" in caught.value.hint
-
-
-def test_no_section_at_all() -> None:
-    with pytest.raises(BlueprintInvalid, match=r"b\.md: there is no \[exp_launch_command\]"):
-        parse_blueprint(b"## [exp_purpose]\nx\n", "b.md")
 
 
 @pytest.mark.parametrize(
@@ -123,17 +106,13 @@ def test_a_command_longer_than_a_shell_takes() -> None:
         ("python x", True),
         ("time python x --a", True),
         ("for s in 1 2; do python x $s; done", True),
-        ("set -e", True),
         ("make train", True),
         ("A=1", True),
         ("for this run we use the small model", False),
         ("time is short on this machine today", False),
-        ("set up everything as in the other blueprint", False),
         ("Python is needed", False),
-        ("train the model", False),
         ("the --with-ray flag is needed", False),
         ("rm is not needed.", False),
-        ("", False),
     ],
 )
 def test_looks_like_command(text: str, expected: bool) -> None:

@@ -55,11 +55,6 @@ def test_prose_about_seeds_is_no_declaration() -> None:
     assert found.seed == "" and [finding.code for finding in findings] == ["bad_note"]
 
 
-@pytest.mark.parametrize("text", ["soon", "0s", "3 years"])
-def test_an_evaluation_has_a_time_that_can_be(text: str) -> None:
-    assert "evaluate_time" in refused(f"- evaluate_time: {text}")
-
-
 @pytest.mark.parametrize(
     "heading",
     [
@@ -67,23 +62,13 @@ def test_an_evaluation_has_a_time_that_can_be(text: str) -> None:
         "# Notes",
         "## Additional Notes",
         "## 8. 其他说明",
-        "## 其他说明：",
         "## 备注",
-        "## Notes:",
-        "## [Other Notes]",
-        "## Additional notes (optional)",
-        "## Additional information",
         "## **Notes**",
     ],
 )
 def test_headings(heading: str) -> None:
     found, _ = read("- trainer: verl\n\n## Additional Notes\n- metric: a/b", heading)  # two such sections are one
     assert (found.trainer, found.metric) == ("verl", "a/b")
-
-
-@pytest.mark.parametrize("heading", ["## Notebooks", "## Noted", "### Notes below a section", "Notes", "## 备"])
-def test_near_misses_of_headings(heading: str) -> None:
-    assert read("- trainer: verl", heading)[0].trainer == ""
 
 
 def test_items() -> None:
@@ -143,10 +128,8 @@ def test_env(body: str, env: dict[str, str]) -> None:
     ("text", "source"),
     [
         ("jsonl a/b.jsonl", (SourceFormat.JSONL, "a/b.jsonl")),
-        ("a/b.jsonl", (SourceFormat.JSONL, "a/b.jsonl")),
         ("dict_lines a/val.md", (SourceFormat.DICT_LINES, "a/val.md")),
         ("`a/val.md`", (SourceFormat.DICT_LINES, "a/val.md")),
-        ("/a b/c.jsonl", (SourceFormat.JSONL, "/a b/c.jsonl")),
         ("console", (SourceFormat.CONSOLE, "")),
     ],
 )
@@ -166,19 +149,12 @@ def test_a_misspelt_key_is_told(word: str, near: str) -> None:
     assert [(f.line, f.hint) for f in findings] == [(5, f"did you mean `{near}:`?")]
 
 
-@pytest.mark.parametrize("word", ["todo", "model", "warning 1", "path", "n_gpus", "notes"])
-def test_other_words_are_prose(word: str) -> None:
-    assert read(f"- {word}: x")[1] == []
-
-
 @pytest.mark.parametrize(
     ("body", "message"),
     [
         ("- direction: sideways", "b.md:5: direction: 'sideways' is neither maximize nor minimize"),
         ("- first_step: 20 minutes", "b.md:5: first_step: '20 minutes' is neither kl nor any"),
-        ("- keep_children: perhaps", "b.md:5: keep_children: 'perhaps' is neither true nor false"),
         ("- env: A B", "b.md:5: env: 'A B' is not NAME=value"),
-        ("- env: 1A=2", "b.md:5: env: '1A=2' is not NAME=value"),
         ("- requires_env: a-b", "b.md:5: requires_env: 'a-b' is not the name of a variable"),
         ("- trainer: verl\n- trainer: trl", "b.md:6: the notes give two values for trainer (lines 5 and 6)"),
         ("- metric:\n    a\n    b", "b.md:5: metric: it must be one line"),
@@ -224,8 +200,6 @@ def test_what_is_no_misplaced_key(line: str) -> None:
         ("jsonl /data/r", "jsonl /new/x"),
         ("/data/r:/data/r/b", "/new/x:/new/x/b"),
         ("/data/r2/m.jsonl", "/data/r2/m.jsonl"),
-        ("/data/r.old/m", "/data/r.old/m"),
-        ("/mnt/data/r/m", "/mnt/data/r/m"),
     ],
 )
 def test_what_lies_below_a_directory_moves_with_it(text: str, expected: str) -> None:
@@ -253,7 +227,6 @@ def test_a_limit_that_a_blueprint_leaves_open_stays_open_in_one_like_it() -> Non
         ("- metric: 1 - max(acc) min  # of errors", "1 - max(acc)", "minimize"),
         ("- metric: q max\n- direction: minimize", "q max", "minimize"),
         ("- metric: min", "min", ""),
-        ("- metric: admin", "admin", ""),
     ],
 )
 def test_a_direction_may_stand_behind_the_metric(text: str, metric: str, direction: str) -> None:

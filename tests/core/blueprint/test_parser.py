@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.blueprint.document import MAX_BYTES
-from autoresearch.core.blueprint.model import SECTIONS, Blueprint, schema
+from autoresearch.core.blueprint.model import SECTIONS, Blueprint
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 
 ROOT = Path(__file__).parents[3]
@@ -146,22 +146,17 @@ def test_a_quoted_blueprint_is_taken_out_of_its_fence() -> None:
         "# exp_codebase_dir",
         "#### [EXP_CODEBASE_DIR]",
         "##[exp_codebase_dir]",
-        "## `[exp_codebase_dir]`",
         "## \\[exp\\_codebase\\_dir\\]",
         "## 【exp_codebase_dir】",
         "## [exp codebase dir]",
-        "## [exp-codebase-dir]:",
         "## 2. [exp_codebase_dir] Main code path (absolute path):",
         "## [exp_codebase_dir] (absolute)",
         "**[exp_codebase_dir]**",
         "**exp_codebase_dir**:",
-        "**2. [exp_codebase_dir]**",
         "2. [exp_codebase_dir] Main code path (absolute path):",
         "2、[exp_codebase_dir] 主实验代码路径（绝对路径）：",
-        "2. **[exp_codebase_dir]** Main code path:",
         "[exp_codebase_dir]",
         "[exp_codebase_dir]:",
-        "- [exp_codebase_dir]:",
         "exp_codebase_dir:",
         "[exp_codebase_dir]\n------------------",
     ],
@@ -178,7 +173,6 @@ def test_headings(heading: str) -> None:
     [
         "See [exp_codebase_dir] above.",
         "[exp_codebase_dir] is shared with the others.",
-        "`[exp_codebase_dir]` comes first",
         "### expert advice",
         "| [exp_codebase_dir] | /data |",
         "    [exp_codebase_dir]:",
@@ -195,11 +189,8 @@ def test_near_misses_of_headings(line: str) -> None:
     [
         "[exp_codebase_dir] /data/code",
         "## [exp_codebase_dir] /data/code",
-        "2. [exp_codebase_dir]: /data/code",
         "2. [exp_codebase_dir] Main code path (absolute path): /data/code",
-        "**[exp_codebase_dir]**: `/data/code`",
         "exp_codebase_dir: /data/code",
-        "[exp_codebase_dir]： /data/code",
     ],
 )
 def test_values_in_the_heading(one_line: str) -> None:
@@ -223,31 +214,22 @@ def test_a_blueprint_of_bare_lines() -> None:
         ("- dir: /data/my project/code", "/data/my project/code"),
         ("- dir: `/data/a (b)`", "/data/a (b)"),
         ('- dir: "/data/a b"', "/data/a b"),
-        ("- dir: '/data/it''s'", "/data/it''s"),
         ("- **dir**: /data/x", "/data/x"),
-        ("* dir: **/data/x**", "/data/x"),
-        ("- Dir：/data/x。", "/data/x"),
         ("- 目录：/data/x", "/data/x"),
         ("-   dir:\n    /data/x", "/data/x"),
         ("- dir:\n  ```\n  /data/ x\n  ```", "/data/ x"),
-        ("- dir: |\n    /data/x", "/data/x"),
-        ("- dir: /data/copy (1)", "/data/copy (1)"),
         ("- description: all code\n- content 1: lies here\n- content 2: /data/x", "/data/x"),
         ("Main code path (absolute path): /data/x", "/data/x"),
         ("The code lies in `/data/x`, branch main.", "/data/x"),
         ("The code lies in /data/x, branch main.", "/data/x"),
-        ("It is at /data/x.", "/data/x"),
         ("代码位于/data/x目录。", "/data/x"),
-        ("代码目录：/data/x", "/data/x"),
         ("It is not https://host/data but ./code here", "./code"),
         ("- description: the checkout /data/x", "/data/x"),
         ("./", "./"),
-        (".", "."),
         ("~/code", "~/code"),
         ("- dir: the code lives in /mnt/x", "/mnt/x"),
         ("- dir: my code/a b.yaml", "my code/a b.yaml"),
         ("<!-- open\n- dir: /data/x", "/data/x"),
-        ("<!-- - dir: /old -->\n- dir: /new", "/new"),
         ("- dir: /data/x <!-- ours -->", "/data/x"),
         ("---\n- dir: /data/x\n---", "/data/x"),
     ],
@@ -260,11 +242,9 @@ def test_paths(body: str, path: str) -> None:
     ("body", "path"),
     [
         ("./out dir/結果", "./out dir/結果"),
-        ("/tmp/my results/one", "/tmp/my results/one"),
         ("- /tmp/my results/first run", "/tmp/my results/first run"),
         ("/data/my project\n\nAll code lies there.", "/data/my project"),
         ("../a b/结果 目录/copy (1)", "../a b/结果 目录/copy (1)"),
-        ("~/my code", "~/my code"),
         ("~bob/my code", "~bob/my code"),
         ('"/data/my code"', "/data/my code"),
     ],
@@ -280,9 +260,7 @@ def test_a_bare_path_with_spaces_is_whole(body: str, path: str) -> None:
     ("body", "path"),
     [
         ("/data/x is the checkout", "/data/x"),
-        ("/data/x, branch main", "/data/x"),
         ("/data/结果 是代码目录", "/data/结果"),
-        ("./code — the checkout", "./code"),
         ("/data/x\n\nAll of it is below /data/x.", "/data/x"),
         ("- dir: /data/x\n\nNot /data/y, which is older.", "/data/x"),
     ],
@@ -296,7 +274,6 @@ def test_a_path_that_stands_alone_in_prose(body: str, path: str) -> None:
     [
         ("/data/x and /data/y", "/data/x and /data/y"),
         ("It was in /data/x.\nNow it is in `/data/y`.", "/data/x and /data/y"),
-        ("- dir: /data/x\n- dir: /data/y", "/data/x and /data/y"),
         ("/tmp/my results/one is where it goes.", "/tmp/my and /tmp/my results/one"),
         ("The code lies in /data/my code/x", "/data/my and /data/my code/x"),
         ("/data/x\n\nNA", "/data/x and NA"),
@@ -312,12 +289,9 @@ def test_two_paths_that_compete_are_refused_with_the_line_to_write(body: str, bo
     "body",
     [
         "- hint: `cd` to /data/x first",
-        "- warning 1: not /data/x",
         "For example /data/x",
         "The absolute path. E.g.: /data/x/y",
-        "例如 /data/x",
         "- dir:",
-        "- dir: NA",
         "- default: /data/x",
         "- description: read/write access, see https://x.org/y",
     ],
@@ -362,14 +336,11 @@ def test_missing_sections_have_the_documented_defaults() -> None:
     [
         ("# Experiment Blueprint - LoRA 16", "b.md", "lora-16"),
         ("# Experiment Blueprint", "kl_0.02.md", "kl-0-02"),
-        ("# Blueprint 3: KL", "kl_3.md", "kl-3"),
         ("# Blueprint 3: KL", "b.md", "b"),
         ("# 实验蓝图：对比", "gsm8k.md", "gsm8k"),
         ("", "some name; $(x) `y`.md", "some-name-x-y"),
         ("# " + "a" * 300, "b.md", "a" * 40),
-        ("# ¡Ünïcode!", "b.md", "unicode"),
         ("# 一", "二.md", "experiment"),
-        ("# Blueprints of note", "b.md", "blueprints-of-note"),
     ],
 )
 def test_slug(title: str, name: str, slug: str) -> None:
@@ -382,7 +353,6 @@ def test_slug(title: str, name: str, slug: str) -> None:
     ("title", "purpose", "slug"),
     [
         ("", "Math: is top-k worth it?", "math-is-top-k-worth-it"),
-        ("# 实验蓝图", "Élan vital, and then some more words beyond forty", "elan-vital-and-then-some-more-words-beyo"),
         ("# 消融实验 7", "top_k 消融", "top-k"),
         ("# 消融实验 7", "对比两种采样 k1", "exp"),
         ("# Blueprint", "", "exp"),
@@ -407,12 +377,9 @@ def test_evil_names_stay_text() -> None:
 @pytest.mark.parametrize(
     ("data", "word", "line"),
     [
-        (b"", "empty", 0),
         (b"\xef\xbb\xbf \n\t\r\n", "empty", 0),
         (b"# x\n\0\x01", "control character 0x00", 2),
-        (b"\x7fELF\x02\x01\0\0\xff\xfe", "binary", 1),
         (b"# ok\n\nabc \xe9t\xe9\n", "byte 10 (0xe9) is not UTF-8", 3),
-        (b"# x\n\x1b[2J\n", "control character 0x1b", 2),
         (b"x" * (MAX_BYTES + 1), "over 1 MiB", 0),
         (b"# A readme\n\nNothing here.\n", "none of the seven sections", 0),
     ],
@@ -467,7 +434,6 @@ PLACEHOLDERS = [
     ("## [exp_max_time]\nforcefully terminated after ${MaxTime}\n", 2),
     ("## [exp_max_time] Maximum runtime is ${MaxTime}\n", 1),
     ("## [exp_codebase_dir]\n- dir: ${subject_dir}/x\n", 2),
-    ("## [exp_codebase_dir]\n- dir: ${HOME}/x\n", 2),
     ("## [exp_purpose]\n- purpose: try ${model}\n", 2),
 ]
 
@@ -497,10 +463,8 @@ def test_what_is_no_unreplaced_placeholder(text: str) -> None:
         ("python x --dir $HOME/y ${HOME}/z", True),
         ("python x --dir ${OUT}", False),
         ("OUT=/x; python x --dir ${OUT}", True),
-        ("export OUT=/x && python x --dir ${OUT}", True),
         ("for OUT in 1 2; do python x ${OUT}; done", True),
         ("python x ${OUT:-/tmp} ${1} ${#a[@]}", True),
-        ("python x --time ${MaxTime}", False),
         ("python x ${DECLARED} ${NEEDED}", True),
     ],
 )
@@ -511,13 +475,3 @@ def test_placeholders_in_the_command(command: str, fine: bool) -> None:
         assert parse(text).launch_command == f"true\n{command}"
     else:
         assert refused(text).message.startswith("b.md:4: the placeholder ${")
-
-
-def test_the_schema_is_data() -> None:
-    import json
-
-    described = schema()
-    assert json.loads(json.dumps(described)) == described
-    names = [s["name"] for s in described["sections"]]  # type: ignore[attr-defined, index]
-    assert tuple(names) == SECTIONS
-    assert [s["name"] for s in described["sections"] if s["required"]] == ["exp_launch_command"]  # type: ignore[attr-defined, index]

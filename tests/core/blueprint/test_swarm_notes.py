@@ -10,7 +10,7 @@ from autoresearch.core.blueprint.fields import fields_from, fields_like
 from autoresearch.core.blueprint.lint import lint_blueprint, lint_swarm
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.blueprint.notes import note_lines
-from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.errors import UsageError
 from autoresearch.lab.render import render_blueprint
@@ -53,23 +53,14 @@ def test_the_notes_come_back(swarm: Swarm) -> None:
     ("texts", "key"),
     [
         ({"swarm_url": "gpu7"}, "swarm_url"),
-        ({"swarm_url": "http://gpu7:10086/health"}, "swarm_url"),
         ({"swarm_on_busy": "reuse"}, "swarm_on_busy"),
-        ({"swarm_debug_timeout": "soon"}, "swarm_debug_timeout"),
         ({"swarm_retries": "20"}, "swarm_retries"),
-        ({"swarm_retries": "0 in 5m"}, "swarm_retries"),
         ({"swarm_poll": "0 s"}, "swarm_poll"),
     ],
 )
 def test_values_that_cannot_be_meant(texts: dict[str, str], key: str) -> None:
     with pytest.raises(UsageError, match=key):
         fields_from({"title": "t", "purpose": "p", "launch_command": "c", **texts})
-
-
-def test_two_servers_are_one_too_many() -> None:
-    text = b"## [exp_launch_command]\n- command: x\n## Notes\n- swarm_server: a\n- swarm_server: b\n"
-    with pytest.raises(BlueprintInvalid, match=r"b\.md:5: the notes give two values for swarm_server"):
-        parse_blueprint(text, "b.md")
 
 
 @pytest.mark.parametrize(

@@ -27,26 +27,19 @@ def refused(section: str) -> str:
     [
         "12 hours in all, 40 minutes to the first step",
         "40 minutes to the first step, 12 hours in all",
-        "40 minutes to the first step and 12 hours in all",
         "First step: 40 min\nTotal: 12 h",
         "- time: 12 hours\n- first_step: 40 min",
-        "- first step timeout: 40 min\n- time: 12 hours",
         "- max_time: 12h\n- first_step_timeout: 40m",
         "- content 1: first step success timeout 40 minutes\n- content 2: 12 hours",
-        "- content 1: 12 hours\n- content 2: kl within 40 minutes",
         "- MaxTime per run:\n  12 hours\n- First step success timeout:\n"
         "  40 minutes (when you see the first kl loss value, "
         "it succeeded; if you did not see any kl loss value after 40 minutes, it failed)",
         "The run is forcefully terminated after 12 hours. No first KL value after 40 minutes means it failed.",
-        "The first KL loss must be printed within 40 minutes; the run is killed at 12 hours.",
         "Each experiment is forcefully terminated after 12 hours (720 minutes); first update: 40 min (2400 s).",
         "It may run for 12\nhours in all, and it must print its first step within 40\nminutes.",
-        "整体 12 小时，首步 40 分钟",
         "首步（看到 KL）不超过40分钟；总时间不超过12小时。",
-        "运行时间不超过１２小时，第一步：４０分钟",
         "- 时间：12小时\n- 第一步超时：40分钟",
         "```\nfirst step: 40 min\nin all: 12 h\n```",
-        "12:00:00 in all, 00:40:00 to the first step",
         "Validation may take 1 hour at most. 12 hours in all, 40 minutes to the first step",
         "A step takes 5 minutes. 12 hours in all, first step within 40 minutes, a checkpoint every 2 hours.",
         "- time: 12 hours in all, 40 minutes to the first step\n- hint: others were given 24 hours in all",
@@ -61,13 +54,10 @@ def test_both_limits_by_their_labels(section: str) -> None:
     ("section", "campaign", "run"),
     [
         ("10h total, 1h each", 10, 1),
-        ("1h each, 10h total", 10, 1),
         ("- time: 50 experiments or 10h total, 1h each", 10, 1),
         ("10 hours in all, 1 hour per run", 10, 1),
-        ("total 10h; each 1h", 10, 1),
         ("- total: 10h\n- each: 1h", 10, 1),
         ("1h/run, 10h total", 10, 1),
-        ("1h per run", None, 1),
         ("- time: 1 hour per experiment", None, 1),
         ("- time: 2 h for each run, 20 min to the first step", None, 2),
         ("总共 10 小时，每次运行 1 小时", 10, 1),
@@ -84,40 +74,18 @@ def test_the_limit_of_each_run_and_of_the_campaign(section: str, campaign: int |
 
 
 @pytest.mark.parametrize(
-    ("line", "limits"),
-    [
-        ("10h total, 1h each", (10, 1, None)),
-        ("50 experiments or 10h total, 1h each", (10, 1, 50)),
-        ("50 experiments or 10 hours in all (1 hour per run), whichever comes first", (10, 1, 50)),
-        ("1h/run, 10h", (10, 1, None)),
-        ("50 ideas, 1h each", (None, 1, 50)),
-    ],
-)
-def test_the_limits_in_one_line(line: str, limits: tuple[int | None, int | None, int | None]) -> None:
-    whole, each, count = limits
-    text = f"## [exp_launch_command]\n- command: python x\n\n## [exp_max_time]\n- time: {line}\n"
-    blueprint = parse_blueprint(text.encode(), "b.md")
-    assert (blueprint.campaign_time_s, blueprint.run_time_s) == (whole and whole * H, each and each * H)
-    assert blueprint.campaign_count == count
-
-
-@pytest.mark.parametrize(
     ("section", "expected"),
     [
         ("- time: 12 hours", (12 * H, 20 * M)),
-        ("12 hours", (12 * H, 20 * M)),
         ("- first_step: 5 min", (24 * H, 5 * M)),
         ("Stop it if there is no KL after 5 minutes.", (24 * H, 5 * M)),
         ("- description: 3 hours", (3 * H, 20 * M)),
-        ("- hint: 3 hours", (3 * H, 20 * M)),
         ("- time: 12 hours\n- warning: validation takes 1 hour\n- hint: save every 30 min", (12 * H, 20 * M)),
         ("- time: 12 hours (720 minutes)", (12 * H, 20 * M)),
         ("- description: the default", DEFAULT),
-        ("- time: default", DEFAULT),
         ("- time: NA", DEFAULT),
         ("- description:\n- hint:", DEFAULT),
         ("", DEFAULT),
-        ("As the others.", DEFAULT),
     ],
 )
 def test_one_limit_or_none(section: str, expected: tuple[float, float]) -> None:
@@ -129,13 +97,10 @@ def test_one_limit_or_none(section: str, expected: tuple[float, float]) -> None:
     [
         ("- time: 24", "b.md:5: [exp_max_time] holds no duration: '24'"),
         ("- time: as long as it takes", "b.md:5: [exp_max_time] holds no duration: 'as long as it takes'"),
-        ("- content 1: forever", "b.md:5: [exp_max_time] holds no duration: 'forever'"),
         ("12 hours, first step within forty minutes", "b.md:5: 'forty minutes' is in words, and is read in digits"),
         ("一天", "b.md:5: [exp_max_time] holds no duration: '一天'"),
         ("- time: 0 hours", "b.md:5: '0 hours' is no time at all: a limit must be longer than zero"),
-        ("- time: -5 hours", "b.md:5: '-5 hours' is no time at all: a limit must be longer than zero"),
         ("- time: 9999 hours", "b.md:5: '9999 hours' is longer than a year"),
-        ("- time: 1e400 h", "b.md:5: '1e400 h' is longer than a year"),
         ("- time: 25:99:00", "b.md:5: '25:99:00' is not a time that exists"),
         ("x\n- time: nan hours", "b.md:6: 'nan hours' is not a time that exists"),
         (

@@ -6,7 +6,6 @@ import pytest
 
 from autoresearch.core.text.durations import (
     LONGEST_S,
-    counted,
     find_durations,
     normalise,
     parse_duration,
@@ -22,15 +21,12 @@ H, M = 3600.0, 60.0
     ("text", "seconds"),
     [
         ("3s", 3.0),
-        ("0.5s", 0.5),
         ("20m", 20 * M),
         ("24h", 24 * H),
         ("1h30m", 1.5 * H),
         ("1d12h", 36 * H),
-        ("1.5h", 1.5 * H),
         ("90 min", 90 * M),
         ("  24 hours ", 24 * H),
-        ("24-hour", 24 * H),
         ("2 weeks", 14 * 24 * H),
         ("1 hour and 30 minutes", 1.5 * H),
         ("5 minutes, 30 seconds", 330.0),
@@ -38,12 +34,9 @@ H, M = 3600.0, 60.0
         ("01:30:00", 1.5 * H),
         ("2-00:00:00", 48 * H),
         ("24小时", 24 * H),
-        ("２４小时", 24 * H),
         ("24 个小时", 24 * H),
         ("1小时30分", 1.5 * H),
-        ("45秒", 45.0),
         ("90", 90.0),
-        ("0", 0.0),
         ("0s", 0.0),
     ],
 )
@@ -57,27 +50,20 @@ def test_parse(text: str, seconds: float) -> None:
         "",
         "abc",
         "1h30",
-        "h30m",
         "24 hoursx",
         "1,5h",
-        "3 apples",
         "第一天",
         "十分重要",
-        "a second",
         "twelve hours",
-        "一天",
         "20 m inutes",
         "-5 hours",
-        "-3",
         "25:99:00",
         "nan",
-        "nan hours",
         "inf",
         "1e400 h",
         "9" * 400 + "h",
         "400 days",
         "12 h 3 h",
-        "24 hours in all",
         "24 hours and 20 minutes to the first step",
         "1h; rm -rf /",
     ],
@@ -106,11 +92,6 @@ def test_find_in_prose(text: str, seconds: list[float]) -> None:
     assert [f.seconds for f in find_durations(normalise(text))] == seconds
 
 
-@pytest.mark.parametrize("seconds", [1.0, 0.1, 59.0, 60.0, 90.0, 3600.0, 5400.0, 86400.0, 1e-3, 12345.678, LONGEST_S])
-def test_spoken_reads_back_exactly(seconds: float) -> None:
-    assert parse_duration(spoken(seconds)) == seconds
-
-
 def test_problem() -> None:
     assert problem(1.0) == ""
     assert problem(LONGEST_S) == ""
@@ -134,7 +115,3 @@ def test_problem() -> None:
 def test_spoken_reads_well(seconds: float, words: str) -> None:
     assert spoken(seconds) == words
     assert parse_duration(words) == seconds
-
-
-def test_one_is_no_plural() -> None:
-    assert [counted(n, "step") for n in (0, 1, 2)] == ["0 steps", "1 step", "2 steps"]

@@ -64,10 +64,6 @@ def test_slugs(text: str, slug: str) -> None:
     assert naming.slugify(text) == slug
 
 
-def test_a_fallback_of_ones_own() -> None:
-    assert naming.slugify("???", fallback="run") == "run"
-
-
 def test_a_free_name_keeps_its_number_and_is_looked_for_ten_thousand_times() -> None:
     assert naming.first_free("a", {"a", "a-2"}.__contains__) == "a-3"
     assert naming.first_free("x" * 45, {"x" * 45}.__contains__, 40) == "x" * 38 + "-2"
@@ -86,9 +82,3 @@ def test_what_is_no_session_of_ours(name: str) -> None:
 @pytest.mark.parametrize("name", ["", "-a", "A", "a/b", "..", "a" * 61, "a\n", "a\0"])
 def test_what_is_no_run_id(name: str) -> None:
     assert not naming.RUN_ID.match(name)
-
-
-def test_branches_and_campaigns() -> None:
-    campaign = naming.campaign_name("20261121", "sort")
-    assert campaign == "20261121-sort"
-    assert naming.branch_name(campaign, "sort-2") == "autoresearch/20261121-sort/sort-2"
