@@ -88,7 +88,7 @@ class _Sighting:
 class _Traceback:
     """One that has begun."""
 
-    link: str = ""  # to the one before it: "during", "cause", or "" for the first of its chain
+    chained: bool = False  # it follows another exception, which led to it
     weak: bool = False  # printed by a thread
     spared: bool = False
     strangers: int = 0
@@ -104,7 +104,7 @@ class _Process:
     traceback: _Traceback | None = None
     coming: _Traceback = field(default_factory=_Traceback)  # what is known of the next one
     chain: int = 0
-    root: _Sighting | None = None  # of the current chain
+    exception: _Sighting | None = None  # the last of the current chain
     texts: list[str] = field(default_factory=list)  # the lines of the current chain
 
 
@@ -204,7 +204,7 @@ class Search:
                 self._end(process, traceback, Failure(FailureKind.PROGRAM, text, position, process=name))
                 return
         if text.startswith(CHAIN):
-            process.coming.link = "cause" if "direct cause" in text else "during"
+            process.coming.chained = True
             process.texts.append(text)
         elif (ignored := any(word in text for word in IGNORED)) or text.startswith(_WEAK):
             process.coming = _Traceback(weak=not ignored, spared=ignored)
@@ -217,9 +217,9 @@ class Search:
         process.traceback.spared = process.traceback.spared or spared
         if before is not None and before.last is None:  # two threads printed their heads at once
             process.traceback.weak = process.traceback.weak or before.weak
-        if not process.traceback.link:
+        if not process.traceback.chained:
             self._chains += 1
-            process.chain, process.root, process.texts = self._chains, None, []
+            process.chain, process.exception, process.texts = self._chains, None, []
         process.texts.append(HEAD)
 
     def _is_inside(self, process: _Process, traceback: _Traceback, whole: str, text: str) -> bool:
@@ -260,16 +260,11 @@ class Search:
         self.firsts.setdefault(failure.process, failure)
         if not weak:
             self.final = failure
-        root = process.root
-        later_says_more = traceback.link == "during" and root is not None and _VAGUE.match(root.failure.line)
-        if root is None or root is new:
-            process.root = new
-            if meaning.rank is Rank.CAUSE and not weak:
-                self._supersede(new)
-        elif new.rank < root.rank or (new.rank == root.rank and later_says_more):
-            root.rank, process.root = Rank.REPORT, new
-        else:
-            new.rank = Rank.REPORT
+        before, process.exception = process.exception, new
+        if before is not None and before is not new and _VAGUE.match(before.failure.line):
+            before.rank = Rank.REPORT  # what it led to says more
+        if meaning.rank is Rank.CAUSE and not weak:
+            self._supersede(new)
 
     def _supersede(self, new: _Sighting) -> None:
         """Programs catch and print errors: the last traceback takes the place of earlier ones of its process.
