@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.metrics.line_reader import STEP
 from autoresearch.runner import line_patterns
 from autoresearch.runner.line_patterns import LinePattern, LogReader
 from autoresearch.runner.text import plain
@@ -14,24 +13,6 @@ STEPS = r"step:(?P<step>\d+) - "
 
 def found(patterns: list[LinePattern], text: bytes) -> list[tuple[str, int | None, float | None]]:
     return [(one.kind, one.step, one.kl) for one in LogReader(patterns).feed(text) if one.kind != "nan"]
-
-
-@pytest.mark.parametrize(
-    ("pairs", "kl"),
-    [
-        ("actor/lr:np.float64(1e-06) - actor/kl_loss:np.float64(0.25)", 0.25),
-        ("actor/lr:1_000 - actor/kl_loss:0.25 - critic/a b:3", 0.25),
-        ("actor/kl_loss:0.25 (cut", 0.25),
-        ("actor/lr:nan - actor/kl_loss:2.5e-1", 0.25),
-        ("actor/lr:1e-06", None),
-        ("actor/kl_loss:none - x/y:1", None),
-        (f"actor/kl_loss:0.25 - {' - '.join(f'n/{n}:1024' for n in range(40))} - x/y:nan", 0.25),  # took years
-    ],
-)
-def test_pairs_and_what_follows_them(pairs: str, kl: float | None) -> None:
-    line = f"step:3 - {pairs}".encode()
-    told = [signal for signal in LinePattern.of(STEP).read(line) if signal.kind == "step"]
-    assert [(one.step, one.kl) for one in told] == ([] if "none" in pairs else [(3, kl)])
 
 
 def test_what_was_seen_in_an_unfinished_line_is_not_told_again() -> None:
@@ -58,15 +39,6 @@ def test_progress_is_told_once_a_second_and_steps_always(monkeypatch: pytest.Mon
     assert counts(10_000) == (0, 50)
     now[0] += 1.5
     assert counts(20_000)[0] >= 1
-
-
-@pytest.mark.parametrize("pattern", ["✨ Global step (?P<step>\\d+)", "\xe2\x9c\xa8 Global step"])
-def test_patterns_arrive_as_text_or_as_bytes_in_text(pattern: str) -> None:
-    assert len(found([LinePattern("step", pattern)], "INFO ✨ Global step 1: {}\n".encode())) == 1
-
-
-def test_an_unknown_kind_is_ignored() -> None:
-    assert found([LinePattern("mood", "step")], b"step\n") == []
 
 
 def test_plain_is_bounded_and_clean() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.readers.read import read_source
 from autoresearch.runner.line_patterns import LinePattern, LineSignal, LogReader, kl_of
 from autoresearch.runner.log_follower import LogFollower
-from autoresearch.runner.text import logical_lines
+from autoresearch.runner.text import clean, logical_lines
 from autoresearch.trainers import registry
 from tests.line_signals import EVENTS, count, kinds_of, told
 
@@ -288,10 +289,46 @@ def test_what_holds_the_clock(name: str, line: str, hold_s: float) -> None:
     assert max((one.hold_s for one in found), default=0.0) == hold_s
 
 
+LOGGED = "INFO 03-02 10:12:12 ppo_trainer.py:547] "
+TOLD = [  # trainer, line, what the Runner sees in it and with which KL
+    ("slime", "model.py:9 - step 0: {'train/loss': 0.1, 'train/ppo_kl': 0.002}", {"step": 0.002}),
+    ("slime", "model.py:9 - step 4: {'train/loss': 0.1, 'train/grad_norm': nan}", {"step": None, "nan": None}),
+    ("slime", "model.py:9 - critic-step 0: {'train/critic-value_loss': 0.5}", {"progress": None}),
+    ("slime", "Timeout while flushing cache.", {"error": None}),
+    ("openrlhf", LOGGED + "✨ Global step 1: {'policy_loss': 0.1, 'ppo_kl': 0.5, 'kl': 0.002}", {"step": 0.002}),
+    ("openrlhf", LOGGED + "✨ Global step 2: {'policy_loss': nan, 'kl': 0.1}", {"step": 0.1, "nan": None}),
+    ("openrlhf", LOGGED + "✨ Global step 0: {'policy_loss': 0.1}", {}),
+    ("trl", "{'loss': '0', 'grad_norm': 'nan', 'epoch': '0.1'}", {"step": None, "nan": None}),
+    ("trl", "  0%|          | 0/6 [00:00<?, ?it/s]", {}),
+    ("trl", "The vLLM server can't be reached at http://h:8000 after 240.0 seconds.", {"error": None}),
+    ("trl", "{'train_runtime': '0.34', 'train_loss': '0.01', 'epoch': '0.1'}", {}),
+    ("nemo_rl", "train step 3/20  trainer_v=3  lag=1  ", {"step": None}),
+    ("nemo_rl", "train step 0/20  trainer_v=0  lag=0", {}),
+    ("nemo_rl", "▶ Starting validation at step 0...", {"progress": None}),
+    ("nemo_rl", "▶ Starting validation at step 20...", {}),
+    ("nemo_rl", "❌ Error in async loop: boom", {"error": None}),
+    ("nemo_rl", "WARNING: rollout stall -- no rollout committed in 900s", {"error": None}),
+    ("nemo_rl", "📊 Training Results: none yet", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "line", "wanted"), TOLD)
+def test_what_the_runner_sees(name: str, line: str, wanted: dict[str, float | None]) -> None:
+    assert {one.kind: one.kl for one in told(registry.by_name(name), line)} == wanted
+
+
+SAMPLE_LINES = [
+    clean(line) for path in SAMPLES.rglob("*.log") for line in re.split(rb"[\r\n]", path.read_bytes()) if line
+]
+
+
 @pytest.mark.parametrize("trainer", registry.every(), ids=lambda t: t.name)
 def test_every_pattern_is_fit_for_the_runner(trainer: Trainer) -> None:
-    """It needs a needle, matches no empty line, and nests no possessive repeats, which fail before Python 3.11.5."""
+    """Its needles pass over no line, it matches no empty one, and no repeats are possessive: Python before 3.11.5."""
     for signal in trainer.signals():
         assert signal.needles, signal.pattern
         assert not re.search(r"\)[*+?}]\+|\)\{[\d,]+\}\+", signal.pattern)
         assert LinePattern.of(signal).read(b"") == []
+        blind = LinePattern.of(replace(signal, needles=()))
+        for line in filter(blind.read, SAMPLE_LINES):
+            assert any(needle.encode() in line for needle in signal.needles), line

@@ -11,7 +11,6 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.readers.read import read_source
 from autoresearch.trainers.nemo_rl import NemoRl, metric_of, seconds
-from tests.line_signals import kinds_of
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 NEMO = NemoRl()
@@ -92,32 +91,6 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     raw = (SAMPLES / "nemo_grpo.log").read_text(encoding="utf-8")
     cut = raw[: raw.rindex("Avg Reward: 0.25") + len("Avg Reward: 0.2")]
     assert said(tmp_path, cut)[-1] == ("step", 2, {"train/loss": 0.0131, "train/gen_kl_error": 0.001})
-
-
-@pytest.mark.parametrize(
-    ("line", "kind"),
-    [
-        ("📊 Training Results:", "step"),
-        ("train step 3/20  trainer_v=3  lag=1  ", "step"),
-        ("📊 Validation Results:", "validation"),
-        ("📊 Validation Results for `default` set:", "validation"),
-        ("🔍 Running initial validation...", "progress"),
-        ("▶ Starting validation at step 0...", "progress"),
-        ("▶ Setting up model and training...", "progress"),
-        ("we are Setting up a trap...", None),
-        ("❌ Error in async loop: boom", "error"),
-        ("WARNING: rollout stall -- no rollout committed and no train step completed in 900s", "error"),
-        ("nemo_rl.algorithms.single_controller.RolloutStall: no rollout", "error"),
-        ("Training Results: see below", None),
-        ("📊 Training Results: none yet", None),
-        ("Async GRPO training complete!", None),
-        ("{'loss_fn': {'reference_policy_kl_penalty': 0.01}}", None),
-        ("▶ Starting validation at step 20...", None),
-        ("train step 0/20  trainer_v=0  lag=0", None),
-    ],
-)
-def test_signals(line: str, kind: str | None) -> None:
-    assert kinds_of(NEMO, line) == ({kind} if kind else set())
 
 
 GRPO: Recipe = {

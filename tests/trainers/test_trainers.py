@@ -13,7 +13,7 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.scaffold import HasScaffold
 from autoresearch.core.run.server import HasPrograms, HasServer
-from autoresearch.core.run.trainer import Recipe, Source, SourceFormat, Trainer
+from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.errors import UsageError
 from autoresearch.trainers import registry
 
@@ -72,33 +72,6 @@ def test_one_trainer_has_a_server_and_a_scaffold() -> None:
 def test_an_unnamed_trainer_never_holds_the_clock(trainer: Trainer) -> None:
     holds = any(signal.kind is SignalKind.PROGRESS for signal in trainer.signals())
     assert holds == trainer.named
-
-
-NESTED: Recipe = {
-    "trainer": {"project_name": "gsm8k", "experiment_name": "lr3", "logger": ["console", "file"]},
-    "data": {"seed": 7},
-}
-FLAT: Recipe = {
-    "trainer.project_name": "gsm8k",
-    "trainer.experiment_name": "lr3",
-    "trainer.logger": '["console","file"]',
-    "data.seed": 7,
-}
-
-
-@pytest.mark.parametrize("recipe", [NESTED, FLAT], ids=["nested", "dotted"])
-def test_verl_recipe(recipe: Recipe) -> None:
-    assert VERL.sources(recipe) == (Source(SourceFormat.JSONL, "gsm8k/lr3.jsonl"),)
-    assert VERL.seed(recipe) == 7
-
-
-@pytest.mark.parametrize(
-    "recipe",
-    [{}, {"trainer": {"logger": ["console"]}}, {"trainer": None}, {"trainer": 3}],
-)
-def test_verl_without_a_file_logger(recipe: Recipe) -> None:
-    assert VERL.sources(recipe) == ()
-    assert VERL.seed(recipe) is None
 
 
 def test_tinygrpo_recipe() -> None:

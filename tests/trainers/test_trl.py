@@ -12,7 +12,7 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.readers.read import read_source
 from autoresearch.trainers.trl import Trl
-from tests.line_signals import read_line, told
+from tests.line_signals import read_line
 from tests.readers.best_source import read_best
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
@@ -22,17 +22,6 @@ TRL = Trl()
 def read(path: Path) -> list[tuple[str, int, dict[str, float]]]:
     found = list(read_source(Source(SourceFormat.CONSOLE, str(path)), Path(), 0, TRL).readings)
     return [(r.kind.value, r.step, dict(r.metrics)) for r in found]
-
-
-@pytest.mark.parametrize("name", ["trl_v5_grpo.log", "trl_v5_beta0.log", "trl_v5_no_bar.log"])
-def test_what_the_blueprint_that_ships_really_prints(name: str) -> None:
-    """TRL 1.16 on transformers 5.23: an evaluation before the first step, bars of loading weights, warnings."""
-    found = read(SAMPLES / name)
-    kinds = [("v", 0), ("s", 1), ("s", 2), ("s", 3), ("v", 3), ("s", 4), ("s", 5), ("s", 6), ("v", 6)]
-    assert [(kind[0], n) for kind, n, _ in found] == kinds
-    assert found[0][2]["eval_reward"] == 0.3211
-    kls = [] if name == "trl_v5_beta0.log" else [0.0, 0.006366, 0.01609, 0.02877, 0.02426, 0.02656]
-    assert [metrics["kl"] for _, _, metrics in found if "kl" in metrics] == kls
 
 
 def test_a_bar_says_how_many_steps_lie_between(tmp_path: Path) -> None:
@@ -91,27 +80,6 @@ def test_odd_values() -> None:
     assert math.isnan(reading.metrics["loss"])
     assert math.isnan(reading.metrics["rewards/r"])
     assert reading.metrics["grad_norm"] == math.inf
-
-
-@pytest.mark.parametrize(
-    ("line", "wanted"),
-    [
-        ("{'loss': '0.1', 'grad_norm': '1.3', 'kl': '0.002', 'epoch': '0.1'}", {"step": 0.002}),
-        ("{'loss': 0.1, 'grad_norm': 1.3, 'epoch': 0.1}", {"step": None}),  # beta is 0
-        ("{'loss': nan, 'grad_norm': 1.3, 'epoch': 0.1}", {"step": None, "nan": None}),
-        ("{'loss': '0', 'grad_norm': 'nan', 'epoch': '0.1'}", {"step": None, "nan": None}),
-        ("{'eval_loss': '-0.06', 'eval_reward': '0.04', 'epoch': '0.09'}", {"validation": None}),
-        (" 17%|█▋        | 1/6 [00:00<00:00, 11.30it/s]", {"progress": None}),
-        ("  0%|          | 0/6 [00:00<?, ?it/s]", {}),
-        ("The vLLM server can't be reached at http://h:8000 after 240.0 seconds.", {"error": None}),
-        ("Server is not up yet. Retrying in 2.0 seconds...", {}),
-        ("{'train_runtime': '0.34', 'train_loss': '0.01', 'epoch': '0.1'}", {}),
-        ("loss: 0.5 epoch: 1", {}),
-    ],
-)
-def test_signals(line: str, wanted: dict[str, float | None]) -> None:
-    found = {one.kind: one.kl for one in told(TRL, line)}
-    assert found == wanted
 
 
 RECIPE: Recipe = {"output_dir": "/o", "seed": 3, "learning_rate": "1e-6", "beta": 0.0, "num_generations": 8}

@@ -14,78 +14,27 @@ OWN = '  File "/w/train.py", line 5, in main'
 LIBRARY = '  File "/v/lib/python3.11/site-packages/trl/c.py", line 9, in f'
 
 TEXTS = """
-memory     torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total
-memory     (WorkerDict pid=5) RuntimeError: CUDA error: out of memory
-memory     ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`
-memory     E xla_util.cc:88]   (1) RESOURCE_EXHAUSTED: Attempting to reserve 6.48G at the bottom of memory
 memory     RuntimeError: cuda runtime error (2) : out of memory at THCStorage.cu:58
 memory     errors_impl.ResourceExhaustedError: OOM when allocating tensor with shape[256,112]
 unknown    Process finished with exit code 137 (interrupted by signal 9: SIGKILL)
-memory     ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.
-memory     (raylet) node_manager.cc:3277: 2 Workers (tasks / actors) killed due to memory pressure (OOM), 0 crashed
-memory     slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. Some of the step tasks were killed
-memory     numpy._core._exceptions._ArrayMemoryError: Unable to allocate 128. MiB for an array with shape (1,)
 unknown    run.sh: line 28:  8156 Killed                  python train.py
-memory     OpenBLAS blas_thread_init: pthread_create failed for thread 33 of 64: Resource temporarily unavailable
 machine    OSError: [Errno 28] No space left on device: '/ckpt/global_step_20'
 memory     TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.
-machine    ValueError: Total available GPUs 0 is less than total desired GPUs 8
-machine    GPU memory check failed: all GPUs must have >= 95% free. Violations: GPU 0
-machine    RuntimeError: CUDA error: uncorrectable ECC error encountered
-machine    OSError: [Errno 98] Address already in use
-machine    slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO PREEMPTION ***
-machine    salloc: error: Node failure on node04
-machine    The following resource request cannot be scheduled right now: {'GPU': 8.0}
-machine    requests.exceptions.ConnectionError: HTTPSConnectionPool(host='huggingface.co', port=443)
-machine    ConnectionError: Failed to connect to Ray at address: http://127.0.0.1:8270.
-program    Unexpected error: SWANLAB_API_KEY is not set in the environment.
-program    requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url
-program    bash: line 1: ./train.sh: Permission denied
-program    ModuleNotFoundError: No module named 'verl'
-program    /usr/bin/python: No module named verl.trainer
-program    bash: line 1: pyhton: command not found
-program    init.cc:1582 NCCL WARN Cuda failure 'CUDA driver version is insufficient for CUDA runtime version'
-program    [2025-08-11 10:45:36] h:26:26 [0] init.cc:416 NCCL WARN Cuda failure 'operation not supported'
-program    A module that was compiled using NumPy 1.x cannot be run in
-program    ImportError: /v/flash_attn.so: undefined symbol: _ZN3c105
-program    Fatal Python error: Segmentation fault
 program    Process finished with exit code 139 (interrupted by signal 11: SIGSEGV)
 program    2025-04-23 20:35:34.618070: F external/xla/gemm.cc:1099] Non-OK-status: executable.status()
-program    omegaconf.errors.ConfigAttributeError: Key 'x' is not in struct
-program    yaml.scanner.ScannerError: mapping values are not allowed here
 program    tinygrpo: r.yaml:3: unknown key 'learn'; the nearest valid key is 'lr'.
 program    train.py: error: unrecognized arguments: --lr
 program    python: can't open file '/w/train.py': [Errno 2] No such file or directory
-program    ValueError: batch of 7 is not divisible by 8
-program    ValueError: You passed packing=False to SFTConfig, but you didn't pass a dataset_text_field
-program    RuntimeError: Error(s) in loading state_dict for PolicyNet:
-program    _pickle.UnpicklingError: Weights only load failed. This file can still be loaded
-program    FileNotFoundError: [Errno 2] No such file or directory: '/x.parquet'
-program    json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)
-program    RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory
-program    KeyError: 'reward'
-program    RuntimeError: CUDA error: an illegal memory access was encountered
-machine    [rank0]:[E1225] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=17)
-machine    torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2006
-unknown    vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace
-unknown    ERROR 04-28 02:37:03 [core.py:398] EngineCore encountered a fatal error.
-unknown    ray.exceptions.ActorDiedError: The actor is dead because (1) it was killed by the OOM killer
-diverged   (WorkerDict pid=5) WARN: rank 0 grad_norm is not finite: nan
 diverged   ValueError: Network outputs is NAN! Stop Training
-diverged   100/100 [====] - 332s 3s/step - loss: nan - val_loss: nan
-hang       WARNING: rollout stall -- no rollout committed and no train step completed in 900s
 hang       (Pdb)
-cancelled  slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO TIME LIMIT ***
 cancelled  slurmstepd: error: *** JOB 4261046 ON c204 CANCELLED AT 2022-04-21T12:13:09 ***
 cancelled  TERM_OWNER: job killed by owner.
 cancelled  *** SIGTERM received at time=1759753629 on cpu 42 ***
 unknown    2026-11-21 07:36:24 ERR cli.py:75 -- \x1b[31mJob 'ajet_math_003' failed\x1b[39m
-program    AssertionError
 unknown    Error running subprocess: Command '['/x/python']' returned non-zero exit status 1.
 memory     RuntimeError: MPS backend out of memory (MPS allocated: 8.90 GB, other allocations: 1.00 GB)
 memory     The node was low on resource: memory. Threshold quantity: 100Mi
 machine    OSError: [Errno 5] Input/output error: '/data/shard-3.bin'
-machine    urllib3.exceptions.MaxRetryError: HTTPSConnectionPool(host='h', port=443): Max retries exceeded with url: /
 machine    docker: Error response from daemon: failed to create task: exec: "python": no such file or directory
 machine    slurmstepd: error: container_p_join: open failed /scratch/119383/.active: No such file or directory
 machine    jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: PjRT_Client_Connect

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.core.diagnosis.failure import Failure, FailureKind, LogPosition, killed_from_outside, with_the_end
-from autoresearch.core.diagnosis.log_lines import frame, split
 from autoresearch.core.diagnosis.root import MAX_TRACEBACK, Search, classify, last_traceback
 from autoresearch.core.run.ending import Ending
 from autoresearch.readers.log_end import MOST_LINES, digest
@@ -171,38 +170,6 @@ def test_what_ended_a_thread_counts_only_after_a_bad_end() -> None:
 def test_no_failure() -> None:
     assert kinds(*["Error: <answer> tag not found"] * 177) == []  # it goes on from them
     assert kinds("3it/s]Exception ignored in: <function f>", *chain("TypeError: None")) == []
-
-
-@pytest.mark.parametrize(
-    ("raw", "process", "text"),
-    [
-        ("\x1b[36m(WorkerDict pid=5, ip=1.2.3.4)\x1b[0m   x", "WorkerDict pid=5", "  x"),
-        ("(Server pid=1) (EngineCore_DP0 pid=2) ERROR x", "EngineCore_DP0 pid=2", "ERROR x"),
-        ("(Worker[rank=0] pid=7) x", "Worker pid=7", "x"),
-        ("[rank3]: x", "rank 3", "x"),
-        ("[default3]:x", "rank 3", "x"),
-        ("12: x", "rank 12", "x"),
-        (" 2: [rank2]:   x", "rank 2", "  x"),
-        ("see (pid=7)", "", "see (pid=7)"),
-    ],
-)
-def test_split(raw: str, process: str, text: str) -> None:
-    assert split(raw) == (process, text)
-
-
-@pytest.mark.parametrize(
-    ("line", "own"),
-    [
-        ('  File "/w/rewards/math.py", line 4, in grade', True),
-        ('  File "/w/RL-Factory/lib/base.py", line 4, in func', True),
-        ('  File "/v/lib/python3.11/site-packages/torch/nn/m.py", line 4, in forward', False),
-        ("│ /w/data/collate.py:12 in pad                │", True),
-    ],
-)
-def test_frames(line: str, own: bool) -> None:
-    at = frame(line)
-    assert at is not None
-    assert at.is_own is own
 
 
 def test_the_last_traceback() -> None:
