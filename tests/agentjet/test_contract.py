@@ -100,18 +100,11 @@ def session(heard: Heard, until: Callable[[Callable[[], object]], None]) -> None
     heard.ask("health", "/health")
     heard.ask("status", "/get_engine_status")
     heard.pool("pool before")
-    heard.ask("directory", "/get_server_experiment_dir")
     heard.ask("no path", "/nowhere")
     heard.ask("start without config", "/start_engine", {})
     heard.ask("malformed", "/claim_episode", {})
     heard.ask("no json", "/claim_episode", raw=b"zz")
     heard.ask("bad status", "/update_engine_status", {"engine_status": "ENGINE.SLEEPING"})
-    heard.ask("bad code", "/sync_train_code", raw=b"zz")
-    heard.ask("no call", "/replay_latest_llm_call", {})
-    heard.ask("no key", "/v1/chat/completions", {"messages": []})
-    heard.ask("agree", "/agree_sync_weight", {"client_uuid": "c"})
-    heard.ask("say", "/push_verbose_log", {"tag": "a", "message": "hello"})
-    heard.ask("said", "/get_verbose_logs")
     heard.claim("claim OFFLINE")
     for status in ("BOOTING", "ROLLING_POST", "WEIGHT_SYNCING", "WEIGHT_EXPORTING"):
         heard.status(status)
@@ -122,11 +115,7 @@ def session(heard: Heard, until: Callable[[Callable[[], object]], None]) -> None
     for key in ("e1", "e2", "e3"):
         heard.ask("register", "/register_episode", {"episode_uuid": key, "openai_base_url": "u", "openai_api_key": "k"})
     first = heard.claim("claim").body["episode_uuid"]
-    heard.ask("buffer", "/get_episode_buffer", {})
     heard.pool("pool with a claim")
-    heard.ask("claimed", "/is_episode_claimed", {"episode_uuid": first})
-    heard.episode("go on", "/can_continue_episode", first)
-    heard.ask("go on, another", "/can_continue_episode", {"client_uuid": "c", "episode_uuid": "e3"})
     heard.episode("end by another", "/end_episode", first, client_uuid="d")
     heard.episode("end without a task", "/end_episode", first, workflow_output={"reward": 1.0, "metadata": {}})
     heard.episode("end of nothing", "/end_episode", "e9")
@@ -136,13 +125,10 @@ def session(heard: Heard, until: Callable[[Callable[[], object]], None]) -> None
     heard.pool("pool pushed")
     heard.status("ROLLING_POST")
     heard.episode("end after rolling", "/end_episode", first)
-    heard.episode("go on, ended", "/can_continue_episode", first)
     heard.status("WEIGHT_SYNCING")
     heard.episode("end while syncing", "/end_episode", "e3")
     heard.episode("abort while syncing", "/abort_episode", "e3")
-    heard.episode("go on while syncing", "/can_continue_episode", "e3")
     heard.pool("pool while syncing")
-    heard.ask("buffer while syncing", "/get_episode_buffer", {})
     heard.status("ROLLING", 2)
     heard.pool("pool of the next step")
     heard.ask("sync while rolling", "/sync_train_config", {"yaml_as_string": CONFIG})
@@ -220,16 +206,10 @@ LINES: list[tuple[str, Callable[[dict[str, Answer]], bool]]] = [
     ("an engine that never ran has no step", lambda a: a["status"].body["global_step"] is None),
     ("the pool is empty until the trainer pushes", lambda a: _of(a["pool before"], *_COUNTS) == ["", 0, 0, 0, 0, {}]),
     ("nobody's episode is null", lambda a: a["pool before"].body["running_episode_details"] is None),
-    ("the directory is null", lambda a: a["directory"].body == {"server_experiment_dir": None}),
     ("an unknown path is 404", lambda a: (a["no path"].status, a["no path"].body) == (404, {"detail": "Not Found"})),
     ("no config is no error", lambda a: a["start without config"].body == _no("error", "No training config found")),
     ("a malformed body is 422", lambda a: (a["malformed"].status, a["no json"].status) == (422, 422)),
     ("a bad status is no error", lambda a: a["bad status"].body == _no("failure_reason", "Invalid engine status")),
-    ("bad code is 400", lambda a: _refused(a["bad code"]) == (400, "Uploaded file is not a valid zip file.")),
-    ("no call yet is 404", lambda a: _refused(a["no call"]) == (404, "No LLM call has been made yet")),
-    ("a missing key is 200", lambda a: (a["no key"].status, a["no key"].body["status_code"]) == (200, 401)),
-    ("nobody may agree", lambda a: (a["agree"].status, a["agree"].kind) == (500, "text/plain; charset=utf-8")),
-    ("logs are kept", lambda a: [e["message"] for e in a["said"].body["entries"]] == ["hello"]),
     ("advice when off", lambda a: _advice(a, "OFFLINE") == f"Please start the engine first. {START}"),
     ("advice while booting", lambda a: _advice(a, "BOOTING").startswith("Please wait until the engine is fully boot")),
     ("advice while syncing", lambda a: _advice(a, "WEIGHT_SYNCING") == f"Engine is syncing weights. {NEVER}"),
@@ -239,11 +219,7 @@ LINES: list[tuple[str, Callable[[dict[str, Answer]], bool]]] = [
     ("no claim without an episode", lambda a: a["claim without episodes"].body["fail_cause"] == _NONE),
     ("the first registered is claimed", lambda a: a["claim"].body["episode_uuid"] == "e1"),
     ("a claim has its endpoint", lambda a: _of(a["claim"], "openai_base_url", "openai_api_key") == ["u", "k"]),
-    ("the buffer lists", lambda a: [e["episode_uuid"] for e in a["buffer"].body["buffer"]] == ["e1", "e2", "e3"]),
     ("a claimed one runs", lambda a: list(a["pool with a claim"].body["running_episode_details"]) == ["e1"]),
-    ("a claimed one is so", lambda a: a["claimed"].body["success"] is True),
-    ("a claimed one goes on", lambda a: a["go on"].body == {"can_continue": True}),
-    ("one that nobody claimed does not", lambda a: a["go on, another"].body == {"can_continue": False}),
     ("a foreign client is 404", lambda a: a["end by another"].status == 404),
     ("and told so", lambda a: _refused(a["end by another"])[1] == _FOREIGN),
     ("no task is 500", lambda a: (a["end without a task"].status, a["end without a task"].body) == _INTERNAL),
@@ -252,12 +228,9 @@ LINES: list[tuple[str, Callable[[dict[str, Answer]], bool]]] = [
     ("the pool overshoots", lambda a: parse_poll({}, a["pool pushed"].body).episodes == (11, 4)),
     ("the pool has rewards", lambda a: a["pool pushed"].body["completed_tasks_rewards"] == {"t": [0.5, 1.0]}),
     ("an end after rolling counts", lambda a: a["end after rolling"].body == {"success": True}),
-    ("what ended does not go on", lambda a: a["go on, ended"].body == {"can_continue": False}),
     ("no end while syncing", lambda a: _refused(a["end while syncing"]) == (400, _SYNCING)),
     ("an abort always succeeds", lambda a: a["abort while syncing"].body == {"success": True}),
-    ("nothing goes on while syncing", lambda a: a["go on while syncing"].body == {"can_continue": False}),
     ("no claim outlives rolling", lambda a: a["pool while syncing"].body["running_episode_details"] is None),
-    ("no episode outlives rolling", lambda a: a["buffer while syncing"].body == {"buffer": []}),
     ("the old batch is shown on", lambda a: _of(a["pool of the next step"], *_SHOWN) == [11, 2]),
     ("no config while rolling", lambda a: _refused(a["sync while rolling"]) == (400, _STARTED)),
     ("no start while rolling", lambda a: _refused(a["start while rolling"])[1].endswith("status: ENGINE.ROLLING")),

@@ -58,10 +58,6 @@ REQUIRED = {
     "/claim_episode": ("client_uuid", "episode_type", "discard_episode_timeout"),
     "/end_episode": ("client_uuid", "episode_uuid", "workflow_output", "task_id"),
     "/abort_episode": ("client_uuid", "episode_uuid", "workflow_output", "task_id"),
-    "/can_continue_episode": ("client_uuid", "episode_uuid"),
-    "/is_episode_claimed": ("episode_uuid",),
-    "/agree_sync_weight": ("client_uuid",),
-    "/push_verbose_log": ("message",),
     "/v1/chat/completions": (),
 }
 POOL = {
@@ -105,8 +101,6 @@ class Server:
         self.ended: list[tuple[str, float]] = []  # task, reward: what the engine has not taken yet
         self.pushed: dict[str, object] = dict(POOL)
         self.active: dict[str, float] = {}
-        self.logs: list[dict[str, object]] = []
-        self.last_call: object = None
         self.engine: subprocess.Popen[bytes] | None = None
         self.errors = args.errors_for
         self.looks = 0  # at the pool: the harness asks for it with every look, the fake client never
@@ -124,10 +118,6 @@ class Server:
         if path == "/get_current_batch_rollout_pool_information":
             self.looks += 1
             return 200, self.pool()
-        if path == "/get_server_experiment_dir":
-            return 200, {"server_experiment_dir": None}
-        if path == "/get_verbose_logs":
-            return 200, {"entries": self.logs}
         if path == "/fake/engine":
             ended, self.ended = self.ended, []
             return 200, {"ended": ended, "looks": self.looks}
@@ -157,9 +147,7 @@ class Server:
 
     def post(self, path: str, raw: bytes, headers: object) -> Answer:
         """A POST's status and object."""
-        if path == "/sync_train_code":
-            return self.sync_code(raw)
-        if path in ("/start_engine", "/stop_engine", "/get_episode_buffer", "/replay_latest_llm_call"):
+        if path in ("/start_engine", "/stop_engine"):
             return getattr(self, path[1:])()  # type: ignore[no-any-return]
         try:
             body = json.loads(raw)
@@ -183,14 +171,6 @@ class Server:
         paths = [line.split(":", 1)[1].strip() for line in self.config.splitlines() if line.strip().startswith("path:")]
         self.model_path = paths[0] if paths else None
         return 200, {"success": True}
-
-    def sync_code(self, raw: bytes) -> Answer:
-        if not raw:
-            return 400, {"detail": "Uploaded zip file is empty."}
-        if not zipfile.is_zipfile(io.BytesIO(raw)):
-            return 400, {"detail": "Uploaded file is not a valid zip file."}
-        message = "Training code synced successfully."
-        return 200, {"success": True, "message": message, "temp_ajet_code_path": "/srv/ajet_temp/ajet"}
 
     def start_engine(self) -> Answer:
         log("start_engine", 380, "Running: /start_engine")
@@ -309,30 +289,6 @@ class Server:
             self.give_back(body["episode_uuid"])
         return 200, {"success": True}
 
-    def claimed(self, key: str) -> bool:
-        return self.status in ROLLING and self.episodes.get(key, {}).get("episode_status") == "claimed"
-
-    def can_continue_episode(self, body: dict[str, str]) -> Answer:
-        return 200, {"can_continue": self.claimed(body["episode_uuid"])}
-
-    def is_episode_claimed(self, body: dict[str, str]) -> Answer:
-        return 200, {"success": self.claimed(body["episode_uuid"]), "failure_reason": ""}
-
-    def get_episode_buffer(self) -> Answer:
-        return 200, {"buffer": list(self.episodes.values())}
-
-    def agree_sync_weight(self, body: dict[str, str]) -> Answer:
-        if not body["client_uuid"]:
-            return 200, {"success": False, "failure_reason": "client_uuid required"}
-        raise AssertionFailedError  # the collection method is never one of those that may agree
-
-    def push_verbose_log(self, body: dict[str, str]) -> Answer:
-        self.logs.append({"timestamp": time.time(), "tag": body.get("tag", ""), "message": body["message"]})
-        return 200, {"success": True, "failure_reason": ""}
-
-    def replay_latest_llm_call(self) -> Answer:
-        return (200, self.last_call) if self.last_call else (404, {"detail": "No LLM call has been made yet"})
-
     def chat(self, body: dict[str, object], headers: object) -> Answer:
         """The model says `ok`. The error for a missing key is a value there, not an exception: HTTP 200."""
         key = str(headers.get("Authorization") or "")  # type: ignore[attr-defined]
@@ -346,7 +302,6 @@ class Server:
         self.episodes[episode]["llm_call_count"] = int(str(self.episodes[episode]["llm_call_count"])) + 1
         choice = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}
         output = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
-        self.last_call = {"input": body, "output": output}
         return 200, output
 
 
