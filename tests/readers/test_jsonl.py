@@ -1,4 +1,4 @@
-"""JSONL files: verl's, tinygrpo's, flat ones, torn ones; JSON documents and tables."""
+"""JSONL files: verl's, tinygrpo's, flat ones, torn ones; JSON documents, tables, and AgentJet's dicts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.metrics.signal import Reading
-from autoresearch.core.run.trainer import Source
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.readers.jsonl import read_csv, read_json, read_jsonl
 from autoresearch.readers.read import read_source, sniff
 from autoresearch.trainers import registry
@@ -132,3 +132,49 @@ def test_what_an_earlier_run_wrote_to_a_table_is_left_out_and_nested_names_are_j
     assert [one.step for one in read_csv(tmp_path / "a.csv", len(head))] == [2]
     (tmp_path / "a.json").write_text('{"results": {"arc": {"acc": 0.6, "alias": "arc"}}}')
     assert [one.metrics for one in read_json(tmp_path / "a.json")] == [{"results/arc/acc": 0.6}]
+
+
+# AgentJet's files hold a dict on each line, of numpy 1 or 2.
+
+
+def test_agentjet_validation() -> None:
+    found = list(read_jsonl(SAMPLES / "agentjet_val.md"))
+    assert [(r.kind.value, r.step) for r in found] == [("validation", 0), ("validation", 20)]
+    assert found[1].metrics["task_pass_rate@1"] == 0.63
+    assert found[1].metrics["std_reward"] == 0.482
+    assert "target_dataset_name" not in found[1].metrics
+
+
+LINE = "{'global_steps': %d, 'pass_n': 4, 'total_tasks': 8, 'task_pass_rate@1': %s}\n"
+
+
+def test_what_an_older_run_appended_is_not_counted(tmp_path: Path) -> None:
+    path = tmp_path / "val.md"
+    path.write_text(LINE % (10, 0.9) + LINE % (20, 0.95))
+    held = path.stat().st_size
+    with path.open("a") as file:
+        file.write(LINE % (10, 0.1) + LINE % (20, 0.2))
+    source = Source(SourceFormat.DICT_LINES, str(path))
+    found = list(read_source(source, tmp_path, held, registry.by_name("agentjet")).readings)
+    assert [(r.step, r.metrics["task_pass_rate@1"]) for r in found] == [(10, 0.1), (20, 0.2)]
+
+
+def test_the_training_file_holds_a_validation_too(tmp_path: Path) -> None:
+    line = "{'critic/real_reward': np.float64(0.5), 'actor/pg_loss': nan, 'task_pass_rate@1': 0.3, 'pass_n': 4, "
+    first = "{'actor/pg_loss': 0.5, 'training/global_step': 19}\n"
+    (tmp_path / "train.md").write_text(first + line + "'training/global_step': 20, 'training/epoch': 0}\n")
+    source = Source(sniff(tmp_path / "train.md"), "train.md", 1)
+    _, step, validation = read_source(source, tmp_path, 0, registry.by_name("agentjet")).readings
+    assert (step.step, step.metrics["critic/real_reward"]) == (20, 0.5)
+    assert math.isnan(step.metrics["actor/pg_loss"])
+    assert (validation.step, validation.metrics) == (20, {"task_pass_rate@1": 0.3, "pass_n": 4})
+
+
+def test_of_dicts_everything_else_is_skipped(tmp_path: Path) -> None:
+    text = (
+        "## Step 10\n- task_pass_rate@1: 21.67%\n\n[1]\n{'a': os.system('true')}\n"
+        "{'global_steps': 5, 'task_pass_rate@1': nan}\n{'global_steps': 10, 'task_pass_rate@1': 0.4"
+    )
+    (found,) = read(tmp_path, text.encode())
+    assert found.step == 5
+    assert math.isnan(found.metrics["task_pass_rate@1"])
