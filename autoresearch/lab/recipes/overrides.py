@@ -5,6 +5,7 @@ from __future__ import annotations
 import os.path
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -156,7 +157,7 @@ class LaunchSettings:
 
     def _taker(self, settings: Mapping[str, object]) -> str:
         """The script behind whose training these settings can be written; "" if that is the command, or none."""
-        words = self._words(settings)
+        words = self._words(settings, self.command)
         if with_words(self.command, words, self._recognises):
             return ""
         takes = (p for p, text in self.scripts.items() if with_words(text, words, self._recognises, surely=True))
@@ -170,7 +171,7 @@ class LaunchSettings:
         add it to the recipe. Raises BlueprintError, also if a script holds a setting and it cannot be changed there.
         """
         optional = self.trainer.space(self.trainer.settings(self.recipe or {}, self.command))
-        inside, own, texts = dict[str, object](), dict[str, object](), dict(self.scripts)
+        inside, behind = dict[str, object](), defaultdict[str, dict[str, object]](dict)
         for key, value in overrides.items():
             name = key.removeprefix("+")
             placed, added = self.placed(name), new_keys or key != name or name in optional
@@ -184,17 +185,15 @@ class LaunchSettings:
             spelled = placed.key
             if value is False and self.flags.get(spelled) is True and spelled.startswith("--"):
                 spelled, value = f"--no-{spelled[2:]}", True
-            if placed.path:
-                texts[placed.path] = self._with_setting(texts[placed.path], placed.path, spelled, value)
-            else:
-                own[spelled] = value
+            behind[placed.path][spelled] = value
         if inside and self.recipe is None:
             raise BlueprintError(
                 f"the recipe key {next(iter(inside)).removeprefix('+')} is to be set, and the blueprint has no recipe",
                 hint=f"name it in [exp_yaml_path]; {self.trainer.name} takes no settings on its command line",
                 code="no_recipe",
             )
-        return Applied(inside, own, {path: text for path, text in texts.items() if text != self.scripts[path]})
+        own = behind.pop("", {})
+        return Applied(inside, own, {path: self.with_settings(some, path) for path, some in behind.items()})
 
     def check(self, overrides: Mapping[str, object]) -> Applied:
         """These keys set. Raises BlueprintError also if the recipe or the command cannot take one."""
@@ -203,19 +202,6 @@ class LaunchSettings:
         self.with_settings(applied.command)
         return applied
 
-    def _with_setting(self, text: str, path: str, key: str, value: object) -> str:
-        """A script with this setting or variable changed where it stands, or written behind its training."""
-        is_variable = _VARIABLE.match(key) is not None
-        new = with_variable(text, key[1:], value) if is_variable else with_value(text, key, value)
-        new = new or with_words(text, self._words({key: value}), self._recognises, surely=self.own_words)
-        if not new:
-            raise BlueprintError(
-                f"{key} cannot be set to {value!r} in {path}",
-                hint=f"write it as `--{plain_key(key)} VALUE` there, or as `${{NAME:-VALUE}}` and vary `$NAME`",
-                code="bad_value",
-            )
-        return new
-
     def _recognises(self, command: str) -> bool:
         if self.own_words:
             return self.trainer.recognises(command)
@@ -223,15 +209,14 @@ class LaunchSettings:
 
     def _refuse_unknown(self, key: str) -> None:
         """Raise BlueprintError for a key that neither recipe, command, scripts nor program have."""
-        known = [one for one in flatten(self.settings) if not one.startswith("$") or key.startswith("$")]
-        last, name = key.rpartition(".")[2], key.lstrip("-+$")
-        near = [one for one in known if one.rpartition(".")[2] == last]
         import difflib
 
-        near += [one for one in difflib.get_close_matches(key, known, 3) if one not in near]
-        offered = f"did you mean {' or '.join(near[:3])}?" if near else f"there are {', '.join(known[:8])}"
-        if not known:
-            offered = "this launch has none"
+        known = [one for one in flatten(self.settings) if not one.startswith("$") or key.startswith("$")]
+        last, name = key.rpartition(".")[2], key.lstrip("-+$")
+        near = dict.fromkeys(one for one in known if one.rpartition(".")[2] == last)
+        near |= dict.fromkeys(difflib.get_close_matches(key, known, 3))
+        offered = f"there are {', '.join(known[:8])}" if known else "this launch has none"
+        offered = f"did you mean {' or '.join([*near][:3])}?" if near else offered
         recipe = "key of the recipe, " if self.recipe is not None else ""
         raise BlueprintError(
             f"{key} is no {recipe}flag or `key=value` of the command, of its scripts or of its program; {offered}",
@@ -240,28 +225,32 @@ class LaunchSettings:
             code="unknown_key",
         )
 
-    def with_settings(self, settings: Mapping[str, object]) -> str:
-        """The command with these keys set. Raises BlueprintError if that is impossible or would have no effect."""
-        command, exports, left = self.command, "", dict[str, object]()
+    def with_settings(self, settings: Mapping[str, object], path: str = "") -> str:
+        """The command, or the script at a path, with these keys set where they stand, else behind its training.
+
+        Raises BlueprintError if that is impossible or would have no effect.
+        """
+        text, where = (self.scripts[path], path) if path else (self.command, "the command")
+        exports, left = "", dict[str, object]()
         for key, value in settings.items():
             if not _VARIABLE.match(key):
-                if changed := with_value(command, key, value):
-                    command = changed
+                if changed := with_value(text, key, value):
+                    text = changed
                 else:
                     left[key] = value
-            elif not _is_fixed(command, key[1:]):
+            elif not _is_fixed(text, key[1:]):
                 exports += f"export {key[1:]}={shlex.quote(as_word(value))}; "
-            elif not (command := with_variable(command, key[1:], value)):
+            elif not (text := with_variable(text, key[1:], value)):
                 raise BlueprintError(
-                    f"{key} cannot be set for the command, which sets it more than once itself",
-                    hint=f"take {key[1:]}= out of [exp_launch_command]; `- env: {key[1:]}=...` in the notes may stay",
+                    f"{key} cannot be set for {where}, which sets it more than once itself",
+                    hint=f"take {key[1:]}= out of {where}; `- env: {key[1:]}=...` in the notes may stay",
                     code="bad_value",
                 )
-        words = self._words(left)
-        longer = with_words(command, words, self._recognises)
+        words = self._words(left, text)
+        longer = with_words(text, words, self._recognises, surely=bool(path) and self.own_words)
         if not longer:
             raise BlueprintError(
-                f"the command leaves no place for {' '.join(words)[:100]}: it starts the trainer by way of a script",
+                f"{where} leaves no place for {' '.join(words)[:100]}: it starts the trainer by way of a script",
                 hint="write the trainer's own command into [exp_launch_command]",
                 code="no_place_for_settings",
             )
@@ -271,18 +260,18 @@ class LaunchSettings:
             now = look_up(heard, plain_key(key))
             if not _LETTER.match(key) and canonical(now or None) != canonical(value or None):
                 raise BlueprintError(
-                    f"{key} cannot be set to {value!r} behind the command: there it reads {now!r}",
-                    hint=f"take {key} out of [exp_launch_command], or write another value",
+                    f"{key} cannot be set to {value!r} behind {where}: there it reads {now!r}",
+                    hint=f"take {key} out of {where}, or write another value",
                     code="bad_value",
                 )
         return exports + longer
 
-    def _words(self, settings: Mapping[str, object]) -> tuple[str, ...]:
-        """The words that set these keys behind the training's own command."""
+    def _words(self, settings: Mapping[str, object], text: str) -> tuple[str, ...]:
+        """The words that set these keys behind the training's own command, as the text has its own."""
         flags = {key: value for key, value in settings.items() if key.startswith("-")}
         plain = {key: value for key, value in settings.items() if not key.startswith("-")}
         words = self.trainer.arguments(plain) if self.own_words else hydra_words(plain, prefix="")
-        joined = joins_values(self.command)
+        joined = joins_values(text)
         return (*words, *(word for key, value in flags.items() for word in _flag_of(key, value, joined)))
 
 
