@@ -11,8 +11,8 @@ from typing import Any
 from autoresearch.core.blueprint.finding import errors
 from autoresearch.core.blueprint.model import BY_NAME, LIST_KEYS, RESULT_ROOT, Blueprint, Notes
 from autoresearch.core.blueprint.notes import NoteValue, notes_of
+from autoresearch.core.keys import seconds
 from autoresearch.core.run.limits import MAX_TIME_S
-from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import UsageError
 
@@ -107,10 +107,6 @@ def _text(name: str, value: object) -> str:
 def limit(name: str, value: object) -> float:
     """The duration of the limit `name` in seconds. UsageError if it is invalid or not possible as a limit."""
     try:
-        given = isinstance(value, int | float) and not isinstance(value, bool)
-        seconds = float(str(value)) if given else parse_duration(str(value))
+        return seconds(value)
     except ValueError as error:
         raise UsageError(f"{name}: {error}", hint="durations look like 20m, 24 hours or 1h30m") from None
-    if trouble := problem(seconds):
-        raise UsageError(f"{name}: {value!r} {trouble}")
-    return seconds

@@ -120,11 +120,7 @@ def shell_reader(
     codebase: Path, variables: Mapping[str, str], read_file: Callable[[Path, int], bytes] = read_start
 ) -> Callable[[str], ShellReading]:
     """A function that reads a command which runs in the codebase; each file is read once."""
-
-    @cache
-    def open_text(path: str) -> str:
-        return read_file(codebase / path, _BYTES).decode("utf-8", "replace")
-
+    open_text = cache(lambda path: read_file(codebase / path, _BYTES).decode("utf-8", "replace"))
     return cache(lambda command: read_shell(command, variables, cwd=str(codebase), open_text=open_text))
 
 
@@ -135,18 +131,19 @@ def recipe_of(shell_reading: ShellReading, codebase: Path) -> Path | None:
     one that is an operand of a program (`axolotl train X.yml`), else the only one that its program's text names. None
     if there is no such file: the command may make it, or the option means something else.
     """
-    commands = [one for one in reversed(shell_reading.commands) if one.may_train]
-
-    def first(simple: SimpleCommand, paths: Iterable[str]) -> Path | None:
-        places = (codebase / (simple.cwd or "") / path for path in paths if "$" not in path)
-        candidates = (Path(os.path.normpath(place)) for place in places)
-        return next((one for one in candidates if one.suffix in _SUFFIXES and kind_of(one) == "file"), None)
-
-    if named := next(filter(None, (first(command, _named(command)) for command in commands)), None):
-        return named
-    operands = dict.fromkeys(filter(None, (first(command, _operands(command)) for command in commands)))
+    named, operands = dict[Path, None](), dict[Path, None]()
+    for one in (one for one in reversed(shell_reading.commands) if one.may_train):
+        named |= dict.fromkeys(_existing(one, codebase, _named(one))) if not named else {}
+        operands |= dict.fromkeys([*_existing(one, codebase, _operands(one))][:1])
     told = dict.fromkeys(path for one in shell_reading.programs for path in _in_text(one, codebase) if path.is_file())
-    return next((next(iter(found)) for found in (operands, told) if len(found) == 1), None)
+    return next((next(iter(found)) for found in ([*named][:1], operands, told) if len(found) == 1), None)
+
+
+def _existing(simple: SimpleCommand, codebase: Path, paths: Iterable[str]) -> Iterator[Path]:
+    """Those of a command's files that are there, and may be recipes."""
+    for path in (Path(os.path.normpath(codebase / (simple.cwd or "") / one)) for one in paths if "$" not in one):
+        if path.suffix in _SUFFIXES and kind_of(path) == "file":
+            yield path
 
 
 def _named(simple: SimpleCommand) -> Iterator[str]:
