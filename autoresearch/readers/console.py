@@ -14,8 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.metrics.line_reader import LineReader
-from autoresearch.core.metrics.metric_keys import NO_STEP
-from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.metrics.signal import NO_STEP, Reading, SignalKind
 from autoresearch.core.text.regex import later
 from autoresearch.records.hostile import open_readable
 from autoresearch.records.lines import tail

@@ -14,9 +14,9 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from autoresearch.core.metrics import metric_keys
 from autoresearch.core.metrics.python_values import numbers
-from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.metrics.signal import NO_STEP, Reading, SignalKind, step_of
+from autoresearch.core.metrics.signal import readings as split
 from autoresearch.core.metrics.swarm_evaluations import Evaluations, share
 from autoresearch.core.text.regex import later
 from autoresearch.readers.console import lines, numbered
@@ -74,7 +74,7 @@ def read_jsonl(path: Path, offset: int = 0) -> Iterator[Reading]:
     Lines that are not an object with a number are skipped, including a torn last line. Objects without a step are
     counted; one that names a coarser step than others did, such as an epoch beside updates, is of their last.
     """
-    finest, last = 0, metric_keys.NO_STEP
+    finest, last = 0, NO_STEP
 
     def readings() -> Iterator[Reading]:
         nonlocal finest, last
@@ -83,7 +83,7 @@ def read_jsonl(path: Path, offset: int = 0) -> Iterator[Reading]:
             if fields is None:
                 continue
             rank, step = _step_of(fields)
-            if last == metric_keys.NO_STEP or rank <= finest:
+            if last == NO_STEP or rank <= finest:
                 finest, last = rank, step
             yield from _of_object(fields, last)
 
@@ -131,13 +131,13 @@ def _step_of(fields: Mapping[str, object]) -> tuple[int, int]:
         return 0, named
     data = fields.get("data")
     metrics = numbers({**(data if isinstance(data, dict) else fields), "step": named}, strings=True)
-    if (step := metric_keys.step_of(metrics)) is not None:
+    if (step := step_of(metrics)) is not None:
         return 0, step
     ranks = sorted((rank, name) for name in metrics if (rank := step_rank(name)) is not None)
     for rank, name in ranks:
         if metrics[name] >= 0 and metrics[name].is_integer():
             return rank, int(metrics[name])
-    return 0, metric_keys.NO_STEP
+    return 0, NO_STEP
 
 
 def _of_object(fields: Mapping[str, object], step: int) -> tuple[Reading, ...]:
@@ -145,4 +145,50 @@ def _of_object(fields: Mapping[str, object], step: int) -> tuple[Reading, ...]:
     metrics = numbers(data if isinstance(data, dict) else fields, strings=True)
     if not isinstance(data, dict):
         metrics.pop("step", None)
-    return metric_keys.readings(step, metrics)
+    return split(step, metrics)
+
+
+# Trainer state: the history that Hugging Face's Trainer and TRL save with every checkpoint.
+#
+# `<output_dir>/checkpoint-N/trainer_state.json`, and `<output_dir>/trainer_state.json` if a script calls
+# `trainer.save_state()` (transformers/trainer_callback.py, TrainerState): {"log_history": [{"step": 3, "epoch": 0.1,
+# "loss": 0.2, ...}, {"step": 3, "eval_loss": ...}, ...]}. Its steps are the optimiser's, which the console does not
+# print.
+
+TRAINER_STATE = "trainer_state.json"
+_CHECKPOINT = later(r"checkpoint-(\d{1,12})\Z")
+_SUMMARY = "train_runtime"  # the last entry is a summary of the run, not a step
+
+
+def state_file(where: Path) -> Path | None:
+    """The newest state file below an output directory (or `where` itself if it is a file); None if there is none."""
+    if where.is_file():
+        return where
+    if not where.is_dir():
+        return None
+    numbered = [(int(found[1]), path) for path in where.iterdir() if (found := _CHECKPOINT.search(path.name))]
+    checkpoints = [pair for pair in numbered if (pair[1] / TRAINER_STATE).is_file()]
+    own = where / TRAINER_STATE
+    last = max(checkpoints)[1] / TRAINER_STATE if checkpoints else None
+    if own.is_file() and (last is None or own.stat().st_mtime >= last.stat().st_mtime):
+        return own
+    return last
+
+
+def read_trainer_state(where: Path) -> Iterator[Reading]:
+    """The history in order; empty if there is no state file or it is truncated."""
+    path = state_file(where)
+    if path is None:
+        return
+    try:
+        state = json.loads(read_readable(path, _LONGEST))
+    except (OSError, ValueError, RecursionError):
+        return
+    history = state.get("log_history") if isinstance(state, dict) else None
+    for entry in history if isinstance(history, list) else ():
+        if not isinstance(entry, dict) or _SUMMARY in entry:
+            continue
+        metrics = numbers(entry, strings=True)
+        step = step_of({"step": metrics.pop("step", -1.0)})
+        if step is not None:
+            yield from split(step, metrics)

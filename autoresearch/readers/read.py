@@ -9,23 +9,28 @@ from hashlib import sha256
 from pathlib import Path
 
 from autoresearch.core.metrics.expression import near_miss
-from autoresearch.core.metrics.metric_keys import readings as split
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.metrics.signal import readings as split
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat, Trainer
 from autoresearch.core.statistics.seeding import last_digit
 from autoresearch.errors import NotFoundError, UsageError
-from autoresearch.readers import swanlab_run, wandb_run
+from autoresearch.readers import tracker_runs
 from autoresearch.readers.console import cut_line, merged, read_whole_log
-from autoresearch.readers.jsonl import read_csv, read_json, read_jsonl, read_swarm_val
+from autoresearch.readers.jsonl import (
+    TRAINER_STATE,
+    read_csv,
+    read_json,
+    read_jsonl,
+    read_swarm_val,
+    read_trainer_state,
+    state_file,
+)
 from autoresearch.readers.registry import read_by_plugin, recognised
-from autoresearch.readers.swanlab_run import read_swanlab
 from autoresearch.readers.tensorboard import event_files, read_tensorboard
 from autoresearch.readers.tensorboard import size as tensorboard_size
 from autoresearch.readers.tracker_dirs import is_several, newest
-from autoresearch.readers.trainer_state import NAME as TRAINER_STATE
-from autoresearch.readers.trainer_state import read_trainer_state, state_file
-from autoresearch.readers.wandb_run import read_wandb
+from autoresearch.readers.tracker_runs import read_swanlab, read_wandb
 from autoresearch.records.hostile import bounds, is_readable, open_readable
 from autoresearch.runner.text import plain
 
@@ -55,9 +60,9 @@ def sniff(path: Path) -> str:
         return SourceFormat.TRAINER_STATE
     with path.open("rb") as file:
         head = file.read(_HEAD)
-    if head.startswith(wandb_run.HEAD):
+    if head.startswith(tracker_runs.WANDB):
         return SourceFormat.WANDB
-    if head.startswith(swanlab_run.HEAD):
+    if head.startswith(tracker_runs.SWANLAB):
         return SourceFormat.SWANLAB
     if name := recognised(path):
         return name

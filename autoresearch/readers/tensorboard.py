@@ -17,8 +17,8 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from autoresearch.core.metrics.metric_keys import readings as split
 from autoresearch.core.metrics.signal import Reading
+from autoresearch.core.metrics.signal import readings as split
 from autoresearch.readers.binary_records import BYTES, FIXED32, FIXED64, VARINT, fields_of, signed
 from autoresearch.records.hostile import open_readable
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
-from autoresearch.readers.trainer_state import NAME as TRAINER_STATE
+from autoresearch.readers.jsonl import TRAINER_STATE
 from autoresearch.records.rundir import RunDir
 
 _HOME = {SourceFormat.WANDB: "wandb", SourceFormat.SWANLAB: "swanlog"}

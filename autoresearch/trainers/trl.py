@@ -1,7 +1,7 @@
 """TRL, and any script around Hugging Face's Trainer. As of huggingface/trl f2cd5771, transformers 4 and 5.
 
 Formats: transformers/trainer_callback.py (dicts and progress bar; trainer_state.json, see
-`readers.trainer_state`), trl/trainer/{base_config,grpo_config}.py (recipe), trl/scripts/utils.py (`--config`: a flat
+`readers.jsonl`), trl/trainer/{base_config,grpo_config}.py (recipe), trl/scripts/utils.py (`--config`: a flat
 YAML, overridden by flags). `logging_steps` is 10 and the first step is not logged separately, so for ten steps only the
 progress bar shows that training goes on. The KL is printed only if `beta` is not 0; GRPO's default is 0.
 

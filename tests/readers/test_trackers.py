@@ -22,10 +22,9 @@ from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.readers.binary_records import HEAD, records
 from autoresearch.readers.read import read_source
-from autoresearch.readers.swanlab_run import read_swanlab
 from autoresearch.readers.tensorboard import read_tensorboard
 from autoresearch.readers.tracker_dirs import newest
-from autoresearch.readers.wandb_run import read_wandb
+from autoresearch.readers.tracker_runs import read_swanlab, read_wandb
 from autoresearch.trainers import registry
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "metrics"

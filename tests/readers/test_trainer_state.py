@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.readers.trainer_state import read_trainer_state, state_file
+from autoresearch.readers.jsonl import read_trainer_state, state_file
 
 HISTORY = [
     {"epoch": 0.03125, "loss": 0.25, "reward": 0.04573, "kl": 0.0, "step": 10},

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.metrics.metric_keys import NO_STEP
-from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.metrics.signal import NO_STEP, SignalKind
 from autoresearch.errors import BlueprintError
 from autoresearch.trainers import registry
 from autoresearch.trainers.generic import Generic

@@ -16,8 +16,7 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from autoresearch.core.metrics.metric_keys import NO_STEP, readings, step_of
-from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import NO_STEP, Reading, SignalKind, SignalPattern, readings, step_of
 
 if TYPE_CHECKING:
     from autoresearch.runner.step_finder import FoundLine

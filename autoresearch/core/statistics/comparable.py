@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from autoresearch.core.metrics.expression import ExpressionError
-from autoresearch.core.metrics.metric_keys import GRADIENT_KEYS, REWARD_KEYS
 from autoresearch.core.metrics.objective import Objective, same_metric
-from autoresearch.core.metrics.signal import Reading
+from autoresearch.core.metrics.signal import GRADIENT_KEYS, REWARD_KEYS, Reading
 from autoresearch.core.run.ledger_row import LedgerRow
 
 _SOLVED = ("task_pass_rate@*", "num_all_success_tasks", "num_pass_n_tasks*", "val/pass@*", "pass@*")

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from autoresearch.core.metrics.metric_keys import readings, step_of
+from autoresearch.core.metrics.signal import readings, step_of
 from autoresearch.runner.line_patterns import kl_of
 
 
