@@ -145,21 +145,14 @@ class Run:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for its end and its records, at most so many seconds; whether it has ended. It goes on regardless."""
-        from autoresearch.lab.runs.adopt import attend
+        from autoresearch.lab.runs.adopt import kept_fresh
         from autoresearch.lab.runs.watch import Watcher
-
-        parts = real_parts()
 
         def ended() -> bool:
             return not self._rundir.state().lives and self.result is not None
 
-        watcher = Watcher([self._rundir])
-
-        def pause(seconds: float) -> None:
-            attend(self._rundir, parts)
-            watcher.wait(seconds)
-
-        return _until(ended, timeout, pause)
+        with kept_fresh(self._rundir, real_parts()):
+            return _until(ended, timeout, Watcher([self._rundir]).wait)
 
     def stop(self, reason: str) -> None:
         """Ask it to end: TERM, grace, KILL to its whole process tree; `wait` for it. reason: for the records.

@@ -88,7 +88,7 @@ COMMANDS: dict[str, CommandEntry] = {name: CommandEntry(*entry) for name, *entry
     ("collect", "internal:collect", "", "Write the records of a run that is over (the Runner calls this)."),
     ("before-training", "internal:before_training", "", "See that a worktree holds the commit of its run."),
     ("evaluation-place", "internal:evaluation_place", "", "Make the worktree in which a run is evaluated afresh."),
-    ("follow", "daemons:follow", "", "Follow the runs of one target (a run that goes there starts this)."),
+    ("follow", "daemons:follow", "", "Show a run at another target and look at it (its session calls this)."),
     ("campaign control", "daemons:control_campaign", "", "Be the controller (start and resume call this)."),
     ("swarm", "", "", "The server's half of a run in AgentJet's swarm mode (a run calls this)."),
     ("swarm up", "internal:up", "", "Start the server, see the engine off and one episode work."),

@@ -1,4 +1,4 @@
-"""The controller of a campaign and the Follower of a target, which `campaign start` and a far run start detached."""
+"""The controller of a campaign, and the session of a run at another target, which are started detached."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import os
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from autoresearch.commands import Positional
-from autoresearch.commands.wiring import job_launcher
+from autoresearch.commands import Positional, output
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import NotFoundError
 from autoresearch.lab.runs import detached
 from autoresearch.runner.masking import clean_text
 
@@ -63,32 +60,20 @@ class Speaker:
             pass  # the terminal is gone
 
 
-def follow(directory: Annotated[str, Positional(metavar="DIRECTORY", show_default=False)]) -> int:
-    """Follow every run of a target until there is none."""
-    from autoresearch.core.run.json_record import from_record
-    from autoresearch.core.run.targets import Target
-    from autoresearch.lab.remote.follower import Follower
-    from autoresearch.lab.remote.start_follower import take_up
-    from autoresearch.records.rundir import locked, read_json
+def follow(run_dir: Annotated[Path, Positional(show_default=False)]) -> int:
+    """Show the log of a run at another target, and look at it until it is recorded (its session calls this)."""
+    from autoresearch.commands.run_view import grown
+    from autoresearch.lab.runs.adopt import adopt
+    from autoresearch.records.recorded_run import RecordedRun
+    from autoresearch.records.rundir import RunDir, locked
 
-    folder = Path(directory)
-    record = read_json(folder / "place.json")
-    if record is None:
-        raise NotFoundError(f"{folder} is no directory of a target")
-    target = from_record(Target, record)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its terminal may go, the runs are followed on
-    environ = os.environ
-    while True:
-        with locked(folder / "lock", blocking=False) as alone:
-            if not alone:
-                detached.reported(folder)  # somebody follows: nobody waits for us
-                return 0
-            if detached.handed(folder):
-                environ.update(detached.take_environment(folder))
-            environ.pop("AUTORESEARCH_RUN_ID", None)  # whatever run it was started in, it is none of that
-            with take_up(folder):
-                launcher = job_launcher(target, environ)
-            follower = Follower(folder, target, launcher, replace(real_parts(), environ=environ))
-            follower.run()
-        if not follower.find_runs():  # an order may have come while it still looked as if somebody followed
-            return 0
+    rundir = RunDir(run_dir)
+    with locked(rundir.watched, blocking=False):
+        os.environ.update(detached.take_environment(rundir.path))
+        os.environ.pop("AUTORESEARCH_RUN_ID", None)  # it is no process of the run
+        detached.reported(rundir.path)
+        parts = real_parts()
+        for line in grown(RecordedRun.read(rundir), parts, offset=0):
+            output.log_text(line)
+        adopt(rundir, parts)
+    return 0

@@ -128,7 +128,6 @@ def _target_lines(inspected: Inspected) -> list[str | TableRows]:
         ("answers", answers),
         *([("clock", clock)] if clock else []),
         *inspected.rows,
-        ("follower", inspected.followed.sentence),
         *((f.severity.value, f.message + (f" ({f.hint})" if f.hint else "")) for f in inspected.findings),
     ]
     fit = "fit" if inspected.fit else "a run could not be sent there"
@@ -143,11 +142,6 @@ def _payload(inspected: Inspected) -> dict[str, Any]:
         "latency_s": inspected.latency_s,
         "clock_offset_s": inspected.clock_offset_s,
         "facts": [{"name": name, "value": value} for name, value in inspected.rows],
-        "follower": {
-            "alive": inspected.followed.alive,
-            "session": inspected.followed.session or None,
-            "runs": inspected.followed.runs,
-        },
         "findings": [asdict(f) for f in inspected.findings],
     }
 

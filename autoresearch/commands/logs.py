@@ -46,8 +46,12 @@ def logs(
         raise UsageError("--events goes with --since, --tail and --json only")
     if since and not events:
         raise UsageError("--since counts events", fix=f"autoresearch logs {run} --events --since {since}")
-    recorded = lookup.recorded(run, real_parts())
+    from autoresearch.lab.runs.adopt import refresh
+
+    parts = real_parts()
+    recorded = lookup.recorded(run, parts)
     rundir, spec = recorded.rundir, recorded.spec
+    refresh([rundir], parts)
     if events:
         return _events(spec, rundir, since, tail)
     lines = _matching(rundir.log, grep, tail) if grep else tail_lines(rundir.log, tail)
@@ -70,7 +74,7 @@ def logs(
         "next": [*rest, f"autoresearch status {spec.run}"],
     }
     printed: Iterable[str] = () if out else lines
-    more_lines = grown(recorded) if follow else ()
+    more_lines = grown(recorded, parts, offset=rundir.log.stat().st_size) if follow else ()
     return CommandResult(payload, map(LogLine, chain(printed, more_lines)), next_shown=0)
 
 

@@ -77,7 +77,7 @@ def watch(parts: Parts, shows: Callable[[JsonObject], bool], *, ended: int) -> i
 def once(
     parts: Parts, shows: Callable[[JsonObject], bool], *, ended: int, limit: int, as_exit_code: bool = False
 ) -> CommandResult:
-    """The table, printed once; what is over is recorded and the rest followed first.
+    """The table, printed once; other targets are looked at, and what is over is recorded first.
 
     as_exit_code: fails if a run cannot be recorded.
     """
@@ -217,6 +217,9 @@ def counts(lines: Sequence[JsonObject]) -> str:
     return f"{counted(len(lines), 'run')}: {words}"
 
 
+OLD_S = 60.0  # how old the last look is, is told from then on
+
+
 def place_text(line: JsonObject, now: float) -> str:
     """What there is to say about a target."""
     slots = f"{line['used']}/{line['slots']} slots, {line['free']} free"
@@ -226,9 +229,8 @@ def place_text(line: JsonObject, now: float) -> str:
     if line["unreachable_since"] is not None:
         since = f"unreachable since {_span(now - line['unreachable_since'])}"
         words.append(f"{since}: {line['reason']}" if line["reason"] else since)
-    if line["followed"] is not None:
-        why = line["trouble"] or "its Follower is being started"
-        words.append("followed" if line["followed"] else f"not followed: {why}")
+    elif line["seen"] is not None and now - line["seen"] > OLD_S:
+        words.append(f"seen {_span(now - line['seen'])} ago")
     return f"{shown_target(line)}: {', '.join(words)}"
 
 

@@ -18,6 +18,7 @@ from autoresearch.errors import AutoresearchError, NotFoundError, UsageError
 from autoresearch.lab import settings as project
 from autoresearch.lab.launch.experiment import Experiment, planned
 from autoresearch.lab.resolve.resolve_run import ResolvedRun
+from autoresearch.records.rundir import RunDir
 
 
 def run(
@@ -101,7 +102,9 @@ def run(
     if typed:
         more["blueprint"] = str(path)
         output.remark(f"to say more (limits, metric, files): edit {blueprint}, and run it by its name")
-    if detach:
+    rundir = RunDir(Path(started.launched.spec.run_dir))
+    refused = rundir.order.exists() and rundir.exit_record.exists()  # its target would not take it
+    if detach and not refused:
         return living_result(started.launched, more)
     return follow_to_end(started.launched, experiment.parts, more=more)
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
     from autoresearch.records.recorded_run import Outcome
 
-ALONE = 3
-
 
 def stop(
     run: Annotated[str, Positional(metavar="RUN")] = "last",
@@ -34,7 +32,7 @@ def stop(
     Of a run that is over, what is left is closed: its tmux session, and the server of AgentJet's swarm mode.
     """
     from autoresearch.lab.runs import run_status
-    from autoresearch.lab.runs.adopt import adopt, attend
+    from autoresearch.lab.runs.adopt import adopt, kept_fresh
     from autoresearch.lab.runs.watch import Watcher
 
     parts = real_parts()
@@ -47,15 +45,11 @@ def stop(
         raise UsageError("stop without a terminal needs --reason", fix=f"autoresearch stop {run} --reason 'why'")
     sessions.ask_to_stop(rundir, reason or "asked for at the terminal", drain=drain)
     watcher, asked = Watcher([rundir]), time.monotonic()
-    alone = 0  # so often it was found that nobody follows a run elsewhere, although one was started
-    while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD, RunState.UNREACHABLE):
-        watcher.wait(1.0)
-        if rundir.state() is RunState.STARTING and time.monotonic() - asked > STARTING_S:
-            break  # its launch hangs: its Runner sees the request when that goes on
-        alone = alone + 1 if run_status.unfollowed(rundir) else 0
-        if alone >= ALONE:
-            break
-        attend(rundir, parts)
+    with kept_fresh(rundir, parts):
+        while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD, RunState.UNREACHABLE):
+            watcher.wait(1.0)
+            if rundir.state() is RunState.STARTING and time.monotonic() - asked > STARTING_S:
+                break  # its launch hangs: its Runner sees the request when that goes on
     state, outcome = adopt(rundir, parts)
     if outcome is not None:
         return outcome_result(outcome)
@@ -65,11 +59,8 @@ def stop(
     line = f"{name} is asked to stop"
     if state is RunState.UNREACHABLE:
         payload |= run_status.elsewhere(rundir)
-        line = f"{payload['place']} does not answer; {name} is stopped as soon as it does"
-    elif run_status.unfollowed(rundir):
-        payload |= run_status.elsewhere(rundir)
-        why = payload.get("trouble") or f"see {rundir.order} and the log of its target"
-        line = f"nobody can follow {name}, which is stopped as soon as somebody does: {why}"
+        silent = payload.get("place") or str(rundir.order)
+        line = f"{silent} does not answer; {name} is stopped as soon as it does"
     return CommandResult(payload, [line])
 
 
@@ -108,9 +99,9 @@ def attach(
     what, log = ("server's session", rundir.path / "server/run.log") if server else ("session", rundir.log)
     order = None if server else order_file.read(rundir)
     if order and rundir.state().lives and not (info and parts.launcher(info.socket).exists(info)):
-        from autoresearch.lab.remote.order import show_log
+        from autoresearch.lab.remote.order import show
 
-        info = show_log(rundir, spec.session, parts, order.socket)
+        info = show(rundir, parts, order.socket)
     if info is None or not parts.launcher(info.socket).exists(info):
         raise NotFoundError(f"{spec.run} has no {what} any more", hint=f"its log is {log}")
     if output.typed.as_json or output.agent_or_pipe():

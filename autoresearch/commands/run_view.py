@@ -163,16 +163,15 @@ def total_of(log: Path, step: int) -> int | None:
 
 def follow(recorded: RecordedRun, parts: Parts) -> Outcome:
     """Watch until the run is over and collected, live or with a report now and then. Ctrl-C leaves the run alone."""
-    from autoresearch.lab.runs.adopt import ATTEND_S, adopt, attend
+    from autoresearch.lab.runs.adopt import adopt, kept_fresh
     from autoresearch.lab.runs.watch import Watcher
 
     rundir, view = recorded.rundir, LiveView(recorded)
     began = time.monotonic()
     report_at = began + nap(0)
     watcher = Watcher([rundir])
-    with live_line() as display:
+    with live_line() as display, kept_fresh(rundir, parts):
         while True:
-            attend(rundir, parts)  # of a run elsewhere: whoever tells of it may have been killed
             for event in view.news():
                 display.say(event_line(event))
             if not rundir.state().lives:
@@ -185,17 +184,22 @@ def follow(recorded: RecordedRun, parts: Parts) -> Outcome:
                 line, pause = view.report()
                 report_at = time.monotonic() + pause
                 display.say(line)
-            watcher.wait(min(max(0.05, report_at - time.monotonic()), ATTEND_S))
+            watcher.wait(max(0.05, report_at - time.monotonic()))
     state, outcome = adopt(rundir, parts)
     assert outcome is not None, state
     return outcome
 
 
-def grown(recorded: RecordedRun) -> Iterator[str]:
-    """What comes until the run is over, in whole lines, which alone can be looked through for secrets; live."""
+def grown(recorded: RecordedRun, parts: Parts, *, offset: int) -> Iterator[str]:
+    """What comes until the run is over, in whole lines, which alone can be looked through for secrets; live.
+
+    offset: of the first, in bytes.
+    """
+    from autoresearch.lab.runs.adopt import kept_fresh
+
     rundir, view = recorded.rundir, LiveView(recorded)
-    grows = LogFollower(str(rundir.log), rundir.log.stat().st_size)
-    with live_line(beside=sys.stdout.isatty()) as display:
+    grows = LogFollower(str(rundir.log), offset)
+    with live_line(beside=sys.stdout.isatty()) as display, kept_fresh(rundir, parts):
         while True:
             ended = not rundir.state().lives
             yield from new_lines(grows)

@@ -20,7 +20,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.runs import lookup, sessions
-from autoresearch.lab.runs.adopt import ATTEND_S, adopt, attend
+from autoresearch.lab.runs.adopt import adopt, kept_fresh
 from autoresearch.records.events import read as read_events
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
@@ -166,17 +166,15 @@ def _wait_for_session(name: str, until: float, parts: Parts) -> CommandResult:
 
 
 def _news_until(recorded: RecordedRun, parts: Parts, since: int, until: float) -> tuple[list[Event], int]:
-    """What happens until then; a run elsewhere is looked after meanwhile, and a person sees the live line."""
+    """What happens until then; a run elsewhere is looked at meanwhile, and a person sees the live line."""
     from autoresearch.lab.runs.watch import wait_for_news
 
     rundir, view = recorded.rundir, LiveView(recorded)
     if not rundir.state().lives:
         return [], since
-    with live_line() as display:
+    with live_line() as display, kept_fresh(rundir, parts):
         while True:
-            attend(rundir, parts)
-            left = max(0.0, until - time.monotonic())
-            slice_s = min(left, ATTEND_S) if rundir.order.exists() else left
+            slice_s = left = max(0.0, until - time.monotonic())
             if display.display:
                 display.show(view.line())
                 slice_s = min(slice_s, REFRESH_S)

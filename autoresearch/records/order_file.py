@@ -1,4 +1,4 @@
-"""order.json: the order to run a run on a target, and its progress; observed.json: the status observed last.
+"""order.json: the order to run a run on a target, and its progress; observed.json: what was seen of it last.
 
 The order is written before anything leaves this machine, and `submitting` before the launcher is called, so that after
 a kill it is known that a job may exist.
@@ -12,16 +12,13 @@ import signal
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.job_launcher import Handle
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.targets import Target
 from autoresearch.core.text.durations import parse_duration
-from autoresearch.records.rundir import RunDir, is_locked, read_json, write_json
-
-TROUBLE = "trouble.json"  # in a Follower's folder: why the last Follower could not start
+from autoresearch.records.rundir import RunDir, read_json, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +28,10 @@ class Order:
     run: str
     place: Target
     ordered: float  # wall clock
-    follower: str  # directory of the Follower that polls the runs of this target
     directory: str = ""  # the remote run directory; "" until the files are uploaded
     declared: tuple[str, ...] = ()  # names of environment variables set explicitly for the run, not just inherited
     gpus: int = 0  # number requested from the launcher
-    socket: str = ""  # tmux socket setting: where the Follower's session goes
+    socket: str = ""  # tmux socket setting: where its session goes
     attempt: int = 1
     paths: Mapping[str, str] = field(default_factory=dict)  # without a shared file system: local -> remote path
     watched: Mapping[str, str] = field(default_factory=dict)  # the same: mirrored metric files, remote -> local path
@@ -43,10 +39,6 @@ class Order:
     submitting: float | None = None  # when the job submission was started; a job may exist from then on
     submitted: float | None = None
     handle: Handle | None = None
-
-    def unattended(self) -> bool:
-        """Whether no Follower is running for the run's target."""
-        return not is_locked(Path(self.follower) / "lock")
 
 
 def write(rundir: RunDir, order: Order) -> None:
@@ -67,15 +59,18 @@ def read(rundir: RunDir) -> Order | None:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The status that the Follower observed last; written when it changes."""
+    """What was seen of the run last, and what the next look must know; written when it changes."""
 
     state: str  # a RunState
-    t: float  # wall clock, of that change
-    since: float  # since when it is so
+    since: float  # wall clock, since when it is so
     reason: str = ""  # why the run is waiting, or why the target is unreachable
     word: str = ""  # the launcher's own name for the state
     node: str = ""
     more: Mapping[str, Any] = field(default_factory=dict)
+    memory: Mapping[str, Any] = field(default_factory=dict)  # a `lab.remote.reconcile.Memory`
+    answer: Mapping[str, Any] = field(default_factory=dict)  # the launcher's last Observation; {}: none
+    polled: float = 0.0  # when that came; wall clock
+    hurry: bool = False  # the launcher is to be asked soon
 
 
 def observe(rundir: RunDir, observed: Observed) -> None:
@@ -92,19 +87,21 @@ def observed(rundir: RunDir) -> Observed | None:
         return None
 
 
-def ring(folder: Path) -> None:
-    """Wake the Follower of a target: there is a new order or a stop request."""
-    with contextlib.suppress(OSError):
-        (folder / "bell").touch()
+def last_look(rundir: RunDir) -> float | None:
+    """When somebody last looked at a remote run; wall clock. None: nobody did."""
+    try:
+        return rundir.looked.stat().st_mtime
+    except OSError:
+        return None
 
 
 def request_stop(rundir: RunDir, reason: str, *, how: str = "now", cause: str = "", durable: bool = True) -> None:
-    """Request a run to stop, local or remote, and wake who reads that. OSError if it cannot be written."""
+    """Request a run to stop, local or remote, and wake a local Runner. OSError if it cannot be written."""
     asked = {"how": how, "reason": reason, "t": time.time(), **({"cause": cause} if cause else {})}
     write_json(rundir.stop, asked, durable=durable)
-    if (order := read(rundir)) is not None:
-        ring(Path(order.follower))
-    elif isinstance(pid := (read_json(rundir.runner) or {}).get("pid"), int):
+    if rundir.order.exists():
+        return
+    if isinstance(pid := (read_json(rundir.runner) or {}).get("pid"), int):
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGCHLD)  # the Runner's, which else may look a second later; harmless to any other
 

@@ -66,7 +66,9 @@ class RunDir:
     outputs = FileIn("outputs")  # what is kept of its outputs
     outputs_record = FileIn("outputs.json")
     order = FileIn("order.json")  # of a remote run: its target, and the launcher's handle (records/order_file.py)
-    observed = FileIn("observed.json")  # of a remote run: its status when last observed
+    observed = FileIn("observed.json")  # of a remote run: what was seen of it last
+    looked = FileIn("looked")  # of a remote run: held by flock by who looks at it; its mtime: when that was last done
+    watched = FileIn("watched")  # of a remote run: held by flock by its session, which looks at it until it is over
     far = FileIn("far")  # of a remote run: its remote directory, if the target shares the file system
 
     @property
@@ -78,7 +80,7 @@ class RunDir:
         return self.path.parents[1].exists() and not self.spec.exists()
 
     def state(self, *, now: float | None = None) -> RunState:
-        """The state according to the files; a lock shows if a local Runner lives, the Follower reports remote ones."""
+        """The state according to the files; a lock shows if a local Runner lives, the last look a remote one."""
         if self.exit_record.exists():
             return RunState.ENDED
         if self.order.exists():

@@ -20,8 +20,6 @@ from unittest import mock
 
 import pytest
 
-from autoresearch.records.index import state_home
-from autoresearch.records.rundir import is_locked
 from tests.commands.rows import ledger_rows
 from tests.waiting import PATIENCE_S, until
 
@@ -310,32 +308,15 @@ class Bench:
         return [process for process in self.reaper.find() if not process.is_tmux_server]
 
     def followers(self) -> list[Any]:
-        """Living Followers of runs elsewhere; for a moment a child of one looks like it."""
+        """Sessions of runs elsewhere that look at them; for a moment a child of one looks like it."""
         return [process for process in self.carriers() if " follow " in process.command]
 
-    def followed(self) -> bool:
-        """Whether a Follower holds its place's lock. What dies is found no more before it lets go of that."""
-        return any(is_locked(lock) for lock in (state_home(self.env) / "places").glob("*/lock"))
-
-    def end_followers(self, number: int = signal.SIGTERM, *, replaced: bool = False) -> None:
-        """Signal every Follower; returns once nobody takes their places for followed.
-
-        Where somebody starts another one at once, `replaced`, it returns once those are gone that were signalled.
-        """
-        ended = self.followers()
-        for process in ended:
+    def end_followers(self, number: int = signal.SIGTERM) -> None:
+        """Signal every one; returns once they are gone."""
+        for process in self.followers():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, number)
-        if replaced:
-            self.until(lambda: not {one.pid for one in ended} & {one.pid for one in self.followers()})
-        else:
-            self.until(lambda: not self.followers() and not self.followed())
-
-    def end_helpers(self) -> None:
-        """End what waits for more when a test is over: Followers, and what shows logs."""
-        for process in self.carriers():
-            if " follow " in process.command or process.command.startswith("tail "):
-                process.end()
+        self.until(lambda: not self.followers())
 
 
 @pytest.fixture

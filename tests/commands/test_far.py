@@ -1,4 +1,4 @@
-"""Runs at another place, through the command: a launcher of the tests, its Follower and Runners are real processes."""
+"""Runs at another place, through the command: a launcher of the tests; Runners and whoever looks are real processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir, is_locked
 from tests.commands.rows import ledger_rows
 
@@ -45,20 +44,15 @@ class FarBench:
         (row,) = ledger_rows(payload["ledger"], payload["run"])
         return row
 
-    def folder(self, payload: dict[str, Any]) -> Path:
-        order = order_file.read(self.dir(payload))
-        assert order is not None
-        return Path(order.follower)
-
-    def followed(self, payload: dict[str, Any]) -> bool:
-        return is_locked(self.folder(payload) / "lock")
+    def watched(self, payload: dict[str, Any]) -> bool:
+        """Whether its session looks at it, waited for."""
+        return bool(self.bench.until(lambda: is_locked(self.dir(payload).watched)))
 
     def silent(self, reason: str = "the link is down") -> None:
         (self.jobs.directory / "silent").write_text(reason)
 
-    def answers(self, payload: dict[str, Any]) -> None:
+    def answers(self) -> None:
         (self.jobs.directory / "silent").unlink()
-        order_file.ring(self.folder(payload))
 
 
 @pytest.fixture
@@ -76,7 +70,7 @@ def test_a_run_elsewhere_from_order_to_row_and_made_again_there_and_here(far: Fa
     assert json.loads((Path(first["result_dir"]) / "finish.flag").read_text())["ending"] == "finished"
     end = json.loads(far.dir(first).exit_record.read_text())
     assert (end["job"], end["node"]) == ("1", "here") and end["queue_s"] < 60
-    far.bench.until(lambda: not [p for p in far.bench.reaper.find() if p.command.startswith("tail ")])
+    far.bench.until(lambda: not far.bench.followers())
     assert first["session"] in far.bench.tmux("list-sessions").stdout, "its pane stays readable"
     far.bench.git("add", "-A")
     again = far.bench.ask("repro", first["run"], "--run", "--launcher", "slurm")
@@ -88,7 +82,7 @@ def test_a_run_elsewhere_from_order_to_row_and_made_again_there_and_here(far: Fa
     assert apart["environment"]["launcher"] == ["slurm", "tmux"]
 
 
-def test_a_run_elsewhere_outlives_its_session_tmux_its_follower_and_the_link(far: FarBench) -> None:
+def test_a_run_elsewhere_outlives_its_session_tmux_and_the_link(far: FarBench) -> None:
     payload = far.run("long")
     far.bench.event(payload["run_dir"], "first_step")
     for place in ("slurm", "local"):  # it is not started again
@@ -108,14 +102,14 @@ def test_a_run_elsewhere_outlives_its_session_tmux_its_follower_and_the_link(far
     for look in (["status"], ["status", payload["run"]], ["wait", payload["run"], "--for", "0s"]):
         far.bench.end_followers(signal.SIGKILL)
         far.bench.here(*look)
-        assert far.followed(payload), look
+        assert far.watched(payload), look
     far.bench.until(lambda: len(far.bench.followers()) == 1)  # for a moment a child of one looks like it
 
     server = [p for p in far.bench.reaper.find() if p.is_tmux_server]
     os.kill(server[0].pid, signal.SIGKILL)
     far.bench.until(lambda: not server[0].lives())
     far.bench.here("status")
-    assert far.followed(payload) and far.jobs.lives("1")
+    assert far.watched(payload) and far.jobs.lives("1")
 
     seq = far.bench.ask("wait", payload["run"], "--for", "0s")["seq"]
     far.silent()
@@ -132,7 +126,7 @@ def test_a_run_elsewhere_outlives_its_session_tmux_its_follower_and_the_link(far
         assert asked["state"] == "unreachable" and asked["place"] == "slurm"
     assert "does not answer" in far.bench.here("stop", payload["run"], "--reason", "enough")[1]
     assert far.jobs.lives("1"), "nobody ended it"
-    far.answers(payload)
+    far.answers()
     assert far.recorded(payload)["ending"] == "stopped" and len(far.jobs.records()) == 1
 
 
@@ -144,7 +138,7 @@ def test_waiting_in_a_queue_is_told_and_is_no_time_of_the_run(far: FarBench) -> 
     assert (said["state"], said["place"], said["job"], said["reason"]) == ("pending", "slurm", "1", "Resources")
     assert said["elapsed_s"] == 0 and said["deadline_s"] == 600 and said["queue_s"] >= 0
     lines = far.bench.here("status")[1]
-    assert "slurm: 1 living, 1 pending, followed" in lines and "Resources" in lines
+    assert "slurm: 1 living, 1 pending" in lines and "Resources" in lines
     waited = far.bench.ask("wait", payload["run"], "--for", "1s", "--since", "0")
     assert waited["event"] == "pending" and waited["reason"] == "Resources"
     assert "how: it waits in the queue of its target: Resources" in far.bench.here("explain", payload["run"])[1]
@@ -165,31 +159,6 @@ def test_a_place_that_is_silent_now_is_told_of_before_a_run_goes_there(far: FarB
     far.bench.until(lambda: far.bench.ask("wait", "last", "--for", "1s", check=None)["state"] == "ended")
 
 
-def test_a_new_login_reaches_the_follower_that_nobody_answers(far: FarBench) -> None:
-    far.bench.env["SLURM_CONF"] = "/old"
-    payload = far.run("long")
-    far.bench.event(payload["run_dir"], "first_step")
-    told = far.jobs.directory / "told"
-    assert told.read_text() == "/old"
-    far.bench.ask("status", SLURM_CONF="/new")
-    far.silent()
-    far.reaches(payload, "unreachable")
-    assert told.read_text() == "/old", "a Follower that is answered keeps what it has"
-    far.bench.ask("status", SLURM_CONF="/new")
-    far.bench.until(lambda: told.read_text() == "/new")
-    far.bench.until(lambda: far.followed(payload))
-    shown = (far.folder(payload) / "shown.json").read_text()
-    assert (far.folder(payload) / "shown.json").stat().st_mode & 0o777 == 0o600
-    for conf in ("/old", "/new", ""):
-        far.bench.ask("wait", payload["run"], "--for", "0s", SLURM_CONF=conf)
-        assert (far.folder(payload) / "shown.json").read_text() == shown, "two shells do not take turns"
-    assert not (far.folder(payload) / "controller.environment").exists() and told.read_text() == "/new"
-    far.answers(payload)
-    far.reaches(payload, "running")
-    assert len(far.jobs.records()) == 1 and far.jobs.lives("1")
-    assert far.bench.ask("stop", payload["run"], "--reason", "seen", check=None)["ending"] == "stopped"
-
-
 def test_what_is_typed_to_run_it_again_names_its_place(far: FarBench) -> None:
     payload = far.run("rc3")
     assert far.recorded(payload)["status"] == "crash"
@@ -201,40 +170,12 @@ def test_killed_where_it_was_just_ordered(far: FarBench) -> None:
     blueprint = far.bench.blueprint("ok")
     words = ["run", blueprint, "--launcher", "slurm", "--detach"]
     far.bench.cli(*words, check=None, AUTORESEARCH_FAILPOINT="launch.ordered:kill")
-    assert not far.bench.followers()
+    assert not far.jobs.records()
     (living,) = far.bench.ask("status")["runs"]
     payload = {**living, "ledger": str(next(far.bench.root.rglob("results.tsv"), ""))}
     far.bench.until((far.dir(payload).path / "collected.json").exists)
     assert len(far.jobs.records()) == 1
     assert far.bench.ask("status", living["run"])["ending"] == "finished"
-
-
-def test_two_commands_at_once_start_one_follower(far: FarBench) -> None:
-    blueprints = [
-        far.bench.blueprint("long", name=f"{n}.md", result_dir=str(far.bench.root / f"results-{n}")) for n in "ab"
-    ]
-    started = [
-        far.bench.spawn("run", each, "--launcher", "slurm", "--detach", "--json", stdout=-1) for each in blueprints
-    ]
-    payloads = [far.bench.answer(process) for process in started]
-    for payload in payloads:
-        far.bench.event(payload["run_dir"], "first_step")
-    far.bench.until(lambda: len(far.bench.followers()) == 1)
-    assert len(far.jobs.records()) == 2
-    for payload in payloads:
-        far.bench.ask("stop", payload["run"], "--reason", "seen", check=None)
-
-
-def test_following_in_the_foreground_outlives_the_follower(far: FarBench) -> None:
-    blueprint = far.bench.blueprint("long")
-    often = "import autoresearch.commands.run_view as live; live.ATTEND_S = 0.5"
-    process = far.bench.spawn("run", blueprint, "--launcher", "slurm", "--json", stdout=-1, patch=often)
-    far.bench.until(lambda: far.jobs.records() and far.bench.reaper.find() and far.bench.followers())
-    (living,) = far.bench.until(lambda: far.bench.ask("status")["runs"])
-    far.bench.event(living["run_dir"], "first_step")
-    far.bench.end_followers(signal.SIGKILL, replaced=True)
-    (Path(living["run_dir"]) / "stop").write_text(json.dumps({"how": "now", "reason": "over"}))
-    assert far.bench.answer(process)["ending"] == "stopped"
 
 
 @pytest.mark.parametrize("broken", ["place", "order"])
@@ -245,12 +186,29 @@ def test_a_stop_that_nobody_can_pass_on_comes_back(far: FarBench, broken: str) -
     place, order = far.jobs.directory, far.dir(payload).order
     spoilt = place if broken == "place" else order
     spoilt.rename(spoilt.with_name("away"))
-    spoilt.write_text("no Follower begins here")
+    spoilt.write_text("nobody can be asked here")
     try:
         said = far.bench.ask("stop", payload["run"], "--reason", "enough", check=None)
-        assert (said["run"], said["state"]) == (payload["run"], "stopping")
-        assert "nobody can follow" in far.bench.here("stop", payload["run"], "--reason", "enough")[1]
+        assert (said["run"], said["state"]) == (payload["run"], "unreachable")
+        assert "is stopped as soon as it does" in far.bench.here("stop", payload["run"], "--reason", "enough")[1]
     finally:
         spoilt.unlink()
         spoilt.with_name("away").rename(spoilt)
     assert far.bench.ask("stop", payload["run"], "--reason", "enough", check=None)["ending"] == "stopped"
+
+
+def test_nobody_looks_and_the_next_look_records_it(far: FarBench) -> None:
+    payload = far.run("ok")
+    far.bench.end_followers(signal.SIGKILL)
+    far.bench.until(lambda: not far.jobs.lives("1"))
+    far.bench.here("status")
+    assert far.recorded(payload)["ending"] == "finished"
+    assert json.loads((Path(payload["result_dir"]) / "finish.flag").read_text())["ending"] == "finished"
+
+
+def test_a_refusal_is_the_answer_of_the_command(far: FarBench) -> None:
+    (far.jobs.directory / "declines").write_text("no such partition")
+    blueprint = far.bench.blueprint("ok")
+    code, out, err = far.bench.here("run", blueprint, "--launcher", "slurm", "--detach")
+    assert code and "no such partition" in out + err
+    assert far.bench.ask("status", "last")["ending"] == "launch_failed" and not far.bench.followers()

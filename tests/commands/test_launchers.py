@@ -181,7 +181,6 @@ def test_the_doctor_asks_a_place_that_is_not_there(bench: Any) -> None:
     (place,) = said["places"]
     assert (place["name"], place["slots"], place["fit"], place["answers"]) == ("slurm", 8, False, False)
     assert [one["code"] for one in place["findings"]] == ["no_sbatch"]
-    assert place["follower"] == {"alive": False, "session": None, "runs": 0}
     code, out, _ = bench.here("doctor", "--launcher", "slurm", **gone)
     lines = out.splitlines()
     assert code == 6 and "slurm: a run could not be sent there" in lines

@@ -25,7 +25,7 @@ def cluster(bench: Any, ray_head: Any) -> Iterator[Any]:
     bench.env |= {"RAY_AUTH_MODE": "disabled"}
     settings(bench, ray_head)
     yield ray_head
-    bench.end_helpers()
+    bench.end_followers()
 
 
 def settings(bench: Any, head: Any, **options: object) -> None:

@@ -73,7 +73,7 @@ class Lab:
         """End what is in the queue, the Followers, which would wait for more, and what shows logs."""
         for native, _, _ in self.cluster.jobs("PENDING", "RUNNING"):
             self.cluster.say("scancel", native, check=False)
-        self.bench.end_helpers()
+        self.bench.end_followers()
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_a_controller_that_is_down_costs_nothing(lab: Lab, slurm_cluster: Callab
 
 
 def seen_as(run: dict[str, Any]) -> str:
-    """The state that the Follower wrote down last."""
+    """The state that was seen last."""
     path = Path(run["run_dir"]) / "observed.json"
     return str(json.loads(path.read_bytes())["state"]) if path.exists() else ""
 
@@ -178,12 +178,12 @@ def test_a_node_that_fails(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
 
 
 def test_a_job_that_slurm_has_forgotten(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
-    """Nobody followed while it ended, and Slurm keeps no accounts: the exit record says how it ended."""
+    """Nobody looked while it ended, and Slurm keeps no accounts: the exit record says how it ended."""
     cluster = slurm_cluster()
     lab.bench.env |= cluster.env
     run = lab.run("tree")
     lab.stepped(run)
-    pid = lab.begun(run)["pid"]  # a follower copies it here
+    pid = lab.begun(run)["pid"]  # a look copies it here
     lab.bench.end_followers(signal.SIGKILL)
     os.kill(pid, signal.SIGTERM)
     lab.bench.until(lambda: [state for _, _, state in cluster.jobs()] == ["FAILED"])
@@ -196,13 +196,12 @@ def test_a_job_that_slurm_has_forgotten(lab: Lab, slurm_cluster: Callable[..., A
     assert not cluster.jobs(), "it was not submitted a second time"
 
 
-def test_one_job_though_the_follower_dies_before_it_notes_it(lab: Lab) -> None:
-    """At each other point: `tests/lab/remote/test_follower.py`."""
+def test_one_job_though_its_submitter_dies_before_it_notes_it(lab: Lab) -> None:
+    """At each other point: `tests/lab/remote/test_refresh.py`."""
     path = lab.bench.blueprint("tree", result_dir=str(lab.bench.root / "results"))
     lab.bench.tmux("start-server", ";", "set", "-s", "exit-empty", "off")  # it must not inherit the failpoint
-    run = lab.bench.ask("run", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT="follower.submitted:kill", check=None)
-    lab.bench.until(lambda: not lab.bench.followed())
-    lab.bench.ask("status", run["run"])
+    lab.bench.cli("run", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT="refresh.submitted:kill", check=None)
+    run = lab.bench.ask("status", "last")
     lab.stepped(run)
     assert [name for _, name, _ in lab.cluster.jobs()].count(run["session"]) == 1
     lab.bench.ask("stop", run["run"], "--reason", "enough")

@@ -58,7 +58,7 @@ class Camp:
             self.kill_controller()
         for native, _, _ in self.cluster.jobs("PENDING", "RUNNING"):
             self.cluster.say("scancel", native, check=False)
-        self.bench.end_helpers()
+        self.bench.end_followers()
 
 
 @pytest.fixture
@@ -71,7 +71,6 @@ def camp(bench: Any, slurm: Any, tiny: Any) -> Iterator[Camp]:
 def test_eight_ideas_while_everything_of_ours_is_killed(camp: Camp) -> None:
     camp.bench.until(lambda: len(camp.running()) >= 2)
     camp.kill_controller()
-    camp.bench.end_followers(signal.SIGKILL)
     camp.bench.ask("campaign", "resume", "one", "--detach")
     native, cancelled = camp.bench.until(lambda: len(camp.rows()) >= 2 and camp.running())[0]
     camp.cluster.say("scancel", native)

@@ -43,11 +43,6 @@ def end_holder(lock: Path) -> int:
     return 0
 
 
-def follower_lock(bench: Any) -> Path:
-    (lock,) = Path(bench.env["XDG_STATE_HOME"]).glob("**/places/*/lock")
-    return Path(lock)
-
-
 def over(bench: Any, begun: dict[str, Any], ending: str) -> dict[str, Any]:
     """Its exit record, once it is recorded: one row, of that ending."""
     bench.until(lambda: Path(begun["run_dir"], "collected.json").exists())
@@ -78,7 +73,7 @@ def test_cuts_and_kills_while_it_trains_cost_nothing(bench: Any, far: Any) -> No
     assert far.cut()
     steps = len(log.read_text())
     bench.until(lambda: len(log.read_text()) > steps + 300)
-    assert end_holder(follower_lock(bench))  # kill -9 of the Follower; whoever looks has it started again
+    assert end_holder(Path(begun["run_dir"], "watched"))  # kill -9 of its session; whoever looks starts it again
     far.cut()
     steps = len(log.read_text())
 

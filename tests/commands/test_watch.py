@@ -43,27 +43,24 @@ LONG = "a-run-with-a-name-of-the-greatest-length-there-is-7k2m9x"
 
 @dataclass
 class Far:
-    """Runs at other places as their files have them, in the index of a bench; followed, as far as anybody can see."""
+    """Runs at other places as their files have them, in the index of a bench; somebody looks at them just now."""
 
     bench: Bench
     held: list[int] = field(default_factory=list)
 
-    def __call__(self, name: str, state: str, kind: Kind = Kind.SLURM, *, followed: bool = True, **seen: Any) -> RunDir:
+    def __call__(self, name: str, state: str, kind: Kind = Kind.SLURM, **seen: Any) -> RunDir:
         root = self.bench.root
         rundir = RunDir(root / "far-runs" / name)
         rundir.path.mkdir(parents=True)
         spec = run_spec(name, rundir.path, trainer="verl", limits=Limits(max_s=600.0), created=NOW)
         recorded_run.write(rundir, spec, {})
-        follower = root / f"places-{kind.value}"
-        if not follower.exists():
-            follower.mkdir()
-            if followed:
-                self.held.append(os.open(follower / "lock", os.O_RDWR | os.O_CREAT))
-                fcntl.flock(self.held[-1], fcntl.LOCK_EX)
+        for lock in (rundir.looked, rundir.watched):
+            self.held.append(os.open(lock, os.O_RDWR | os.O_CREAT))
+            fcntl.flock(self.held[-1], fcntl.LOCK_EX)
         place = Target("gpu1", Kind.SSH, 4) if kind is Kind.SSH else Target(kind.value, kind, 8)
-        order = Order(name, place, NOW, str(follower), str(rundir.far), gpus=1, handle=Handle(name, f"4{len(name)}"))
+        order = Order(name, place, NOW, str(rundir.far), gpus=1, handle=Handle(name, f"4{len(name)}"))
         order_file.write(rundir, order)
-        order_file.observe(rundir, Observed(state, NOW, NOW, **seen))
+        order_file.observe(rundir, Observed(state, NOW, **seen))
         index = Index(environ=self.bench.env)
         index.add(IndexEntry(name, name, spec.session, str(rundir.path), spec.result_dir, created=NOW))
         return rundir
@@ -224,7 +221,7 @@ def test_runs_at_other_places(bench: Bench, far: Far) -> None:
     text = bench.here("status", "--watch")[1]
     lines = [line for line in text.splitlines() if not line.startswith("next: ")]
     assert max(map(len, lines)) <= 80 and "3 runs: 1 pending, 1 running, 1 unreachable" in lines
-    assert [line for line in lines if line.startswith("slurm: 2/8 slots, 6 free, 1 pending, followed")]
+    assert [line for line in lines if line.startswith("slurm: 2/8 slots, 6 free, 1 pending")]
     assert [line for line in lines if line.startswith("ssh:gpu1: 1/4 slots, 3 free, unreachable since ")]
     at = next(n for n, line in enumerate(lines) if line.startswith("waits-1 "))
     assert lines[at + 1].startswith("  Resources: 8 GPUs of") and lines[at + 1].endswith("…")
@@ -234,21 +231,6 @@ def test_runs_at_other_places(bench: Bench, far: Far) -> None:
     assert [(r["run"], r["unreachable_since"], r["gpu_count"]) for r in told["runs"]] == [("silent-1", NOW, 1)]
     assert bench.ask("status", "--watch", "--state", "pending")["runs"][0]["job"] == "47"
     assert bench.ask("status", "--watch", "--campaign", "nobody")["count"] == 0
-
-
-@pytest.mark.system
-def test_a_place_that_nobody_follows_gets_its_follower(bench: Bench, far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(
-        "autoresearch.lab.remote.start_follower.attend", lambda place, parts, socket: asked.append(place.name)
-    )
-    far("waits-1", "pending")
-    bench.ask("status", "--watch")
-    assert asked == []
-    far("silent-1", "unreachable", Kind.SSH, followed=False)
-    far("silent-2", "unreachable", Kind.SSH)
-    bench.ask("status", "--watch")
-    assert "gpu1" in asked and "slurm" not in asked
 
 
 @pytest.mark.system
@@ -357,10 +339,9 @@ def test_cells() -> None:
     empty = grid(lines_of(step=None, metric_value=None, left_s=None), NOW, 200)
     assert not empty.size("step") and not empty.size("left") and empty.size("state") == len("unreachable 1h06m")
     silent = {"place": "g", "launcher": "ssh", "slots": 4, "used": 2, "free": 2, "pending": 0, "gpus": None}
-    silent |= {"unreachable_since": NOW - 60, "reason": "no route", "followed": False, "trouble": None}
-    assert place_text(silent, NOW) == (
-        "ssh:g: 2/4 slots, 2 free, unreachable since 1m: no route, not followed: its Follower is being started"
-    )
+    silent |= {"unreachable_since": NOW - 60, "reason": "no route", "seen": NOW - 300}
+    assert place_text(silent, NOW) == "ssh:g: 2/4 slots, 2 free, unreachable since 1m: no route"
+    assert place_text(silent | {"unreachable_since": None}, NOW) == "ssh:g: 2/4 slots, 2 free, seen 5m ago"
 
 
 # ------------------------------------------------------------------------------------------ in a terminal

@@ -86,13 +86,11 @@ class Account:
     def far(self, name: str, state: str = "", place: Target | None = None, **seen: Any) -> RunDir:
         rundir = self.run(name, lives=False)
         place = place or Target("slurm", Kind.SLURM, 4)
-        follower = self.root / place.name
-        follower.mkdir(exist_ok=True)
         handle = Handle(name, f"job-{name}") if state else None
-        order = Order(name, place, NOW - 80, str(follower), str(rundir.far), gpus=2, handle=handle)
+        order = Order(name, place, NOW - 80, str(rundir.far), gpus=2, handle=handle)
         order_file.write(rundir, order)
         if state:
-            order_file.observe(rundir, Observed(state, NOW - 10, seen.pop("since", NOW - 60), **seen))
+            order_file.observe(rundir, Observed(state, seen.pop("since", NOW - 60), **seen))
         return rundir
 
     def hold(self, path: Path) -> None:
@@ -206,22 +204,20 @@ def test_far_runs(account: Account) -> None:
     assert runs["queue_s"] == 30.0 and runs["elapsed_s"] == pytest.approx(time.time() - NOW + 50, abs=60)
 
 
-def test_places_and_who_follows_them(account: Account) -> None:
-    account.far("a", "running")
-    account.far("b", "pending")
+def test_places_and_when_they_were_seen(account: Account) -> None:
+    for name, state, ago in (("a", "running", 90), ("b", "pending", 5)):
+        looked = account.far(name, state).looked
+        looked.touch()
+        os.utime(looked, (NOW - ago, NOW - ago))
     account.far("c", "unreachable", Target("gpu1", Kind.SSH), reason="gone")
-    account.hold(account.root / "slurm/lock")
     named = (Target("ray", Kind.RAY, 3), Target("local", Kind.LOCAL, 2))
     places = {shown_target(line): line for line in account.look(targets=named)["places"]}
-    assert [(p["used"], p["pending"], p["free"], p["followed"]) for p in (places["slurm"], places["ray"])] == [
-        (2, 1, 2, True),
+    assert [(p["used"], p["pending"], p["free"], p["seen"]) for p in (places["slurm"], places["ray"])] == [
+        (2, 1, 2, NOW - 90),
         (0, 0, 3, None),
     ]
-    assert (places["ssh:gpu1"]["unreachable_since"], places["ssh:gpu1"]["followed"]) == (NOW - 60, False)
+    assert (places["ssh:gpu1"]["unreachable_since"], places["ssh:gpu1"]["seen"]) == (NOW - 60, None)
     assert places["local"]["slots"] == 2
-    account.let_go(account.root / "slurm/lock")
-    write_json(account.root / "slurm/trouble.json", {"reason": "there is no squeue"})
-    assert {line["place"]: line["trouble"] for line in account.look()["places"]}["slurm"] == "there is no squeue"
 
 
 @pytest.mark.system

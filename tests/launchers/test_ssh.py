@@ -278,7 +278,7 @@ def test_runs_share_out_the_gpus_of_their_host_by_its_leases(
     handles = [launcher.submit(ssh_job(tmp_path / f"run-{n}", SHOW, gpus=1)) for n in (1, 2)]
     eventually(lambda: all((tmp_path / f"run-{n}" / "shown").exists() for n in (1, 2)))
     assert [(tmp_path / f"run-{n}" / "shown").read_text().strip() for n in (1, 2)] == ["0", "1"]
-    with pytest.raises(Declined) as told:  # another Follower of the same host
+    with pytest.raises(Declined) as told:  # another command about the same host
         gpu_host.launcher(gpus="all").submit(ssh_job(tmp_path / "run-3", SHOW, gpus=1))
     assert told.value.code == "lease_busy"
     leases = Path(os.environ["AUTORESEARCH_GPU_LEASES"])

@@ -92,7 +92,7 @@ def test_an_exit_record_comes_back(run: RunDir) -> None:
 
 
 def test_a_mere_look_at_a_lock_is_no_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a Follower or a controller that begins in that moment goes, and nobody follows."""
+    """Else a controller that begins in that moment goes, and nobody controls."""
     path = tmp_path / "lock"
     looking = [os.open(path, os.O_RDONLY | os.O_CREAT)]
     fcntl.flock(looking[0], fcntl.LOCK_SH)

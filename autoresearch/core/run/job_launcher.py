@@ -2,7 +2,7 @@
 
 A remote run has two directories. The *remote directory*, which its Runner writes to, is authoritative. The local run
 directory mirrors it, so that `status`, `wait`, campaigns and the collector need not know where a run is. Copying,
-submitting, polling and stopping are done by the Follower (`lab.remote.follower`), one per target.
+submitting, polling and stopping are done by whoever looks at a run (`lab.remote.refresh`).
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from autoresearch.core.controller import actions
 from autoresearch.core.controller.actions import ControllerAction, Do
 from autoresearch.core.controller.next_actions import Machine, next_actions, resume_actions, waits_for
+from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
 from autoresearch.lab.campaigns import pruner, recovery
@@ -56,6 +57,19 @@ class Controller:
     # -- the loop -----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
+        """Carry the campaign out, while a thread for each other target looks at the runs there."""
+        with contextlib.ExitStack() as threads:
+            for target in self._runs.pool.targets:
+                if not target.is_local:
+                    threads.enter_context(self._kept_fresh(target))
+            self._loop()
+
+    def _kept_fresh(self, target: Target) -> contextlib.AbstractContextManager[object]:
+        from autoresearch.lab.remote.refresh import kept_fresh
+
+        return kept_fresh(lambda: self._runs.pool.at(target, self._runs.live), self._context.parts)
+
+    def _loop(self) -> None:
         """Run until a stop rule is met and everything is recorded, or the campaign is paused and nothing of it runs.
 
         Trouble with the machine is handled like a crash: all state that is not on disk is dropped, and recovered as
@@ -207,7 +221,6 @@ class Controller:
             case Do.LEAVE:
                 self._leave()
             case Do.SLEEP:
-                runs.pool.attend(runs.live, context.parts)
                 self._healthy = True
                 self._documents.look()
                 self._notifier.look(context.state)

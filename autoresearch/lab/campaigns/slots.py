@@ -16,14 +16,12 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.git_repo.worktrees import Slot, slot
-from autoresearch.lab.parts import Parts
 from autoresearch.launchers import gpus
 from autoresearch.records import order_file
 from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir
 
 LOOK_AGAIN_S = 1.0  # between checks whether a lease has been released
-ATTEND_S = 5.0  # between checks whether the Followers of remote runs are alive
 ASK_AGAIN_S = 10.0  # between checks whether GPU memory has been freed: nvidia-smi may take seconds
 
 
@@ -53,7 +51,6 @@ class SlotPool:
         self.targets = campaign_spec.places or (LOCAL,)
         self._taken: dict[str, Slot] = {}  # by run id
         self._run_slots: dict[str, RunSlot] = {}
-        self._attend_at = 0.0
         self._ask_again: float | None = None  # when to look again for GPUs that were in use by others
 
     def spare(self) -> Slot | None:
@@ -69,7 +66,7 @@ class SlotPool:
 
     def here(self, run: str) -> Slot | None:
         """The worktree of a run on this machine; None if it ran at another target."""
-        return self._taken.get(run) if self._run_slots.get(run, self._here).target.is_local else None
+        return self._taken.get(run) if self._target_of(run).is_local else None
 
     def free(self, run: str) -> None:
         """Release the worktree, target and GPUs of a run that is over."""
@@ -97,13 +94,16 @@ class SlotPool:
         """On the local target, under whatever name it was declared."""
         return RunSlot(next((target for target in self.targets if target.is_local), LOCAL))
 
+    def _target_of(self, run: str) -> Target:
+        return self._run_slots.get(run, self._here).target
+
     def assign(self, live: Mapping[str, RunDir]) -> RunSlot | None:
         """Where one more run can start now; None if there is no room.
 
         An unreachable target gets no new runs while it holds some, because their state is unknown.
         """
         for target in self.targets:
-            there = {run: live[run] for run in live if self._run_slots.get(run, self._here).target.name == target.name}
+            there = {run: live[run] for run in live if self._target_of(run).name == target.name}
             room = target.slots or self.spec.parallel
             if len(there) >= room or any(rundir.state() is RunState.UNREACHABLE for rundir in there.values()):
                 continue
@@ -113,15 +113,9 @@ class SlotPool:
                 return RunSlot(target, free)
         return None
 
-    def attend(self, live: Mapping[str, RunDir], parts: Parts) -> None:
-        """Every ATTEND_S seconds, make sure that each remote run has a Follower."""
-        from autoresearch.lab.remote.start_follower import attend_run
-
-        remote = any(not target.is_local for target in self.targets)
-        if remote and time.monotonic() >= self._attend_at:
-            self._attend_at = time.monotonic() + ATTEND_S
-            for rundir in live.values():
-                attend_run(rundir, parts)
+    def at(self, target: Target, live: Mapping[str, RunDir]) -> list[RunDir]:
+        """The live runs at a target."""
+        return [rundir for run, rundir in list(live.items()) if self._target_of(run).name == target.name]
 
     def gpus(self, live: Collection[str]) -> tuple[str, ...] | None:
         """GPUs for one more run, as many as it needs; None if too few are free.

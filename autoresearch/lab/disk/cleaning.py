@@ -33,7 +33,7 @@ from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import campaign_records, recorded_run
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
-from autoresearch.records.rundir import RunDir, is_locked, locked
+from autoresearch.records.rundir import RunDir, locked
 
 ABANDONED_S = 3600.0  # a temporary file is renamed within milliseconds
 DEBUG_LOG_S = 7 * 86400.0  # after its last line, a log of --debug
@@ -221,7 +221,7 @@ def _close(parts: Parts, socket: str, session: SessionInfo) -> str:
 
 
 def _over(parts: Parts, project: Path | None) -> Iterator[tuple[str, str]]:
-    """The recorded sessions of runs, their servers, controllers and Followers that are over: name -> why."""
+    """The recorded sessions of runs, their servers and controllers that are over: name -> why."""
     for entry in parts.index.recent(MOST_RUNS, str(project) if project else ""):
         rundir = RunDir(Path(entry.run_dir))
         if rundir.removed:
@@ -234,10 +234,6 @@ def _over(parts: Parts, project: Path | None) -> Iterator[tuple[str, str]]:
         if (project is None or campaign.is_of(project)) and (not own.spec.exists() or has_ended(own)):
             for name in session_names(own.path):
                 yield name, f"the campaign {campaign.name} is over"
-    for folder in (state_home(parts.environ) / "places").glob("*") if project is None else ():
-        if not is_locked(folder / "lock"):
-            for name in session_names(folder):
-                yield name, "its target is not followed now"
 
 
 # ---------------------------------------------------------------------------------- the state directory

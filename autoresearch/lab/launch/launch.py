@@ -14,8 +14,8 @@ from autoresearch.lab.launch.snapshot_code import keep_code
 from autoresearch.lab.resolve.host_check import check_local
 from autoresearch.lab.resolve.resolve_run import ResolvedRun
 from autoresearch.lab.runs.adopt import record_failed_launch
-from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import journal
+from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import locked
 from autoresearch.runner.basics import failpoint
 from autoresearch.trainers import ask
@@ -52,7 +52,7 @@ def start(
 
     From the claim on, every failure ends in records (see `lab.runs.adopt`). `uuids`: of its GPUs, each shared by so
     many runs (`shares`). `deadline`: of the campaign, when the run is cut at the latest (wall clock). `remarks`: for
-    its experiment log. A remote run is only ordered, without waiting.
+    its experiment log. A remote run of a campaign is only ordered.
     """
     target, parts = target or resolved_run.options.target, resolved_run.options.parts
     visible = hide_records(resolved_run)  # before the first record
@@ -71,11 +71,15 @@ def start(
             run = replace(run, spec=spec)
             run = run if run.options.campaign_run else keep_code(run)
             failpoint("launch.branch_made")
-            run, session = start_runner(run, uuids, shares) if target.is_local else _order(run, target)
+            if target.is_local:
+                run, session = start_runner(run, uuids, shares)
+                attach = session.attach
+            else:
+                run, attach = _order(run, target)
         if target.is_local:
             await_report(rundir, run.spec.session)
         close_previous(run.spec, parts)
-        return Launched(run.spec, session.attach)
+        return Launched(run.spec, attach)
     except (AutoresearchError, OSError) as error:
         record_failed_launch(rundir, parts, str(error))
         raise
@@ -86,15 +90,14 @@ def start(
         raise KeyboardInterrupt((STOPPED if never_ran else GOES_ON).format(run.spec.run)) from None
 
 
-def _order(run: ResolvedRun, target: Target) -> tuple[ResolvedRun, SessionInfo]:
-    """Leave the run to the Follower of that target; a session of its own shows the mirrored log."""
-    from autoresearch.lab.remote.order import follow, order
+def _order(run: ResolvedRun, target: Target) -> tuple[ResolvedRun, str]:
+    """Order it there, and submit a lone run; that of a campaign is submitted as soon as its controller looks at it."""
+    from autoresearch.lab.remote.order import order, submit
 
     parts = run.options.parts
-    ordered, session = order(run, target, parts)
-    failpoint("launch.ordered")
-    follow(ordered, parts)
-    return ordered, session
+    ordered = order(run, target, parts)
+    of_campaign = CampaignDir(ordered.campaign_dir).spec.exists()
+    return ordered, "" if of_campaign else submit(ordered.directory, parts)
 
 
 def check(resolved_run: ResolvedRun, *, ahead: bool = False) -> None:

@@ -23,7 +23,7 @@ from autoresearch.launchers import gpus
 from autoresearch.records import order_file
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.recorded_run import Outcome, RecordedRun
-from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.rundir import RunDir
 from autoresearch.runner.text import clean_line
 
 GPU_WAIT_S = 5.0  # for nvidia-smi
@@ -34,7 +34,7 @@ JsonObject = dict[str, Any]
 _UNKNOWN = (
     *("job", "node", "reason", "since", "unreachable_since", "campaign", "index", "why", "step"),
     *("metric_name", "metric_value", "elapsed_s", "left_s", "limit", "newest_output", "queue_s", "branch"),
-    *("ending", "verdict", "ended", "trouble", "name"),
+    *("ending", "verdict", "ended", "trouble", "name", "seen"),
 )
 
 
@@ -144,10 +144,10 @@ def _placed(rundir: RunDir, run_state: RunState, now: float) -> JsonObject:
     if order is None:
         return {"place": "unknown", "launcher": "unknown", "trouble": f"{rundir.order} is damaged"}
     there = about(rundir, now=now)
-    since = None if seen else order.ordered  # the start of its state, as the Follower recorded it
+    since = None if seen else order.ordered  # the start of its state, as it was last seen
     hint = f" ({there['hint']})" if there["hint"] else ""
     return {
-        **{name: there[name] for name in ("place", "launcher", "job", "unreachable_since")},
+        **{name: there[name] for name in ("place", "launcher", "job", "unreachable_since", "seen")},
         "node": clean_line(there["node"] or "") or None,
         "reason": clean_line(f"{there['reason'] or ''}{hint}") or None,
         "since": float(seen.since) if seen and seen.state == run_state.value else since,
@@ -211,8 +211,8 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def _target_line(target: Target) -> JsonObject:
-    """A target that nothing runs on: followed is None where it has no Follower, slots and gpus where none are named."""
-    unknown = dict.fromkeys(("unreachable_since", "reason", "followed", "trouble", "gpus"))
+    """A target that nothing runs on: seen is None where nobody looked at a run there."""
+    unknown = dict.fromkeys(("unreachable_since", "reason", "seen", "gpus"))
     counts = {"slots": target.slots or None, "used": 0, "pending": 0, "gpus_leased": 0}
     return {"place": target.name, "launcher": str(target.kind), **counts, **unknown}
 
@@ -220,21 +220,17 @@ def _target_line(target: Target) -> JsonObject:
 def _target_lines(
     here: JsonObject, runs: Iterable[JsonObject], targets: Iterable[Target], orders: Iterable[order_file.Order]
 ) -> list[JsonObject]:
-    """This machine, the named targets and those of runs: what runs there, whether they are followed, and why not."""
+    """This machine, the named targets and those of runs: what runs there, and when it was seen."""
     found = {"local": here}
     for target in (*targets, *(order.place for order in orders)):
         line = found.setdefault(target.shown, _target_line(target))
         line["slots"] = max(line["slots"] or 0, target.slots) or None
-    for order in {one.follower: one for one in orders}.values():
-        line, follows = found[order.place.shown], not order.unattended()
-        record = None if follows else read_json(Path(order.follower) / order_file.TROUBLE)
-        line["followed"] = follows and line["followed"] is not False
-        line["trouble"] = line["trouble"] or (record or {}).get("reason")
     for run in runs:
         name = shown_target(run)
         line = found.setdefault(name, _target_line(LOCAL) | {key: run[key] for key in ("place", "launcher")})
         line["used"] += lives(run)
         line["pending"] += run["state"] == RunState.PENDING
+        line["seen"] = min((at for at in (line["seen"], run["seen"]) if at and lives(run)), default=line["seen"])
         if run["state"] == RunState.UNREACHABLE:
             since = [at for at in (line["unreachable_since"], run["since"]) if at is not None]
             line |= {"unreachable_since": min(since, default=None), "reason": run["reason"]}

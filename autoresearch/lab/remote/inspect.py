@@ -1,11 +1,10 @@
-"""What `doctor --launcher` reports about a target: whether it answers, how fast, what it offers, its Follower."""
+"""What `doctor --launcher` reports about a target: whether it answers, how fast, what it offers."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.run.job_launcher import (
@@ -16,30 +15,8 @@ from autoresearch.core.run.job_launcher import (
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.remote.start_follower import directory_of
-from autoresearch.launchers.registry import pinned
-from autoresearch.records import order_file
-from autoresearch.records.rundir import RunDir, is_locked, read_json
 
 _FILES = {True: "seen there under the same paths", False: "copied there and back"}
-
-
-
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """State of a target's Follower."""
-
-    alive: bool
-    session: str  # "" if there never was one
-    runs: int  # unfinished ones
-
-    @property
-    def sentence(self) -> str:
-        """One clause, for people."""
-        runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
-        if self.alive:
-            return f"lives, follows {runs}" + (f", in {self.session}" if self.session else "")
-        return f"gone, and {runs} want one: any command that looks at them starts it" if self.runs else "not needed now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +28,6 @@ class Inspected:
     latency_s: float | None  # one round trip over an open connection; with shared files, the time of all probes
     clock_offset_s: float | None  # remote minus local
     rows: tuple[tuple[str, str], ...]
-    followed: Followed
     findings: tuple[Finding, ...]
 
     @property
@@ -67,12 +43,11 @@ def inspect(
     clock: Callable[[], float] = time.monotonic,
 ) -> Inspected:
     """Probe a target that is not local. Raises nothing: whatever prevents a run is a finding."""
-    follower = _followed(target, parts)
     try:
         launcher = parts.launcher_for(target, parts.environ)
     except AutoresearchError as error:
         wrong = Finding(Severity.ERROR, error.code, error.message, error.hint)
-        return Inspected(target, False, None, None, (), follower, (wrong,))
+        return Inspected(target, False, None, None, (), (wrong,))
     found: list[Finding] = []
     latency, offset, rows = None, None, [("files", _FILES[launcher.reach.shared])]
     try:
@@ -91,12 +66,4 @@ def inspect(
         found.append(Finding(Severity.ERROR, error.code, error.message, error.hint))
     finally:
         launcher.reach.close()
-    return Inspected(target, latency is not None, latency, offset, tuple(rows), follower, tuple(found))
-
-
-def _followed(target: Target, parts: Parts) -> Followed:
-    folder = directory_of(pinned(target, parts.environ), parts)
-    orders = [order_file.read(RunDir(Path(entry.run_dir))) for entry in parts.index.live()]
-    runs = sum(order is not None and Path(order.follower) == folder for order in orders)
-    sessions = (read_json(folder / "controller.sessions.json") or {}).get("sessions") or [""]
-    return Followed(is_locked(folder / "lock"), str(sessions[-1]), runs)
+    return Inspected(target, latency is not None, latency, offset, tuple(rows), tuple(found))

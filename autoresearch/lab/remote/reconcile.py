@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.ending import Ending
@@ -21,11 +20,14 @@ from autoresearch.records.rundir import RunDir, read_json
 # What the local files say of a remote run: its target, job, why it waits, since when the target is unreachable.
 
 
+OLD_S = 60.0  # how old the last look is, is told from then on
+
+
 def about(rundir: RunDir, *, now: float | None = None) -> dict[str, Any]:
     """The additional fields of a remote run; {} for a local one.
 
-    queue_s: seconds it waited, or has waited, before its Runner began; they do not count as run time. Other fields may
-    be None.
+    queue_s: seconds it waited, or has waited, before its Runner began; they do not count as run time. seen: when it was
+    last looked at. Other fields may be None.
     """
     order = order_file.read(rundir)
     if order is None:
@@ -34,8 +36,6 @@ def about(rundir: RunDir, *, now: float | None = None) -> dict[str, Any]:
     seen = order_file.observed(rundir)
     started = (read_json(rundir.runner) or {}).get("started")
     submitted = order.submitted or order.ordered
-    followed = not order.unattended()
-    trouble = None if followed else read_json(Path(order.follower) / order_file.TROUBLE)
     silent = seen is not None and seen.state == RunState.UNREACHABLE.value
     return {
         "place": order.place.name,
@@ -45,8 +45,7 @@ def about(rundir: RunDir, *, now: float | None = None) -> dict[str, Any]:
         "reason": (seen.reason if seen else "") or None,
         "unreachable_since": seen.since if silent and seen else None,
         "hint": (seen.more.get("hint") if silent and seen else None) or None,
-        "followed": followed,
-        "trouble": str(trouble.get("reason")) if trouble else None,
+        "seen": order_file.last_look(rundir),
         "queue_s": round(max(0.0, (started if isinstance(started, int | float) else now) - submitted), 3),
     }
 
@@ -59,11 +58,11 @@ def clause(fields: dict[str, Any], run_state: RunState, *, now: float | None = N
     job = f" job {fields['job']}" if fields["job"] else ", not submitted yet"
     words = f"{fields['place']}{job}" + (f" on {fields['node']}" if fields["node"] else "")
     why = f": {fields['reason']}" if fields["reason"] else ""
-    if not fields["followed"]:
-        return f"{words}; it is not followed now: {fields['trouble'] or 'autoresearch status'}"
     if fields["unreachable_since"] is not None:
         hint = f" ({fields['hint']})" if fields["hint"] else ""
         return f"{words}, no answer since {max(0.0, now - fields['unreachable_since']):.0f} s{why}{hint}"
+    if fields["seen"] is not None and now - fields["seen"] > OLD_S:
+        words += f", seen {now - fields['seen']:.0f} s ago"
     if run_state in (RunState.PENDING, RunState.STARTING, RunState.STOPPING) and fields["reason"]:
         return f"{words}, waits since {fields['queue_s']:.0f} s{why}"
     return words
@@ -81,7 +80,7 @@ SIGNALLED = ("sigterm", "sigint", "sigquit")  # causes in an exit record that na
 
 @dataclass(slots=True)
 class Memory:
-    """What is kept from look to look; times are of one local clock, in seconds."""
+    """What is kept from look to look; times are of this machine's wall clock, in seconds."""
 
     over_since: float | None = None
     unknown_since: float | None = None
@@ -91,6 +90,12 @@ class Memory:
     beat: float | None = None
     beat_at: float | None = None
     looks_dead: int = 0
+    stop_passed: int = 0  # modification time of the stop request that was passed on last, in ns
+    stop_at: float = 0.0  # when that was
+    stop_told: int = 0  # what the launcher was asked for: 1 a soft stop, 2 a hard one
+    failures: int = 0  # to submit it
+    failing_since: float = 0.0  # of failures that are its own
+    record: dict[str, Any] | None = None  # its exit record, to be written next
 
     def after_silence(self, now: float) -> None:
         """Restart the timers: the target did not answer."""

@@ -24,6 +24,7 @@ OFFSETS = "mirror.json"  # how many bytes of each remote file are here
 EVENTS, JOURNAL = "events.jsonl", "journal.md"
 _STAMP = later(rb"- (\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ) ")  # start of a journal line
 _CALENDAR = "%Y-%m-%d %H:%M:%SZ"
+_TIMES = ("t", "started", "ended")  # wall times of a record
 
 
 class RemoteMirror:
@@ -34,7 +35,6 @@ class RemoteMirror:
         self._watched = {far: Path(here) for far, here in (watched or {}).items()}  # metrics outside the run directory
         self.journal = Path(recorded.spec.result_dir) / journal.NAME
         self.had: dict[str, int] = {}  # file name -> bytes of the remote file that are here
-        self._runner: Mapping[str, Any] | None = None
         self._unsure = False  # there may be lines here that were not counted
         self._begin()
 
@@ -47,11 +47,6 @@ class RemoteMirror:
         for name, path in self._pieces().items():
             self.had[name] = path.stat().st_size if path.exists() else 0
         self._unsure = True
-
-    def watch(self, watched: Mapping[str, str]) -> None:
-        """Set which remote metrics files are mirrored, and where to; known once the run is shipped."""
-        self._watched = {far: Path(here) for far, here in watched.items()}
-        self._begin()
 
     def _pieces(self) -> dict[str, Path]:
         return {path.name: path for path in (self.rundir.log, self.rundir.evaluation)} | self._watched
@@ -84,9 +79,8 @@ class RemoteMirror:
             noted = {name: self.had[name] for name in (EVENTS, JOURNAL)}
             write_json(self.rundir.path / OFFSETS, noted, durable=False)
             self._unsure = False
-        if directory_state.runner and directory_state.runner != self._runner:
+        if directory_state.runner and not _is_same(directory_state.runner, read_json(self.rundir.runner) or {}):
             write_json(self.rundir.runner, in_our_time(directory_state.runner, offset_s), durable=False)
-            self._runner = directory_state.runner
         return came
 
     def _make_room(self, path: Path) -> None:
@@ -124,8 +118,13 @@ def in_our_time(record: Mapping[str, Any], offset_s: float) -> dict[str, Any]:
     """A record with its wall times converted to the local clock; offsets that may be noise are ignored."""
     if abs(offset_s) < TOLD_S:
         return dict(record)
-    times = {name: record[name] - offset_s for name in ("t", "started", "ended") if _is_time(record.get(name))}
+    times = {name: record[name] - offset_s for name in _TIMES if _is_time(record.get(name))}
     return {**record, **times}
+
+
+def _is_same(record: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two records differ in their wall times at most."""
+    return {**record, **dict.fromkeys(_TIMES)} == {**other, **dict.fromkeys(_TIMES)}
 
 
 def _is_time(value: object) -> bool:

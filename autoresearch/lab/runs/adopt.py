@@ -5,8 +5,9 @@ Cheap where it simply lives: `wait` and `status` are called hundreds of times a 
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,6 @@ from autoresearch.records.recorded_run import Outcome
 from autoresearch.records.rundir import STARTING_S, RunDir
 
 MOST_RECENT = 1000  # runs whose ledger is checked for rows lost at a torn end
-ATTEND_S = 30.0  # whoever tells of a run elsewhere may be killed: it is looked after so often
 OUT_OF_SIGHT_S = 7 * 24 * 3600.0  # a project that is not mounted now may return, with its runs
 
 
@@ -41,6 +41,7 @@ class Adopted:
 def adopt_all(parts: Parts) -> Iterator[Adopted]:
     """Every run without finished records; an error in one does not affect the others."""
     living = parts.index.live()
+    refresh([RunDir(Path(entry.run_dir)) for entry in living], parts)
     for entry in (*living, *_without_row(parts, {entry.run for entry in living})):
         rundir = RunDir(Path(entry.run_dir))
         if not rundir.spec.exists():  # it never began, or its directory was removed
@@ -59,7 +60,7 @@ def adopt_all(parts: Parts) -> Iterator[Adopted]:
                 parts.index.discard_live(entry.run)
             continue
         try:
-            found = Adopted(entry, *adopt(rundir, parts))
+            found = Adopted(entry, *_settled(rundir, parts))
         except (AutoresearchError, OSError) as error:  # a full disk, a foreign ledger: the next call tries again
             found = Adopted(entry, rundir.state(), None, _cause(error, rundir))
         if rundir.spec.exists():  # otherwise it never began
@@ -86,16 +87,39 @@ def _without_row(parts: Parts, known: Container[str]) -> Iterator[IndexEntry]:
             yield entry
 
 
-def attend(rundir: RunDir, parts: Parts) -> None:
-    """A run elsewhere is followed from now on, if nobody did; the import is spared where it is here."""
-    if rundir.order.exists():
-        from autoresearch.lab.remote.start_follower import attend_run
+def refresh(rundirs: Sequence[RunDir], parts: Parts) -> None:
+    """Look at those that are at other targets, some seconds at most; the import is spared where all are here."""
+    if not (there := [rundir for rundir in rundirs if rundir.order.exists()]):
+        return
+    from autoresearch.lab.remote import refresh as remote
+    from autoresearch.lab.remote.order import watch_over
 
-        attend_run(rundir, parts)
+    silent = [rundir for rundir in there if rundir.state() is RunState.UNREACHABLE]
+    remote.refresh(there, parts)
+    for rundir in silent:
+        if rundir.state().lives and rundir.state() is not RunState.UNREACHABLE and not _in_campaign(rundir):
+            watch_over(rundir, parts, anew=True)  # with the credentials of this login
+
+
+@contextlib.contextmanager
+def kept_fresh(rundir: RunDir, parts: Parts) -> Iterator[None]:
+    """While the block runs, a run at another target is looked at again and again, so that its files here are true."""
+    if not rundir.order.exists():
+        yield
+        return
+    from autoresearch.lab.remote import refresh as remote
+
+    with remote.kept_fresh(lambda: [rundir], parts):
+        yield
 
 
 def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
     """Settle one run: write a dead one's exit record, collect one that is over; its state, and what came of it."""
+    refresh([rundir], parts)
+    return _settled(rundir, parts)
+
+
+def _settled(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
     state = rundir.state()
     if state is RunState.DEAD:
         from autoresearch.lab.runs.record_lost import record_lost  # it is rare, and looks through all processes
@@ -103,7 +127,10 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
         record_lost(rundir)
         state = rundir.state()
     if state is not RunState.ENDED:
-        attend(rundir, parts)
+        if rundir.order.exists() and not _in_campaign(rundir):
+            from autoresearch.lab.remote.order import watch_over
+
+            watch_over(rundir, parts)
         return state, None
     from autoresearch.lab.results.judge import has_row
 
@@ -115,6 +142,10 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
 
         outcome = collect(rundir, parts.index)
     return state, outcome
+
+
+def _in_campaign(rundir: RunDir) -> bool:
+    return CampaignDir(rundir.path.parent).spec.exists()
 
 
 def record_failed_launch(rundir: RunDir, parts: Parts, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Runs an autoresearch program (a campaign's or plan's controller) in a tmux session that outlives every terminal.
+"""Runs an autoresearch program (a campaign's controller) in a tmux session that outlives every terminal.
 
 controller.environment     the starter's environment, mode 0600; deleted once the program reported
 controller.sessions.json   its tmux session, which the next start closes, or the program itself at a regular end
@@ -9,14 +9,18 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.parts import Parts
 from autoresearch.records.rundir import read_json, write_environment, write_json
 from autoresearch.runner import debug_log
 from autoresearch.runner.basics import failpoint
+
+if TYPE_CHECKING:
+    from autoresearch.launchers.tmux_session import SessionInfo
 
 REPORT_IN_S = 20.0
 _ENVIRONMENT, SESSIONS = "controller.environment", "controller.sessions.json"
@@ -27,13 +31,9 @@ def start(folder: Path, words: Sequence[str], session: str, mark: str, parts: Pa
 
     Waits until it reports; `mark` is its run id. Raises EnvironmentUnusable if it does not.
     """
-    launcher = parts.launcher(socket)
     close_sessions(folder, parts, socket)  # panes of former controllers
     write_json(folder / SESSIONS, {"sessions": [session]}, durable=False)
-    argv = [sys.executable, "-P", "-m", "autoresearch", *words]
-    passed = hand_over(folder, parts.environ)
-    failpoint("begin.passed")
-    info = launcher.start(session, argv, cwd=folder, environment={"AUTORESEARCH_RUN_ID": mark, **debug_log.inherited()})
+    info, passed = begin(folder, words, session, mark, parts, socket), folder / _ENVIRONMENT
     failpoint("begin.started")
     until = time.monotonic() + REPORT_IN_S
     while time.monotonic() < until:
@@ -46,6 +46,14 @@ def start(folder: Path, words: Sequence[str], session: str, mark: str, parts: Pa
         hint=f"look at it: {info.attach}",
         code="no_controller",
     )
+
+
+def begin(folder: Path, words: Sequence[str], session: str, mark: str, parts: Parts, socket: str) -> SessionInfo:
+    """The same, without waiting; the session that was made."""
+    write_environment(folder / _ENVIRONMENT, parts.environ)
+    failpoint("begin.passed")
+    argv, marks = [sys.executable, "-P", "-m", "autoresearch", *words], {"AUTORESEARCH_RUN_ID": mark}
+    return parts.launcher(socket).start(session, argv, cwd=folder, environment=marks | debug_log.inherited())
 
 
 def session_names(folder: Path) -> frozenset[str]:
@@ -62,17 +70,6 @@ def close_sessions(folder: Path, parts: Parts, socket: str) -> None:
     for info in parts.launcher(socket).list_ours() if names else ():
         if info.session in names:
             parts.launcher(socket).close(info)
-
-
-def hand_over(folder: Path, environ: Mapping[str, str]) -> Path:
-    """Leave an environment for the program of a directory, which takes it when it starts. Raises OSError."""
-    write_environment(folder / _ENVIRONMENT, environ)
-    return folder / _ENVIRONMENT
-
-
-def handed(folder: Path) -> bool:
-    """Whether an environment waits to be taken."""
-    return (folder / _ENVIRONMENT).exists()
 
 
 def take_environment(folder: Path) -> dict[str, str]:

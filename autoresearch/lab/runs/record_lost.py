@@ -30,7 +30,7 @@ def record_lost(rundir: RunDir, *, reason: str = "") -> None:
     """Write the exit record of a run whose Runner died without one, after ending its leftover processes.
 
     Holding the Runner's own lock proves that none lives and keeps a late one from starting. That holds for local runs
-    only: a remote run is settled by its Follower alone.
+    only: a remote run is settled by `lab.remote.refresh` alone.
     """
     if rundir.order.exists():
         return

@@ -248,8 +248,3 @@ def elsewhere(rundir: RunDir) -> dict[str, Any]:
     from autoresearch.lab.remote.reconcile import about
 
     return about(rundir)
-
-
-def unfollowed(rundir: RunDir) -> bool:
-    """Whether a run is remote and nobody follows it, or can: its order is damaged."""
-    return rundir.order.exists() and not elsewhere(rundir).get("followed")

@@ -1,4 +1,4 @@
-"""Campaigns whose runs go elsewhere: the same rows, the same guarantees, one Follower in between."""
+"""Campaigns whose runs go elsewhere: the same rows, the same guarantees."""
 
 from __future__ import annotations
 

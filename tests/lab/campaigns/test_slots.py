@@ -164,7 +164,7 @@ def assigned(pool: SlotPool, place: Path, *runs: str) -> tuple[list[str], dict[s
             (place / run).mkdir()
             live[run] = RunDir(place / run)
             if not found.target.is_local:
-                order = order_file.Order(run, found.target, 1.0, str(place / "follower"))
+                order = order_file.Order(run, found.target, 1.0)
                 order_file.write(live[run], order)
     return got, live
 

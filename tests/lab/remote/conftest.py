@@ -1,4 +1,4 @@
-"""A place of the tests: real Runners as detached local processes, run directories, and Followers of it."""
+"""A place of the tests: real Runners as detached local processes, run directories, and looks at them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.remote.follower import Follower
+from autoresearch.lab.remote.refresh import Refresher
 from autoresearch.records import events, order_file, recorded_run
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.exit_record import read as read_exit
@@ -29,16 +29,6 @@ from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, write_atomically
 from tests.specs import run_spec
 from tests.waiting import PATIENCE_S
-
-
-@dataclass
-class Clock:
-    """A clock that a test turns."""
-
-    now: float = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def no_tmux(_: str) -> Any:
@@ -53,23 +43,16 @@ class Ground:
     jobs: Any  # tests.far.jobs.LocalJobs
     index: Index
     options: dict[str, Any] = field(default_factory=dict)
-    wall: Callable[[], float] = time.time
-    count: int = 0
+    ahead_s: float = 0.0
+    rundirs: list[RunDir] = field(default_factory=list)
 
     @property
     def place(self) -> Target:
         return Target("yard", Kind.SLURM, 4, self.options)
 
-    @property
-    def folder(self) -> Path:
-        folder = self.root / "places" / "yard"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
-
     def order(self, command: str = "echo hello; exit 0", **changes: Any) -> RunDir:
         """A run as `Prepared.go` leaves it: spec, environment, order, an entry in the index."""
-        self.count += 1
-        run = f"run{self.count}-{uuid.uuid4().hex[:6]}"  # the index gives in this order; what is killed is ours alone
+        run = f"run{len(self.rundirs)}-{uuid.uuid4().hex[:6]}"  # what is killed is ours alone
         rundir = RunDir(self.root / "runs" / run)
         rundir.path.mkdir(parents=True)
         result_dir = self.root / "results" / run
@@ -92,41 +75,48 @@ class Ground:
         environment = b"\0".join(f"{k}={v}".encode() for k, v in os.environ.items())
         write_atomically(rundir.environment, environment, mode=0o600, durable=False)
         rundir.log.touch()
-        order_file.write(rundir, Order(run, self.place, time.time(), str(self.folder)))
+        order_file.write(rundir, Order(run, self.place, time.time()))
+        self.rundirs.append(rundir)
         return rundir
 
-    def follower(self, clock: Callable[[], float] = time.monotonic, **changes: Any) -> Follower:
-        """A new one, as after a kill of the one before."""
-        parts = Parts(os.environ, self.index, no_tmux, clock=changes.pop("wall", self.wall))
-        return Follower(self.folder, self.place, changes.pop("launcher", self.jobs), parts, clock)
+    def look(self, times: int = 1) -> bool:
+        """Looks, each as by another process; whether the last one had news."""
+        news = False
+        for _ in range(times):
+            news = Refresher(self.parts()).look(self.rundirs, within_s=0.0)
+        return news
 
-    def until(self, follower: Follower, true: Callable[[], Any], *, rung: bool = True) -> Any:
-        """Turn it until something is so."""
+    def parts(self) -> Parts:
+        """What a command that looks is given."""
+        return Parts(os.environ, self.index, no_tmux, self.wall, lambda *_: self.jobs)
+
+    def wall(self) -> float:
+        """The wall clock of who looks, which a test puts forward."""
+        return time.time() + self.ahead_s
+
+    def until(self, true: Callable[[], Any]) -> Any:
+        """Look until something is so."""
         deadline = time.monotonic() + PATIENCE_S
         while not (found := true()):
             assert time.monotonic() < deadline, f"it never became true: {true}"
-            if rung:
-                follower.rung()
-                follower.polls.at_once()
-            follower.turn()
+            self.look()
             time.sleep(0.02)
         return found
 
     def killed_at(self, name: str) -> None:
-        """A Follower in a process of its own, that is killed there."""
+        """Looks in a process of its own, which is killed there."""
         pid = os.fork()
         if pid == 0:
             with contextlib.suppress(BaseException):
                 os.environ["AUTORESEARCH_FAILPOINT"] = f"{name}:kill"
-                follower = self.follower()
-                self.until(follower, lambda: False)
+                self.until(lambda: False)
             os._exit(0)
         _, status = os.waitpid(pid, 0)
         assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, (name, status)
 
-    def ended(self, follower: Follower, rundir: RunDir) -> ExitRecord:
+    def ended(self, rundir: RunDir) -> ExitRecord:
         """Its exit record, waited for."""
-        self.until(follower, rundir.exit_record.exists)
+        self.until(rundir.exit_record.exists)
         record = read_exit(rundir)
         assert record is not None
         return record
@@ -169,9 +159,3 @@ def ground(tmp_path: Path, local_jobs: Any, reaper: Any) -> Iterator[Ground]:
     yield made
     for record in local_jobs.records():
         local_jobs.kill(record["native"])
-
-
-@pytest.fixture
-def turned() -> Clock:
-    """A clock that the test turns."""
-    return Clock()

@@ -14,7 +14,6 @@ from autoresearch.errors import UsageError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.inspect import inspect
 from autoresearch.records.index import Index
-from autoresearch.records.rundir import locked
 
 PLACE = Target("yard", Kind.SLURM, 4)
 
@@ -30,7 +29,6 @@ def test_a_place_that_answers(local_jobs: Any, tmp_path: Path) -> None:
     found = inspect(PLACE, parts_for(local_jobs, tmp_path))
     assert found.fit and found.answers and found.latency_s is not None and found.clock_offset_s == 3600.0
     assert ("yard", "42 hens") in found.rows and ("files", "seen there under the same paths") in found.rows
-    assert (found.followed.alive, found.followed.runs) == (False, 0)
 
 
 def test_a_place_where_nobody_answers(local_jobs: Any, tmp_path: Path) -> None:
@@ -53,15 +51,3 @@ def test_options_that_make_no_sense_are_findings(tmp_path: Path) -> None:
 
     found = inspect(PLACE, replace(parts_for(None, tmp_path), launcher_for=no_launcher))
     assert not found.fit and [one.code for one in found.findings] == ["bad_launcher"]
-
-
-def test_who_follows_it(local_jobs: Any, tmp_path: Path) -> None:
-    from autoresearch.lab.remote.start_follower import directory_of
-
-    parts = parts_for(local_jobs, tmp_path)
-    folder = directory_of(PLACE, parts)
-    folder.mkdir(parents=True)
-    (folder / "controller.sessions.json").write_text('{"sessions": ["ajet_follow-yard_1"]}')
-    with locked(folder / "lock"):
-        assert inspect(PLACE, parts).followed.sentence == "lives, follows 0 runs, in ajet_follow-yard_1"
-    assert not inspect(PLACE, parts).followed.alive

@@ -49,7 +49,7 @@ class Far:
         return self.mirror.take(self.look(), offset_s)
 
     def again(self) -> None:
-        """A new Follower."""
+        """Another look."""
         self.mirror = RemoteMirror(RecordedRun(self.rundir, self.spec))
 
     def same(self) -> None:
@@ -161,5 +161,5 @@ def test_an_hour_between_the_clocks(far: Far) -> None:
 @pytest.mark.system
 def test_more_than_a_piece_comes_before_the_last_word(ground: Any) -> None:
     rundir = ground.order("head -c 5000000 /dev/zero | tr '\\0' x; exit 0")
-    assert ground.ended(ground.follower(), rundir).ending == "finished"
+    assert ground.ended(rundir).ending == "finished"
     assert rundir.log.stat().st_size == (rundir.far / "run.log").stat().st_size >= 5_000_000

@@ -121,7 +121,7 @@ class Yard:
         pairs = b"\0".join(f"{name}={value}".encode() for name, value in self.environment.items())
         write_atomically(self.rundir.environment, pairs, mode=0o600)
         declared = tuple(n for n in self.environment if n not in ("HOME", "PATH"))
-        made = Order(self.spec.run, self.place, 1.0, str(self.root / "follower"), declared=declared)
+        made = Order(self.spec.run, self.place, 1.0, declared=declared)
         order_file.write(self.rundir, made)
         return made
 

@@ -1,4 +1,4 @@
-"""What a run left over there comes back, whole or not at all; and the whole way with a real Follower."""
+"""What a run left over there comes back, whole or not at all; and the whole way with a real Runner."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.worktrees import slot
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.remote.follower import Follower
+from autoresearch.lab.remote.refresh import Refresher
 from autoresearch.lab.remote_files import remote_host
 from autoresearch.lab.remote_files.download import gather
 from autoresearch.records import order_file
-from autoresearch.records.index import Index, IndexEntry
+from autoresearch.records.index import Index
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import read_json
 
@@ -190,25 +190,20 @@ def test_a_host_that_was_emptied_is_told_of(yard: Any) -> None:
     assert "results were not copied" in yard.said()
 
 
-def follow(yard: Any, started: Any, eventually: Callable[..., None]) -> None:
-    """A Follower of its own, until the run has its last word."""
-    index = Index()
-    spec = yard.spec
-    index.add(IndexEntry(spec.run, spec.slug, spec.session, spec.run_dir, spec.result_dir, "", "", 1.0))
-    parts = Parts({}, index, lambda _: None)  # type: ignore[arg-type,return-value]
-    follower = Follower(yard.root / "follower", yard.place, started, parts)
+def look_until_it_is_over(yard: Any, started: Any, eventually: Callable[..., None]) -> None:
+    """Looks until the run has its last word."""
+    refresher = Refresher(Parts({}, Index(), lambda _: None, launcher_for=lambda *_: started))  # type: ignore[arg-type,return-value]
 
     def over() -> bool:
-        follower.turn()
+        refresher.look([yard.rundir], within_s=0.0)
         return bool(yard.rundir.exit_record.exists())
 
     eventually(over)
-    follower.turn()  # its launcher lets go of it
 
 
-def test_the_whole_way_with_a_follower(yard: Any, started: Any, eventually: Callable[..., None]) -> None:
+def test_the_whole_way(yard: Any, started: Any, eventually: Callable[..., None]) -> None:
     yard.order()
-    follow(yard, started, eventually)
+    look_until_it_is_over(yard, started, eventually)
     record = read_json(yard.rundir.exit_record) or {}
     assert (record["ending"], record["returncode"]) == ("finished", 0)
     (source,) = yard.spec.sources
@@ -244,7 +239,7 @@ def test_an_evaluation_has_a_tree_of_its_own_made_afresh_over_there(
         evaluate_place=f"{sys.executable} -P -m autoresearch evaluation-place {apart.path}",
         sources=(),
     )
-    follow(yard, started, eventually)
+    look_until_it_is_over(yard, started, eventually)
     order = order_file.read(yard.rundir)
     assert order is not None
     there = Path(order.paths[str(apart.path)])
