@@ -153,24 +153,20 @@ def test_a_script_without_a_place_for_a_seed_gets_a_variable(tmp_path: Path) -> 
     [
         ("torchrun --standalone --nproc_per_node=8 train.py", 8),
         ("torchrun --nnodes=2 --nproc-per-node ${N:-4} -m verl.trainer.sft_trainer", 4),
-        ("python -m torch.distributed.run --nproc-per-node 3 train.py", 3),
         ("accelerate launch --num_processes 4 train.py", 4),
         ("accelerate launch --num_machines 2 --num_processes 16 train.py", 8),
         ("accelerate launch --cpu --num_processes 4 train.py", 0),
         ("deepspeed --include localhost:0,1,2 --module tevatron.train", 3),
-        ("deepspeed --num_gpus 4 --module openrlhf.cli.train_sft", 4),
         ("tune run --nproc_per_node 2 full_finetune_distributed --config llama3_1/8B_full", 2),
         ("CUDA_VISIBLE_DEVICES=0,1 accelerate launch --config_file fsdp.yaml src/train.py x.yaml", 2),
         ("CUDA_VISIBLE_DEVICES=0 vllm serve m & export CUDA_VISIBLE_DEVICES=1,2; python train.py", 3),
         ("CUDA_VISIBLE_DEVICES=4,5,6,7 torchrun --nproc_per_node 2 train.py", 2),
-        ("CUDA_VISIBLE_DEVICES= torchrun --nproc_per_node 4 train.py", 0),
         ("CUDA_VISIBLE_DEVICES=-1 python train.py", 0),
         ("torchrun --nproc_per_node=gpu train.py", 0),
         ("python train_zero_math.py --gpus 8 --max-gpus 9", 8),
         ("python train.py trainer.placement.policy_num_gpus_per_node=4 trainer.devices=2", 4),
         ("printf 'num_processes: 6' > z.yaml; accelerate launch --config_file z.yaml train.py", 0),  # not there yet
         ("srun torchrun --nproc_per_node 4 train.py", 0),
-        ("python train.py -m", 0),
     ],
 )
 def test_gpus_of_a_command_that_starts_a_process_for_each(command: str, gpus: int, tmp_path: Path) -> None:
@@ -188,8 +184,6 @@ def test_gpus_of_another_machine_are_not_looked_for_here(by: str, tmp_path: Path
     [
         ("num_processes: 4", 4),
         ("num_processes: 16\nnum_machines: 2", 8),
-        ("num_processes: 4\nuse_cpu: false\nmain_training_function: main", 4),
-        ("compute_environment: LOCAL_MACHINE", 0),
         ("not: [yaml", 0),
     ],
 )
@@ -207,8 +201,6 @@ def test_the_processes_in_the_yaml_of_accelerate(text: str, gpus: int, tmp_path:
     [
         ("from trl import GRPOTrainer", "trl"),
         ("from verl.trainer.main_ppo import run_ppo", "verl"),
-        ("from openrlhf.trainer import SFTTrainer", "openrlhf"),
-        ("from slime.ray.placement_group import create_placement_groups", "slime"),
         ("from nemo_rl.algorithms.grpo import grpo_train", "nemo_rl"),
         ("import slime_mould", "generic"),
         ("# from nemo_rl.algorithms.grpo import grpo_train", "generic"),

@@ -80,7 +80,6 @@ def test_settings_of_a_script_that_nobody_knows(command: str, key: str, value: o
     [
         ("python train.py config/small.py --device=cpu", "--learning_rate", "--device=cpu --learning_rate=0.2"),
         ("python train.py --device cpu", "--learning_rate", "--device cpu --learning_rate 0.2"),
-        ("python train.py config/small.py", "--learning_rate", "config/small.py --learning_rate 0.2"),
         ("python train.py config/small.py", "--learning_rate=", "config/small.py --learning_rate=0.2"),
         ("python train.py --learning_rate=0.1 --x 1", "--learning-rate=", "--learning_rate=0.2 --x 1"),
     ],
@@ -129,14 +128,6 @@ def test_an_unknown_key_is_refused_by_a_sentence_that_shows_the_way() -> None:
         launch.applied({"learning-rat": 2})
     assert "`$NAME` varies a variable" in caught.value.hint
     assert launch.applied({"--momentun": 2}).command == {"--momentun": 2}  # forced
-
-
-def test_a_flag_that_is_off_may_stay_off() -> None:
-    assert (
-        LaunchSettings(SLIME, None, "python slime/train.py")
-        .with_settings({"use_kl_loss": False, "lr": 1e-6})
-        .endswith("--lr 1e-06")
-    )
 
 
 FILES = {

@@ -187,13 +187,6 @@ def test_a_key_in_a_section_that_does_not_take_it_is_told(heading: str, key: str
 
 
 @pytest.mark.parametrize(
-    "line", ["- metrics: x", "- the metric: x", "    trainer: x", "```\ntrainer: x\n```", "- metric x", "trainer:8080"]
-)
-def test_what_is_no_misplaced_key(line: str) -> None:
-    assert "misplaced_note" not in {f.code for f in read(line, "## [exp_result_dir]\n- path: /x")[1]}
-
-
-@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("/data/r/m.jsonl", "/new/x/m.jsonl"),

@@ -199,15 +199,6 @@ def test_values_in_the_heading(one_line: str) -> None:
     assert (b.codebase_dir, b.launch_command) == ("/data/code", "python x.py")
 
 
-def test_a_blueprint_of_bare_lines() -> None:
-    b = parse(
-        "[exp_purpose] Does it run?\n[exp_max_time] 1 minute in all, 30 seconds to the first step\n"
-        "[exp_launch_command] python -m x --conf [a]\n- hint: see [exp_purpose] above\n"
-    )
-    assert (b.purpose, b.launch_command) == ("Does it run?", "python -m x --conf [a]")
-    assert (b.max_time_s, b.first_step_s) == (60.0, 30.0)
-
-
 @pytest.mark.parametrize(
     ("body", "path"),
     [
@@ -305,11 +296,6 @@ def test_no_recipe(word: str) -> None:
     assert parse(f"## [exp_yaml_path]\n- path: {word}\n\n{COMMAND}").yaml_path == ""
     assert parse(f"## [exp_yaml_path]\n- path: {word}/x.yaml\n\n{COMMAND}").yaml_path == f"{word}/x.yaml" or "," in word
     assert parse(f"## [exp_yaml_path]\nnone.yaml\n\n{COMMAND}").yaml_path == "none.yaml"
-
-
-@pytest.mark.parametrize(("word", "venv"), [("auto", ""), ("", ""), ("NA", ""), ("python3", "python3")])
-def test_venv(word: str, venv: str) -> None:
-    assert parse(f"## [exp_venv_exe]\n- path: {word}\n\n{COMMAND}").venv_exe == venv
 
 
 def test_remarks_behind_a_path_are_told() -> None:
