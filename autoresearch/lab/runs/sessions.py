@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.lab.parts import Parts
 from autoresearch.records import events, recorded_run
-from autoresearch.records.index import IndexEntry
 from autoresearch.records.rundir import RunDir, read_json
 
 if TYPE_CHECKING:
@@ -50,11 +49,6 @@ def works(session: str, parts: Parts) -> bool | None:
     socket = settings.load(Path.cwd(), environ=parts.environ).text("tmux_socket")
     pids = parts.launcher(socket).living_pids(session)
     return None if pids is None else not all(map(is_idle_shell, pids))
-
-
-def living(parts: Parts) -> list[IndexEntry]:
-    """Every run that is not collected yet, oldest first."""
-    return parts.index.live()
 
 
 def note(rundir: RunDir, text: str) -> tuple[RunSpec, Path]:
