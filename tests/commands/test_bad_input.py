@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import errno
-import importlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,8 +20,7 @@ import pytest
 from autoresearch import cli
 
 REPO = Path(__file__).parents[2]
-README = (REPO / "README.md").read_text()
-COMMANDS, CODES = ((REPO / "docs" / page).read_text() for page in ("commands.md", "json.md"))
+CODES = (REPO / "docs/json.md").read_text()
 
 
 ALIVE = ("run.log", "events.jsonl", "experiment_log.md", "lock", "runner.json", "collect.log")  # what a run writes
@@ -137,21 +135,6 @@ def test_blueprint_new_from_flags(bench: Any) -> None:
     refused(bench, 5, "blueprint", "new", "sub/new.md", *flags, says="exists already")
     bench.ask("blueprint", "new", "sub/new.md", "--purpose", "other", "--command", "true", "--force")
     assert bench.ask("blueprint", "check", path)["purpose"] == "other"
-
-
-@pytest.mark.system
-def test_blueprint_new_refuses(bench: Any) -> None:
-    def new(code: int, *args: object, says: str) -> None:
-        refused(bench, code, "blueprint", "new", *args, says=says)
-
-    new(2, "n.md", "--command", COMMAND, says="purpose")
-    new(2, "n.md", "--purpose", "p", says="launch command")
-    new(2, says="FILE")
-    new(2, "n.md", "--purpose", "p", "--command", COMMAND, "--max-time", "banana", says="banana")
-    new(2, "n.md", "--purpose", "p", "--command", COMMAND, "--set", "first_step_s=0s", says="0s")
-    new(2, "n.md", "--purpose", "p", "--command", COMMAND, "--set", "favourite=3", says="favourite")
-    (bench.repo / "file").write_text("")
-    new(6, "file/n.md", "--purpose", "p", "--command", COMMAND, says="file")
 
 
 # ------------------------------------------------------------------------ the repository
@@ -462,33 +445,6 @@ def test_a_trainer_that_prints_binary_and_no_line_end(bench: Any) -> None:
     bench.settled(payload, "finished")
 
 
-@pytest.mark.system
-@pytest.mark.parametrize(("code", "value"), [(0, 0.5), (3, None)])
-def test_a_trainer_that_never_ends_a_line(bench: Any, code: int, value: float | None) -> None:
-    """It took its first step. Of `0.5137` the line may hold `0.5` only, where its writer was cut short."""
-    blueprint = bench.script(
-        f"""
-        import os
-        print("step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.1 - critic/rewards/mean:0.5", end="", flush=True)
-        os._exit({code})
-        """,
-    )
-    path = blueprint.read_text().replace("task_pass_rate@1", "critic/rewards/mean")
-    blueprint.write_text(path)
-    payload = bench.ask("run", blueprint, check=10 if code else 0)
-    assert payload["metrics"]["critic/rewards/mean"] == value
-    assert '"first_step"' in (Path(payload["run_dir"]) / "events.jsonl").read_text()
-    bench.settled(payload, "crashed" if code else "finished")
-
-
-# ------------------------------------------------------------------------ one object per command
-
-
-def commands() -> Iterator[tuple[str, ...]]:
-    named = (name for name, command in cli.COMMANDS.items() if command.function and command.section)
-    yield from (tuple(name.split()) for name in (*named, "collect"))
-
-
 # -------------------------------------------------------------------------- what is documented
 
 
@@ -496,24 +452,6 @@ def table_rows(text: str) -> list[list[str]]:
     return [
         [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in text.splitlines() if line[:1] == "|"
     ]
-
-
-@pytest.mark.system
-def test_every_command_and_its_table_row(bench: Any) -> None:
-    rows = [row[0] for row in table_rows(COMMANDS)]
-    documented = " / ".join(rows)
-    for command in commands():
-        name = command[-1]
-        if command == ("collect",):
-            continue  # hidden: the Runner's
-        said = re.findall(r"`([^`]+)`", documented)
-        words = [w for s in said for w in [s.split()]]
-        if len(command) == 1:
-            assert any(w[0] == name for w in words), command
-        else:
-            assert any(w[0] == command[0] and name in w[1].split("/") for w in words if len(w) > 1), command
-    shown = {name for name in cli.verbs_of("") if name not in cli.CALLED_BY_US}
-    assert all(name in bench.here("--help")[1] for name in shown)
 
 
 def test_every_exit_code_is_documented() -> None:
@@ -526,21 +464,6 @@ def test_every_exit_code_is_documented() -> None:
     assert codes <= documented
     said = {int(n) for n in re.findall(r"(?<![\w.])(\d+) [a-z]", (cli.__doc__ or "").split("\n\n")[1])}
     assert codes <= said == documented
-
-
-def test_every_option_of_the_table_exists() -> None:
-    rows = {row[0]: row[1] for row in table_rows(COMMANDS) if row[0].startswith("`")}
-    for head, text in rows.items():
-        name = head.strip("`").split()[0].split("/")[0]
-        if name not in cli.COMMANDS or not cli.COMMANDS[name].function:
-            continue
-        module, _, function = cli.COMMANDS[name].function.partition(":")
-        loaded = getattr(importlib.import_module(f"autoresearch.commands.{module}"), function)
-        options = {o for hint in loaded.__annotations__.values() for o in re.findall(r"'(-[-\w]+)'", str(hint))} | {
-            "--" + p.replace("_", "-") for p in (*loaded.__annotations__, "json")
-        }
-        for option in re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", " ".join(re.findall(r"`([^`]+)`", head + text))):
-            assert option in options, (name, option)
 
 
 @pytest.mark.system
@@ -615,11 +538,6 @@ def test_a_typo_is_never_told_to_mean_a_command_of_our_own(
     said = capsys.readouterr().err
     assert not [name for name in cli.CALLED_BY_US if f"'{name.split()[-1]}'" in said]
     assert "Did you mean 'logs'" in said or words != ("logz",)
-
-
-def test_a_negative_number_of_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["logs", "--tail", "-2"]) == 2
-    assert capsys.readouterr().err == "autoresearch: --tail is a number of lines, from 0\n"
 
 
 @pytest.mark.system

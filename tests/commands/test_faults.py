@@ -63,15 +63,6 @@ def test_kill_9_of_the_command_while_it_launches(bench: Any, point: str, ending:
     assert again["ending"] == "finished"
 
 
-def test_kill_9_after_collecting_leaves_nothing_to_adopt(bench: Any) -> None:
-    payload = bench.ask("run", bench.blueprint("ok"), "--detach", AUTORESEARCH_FAILPOINT="collect.collected:kill")
-    bench.until(lambda: (Path(payload["run_dir"]) / "collected.json").exists())
-    bench.until(lambda: not bench.carriers())
-    assert bench.ask("status", payload["run"])["ending"] == "finished"
-    assert bench.ask("status")["runs"] == []
-    bench.settled(payload, "finished")
-
-
 @pytest.mark.parametrize(
     "point", ["collect.measured", "collect.results_written", "collect.row_written", "collect.flag_written"]
 )
@@ -176,17 +167,6 @@ def test_a_run_outlasts_a_hangup_and_its_tmux_server_and_is_drained(bench: Any) 
     done = bench.ask("stop", run, "--drain", "--reason", "room needed")
     assert done["ending"] == "stopped" and "room needed" in done["reason"]
     bench.settled(payload, "stopped")
-
-
-def test_a_ledger_with_a_torn_last_line(bench: Any) -> None:
-    blueprint = bench.blueprint("ok")
-    first = bench.ask("run", blueprint)
-    with open(first["ledger"], "ab") as file:
-        file.write(b"2\tautoresearch/half a ro")
-    second = bench.ask("run", blueprint)
-    for payload in (first, second):
-        bench.settled(payload, "finished")
-    assert (Path(first["ledger"]).parent / "results.tsv.torn").read_bytes().rstrip().endswith(b"half a ro")
 
 
 def test_no_tmux_is_one_sentence_and_loses_nothing(bench: Any, tmp_path: Path) -> None:

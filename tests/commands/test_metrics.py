@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -141,12 +140,6 @@ def test_what_is_no_log(ask: Ask, tmp_path: Path) -> None:
     assert ask("--trainer", "verl", code=2)["error"]["code"] == "usage"
 
 
-def test_a_log_that_was_truncated_under_its_writer(ask: Ask, tmp_path: Path) -> None:
-    log = tmp_path / "run.log"
-    log.write_bytes(bytes(200_000) + (LOGS / "verl_np1.log").read_bytes())
-    assert len(ask(log, "--trainer", "verl")["steps"]) == 1
-
-
 @pytest.mark.system
 def test_every_kind_of_file(ask: Ask) -> None:
     kinds = {"wandb": "wandb", "swanlab": "swanlab", "tensorboard": "tensorboard"}
@@ -157,43 +150,6 @@ def test_every_kind_of_file(ask: Ask) -> None:
     assert ask(LOGS / "tinygrpo.jsonl")["source_kind"] == "jsonl"
     assert ask(LOGS / "agentjet_val.md")["source_kind"] == "dict_lines"
     assert ask(LOGS / "trl_v4.log")["source_kind"] == "console"
-
-
-def test_validations_of_a_swarm_client(ask: Ask, tmp_path: Path) -> None:
-    (tmp_path / "val_results.md").write_text("\n## Step 10\n- dataset: AIME\n- task_pass_rate@1: 21.67%\n")
-    found = ask(tmp_path / "val_results.md")
-    assert (found["source_kind"], [row["step"] for row in found["validations"]]) == ("swarm_val", [10])
-
-
-def test_an_event_file_that_was_cut_in_a_record(ask: Ask, tmp_path: Path) -> None:
-    events = next((SAMPLES / "metrics" / "tensorboard").iterdir())
-    cut = tmp_path / events.name
-    cut.write_bytes(events.read_bytes()[:-20])
-    found = ask(cut, "--key", "kl_loss")
-    assert found["warnings"] == [] and 10 <= len(found["steps"]) <= 12
-
-
-def test_a_file_that_grows_while_it_is_read(ask: Ask, tmp_path: Path) -> None:
-    log, done = tmp_path / "m.jsonl", threading.Event()
-    log.write_text("".join(f'{{"step": {n}, "loss": 0.5}}\n' for n in range(1, 2000)))
-
-    def write() -> None:
-        with log.open("a") as file:
-            for n in range(2000, 50_000):
-                file.write(f'{{"step": {n}, "loss": 0.5}}\n')
-                if done.is_set():
-                    return
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        found = ask(log)
-    finally:
-        done.set()
-        writer.join()
-    numbers = [row["step"] for row in found["steps"]]
-    assert len(numbers) + found["left_off"] == numbers[-1] >= 1999
-    assert numbers == list(range(numbers[0], numbers[-1] + 1))
 
 
 def test_a_table_for_people_and_a_file_for_pandas(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -19,8 +18,6 @@ import pytest
 from tests.commands.conftest import needs
 
 pytestmark = pytest.mark.real
-
-NOISY = Path(__file__).parents[1] / "nasty" / "noisy.py"
 
 
 GATED = """
@@ -375,51 +372,3 @@ def test_a_launch_that_hangs_can_be_stopped(bench: Any) -> None:
     assert not (Path(payload["run_dir"]) / "environment").exists()
     log = Path(payload["run_dir"]) / "run.log"
     assert not log.exists() or b"hello from the trainer" not in log.read_bytes()
-
-
-def test_two_commands_in_a_race_ten_times(bench: Any) -> None:
-    for n in range(10):
-        blueprint = bench.blueprint("long", title=f"Race {n}", result_dir=str(bench.root / f"r{n}"))
-        words = ("run", blueprint, "--detach", "--json", "--grace", "1s")
-        both = [bench.spawn(*words, stdout=subprocess.PIPE) for _ in range(2)]
-        payloads = [bench.answer(p) for p in both]
-        assert [p.returncode for p in both] == [0, 0]
-        assert payloads[0]["run"] == payloads[1]["run"]
-        assert sorted(p["already_running"] for p in payloads) == [False, True]
-        bench.ask("stop", payloads[0]["run"], "--reason", "enough")
-        bench.settled(payloads[0], "stopped")
-    assert len(bench.git("branch", "--list", "autoresearch/*").splitlines()) == 10
-
-
-def test_two_blueprints_in_a_race_for_one_result_directory(bench: Any) -> None:
-    for n in range(5):
-        paths = [bench.blueprint("long", name=f"b{k}.md", title=f"Race {n} {k}") for k in range(2)]
-        words = ("--detach", "--json", "--grace", "1s")
-        both = [bench.spawn("run", path, *words, stdout=subprocess.PIPE) for path in paths]
-        answers = [bench.answer(p) for p in both]
-        assert sorted(p.returncode for p in both) == [0, 5], answers
-        (won,) = [a for a in answers if a["ok"]]
-        (lost,) = [a for a in answers if not a["ok"]]
-        assert won["run"] in lost["error"]["message"]
-        bench.ask("stop", won["run"], "--reason", "enough")
-        bench.settled(won, "stopped")
-
-
-# ------------------------------------------------------------------------------- floods
-
-
-@pytest.mark.parametrize("kind", ["lines", "no-newline"])
-def test_a_gigabyte_of_output(bench: Any, kind: str) -> None:
-    if shutil.disk_usage(bench.root).free < 4 << 30:
-        pytest.skip("there is no room for a gigabyte: the flood would fill the disk of this machine")
-    command = f"{sys.executable} -S {NOISY} {kind} 1000"
-    payload = bench.ask("run", bench.script("", command=command), check=None)
-    log = Path(payload["log_path"])
-    try:
-        assert (payload["ending"], payload["returncode"]) == ("finished", 0)
-        assert log.stat().st_size >= 990_000_000
-        bench.settled(payload, "finished")
-        assert len(bench.ask("logs", payload["run"])["lines"]) <= 30
-    finally:
-        with contextlib.suppress(OSError):
-            log.unlink()

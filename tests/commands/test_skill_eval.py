@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -54,15 +53,6 @@ def test_the_files_have_the_shape_that_others_read() -> None:
     assert shipped == {name for one in document["evals"] for name in one["files"]} | {"evals/files/quick/exp.md"}
 
 
-@pytest.mark.system
-def test_the_blueprints_of_the_tasks_are_good_ones(bench: Any) -> None:
-    for folder in ("quick", "broken", "weak", "slow"):
-        for path in (SKILL / "evals/files" / folder).iterdir():
-            (bench.repo / path.name).write_bytes(path.read_bytes())
-        found = bench.ask("blueprint", "check", bench.repo / "exp.md")
-        assert found["valid"] and not [f for f in found["findings"] if f["severity"] == "error"]
-
-
 # ---------------------------------------------------------------------------------------- attempts
 
 
@@ -103,12 +93,6 @@ def test_what_runs_at_the_end_is_ended_and_nobody_elses_is_seen(bench: Any) -> N
 
 
 @pytest.mark.system
-def test_only_whether_it_triggers(bench: Any) -> None:
-    told = measure(bench, "--triggers", "--task", "trigger-11", "--attempts", 2)
-    assert told["attempts"] == 2 and WITHOUT not in told["run_summary"]
-
-
-@pytest.mark.system
 def test_a_skill_of_the_user_would_spoil_the_comparison(bench: Any) -> None:
     home = bench.root / "home"
     home.mkdir()
@@ -117,28 +101,6 @@ def test_a_skill_of_the_user_would_spoil_the_comparison(bench: Any) -> None:
     refused = program(bench, *line, HOME=str(home))
     assert refused.returncode == 5 and str(home) in refused.stderr and "--variant with" in refused.stderr
     assert measure(bench, "--task", "12", "--variant", "with", HOME=str(home))["attempts"] == 1
-
-
-@pytest.mark.system
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (("--task", "no-such"), 4),
-        (("--variant", "sideways"), 2),
-        (("--agent", "codex", "--task", "12"), 7),
-    ],
-)
-def test_what_cannot_be_measured_is_said(bench: Any, words: tuple[object, ...], code: int) -> None:
-    line = ["--agent", "command", "--command", STAND_IN, "--out", bench.root / "out", *words]
-    done = program(bench, *line, PATH=os.defpath)
-    assert done.returncode == code and done.stderr and "Traceback" not in done.stderr
-
-
-@pytest.mark.system
-def test_they_are_listed_without_an_agent(bench: Any) -> None:
-    listed = json.loads(program(bench).stdout)["evals"]
-    assert [one["name"] for one in listed] == [task.name for task in TASKS]
-    assert len(json.loads(program(bench, "--triggers").stdout)["evals"]) == 20
 
 
 @pytest.mark.real

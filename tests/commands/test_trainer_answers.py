@@ -203,14 +203,6 @@ def test_gpus_that_are_not_here_are_missed_before_a_branch_is_made(bench: Any) -
     assert elsewhere["state"] == "planned"
 
 
-@pytest.mark.parametrize("parent", ["gone.yaml", "child.yaml"])
-def test_a_parent_that_cannot_be_read_is_an_error(bench: Any, parent: str) -> None:
-    path = nemo(bench)
-    (bench.repo / "child.yaml").write_text(f"defaults: {parent}\n")
-    said = bench.ask("run", path, "--dry-run", check=3)
-    assert "a parent of the recipe" in str(said["error"])
-
-
 def test_a_trainer_that_nobody_knows_is_measured_by_what_its_blueprint_declares(bench: Any) -> None:
     text = """
     for it in range(1, 4):

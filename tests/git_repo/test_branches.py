@@ -94,14 +94,6 @@ def test_the_branch_that_waits_for_its_first_commit_is_taken(repo: Repo) -> None
     assert claim_branch(checkout, "fresh", commit) == "fresh-2"
 
 
-def test_the_reflog_says_who_made_it(repo: Repo, checkout: Checkout) -> None:
-    before = repo.private()
-    claim_branch(checkout, "ar/x", checkout.head)
-    new = {Path(path).relative_to(repo.root) for path in repo.private().keys() - before.keys()}
-    assert {str(path) for path in new} == {".git/refs/heads/ar/x", ".git/logs/refs/heads/ar/x"}
-    assert "autoresearch" in repo.git("reflog", "ar/x")
-
-
 def test_a_branch_moves_from_where_it_was_known_to_be(repo: Repo, checkout: Checkout) -> None:
     first = checkout.head
     second = repo.commit("second")

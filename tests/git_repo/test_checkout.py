@@ -49,13 +49,6 @@ def test_any_directory_name(name: str, make_repo: Callable[[str], Repo]) -> None
         assert (bool(found.head), found.branch) == (born, "main")
 
 
-def test_a_link_to_a_repository_is_resolved(repo: Repo) -> None:
-    link = repo.root.parent / "link"
-    link.symlink_to(repo.root)
-    found = find(link / "lib")
-    assert found is not None and found.root == repo.root
-
-
 def test_no_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     plain = tmp_path / "plain"
@@ -64,12 +57,6 @@ def test_no_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert why_not(plain) == f"{plain} is not in a git repository"
     assert locate(plain) == NoCheckout(why_not(plain), "`git init` there and commit")
     assert why_not(tmp_path / "missing") == f"{tmp_path / 'missing'} is not a directory"
-
-
-def test_no_git(repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    assert find(repo.root) is None
-    assert why_not(repo.root) == "git is not installed"
 
 
 def test_a_bare_repository_has_no_code_to_run(repo: Repo) -> None:

@@ -11,7 +11,6 @@ import pytest
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.git_repo.branches import advance_branch, claim_branch
 from autoresearch.git_repo.commits import Change, Committed, PatchError, commit_hypothesis
-from autoresearch.git_repo.git import GitFailed
 
 from .conftest import Repo
 
@@ -122,15 +121,6 @@ def test_a_patch_that_does_not_apply(repo: Repo, patch: str, says: str) -> None:
     assert (repo.private(), repo.disk()) == before
 
 
-def test_a_patch_does_not_go_through_a_link(repo: Repo, tmp_path: Path) -> None:
-    (repo.root / "out").symlink_to(tmp_path)
-    repo.commit()
-    new = "diff --git a/out/x b/out/x\nnew file mode 100644\n--- /dev/null\n+++ b/out/x\n@@ -0,0 +1 @@\n+x\n"
-    with pytest.raises(PatchError):
-        made(repo, Change([new]))
-    assert not (tmp_path / "x").exists()
-
-
 PARTS = ("", "/etc/x", "../x", "a/../b", "a//b", "a/", "./a", "\0")
 DOT_GIT = (".git/config", "a/.GIT/x", "git~1/x", "a/.git ./x", ".git::x")  # the last three: on some file system
 
@@ -155,11 +145,6 @@ def test_a_file_in_the_way(repo: Repo, files: dict[str, bytes | None], says: str
         made(repo, Change(files=files))
 
 
-def test_a_directory_may_take_the_place_of_a_file_that_goes(repo: Repo) -> None:
-    done = made(repo, Change(files={"train.py": None, "train.py/x": b"1"}))
-    assert repo.tree(done.commit)["train.py/x"] == (0o100644, b"1")
-
-
 def test_bytes_stay_bytes(repo: Repo) -> None:
     """Neither line endings nor filters of the person change what was proposed."""
     repo.write(".gitattributes", "*.py text eol=crlf filter=evil\n")
@@ -173,12 +158,6 @@ def test_bytes_stay_bytes(repo: Repo) -> None:
     tree = repo.git("ls-tree", "-r", "-z", "--name-only", done.commit).split("\0")
     assert set(names) <= set(tree)
     assert repo.git("cat-file", "blob", f"{done.commit}:a\r\n.py").encode() == b"a\r\nb\n\0"
-
-
-def test_a_link_becomes_a_file(repo: Repo) -> None:
-    (repo.root / "link").symlink_to("/etc/passwd")
-    repo.commit()
-    assert repo.tree(made(repo, Change(files={"link": b"x"})).commit)["link"] == (0o100644, b"x")
 
 
 def test_a_machine_that_would_refuse_a_commit(repo: Repo, tmp_path: Path) -> None:
@@ -218,11 +197,6 @@ def test_the_checkout_is_byte_for_byte_as_before(repo: Repo) -> None:
     with pytest.raises(PatchError):
         made(repo, Change(["nonsense"]))
     assert (repo.private(), repo.disk(), repo.git("for-each-ref")) == before
-
-
-def test_an_unknown_parent(repo: Repo) -> None:
-    with pytest.raises(GitFailed):
-        made(repo, Change(), "no-such")
 
 
 def test_a_repository_with_long_ids(tmp_path: Path) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,9 +14,6 @@ pytestmark = pytest.mark.system
 
 if TYPE_CHECKING:
     from tests.git_repo.conftest import Repo
-
-HOUSE = Path(__file__).parents[2]
-
 
 @pytest.fixture
 def checkout(repo: Repo) -> Checkout:
@@ -51,19 +44,6 @@ def test_what_stood_there_stays(repo: Repo, checkout: Checkout) -> None:
         assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_missing_file_is_made_and_a_link_is_followed(repo: Repo, checkout: Checkout) -> None:
-    path = repo.git_dir / "info/exclude"
-    path.unlink()
-    path.parent.rmdir()
-    exclude(checkout, "/reports/")
-    assert path.read_text() == "/reports/\n"
-    own = repo.root.parent / "dotfiles"
-    path.rename(own)
-    path.symlink_to(own)
-    exclude(checkout, "/more/")
-    assert path.is_symlink() and own.read_text() == "/reports/\n/more/\n"
-
-
 def test_worktrees_share_the_file(repo: Repo) -> None:
     linked = type(repo)(repo.root.parent / "linked")
     repo.git("worktree", "add", "-q", "-b", "side", str(linked.root))
@@ -89,10 +69,6 @@ def test_a_pattern_names_exactly_one_path(repo: Repo, checkout: Checkout) -> Non
         assert set(listed) == others | {f"deep/{other}/x" for other in NAMES} | {""}
 
 
-def test_a_path_outside_has_no_pattern(repo: Repo, checkout: Checkout) -> None:
-    assert pattern_for(checkout, repo.root) == pattern_for(checkout, repo.root.parent / "x") == ""
-
-
 def test_a_file_that_cannot_be_written_is_a_clear_error(repo: Repo, checkout: Checkout) -> None:
     path = repo.git_dir / "info/exclude"
     path.unlink()
@@ -100,29 +76,3 @@ def test_a_file_that_cannot_be_written_is_a_clear_error(repo: Repo, checkout: Ch
     with pytest.raises(EnvironmentUnusable, match="info/exclude cannot be written") as raised:
         exclude(checkout, "/reports/")
     assert "/reports/" in raised.value.hint
-
-
-ADD = """
-import sys
-from pathlib import Path
-from autoresearch.git_repo.checkout import find
-from autoresearch.git_repo.snapshot import exclude
-checkout = find(Path(sys.argv[1]))
-for number in range(40):
-    exclude(checkout, f"/{sys.argv[2]}/{number}/")
-    exclude(checkout, f"/both/{number}/")
-"""
-
-
-def test_processes_do_not_lose_each_others_lines(repo: Repo) -> None:
-    adders = [
-        subprocess.Popen(
-            [sys.executable, "-c", ADD, str(repo.root), name], env={**os.environ, "PYTHONPATH": str(HOUSE)}
-        )
-        for name in ("one", "two")
-    ]
-    assert [adder.wait(300) for adder in adders] == [0, 0]
-    text = (repo.git_dir / "info/exclude").read_text()
-    lines = [line for line in text.splitlines() if line.startswith("/")]
-    wanted = [f"/{name}/{number}/" for name in ("one", "two", "both") for number in range(40)]
-    assert sorted(lines) == sorted(wanted)

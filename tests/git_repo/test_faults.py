@@ -162,17 +162,6 @@ def test_git_that_hangs_ends_with_all_that_it_started(
 
 
 @pytest.mark.system
-def test_an_error_tells_command_status_and_words(repo: Repo) -> None:
-    with pytest.raises(GitFailed) as raised:
-        Git(repo.root).run("rev-parse", "--verify", "no such thing")
-    failure = raised.value
-    assert failure.command == "git rev-parse --verify 'no such thing'"
-    assert failure.returncode == 128
-    assert "Needed a single revision" in failure.stderr
-    assert failure.exit_code == 6
-
-
-@pytest.mark.system
 def test_git_that_is_missing_says_so(repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     checkout = repo.checkout
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autoresearch.errors import UsageError
-from autoresearch.git_repo.checkout import find
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.snapshot import Snapshot, snapshot, survey
 
@@ -51,19 +49,6 @@ def every_kind_of_change(repo: Repo) -> Expect:
     return Expect(without={"noise.log", "ignored/x.py"}, dirty=dirty)
 
 
-def renamed_and_removed_from_the_index(repo: Repo) -> Expect:
-    repo.git("mv", "lib/a.py", "lib/c.py")
-    repo.git("rm", "-q", "--cached", "lib/b.py")
-    return Expect(dirty={"lib/a.py", "lib/c.py", "lib/b.py"})
-
-
-def staged_then_deleted(repo: Repo) -> Expect:
-    repo.write("gone.py")
-    repo.git("add", "gone.py")
-    (repo.root / "gone.py").unlink()
-    return Expect()
-
-
 def links_and_modes(repo: Repo) -> Expect:
     (repo.root / "link").symlink_to("train.py")
     (repo.root / "dangling").symlink_to("no/such/file")
@@ -97,14 +82,6 @@ def directory_becomes_file(repo: Repo) -> Expect:
     return Expect(dirty={"lib", "lib/a.py", "lib/b.py"})
 
 
-def directory_becomes_link(repo: Repo) -> Expect:
-    (repo.root / "lib").rename(repo.root / "real")
-    (repo.root / "lib").symlink_to("real")
-    (repo.root / "real/a.py").unlink()
-    repo.write("real/a.py/x")
-    return Expect()
-
-
 def nasty_names(repo: Repo) -> Expect:
     repo.write(os.fsdecode(b"latin\xe9.py"))
     names = ["new\nline", 'quo"te', "-d", "--", "t\tb", "ünïcödé", "$(x)", "a b", ":(glob)*", "*.py", "b\\s"]
@@ -117,14 +94,6 @@ def nasty_names(repo: Repo) -> Expect:
     for name in names:
         repo.write(name, "changed\n")
         repo.write(f"new {name}/{name}")
-    return Expect()
-
-
-def intent_to_add(repo: Repo) -> Expect:
-    repo.write("planned.py", "content\n")
-    repo.write("planned_gone.py")
-    repo.git("add", "-N", "planned.py", "planned_gone.py")
-    (repo.root / "planned_gone.py").unlink()
     return Expect()
 
 
@@ -207,17 +176,6 @@ def split_index(repo: Repo) -> Expect:
     return Expect(dirty={"train.py", "new.py"})
 
 
-def configuration_that_hides(repo: Repo) -> Expect:
-    repo.git("config", "status.showUntrackedFiles", "no")
-    repo.git("config", "status.renames", "copies")
-    repo.git("config", "status.showStash", "true")
-    repo.write("train.py", "stashed\n")
-    repo.git("stash", "push", "-q")
-    repo.git("mv", "lib/a.py", "lib/ä.py")
-    repo.write("new.py")
-    return Expect(dirty={"lib/a.py", "lib/ä.py", "new.py"})
-
-
 def racily_clean(repo: Repo) -> Expect:
     """Same size, same second as the index: only a look at the content tells."""
     repo.git("config", "core.trustctime", "false")
@@ -251,15 +209,6 @@ def secrets(repo: Repo) -> Expect:
     )
 
 
-def secret_in_conflict(repo: Repo) -> Expect:
-    for branch, content in (("other", "theirs\n"), ("main", "ours\n")):
-        repo.git("checkout", "-q", *(["-b", "other"] if branch == "other" else ["main"]))
-        repo.write("server.key", content)
-        repo.commit()
-    repo.git("merge", "other", check=False)
-    return Expect(instead={"server.key": (0o100644, b"ours\n")}, told={"server.key": "version of HEAD"})
-
-
 def environments(repo: Repo) -> Expect:
     without = set()
     marks = {"venv": "pyvenv.cfg", "envs/py311": "pyvenv.cfg", "conda": "conda-meta/history"}
@@ -270,15 +219,6 @@ def environments(repo: Repo) -> Expect:
     repo.write("envs/make.py")
     told = dict.fromkeys((f"{place}/" for place in marks), "virtual environment")
     return Expect(without=without, told=told, dirty={"envs/make.py"})
-
-
-def environment_beside_code(repo: Repo) -> Expect:
-    """`python -m venv lib`: what git has in that directory is still code."""
-    without = {"lib/pyvenv.cfg", "lib/bin/python", "lib/lib/x.py", "lib/c.py"}
-    for path in without:
-        repo.write(path)
-    repo.write("lib/a.py", "changed\n")
-    return Expect(without=without, told={"lib/": "virtual environment"}, dirty={"lib/a.py"})
 
 
 def environment_at_the_root(repo: Repo) -> Expect:
@@ -317,15 +257,11 @@ def neither_file_nor_link(repo: Repo) -> Expect:
 
 CASES: list[Callable[[Repo], Expect]] = [
     every_kind_of_change,
-    renamed_and_removed_from_the_index,
-    staged_then_deleted,
     links_and_modes,
     file_becomes_directory,
     file_becomes_repository,
     directory_becomes_file,
-    directory_becomes_link,
     nasty_names,
-    intent_to_add,
     sparse,
     unmerged,
     lock_left_behind,
@@ -334,12 +270,9 @@ CASES: list[Callable[[Repo], Expect]] = [
     clean_filter,
     monitor_that_lies,
     split_index,
-    configuration_that_hides,
     racily_clean,
     secrets,
-    secret_in_conflict,
     environments,
-    environment_beside_code,
     environment_at_the_root,
     weights,
     nested_repositories,
@@ -401,15 +334,6 @@ def test_a_linked_worktree_has_its_own_head_and_index(repo: Repo) -> None:
     assert repo.private() == before
     assert linked.tree(made.commit) == disk
     assert made.dirty == ("lib/a.py",)
-
-
-def test_a_subdirectory_stands_for_its_whole_repository(repo: Repo) -> None:
-    repo.write("train.py", "changed\n")
-    repo.write("lib/new.py")
-    checkout = find(repo.root / "lib")
-    assert checkout is not None and checkout.root == repo.root
-    made = snapshot(checkout, message="m")
-    assert repo.tree(made.commit) == repo.disk()
 
 
 def test_submodules_are_recorded_as_the_commit_they_stand_on(make_repo: Callable[[str], Repo], repo: Repo) -> None:
@@ -485,12 +409,6 @@ def test_extra_files_are_in_the_tree_whatever_else_is_there(repo: Repo) -> None:
     assert tree["run.sh/x"] == (0o100644, b"below\n")
 
 
-def test_extra_files_stay_inside_the_tree(repo: Repo) -> None:
-    for path in ["", "/abs", "../up", "a/../b", "a//b", ".git/config", "x/.GIT/y", "nul\0"]:
-        with pytest.raises(UsageError, match="cannot be the name"):
-            take(repo, extra={path: b""})
-
-
 @pytest.mark.parametrize("configured", [{}, {"user.name": "Only Name"}, {"user.useConfigOnly": "true"}])
 def test_without_identity_ours_fills_in_what_is_missing(
     configured: dict[str, str], repo: Repo, monkeypatch: pytest.MonkeyPatch
@@ -507,16 +425,6 @@ def test_without_identity_ours_fills_in_what_is_missing(
     author, committer = repo.git("log", "-1", "--format=%an%n%cn", made.commit).split("\n")[:2]
     assert author == committer != ""
     assert author == configured.get("user.name", author)
-
-
-def test_any_message_is_kept(repo: Repo) -> None:
-    repo.git("config", "i18n.commitEncoding", "latin1")
-    checkout = repo.checkout
-    message = "Ünïcödé 学习: $(x) `y`\n\n-F - \udcff\n# not a comment\n"
-    made = snapshot(checkout, message=message + "nul\0")
-    header, _, kept = repo.git("cat-file", "commit", made.commit).partition("\n\n")
-    assert "encoding" not in header
-    assert kept.strip() == message.replace("\udcff", "\\udcff") + "nul"
 
 
 def test_a_survey_tells_the_same_and_writes_nothing(repo: Repo) -> None:

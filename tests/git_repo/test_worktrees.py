@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -13,7 +12,6 @@ import pytest
 
 from autoresearch.core.run.extra_paths import ExtraPath, Way
 from autoresearch.errors import ConflictError
-from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.worktrees import Slot, slot
 
 from .conftest import Files, Repo
@@ -141,36 +139,6 @@ def delete(one: Slot) -> None:
     shutil.rmtree(one.path)
 
 
-def delete_and_prune(one: Slot) -> None:
-    shutil.rmtree(one.path)
-    one.checkout.git.run("worktree", "unlock", str(one.path))
-    one.checkout.git.run("worktree", "prune")
-
-
-def unregister(one: Slot) -> None:
-    shutil.rmtree(one.checkout.common_dir / "worktrees")
-
-
-@pytest.mark.parametrize(
-    ("head", "error"),
-    [
-        (b"", GitFailed),
-        (b"\xff\n", GitFailed),
-        (b"0" * 40, ConflictError),
-        (b"ref: refs/heads/gone\n", GitFailed),
-        (b"ref: refs/heads/main\n", None),
-    ],
-)
-def test_a_run_may_have_written_anything_to_head(head: bytes, error: type[Exception] | None, repo: Repo) -> None:
-    one, commit = slot_of(repo), repo.checkout.head
-    one.switch(commit)
-    repo.git("update-ref", "refs/heads/main", commit)
-    one.check_commit(commit)
-    (one.checkout.common_dir / "worktrees/slot-0/HEAD").write_bytes(head)
-    with pytest.raises(error) if error else contextlib.nullcontext():
-        one.check_commit(commit)
-
-
 def remove_git_file(one: Slot) -> None:
     (one.path / ".git").unlink()
 
@@ -187,21 +155,11 @@ def move(one: Slot) -> None:
     one.path.rename(one.path.with_name("moved"))
 
 
-def become_a_file(one: Slot) -> None:
-    shutil.rmtree(one.path)
-    one.path.write_text("x")
-
-
 def leave_locks(one: Slot) -> None:
     for name in ("index.lock", "HEAD.lock"):
         lock = one.checkout.common_dir / "worktrees/slot-0" / name
         lock.write_bytes(b"")
         os.utime(lock, (1, 1))
-
-
-def leave_an_empty_directory(one: Slot) -> None:
-    shutil.rmtree(one.path)
-    one.path.mkdir()
 
 
 def check_out_a_branch(one: Slot) -> None:
@@ -210,14 +168,7 @@ def check_out_a_branch(one: Slot) -> None:
     Repo(one.path).git("add", "-A")
 
 
-def begin_a_merge(one: Slot) -> None:
-    (one.checkout.common_dir / "worktrees/slot-0/MERGE_HEAD").write_text(one.checkout.head + "\n")
-
-
-DAMAGES = (
-    *(delete, delete_and_prune, unregister, remove_git_file, scramble_index, scramble_head, move, become_a_file),
-    *(leave_locks, leave_an_empty_directory, check_out_a_branch, begin_a_merge),
-)
+DAMAGES = (delete, remove_git_file, scramble_index, scramble_head, move, leave_locks, check_out_a_branch)
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
@@ -284,15 +235,6 @@ def test_a_slot_in_the_checkout_is_refused(repo: Repo) -> None:
             slot(repo.checkout, path)
 
 
-def test_an_unknown_commit_changes_nothing(repo: Repo, second: str) -> None:
-    one = slot_of(repo)
-    one.switch(second)
-    for unknown in ("1" * 40, "no-such", "--force", ""):
-        with pytest.raises(GitFailed):
-            one.switch(unknown)
-    assert is_exactly(one, repo, second)
-
-
 def test_remove_leaves_nothing(repo: Repo, second: str) -> None:
     kept = repo.root.parent / "kept"
     repo.git("worktree", "add", "-q", "--detach", str(kept))
@@ -333,30 +275,6 @@ def test_hooks_of_the_repository_do_not_run(repo: Repo, second: str, anew: bool)
         one.switch(commit, anew=anew)
         assert one.changes() == () and one.changed_files() == []
     assert not started.exists()
-
-
-def test_rules_that_a_run_left_do_not_write_the_next_files(repo: Repo, second: str) -> None:
-    one = slot_of(repo)
-    one.switch(first_of(repo))
-    Repo(one.path).write(".gitattributes", "*.py text eol=crlf\n")
-    one.switch(second)
-    assert is_exactly(one, repo, second)
-
-
-def test_autocrlf_is_as_in_the_checkout(repo: Repo) -> None:
-    repo.git("config", "core.autocrlf", "true")
-    one = slot_of(repo)
-    one.switch(first_of(repo))
-    one.switch(first_of(repo))
-    assert (one.path / "train.py").read_bytes() == b"print('one')\r\n"
-    assert one.changes() == ()
-
-
-def test_a_sparse_checkout_of_the_person_does_not_thin_the_slot(repo: Repo, second: str) -> None:
-    repo.git("sparse-checkout", "set", "--cone", "lib")
-    one = slot_of(repo)
-    one.switch(second)
-    assert is_exactly(one, repo, second)
 
 
 def test_evil_names_links_and_modes(make_repo: Callable[[str], Repo]) -> None:

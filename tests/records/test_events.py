@@ -18,12 +18,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "events.jsonl"
 
 
-def test_nothing_is_no_event(path: Path) -> None:
-    assert events.read(path) == ([], 0)
-    assert events.read(path, 7) == ([], 7)
-    assert events.last(path, 3) == []
-
-
 def test_an_intervention_has_the_runners_shape(path: Path) -> None:
     events.append(path, "note", text="läuft\n gut 🎉")
     events.append(path, "stop", s=1.5, t=1790000000.12345, how="drain", odd=math.nan, place=Path("/x\udcff"))
@@ -53,19 +47,6 @@ def test_events_are_numbered_by_line_from_one(path: Path) -> None:
     assert found[0].record() == {"seq": 4, "t": found[0].t, "s": None, "event": "step", "step": 4}
     assert (found[0].get("x", 1), "step" in found[0], "x" in found[0]) == (1, True, False)
     assert [e.seq for e in events.last(path, 2)] == [4, 5] and events.last(path, 0) == []
-
-
-def test_half_a_line_is_not_there_until_it_is_whole(path: Path) -> None:
-    events.append(path, "a")
-    with path.open("ab") as file:
-        file.write(b'{"t": 1, "s": 2, "ev')
-        file.flush()
-        assert [e.seq for e in events.read(path)[0]] == [1]
-        assert events.read(path, 1) == ([], 1)
-        assert [e.event for e in events.last(path, 5)] == ["a"]
-        file.write(b'ent": "b"}\n')
-    found, upto = events.read(path, 1)
-    assert ([(e.seq, e.event, e.t, e.s) for e in found], upto) == ([(2, "b", 1.0, 2.0)], 2)
 
 
 def test_what_a_killed_writer_left_costs_only_its_own_line(path: Path) -> None:

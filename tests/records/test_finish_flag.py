@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records import finish_flag
 
 TRAINERS = "Training completed at 1737000000.5\n"
@@ -99,16 +98,3 @@ def test_killed_at_every_call_it_is_whole_or_missing_and_whole_when_repeated(
             assert flag_of(out / "earlier" / "sort-zzzzzz")["run"] == "sort-zzzzzz", n
         assert [x for x in names(out) if not x.endswith(".tmp")] == [*moved, "finish.flag"]
     assert points >= 5
-
-
-@pytest.mark.real
-def test_on_a_full_disk_it_comes_when_there_is_room(disk: Any, tmp_path: Path) -> None:
-    out = disk(tmp_path / "small", "64k")
-    with pytest.raises(OSError, match="No space left"):
-        (out / "filler").write_bytes(b"x" * 100_000)
-    with pytest.raises(EnvironmentUnusable, match="No space left") as caught:
-        finish_flag.write(out, CONTENT)
-    assert caught.value.code == "disk_full" and not finish_flag.read(out / "finish.flag").exists
-    (out / "filler").unlink()
-    finish_flag.write(out, CONTENT)
-    assert flag_of(out) == CONTENT

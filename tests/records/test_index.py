@@ -155,28 +155,6 @@ def test_killed_at_every_call_a_launched_run_is_never_lost(
     assert points >= 6
 
 
-@pytest.mark.system
-def test_two_commands_on_one_blueprint_take_turns(index: Index, tmp_path: Path) -> None:
-    pids = []
-    for _ in range(6):
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                for _ in range(20):
-                    with index.launch_lock("../any key\n"):
-                        (tmp_path / "alone").mkdir()  # fails if somebody else is in here
-                        (tmp_path / "alone").rmdir()
-                code = 0
-            finally:
-                os._exit(code)
-        pids.append(pid)
-    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids] == [0] * 6
-    with index.launch_lock("a"), index.launch_lock("b"):
-        pass
-    assert len(list((index.directory / "locks").iterdir())) == 3
-
-
 def test_an_unusable_place_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     index = Index(tmp_path / "file" / "state")

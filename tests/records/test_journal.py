@@ -210,31 +210,3 @@ def test_a_run_that_nobody_knows_yet_is_alive_while_its_launcher_is(tmp_path: Pa
             os.close(fd)
         os.waitpid(pid, 0)
     journal.claim(tmp_path, "c-3", lambda run: None)  # the same process launches one after the other
-
-
-@pytest.mark.system
-def test_of_many_claimants_at_once_one_wins(tmp_path: Path) -> None:
-    hold, let_go = os.pipe()
-    pids = []
-    for n in range(8):
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                os.close(let_go)
-                journal.claim(tmp_path, f"r-{n}", lambda run: None)
-                (tmp_path / f"won-{n}").touch()
-                os.read(hold, 1)  # stays alive until the parent lets go
-                code = 0
-            except ConflictError:
-                (tmp_path / f"lost-{n}").touch()
-                code = 5
-            finally:
-                os._exit(code)
-        pids.append(pid)
-    os.close(hold)
-    while len(list(tmp_path.glob("*-*"))) < 9:  # eight, and .autoresearch-run
-        os.sched_yield()
-    os.close(let_go)
-    codes = sorted(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids)
-    assert codes == [0] + [5] * 7

@@ -10,7 +10,7 @@ import pytest
 from autoresearch.core.run.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.records import ledger as module
-from autoresearch.records import lines, tsv
+from autoresearch.records import tsv
 from autoresearch.records.ledger import Ledger
 
 MakeRow = Callable[..., LedgerRow]
@@ -40,11 +40,6 @@ def test_a_run_has_one_row_however_often_it_is_appended(ledger: Ledger, row: Mak
     assert [r.status for r in ledger.find("a-1")] == ["keep"]
 
 
-def test_a_row_without_a_run_id_is_refused(ledger: Ledger, row: MakeRow) -> None:
-    with pytest.raises(ValueError, match="run id"):
-        ledger.append_once(row(""))
-
-
 def test_evil_strings_come_back_and_pandas_agrees(ledger: Ledger, row: MakeRow, evil: tuple[str, ...]) -> None:
     import pandas
 
@@ -57,27 +52,6 @@ def test_evil_strings_come_back_and_pandas_agrees(ledger: Ledger, row: MakeRow, 
     assert tuple(table.columns) == COLUMNS
     assert len(table) == len(rows)
     assert [tsv.unescape(cell) for cell in table["description"]] == list(evil)
-
-
-def test_tail_reads_from_the_end_over_block_edges(
-    ledger: Ledger, row: MakeRow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [row(f"r-{n}", index=n, description="d" * (n * 7 % 300)) for n in range(1, 60)]
-    for r in rows:
-        ledger.append_once(r)
-    for block in (1, 7, 64, 1000, 1 << 18):
-        monkeypatch.setattr(lines, "BLOCK", block)
-        for count in (0, 1, 5, 59, 100):
-            assert ledger.tail(count) == (rows[-count:] if count else [])
-        assert list(ledger.rows()) == rows
-        assert ledger.find("r-31") == [rows[30]]
-        assert ledger.next_index() == 60
-
-
-def test_the_next_index_is_above_the_highest_not_the_last(ledger: Ledger, row: MakeRow) -> None:
-    for n, index in enumerate((1, 7, 2)):
-        ledger.append_once(row(f"r-{n}", index=index))
-    assert ledger.next_index() == 8
 
 
 # ------------------------------------------------------------------ hands
@@ -213,16 +187,6 @@ def test_a_tail_of_nul_bytes_is_set_aside(ledger: Ledger, row: MakeRow, tail: by
     assert list(ledger.rows()) == [row("r-1"), row("r-2")]
     assert b"\0" not in ledger.path.read_bytes()
     assert ledger.path.with_name("results.tsv.torn").read_bytes().endswith(tail.removesuffix(b"\n") + b"\n")
-
-
-def test_torn_tails_are_collected_never_overwritten(ledger: Ledger, row: MakeRow) -> None:
-    for n in range(3):
-        ledger.append_once(row(f"r-{n}"))
-        with ledger.path.open("ab") as file:
-            file.write(b"half %d" % n)
-    ledger.append_once(row("r-9"))
-    kept = ledger.path.with_name("results.tsv.torn").read_text()
-    assert [f"half {n}" in kept for n in range(3)] == [True] * 3
 
 
 def test_an_editor_that_saves_by_renaming_is_followed(

@@ -54,12 +54,6 @@ def test_variables_for_it_alone_reach_nobody_else(yard: Any) -> None:
     assert b"trainer=training" in live.log() and b"EVALUATION" not in live.log()
 
 
-def test_it_cannot_be_started_where_there_is_nothing(yard: Any) -> None:
-    _, record = yard.ended("true", evaluate=["true"], evaluate_in="/no/such/place")
-    assert record["ending"] == "finished"
-    assert "could not be started" in record["evaluation"]["reason"]
-
-
 @pytest.mark.parametrize(
     ("command", "changes"),
     [
@@ -85,12 +79,6 @@ def test_what_it_leaves_behind_is_ended(yard: Any) -> None:
     live, record = yard.ended("true", evaluate=["setsid sleep 600 & echo 'score: 1'"])
     assert record["evaluation"]["returncode"] == 0
     assert not live.marked()
-
-
-def test_a_flood_is_a_flood_in_a_file(yard: Any) -> None:
-    live, record = yard.ended("true", evaluate=["head -c 20000000 /dev/zero | tr '\\0' 'x' | fold; echo 'score: 1'"])
-    assert record["evaluation"]["returncode"] == 0
-    assert told(live).endswith("score: 1\n")
 
 
 def test_our_own_command_comes_first_in_our_own_environment(yard: Any, tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ import os
 import random
 from pathlib import Path
 
-import pytest
-
 from autoresearch.runner.basics import clock
 from autoresearch.runner.listener import OutputCopy
 from autoresearch.runner.log_follower import LogFollower
@@ -57,15 +55,6 @@ def test_random_fragments_and_chunk_sizes(tmp_path: Path) -> None:
                 assert chunk[-1:] in b"\r\n"
                 got += chunk
     assert got == text
-
-
-def test_a_line_longer_than_any_buffer_is_cut(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_bytes(b"x" * 2_500_000 + b"\nend\n")
-    follower = LogFollower(str(log))
-    chunks = list(follower.poll())
-    assert b"".join(chunks) == log.read_bytes()
-    assert max(map(len, chunks)) <= LogFollower.LONGEST
 
 
 def test_truncated_and_grown_past_the_old_offset(tmp_path: Path) -> None:
@@ -125,17 +114,6 @@ def test_leaving_a_poll_early_loses_nothing(tmp_path: Path) -> None:
     follower = LogFollower(str(log))
     first = next(iter(follower.poll()))
     assert first + read(follower) == log.read_bytes()
-
-
-@pytest.mark.parametrize("after", [b"", b"tail"])
-def test_closed_descriptors(tmp_path: Path, after: bytes) -> None:
-    log = tmp_path / "log"
-    log.write_bytes(b"line\n" + after)
-    before = len(os.listdir("/proc/self/fd"))
-    follower = LogFollower(str(log))
-    read(follower)
-    follower.close()
-    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_output_is_copied_into_the_log_unless_a_link_leads_out_of_the_sandbox(tmp_path: Path) -> None:

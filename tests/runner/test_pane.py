@@ -37,17 +37,6 @@ def test_the_pane_mirrors_the_log(yard: Any, tmux: Any, until: Any) -> None:
 
 
 @pytest.mark.system
-def test_killing_the_session_stops_the_run(yard: Any, tmux: Any) -> None:
-    live = in_tmux(yard, tmux, "trap '' HUP; setsid sleep 1000 & sleep 1000")
-    live.event("started")
-    tmux("kill-session", "-t", "=ajet_test")
-    record = live.record()
-    assert (record["ending"], record["cause"]) == ("stopped", "session_killed")
-    assert record["reason"] == "the tmux session was killed"
-    assert live.marked() == []
-
-
-@pytest.mark.system
 @pytest.mark.parametrize("others", [[], ["mine"], ["ajet_other"]])
 def test_killing_the_last_session_lets_our_server_go(
     yard: Any, tmux: Any, tmp_path: Path, until: Any, dead: Any, others: list[str]

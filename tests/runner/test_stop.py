@@ -10,18 +10,6 @@ import pytest
 
 pytestmark = pytest.mark.system
 
-SLOW_STEPS = "for i in $(seq 5000); do echo step:$i - actor/x:1; sleep 0.3; done"
-
-
-def test_stop_now(yard: Any) -> None:
-    live = yard.start("sleep 1000")
-    live.event("started")
-    live.ask_to_stop(how="now", reason="a better idea")
-    record = live.record()
-    assert (record["ending"], record["reason"]) == ("stopped", "a better idea")
-    assert record["cause"] == "stop_request"
-    assert (record["returncode"], record["term_sent"], record["kill_sent"]) == (143, 1, 0)
-
 
 def test_a_trainer_that_saves_and_exits_with_0_was_still_stopped(yard: Any, until: Any) -> None:
     live = yard.start("trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
@@ -40,17 +28,6 @@ def test_a_deaf_trainer_is_killed_after_the_grace(yard: Any, until: Any) -> None
     record = live.record()
     assert (record["ending"], record["signal"]) == ("stopped", 9)
     assert record["kill_sent"] >= 1
-
-
-def test_drain_waits_for_the_step(yard: Any) -> None:
-    live = yard.start(SLOW_STEPS)
-    live.event("first_step")
-    live.ask_to_stop(how="drain", reason="after this one")
-    record = live.record()
-    assert (record["ending"], record["reason"]) == ("stopped", "after this one")
-    assert record["last_step"] >= 2
-    stopping = [event for event in live.events() if event["event"] == "stopping"]
-    assert ["drain_s" in event for event in stopping] == [True, False]
 
 
 def test_drain_does_not_wait_for_ever(yard: Any) -> None:
