@@ -137,24 +137,6 @@ def test_several_leases_are_taken_all_or_none(yard: Any) -> None:
     holder.record()
 
 
-@pytest.mark.system
-def test_the_leases_are_free_when_the_record_is_there(yard: Any) -> None:
-    """Whoever the record wakes starts the next run at once."""
-    lease = str(yard.root / "gpu.lock")
-    patch = "runner.exit_record = lambda *a, _real=runner.exit_record, **k: (runner.os.mkdir('free'), "
-    patch += "runner.fcntl.flock(runner.os.open('gpu.lock', 0), runner.fcntl.LOCK_EX | runner.fcntl.LOCK_NB), "
-    patch += "_real(*a, **k))[2]"
-    _, record = yard.ended("true", leases=[lease], patch=f"runner.os.chdir({str(yard.root)!r})\n{patch}")
-    assert record["ending"] == "finished" and (yard.root / "free").is_dir()
-
-
-@pytest.mark.system
-def test_the_memory_of_a_shared_gpu_tells_nothing_of_one_run(yard: Any) -> None:
-    leases = {"leases": [str(yard.root / "gpu.lock")], "lease_shares": 2}
-    _, record = yard.ended("touch on", gpus=["GPU-1"], env=fake_gpus(yard, 9216), **leases)
-    assert (record["gpu_memory_bytes"], record["gpu_memory_returned"]) == (None, None)
-
-
 NVIDIA_SMI = """#!/bin/sh
 {before}
 used=1024

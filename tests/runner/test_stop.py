@@ -37,15 +37,6 @@ def test_drain_does_not_wait_for_ever(yard: Any) -> None:
     assert live.record()["ending"] == "stopped"
 
 
-def test_now_overtakes_drain(yard: Any) -> None:
-    live = yard.start("echo step:1 - actor/x:1; sleep 1000", limits={"grace_s": 600.0})
-    live.event("first_step")
-    live.ask_to_stop(how="drain", reason="d")
-    live.event("stopping")
-    live.ask_to_stop(how="now", reason="n")
-    assert live.record()["reason"] == "n"
-
-
 def test_a_trainer_that_ends_by_itself_while_draining_has_finished(yard: Any) -> None:
     waits = "until [ -e go ]; do sleep 0.05; done"
     live = yard.start(f"echo step:1 - actor/x:1; {waits}", limits={"grace_s": 600.0})
@@ -108,10 +99,3 @@ def test_a_stop_before_the_start_and_during_prepare(yard: Any, until: Any) -> No
     record = live.record()
     assert (record["ending"], record["returncode"]) == ("stopped", None)
     assert not (yard.root / "started").exists()
-
-
-def test_a_stop_request_that_is_no_json_still_stops(yard: Any) -> None:
-    live = yard.start("sleep 1000")
-    live.event("started")
-    (live.dir / "stop").write_text("please")
-    assert live.record()["ending"] == "stopped"

@@ -5,15 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from autoresearch.runner import runner
 
 pytestmark = pytest.mark.system
 
@@ -99,18 +96,6 @@ def test_a_run_of_another_id_is_spared(yard: Any, living: Any, until: Any) -> No
     assert record["term_sent"] == 1
 
 
-def test_a_runner_inside_a_run_is_spared_with_its_run(yard: Any, until: Any) -> None:
-    inner = yard.make("sleep 1000")
-    program = [sys.executable, "-S", "-E", "-s", str(Path(runner.__file__).parent), str(inner.dir)]
-    (inner.dir / "go.sh").write_text(f"exec setsid {' '.join(program)}\n")
-    up = f"grep -qs '\"started\"' {inner.dir}/events.jsonl"
-    outer, _ = yard.ended(f"bash {inner.dir}/go.sh > /dev/null 2>&1 & until {up}; do sleep 0.05; done")
-    assert outer.marked() == []
-    until(lambda: len(inner.marked()) == 2)  # its Runner, marked anew, and its trainer
-    inner.ask_to_stop(how="now", reason="enough")
-    assert inner.record()["ending"] == "stopped"
-
-
 def test_a_tmux_server_that_the_trainer_started_is_spared(yard: Any, tmux: Any, until: Any) -> None:
     session = f"tmux -S {tmux.socket} -f /dev/null new-session -d -s mine 'sleep 1000'"
     live, record = yard.ended(f"{session}; setsid sleep 1000 &")
@@ -118,15 +103,6 @@ def test_a_tmux_server_that_the_trainer_started_is_spared(yard: Any, tmux: Any, 
     assert tmux("list-panes", "-a", "-F", "#{pane_dead}") == "0"
     assert record["term_sent"] == 1
     until(lambda: len(live.marked()) == 2)  # the server and its pane
-
-
-def test_a_stray_under_another_parent_is_found_by_its_mark(yard: Any) -> None:
-    """As if a daemon that lived before the run had started it: not our child, but our run."""
-    live = yard.make("sleep 0.3")
-    stray = subprocess.Popen(["sleep", "1000"], env={"AUTORESEARCH_RUN_ID": live.run, "PATH": os.environ["PATH"]})
-    yard.started.append(stray)
-    yard.launch(live).record()
-    assert stray.wait(120) == -signal.SIGTERM
 
 
 def test_kill_of_the_runner_leaves_a_free_lock_and_a_marked_trainer(yard: Any, until: Any) -> None:

@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.errors import AutoresearchError
 from autoresearch.lab.mcp import server as calls
 from autoresearch.lab.mcp.server import McpServer
-from autoresearch.lab.mcp.tools import command_line
 
 
 @pytest.fixture(autouse=True)
@@ -82,31 +80,6 @@ def test_a_command_that_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     (answer,) = said("look", argv=["status"])
     assert "could not be started" in answer["result"]["structuredContent"]["error"]["message"]
-
-
-@pytest.mark.parametrize(
-    ("out", "code", "failed", "payload"),
-    [
-        (b'{"ok": true}\n', 0, False, {"ok": True}),
-        (b'{"ok": true, "fit": false}', 6, True, {"exit_code": 6, "ok": True, "fit": False}),
-        (b'{"exit_code": 4, "ok": false}', 4, True, {"exit_code": 4, "ok": False}),
-        (b"[1]", 0, True, None),
-        (b"", 0, True, None),
-        (b"\xff", 0, True, None),
-        (b"{}{}", 0, True, None),
-    ],
-)
-def test_what_a_command_printed(out: bytes, code: int, failed: bool, payload: Any) -> None:
-    found = calls.read(out, b"Traceback ...\nKeyError: 'x'\n", code)
-    assert found[1] is failed
-    assert found[0] == payload if payload else found[0]["error"]["hint"] == "KeyError: 'x'"
-
-
-def test_a_call_that_was_cancelled_before_it_began_does_not_begin() -> None:
-    call = calls.ToolCall(command_line("act", {"argv": ["run", "gone.md"]}))
-    call.stop()
-    with pytest.raises(AutoresearchError, match="cancelled"):
-        call.run(lambda elapsed: None)
 
 
 def heard(*lines: bytes) -> list[dict[str, Any]]:
