@@ -87,7 +87,7 @@ WORKPLACE = re.compile(r"(?<!\w)/w" + r"ork/(main|wt|shared|steering|contract|\.
 MOST_LINES = 600
 MOST_LINES_ALONE = 800
 MOST_IMPORTS = 20  # of the house's own modules; most files need half of that
-MOST_BROAD_EXCEPTS = 3
+MOST_BROAD_EXCEPTS = 4
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ def one_owner_each(sources: Sequence[Source]) -> list[str]:
 
 
 def few_broad_excepts(sources: Sequence[Source]) -> list[str]:
-    """At most three: the front door, "one run's failure must not sink the campaign", and what plug-ins raise."""
+    """At most four: the front door, what must not sink a run or a campaign (the Runner, a job), what plug-ins raise."""
     found = [f"{source.path}:{node.lineno}" for source in sources for node in source.nodes.excepts if _is_broad(node)]
     return [f"{len(found)} broad excepts: {', '.join(found)}"] if len(found) > MOST_BROAD_EXCEPTS else []
 
@@ -652,14 +652,14 @@ BAD: dict[Rule, list[tuple[dict[str, str], str]]] = {
     ],
     few_broad_excepts: [
         (
-            {HERE: caught("Exception", "(ValueError, BaseException)", "Exception"), LAB: "try: x\nexcept: y"},
-            "4 broad excepts",
+            {HERE: caught("Exception", "(ValueError, BaseException)", *["Exception"] * 2), LAB: "try: x\nexcept: y"},
+            "5 broad excepts",
         ),
         (
-            {HERE: caught(*["builtins.Exception"] * 4)},
+            {HERE: caught(*["builtins.Exception"] * 5)},
             "core/a.py:3, autoresearch/core/a.py:5, autoresearch/core/a.py:7",
         ),
-        ({HERE: "try: x\nexcept Exception as e: raise X(e)\n" * 4}, "4 broad excepts"),
+        ({HERE: "try: x\nexcept Exception as e: raise X(e)\n" * 5}, "5 broad excepts"),
     ],
     standard_terms: [
         ({"autoresearch/core/utils.py": ""}, "utils"),

@@ -220,11 +220,11 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     words, by_index = counts(known), {one.index: one for one in known}
     best = by_index.get(state.best.index) if state.best and state.best.value is not None else None
     baseline = by_index.get(state.baseline.index) if state.baseline else None
-    waits: list[Any] = []
-    if state.spec.research.agent and controlled:
-        from autoresearch.lab.agent_work.agent_turns import read_waiting
+    waits: list[str] = []
+    if controlled and state.research.waiting:
+        from autoresearch.lab.agent_work.agent_turns import waiting_sentence
 
-        waits = read_waiting(campaign_dir.waiting)
+        waits = [waiting_sentence(job) for job in state.research.waiting]
     return {
         "campaign": state.spec.name,
         "state": phase.value,
@@ -250,7 +250,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "kept": sum(words[word] for word in KEPT),
         "pending": [one.slug for one in known if one.word is Word.PENDING],
         "agent": state.spec.research.agent or None,
-        "agent_waits": "; ".join(one.sentence for one in waits) or None,
+        "agent_waits": "; ".join(waits) or None,
         "held": [*(one.slug for one in held(state)), *(one.slug for one in state.doubtful)],
         "agent_usd": state.research.usage.usd,
         "agent_tokens": state.research.usage.tokens,

@@ -9,7 +9,6 @@ committed or configured there has no effect.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import posixpath
 import shutil
@@ -26,7 +25,7 @@ from autoresearch.git_repo.git import Git, GitFailed, text
 from autoresearch.git_repo.remove_tree import wipe, wipe_nested
 from autoresearch.git_repo.trees import EXACT
 from autoresearch.git_repo.worktrees import Slot, admin_of
-from autoresearch.records.rundir import write_atomically
+from autoresearch.records.rundir import read_json, write_json
 from autoresearch.runner.basics import failpoint
 
 CONFIG = {  # by the length of a commit id (gitrepository-layout(5), git-config(1) "extensions.objectFormat")
@@ -83,26 +82,28 @@ class Opened:
 class IsolatedWorktree:
     """A slot, with `<path>.git`, `<path>.index` and `<path>.objects` beside it, created anew for each use.
 
-    `<path>.opened` is there while it is open: with it, `reopened` goes on where the process was killed that opened it.
+    `<path>.opened` is there while it is open: whoever opens it next, if we are killed, finds it as it was left.
     """
 
     slot: Slot
 
     @property
-    def note(self) -> Path:
-        """The file `<path>.opened`."""
+    def _note(self) -> Path:
         return _beside(self.slot, "opened")
 
-    @contextlib.contextmanager
-    def opened(self, commit: str, patch: bytes = b"") -> Iterator[Opened]:
-        """Open the worktree with exactly the files of a commit, changed by a patch, for edits.
+    def open(self, commit: str, patch: bytes = b"") -> Opened:
+        """The worktree for edits, until `close`: exactly the files of a commit, changed by a patch.
 
-        Raises as `Slot.switch` does, and GitFailed for a patch that does not apply.
+        One that is open at this commit is as it was left, edits and all. Raises as `Slot.switch` does, and GitFailed
+        for a patch that does not apply.
         """
         slot, path, common = self.slot, self.slot.path, self.slot.checkout.common_dir
         index, repository = _beside(slot, "index"), _beside(slot, "git")
         base = slot.checkout.commit(commit)
-        wipe(self.note)
+        if (left := read_json(self._note)) is not None and left["base"] == base:
+            wipe(_beside(slot, "index.lock"))  # git's, if it was killed, too
+            return Opened(slot, base, tuple(left["identity"]))
+        wipe(self._note)
         slot.switch(base)
         wipe_nested(path)
         link, admin = (path / ".git").read_bytes(), admin_of(path)
@@ -117,35 +118,22 @@ class IsolatedWorktree:
         shutil.copy2(index, repository / "index")
         (path / ".git").write_bytes(b"gitdir: " + os.fsencode(repository) + b"\n")
         failpoint("enclosure.opened")
-        try:
-            if patch:
-                _apply(path, patch)
-            opened = Opened(slot, base, identity(path))
-            record = {"base": base, "identity": opened.identity, "link": os.fsdecode(link)}
-            write_atomically(self.note, json.dumps(record).encode(), durable=False)
-            yield opened
-        finally:
-            self._close(link)
+        if patch:
+            _apply(path, patch)
+        opened = Opened(slot, base, identity(path))
+        record = {"base": base, "identity": opened.identity, "link": os.fsdecode(link)}
+        write_json(self._note, record, durable=False, executed=True)
+        return opened
 
-    @contextlib.contextmanager
-    def reopened(self) -> Iterator[Opened]:
-        """The worktree as an `opened` that was killed has left it, edits and all. Raises OSError without its note."""
-        record = json.loads(self.note.read_bytes())
-        wipe(_beside(self.slot, "index.lock"))  # git's, if it was killed, too
-        try:
-            yield Opened(self.slot, record["base"], tuple(record["identity"]))
-        finally:
-            self._close(os.fsencode(record["link"]))
-
-    def _close(self, link: bytes) -> None:
+    def close(self) -> None:
         """Give the slot its own `.git` back; a worktree that is missing is made anew by the next switch."""
-        path = self.slot.path
-        for leftover in (self.note, *(_beside(self.slot, kind) for kind in ("index", "objects", "git"))):
+        path, left = self.slot.path, read_json(self._note)
+        for leftover in (self._note, *(_beside(self.slot, kind) for kind in ("index", "objects", "git"))):
             wipe(leftover)
-        if path.is_dir() and not path.is_symlink():
+        if left is not None and path.is_dir() and not path.is_symlink():
             wipe(path / ".git")
             with contextlib.suppress(OSError):
-                (path / ".git").write_bytes(link)
+                (path / ".git").write_bytes(os.fsencode(left["link"]))
 
 
 def _quoted(path: Path) -> bytes:

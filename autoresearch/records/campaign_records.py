@@ -66,7 +66,6 @@ class CampaignDir:
     judge_lock = FileIn("judge.lock")  # held by flock while a run is judged and its row is written
     queue = FileIn("queue")  # ideas added by `campaign add`
     turns = FileIn("turns")  # the agent's prompts and answers
-    waiting = FileIn("waiting.json")  # what the campaign is waiting for (a usage limit, an outage), while it does
     flag = FileIn("finish.flag")  # at the end of the campaign
 
     def report_files(self) -> dict[str, str]:

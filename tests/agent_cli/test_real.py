@@ -7,9 +7,8 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ import pytest
 
 from autoresearch.agents.registry import AIDER, researcher
 from autoresearch.core.agents.agent import Agent, Answer, Bounds, Chosen, Spoken, Turn, TurnFault, TurnRole
-from autoresearch.lab.agent_work.agent_turns import AgentTurns
 from autoresearch.lab.agent_work.sandbox import Level, why_not
 from autoresearch.lab.agent_work.turn import TurnEnvironment, run_turn
 from autoresearch.lab.agent_work.turn_dir import next_directory
@@ -71,11 +69,11 @@ class Real:
             readable=(Path(interpreter),) if interpreter else (),
         )  # fmt: skip
         turn = Turn(role, prompt, self.repo, next_directory(self.place, role), bounds=Bounds(SLOW_S), **given)
-        stop = threading.Event()
-        turns = AgentTurns(
-            "it", self.researcher, turn_environment, stop, lambda _: None, lambda: None, time.time, print
-        )  # fmt: skip
-        return turns.ask(turn)
+        answer = run_turn(self.researcher, turn, turn_environment, threading.Event())
+        if answer.fault is not TurnFault.SESSION:
+            return answer
+        turn = replace(turn, session="", prompt=turn.alone or prompt, directory=next_directory(self.place, role))
+        return run_turn(self.researcher, turn, turn_environment, threading.Event())
 
 
 @pytest.fixture

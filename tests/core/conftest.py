@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from autoresearch.core.agents.turns import AgentJob
 from autoresearch.core.campaign.claim import CLAIMS
 from autoresearch.core.campaign.fold import fold
 from autoresearch.core.campaign.hypothesis import Hypothesis
@@ -56,6 +57,11 @@ class Records:
     def note(self, do: str, **fields: Any) -> None:
         self.clock += 1
         self.journal.append({"t": self.clock, "do": do, **fields})
+
+    def begin(self, job: AgentJob) -> None:
+        """A job of a coding agent is begun."""
+        fields = ("kind", "slug", "agent", "usd", "editor", "parent", "resumes")
+        self.note("job", **{name: getattr(job, name) for name in fields})
 
     def idea(self, slug: str, *, parent: str = "baseline", **hypothesis: Any) -> int:
         """An idea on its branch, without a run."""

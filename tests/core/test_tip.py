@@ -13,7 +13,7 @@ from autoresearch.core.campaign import tip
 from autoresearch.core.campaign.judgement import decision_of
 from autoresearch.core.campaign.spec import ProposerSpec, Rules
 from autoresearch.core.campaign.tip import PROMISE, Place, change_by, effects, good_edits, needs_merge, place_of
-from autoresearch.core.controller.actions import Do, Finish, PrepareRun, StartAgent
+from autoresearch.core.controller.actions import Do, Finish, Note, PrepareRun
 from autoresearch.core.controller.next_actions import Machine, next_actions
 from autoresearch.core.controller.standing import standing
 from autoresearch.core.metrics.objective import Direction, Objective
@@ -193,7 +193,7 @@ def test_a_merge_is_guarded_before_anything_is_edited_on_it(records: Make) -> No
     merged(made, "b", "a")
     state = made.state()
     (action,) = due(made)
-    assert isinstance(action, StartAgent) and action.job.guard == state.ideas[3]
+    assert isinstance(action, Note) and (action.fields["kind"], action.fields["slug"]) == ("guard", state.ideas[3].slug)
     assert state.tip is None and state.base is state.baseline
     made.note("guarded", index=4, passed=False, why="it fails")
     assert made.state().broken_merges == {frozenset({2, 3})} and due(made) == (Do.MERGE_TIP,)

@@ -1,4 +1,4 @@
-"""Folds the journal entries about a campaign's coding agent: turns and costs, proposals, fixes, steering."""
+"""Folds the journal entries about a campaign's coding agents: jobs, turns and costs, proposals, fixes, steering."""
 
 from __future__ import annotations
 
@@ -17,6 +17,47 @@ AGENT = "agent"  # the proposer's name
 HYBRID = "hybrid"  # that of the one that mixes the agent's ideas with an optimiser's
 OPTIMISER = "tpe"  # the other half of a hybrid
 MOST_DENIED = 5  # kinds of denied actions that are named
+PROPOSE, EDIT, FIX, GUARD = "propose", "edit", "fix", "guard"  # the kinds of jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The end of a usage limit or an outage that a job waits for; times are seconds since 1970."""
+
+    role: str  # of the turn that is asked again
+    fault: TurnFault
+    message: str  # the agent's words, masked
+    until: float  # when it is asked again
+    tries: int  # so far
+
+
+@dataclass(frozen=True, slots=True)
+class AgentJob:
+    """A job of a coding agent, from the line that begins it to the one that ends it.
+
+    It fixes or edits one idea, or proposes new ones. GUARD asks no agent: it is the guard on a merge of edits, in an
+    editor's worktree.
+    """
+
+    kind: str
+    slug: str = ""  # of the idea; "" where it proposes
+    agent: str = ""  # who is asked
+    usd: float | None = None  # what each of its turns may cost; None: no limit
+    editor: int = 1  # whose worktrees it is done in
+    parent: str = ""  # of an edit: the idea whose code is changed
+    resumes: bool = False  # of a fix: it is done where, and by whom, its idea was edited last
+    questions: tuple[tuple[str, ...], ...] = ()  # begun so far: the names of the turns of each, one for each try
+    waits: Waiting | None = None
+
+    @property
+    def name(self) -> str:
+        """`edit lower-rate`: no two jobs under way have the same."""
+        return f"{self.kind} {self.slug or self.agent}"
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """The names of the directories of all its turns."""
+        return tuple(name for question in self.questions for name in question)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +93,9 @@ class ProposedIdea:
 class Research:
     """Everything that the journal records about the agent, folded line by line."""
 
+    jobs: dict[str, AgentJob] = field(default_factory=dict)  # under way, by their names
+    edited: dict[str, tuple[str, int]] = field(default_factory=dict)  # by slug: the agent and editor of its last edit
+    suspended: dict[str, str] = field(default_factory=dict)  # by agent: why it is not asked before somebody resumes
     turns: dict[str, TurnNote] = field(default_factory=dict)
     proposed: dict[str, ProposedIdea] = field(default_factory=dict)  # by token, in order
     refused: list[tuple[Hypothesis, str]] = field(default_factory=list)  # proposals that were refused, with the reason
@@ -68,6 +112,7 @@ class Research:
     trusted: set[str] = field(default_factory=set)  # slugs of ideas whose result a person has approved
     hold: bool | None = None  # None: as set in the spec
     failed: Counter[str] = field(default_factory=Counter)  # by agent: requests without any idea since its last with one
+    why_failed: dict[str, str] = field(default_factory=dict)  # by agent: why the last of them came to nothing
     barren: list[tuple[str, str]] = field(default_factory=list)  # agent and first turn of requests since its last idea
 
     @property
@@ -94,6 +139,11 @@ class Research:
         known = (self.turns[name] for name in turns if name in self.turns)
         return sum((note.share for note in known), Usage())
 
+    @property
+    def waiting(self) -> list[AgentJob]:
+        """The jobs that wait for the end of a usage limit or an outage, one of each agent."""
+        return list({job.agent: job for job in self.jobs.values() if job.waits}.values())
+
     def agent_of(self, hypothesis: Hypothesis) -> str:
         """The agent whose idea it was: that of its first turn; "" for ideas of others, and where it is not known."""
         return next((self.turns[name].agent for name in hypothesis.turns if name in self.turns), "")
@@ -107,14 +157,19 @@ class Research:
         """Apply one journal line; lines on other subjects are ignored. KeyError, ValueError for a damaged one."""
         from autoresearch.core.agents.findings import IdeaFinding
 
+        self.jobs.pop(str(line.get("ends", "")), None)
         match line.get("do"):
+            case "job" | "asking" | "waits":
+                self._job(line)
             case "turn":
                 self._turn(line)
             case "asked":  # a request for ideas, all its re-prompts included
-                name = next((name for name in line.get("turns", ()) if name in self.turns), "")
-                agent = self.turns[name].agent if name else ""
-                self.failed[agent] = 0 if line.get("ideas") else self.failed[agent] + 1
-                self.barren.append((agent, name))
+                known, ideas = [name for name in line.get("turns", ()) if name in self.turns], int(line["ideas"])
+                self.turns.update({name: replace(self.turns[name], ideas=ideas) for name in known})
+                agent = self.turns[known[0]].agent if known else ""
+                self.failed[agent] = 0 if ideas else self.failed[agent] + 1
+                self.why_failed[agent] = str(line.get("said") or line.get("fault") or "")
+                self.barren.append((agent, known[0] if known else ""))
             case "proposed":
                 hypothesis = Hypothesis.from_json(line["hypothesis"])
                 self.proposed[hypothesis.token] = ProposedIdea(hypothesis, made=bool(line.get("made")))
@@ -150,6 +205,21 @@ class Research:
                     self.fix_story.setdefault(int(line["index"]), []).append(str(line["told"]))
             case _:
                 self._steer(line)
+
+    def _job(self, line: Mapping[str, Any]) -> None:
+        if line["do"] == "job":
+            fields = {name: line[name] for name in ("kind", "slug", "agent", "usd", "editor", "parent", "resumes")}
+            job = AgentJob(**fields)
+            if job.kind in (EDIT, FIX):
+                self.edited[job.slug] = job.agent, job.editor
+        elif line["do"] == "asking":
+            job, turn = self.jobs[line["job"]], str(line["turn"])
+            *before, last = job.questions if line["again"] else (*job.questions, ())
+            job = replace(job, questions=(*before, (*last, turn)), waits=None)
+        else:
+            waits = Waiting(line["role"], TurnFault(line["fault"]), line["said"], line["until"], line["tries"])
+            job = replace(self.jobs[line["job"]], waits=waits)
+        self.jobs[job.name] = job
 
     def _turn(self, line: Mapping[str, Any]) -> None:
         usage = Usage(line.get("usd"), line.get("tokens_in"), line.get("tokens_out"), float(line.get("seconds") or 0))
@@ -187,6 +257,10 @@ class Research:
                 self.trusted.add(str(line["slug"]))
             case "hold":
                 self.hold = bool(line["on"])
+            case "suspended":
+                self.suspended[str(line["agent"])] = str(line["reason"])
+            case "readmitted":
+                self.suspended.clear()
             case "state":
                 if line.get("state") == "running":
                     self.failed.clear()

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
-from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.scheduler import RunRequest
 
 
@@ -27,8 +26,6 @@ class Do(ControllerAction, Enum):
     JUDGE_ROUND = "read the curves of the open round's runs, and judge it"
     MERGE_TIP = "merge the edits that seem good, for new ideas to be edited on"
     CHECK_QUEUES = "say which entries of a queue cannot be tried as they are, and when that changes"
-    COLLECT_AGENT = "take in the outcome of a coding agent's job that is done"
-    READMIT_AGENT = "ask every coding agent again: somebody resumed the campaign"
     LAUNCH_RUN = "start the prepared run, if a target has room"
     WITHDRAW_RUN = "cancel the prepared run; its branch stays"
     LEAVE = "the campaign is paused and nothing of it runs: keep no process until somebody resumes it"
@@ -94,54 +91,17 @@ class RepairIdea(ControllerAction):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentJob:
-    """One job of a coding agent: fix an idea, edit the code of a hypothesis, or (if none of these) propose.
-
-    `guard` asks no agent: it is the guard on a merge of edits, in an editor's worktree.
-    """
-
-    fix: Idea | None = None
-    edit: Hypothesis | None = None
-    guard: Idea | None = None
-    ideas: int = 0  # that are asked for, where it proposes
-    agent: str = ""  # who is asked
-    usd: float | None = None  # what each of its turns may cost; None: no limit
-
-    @property
-    def name(self) -> str:
-        """`edit lower-rate`: no two jobs under way have the same."""
-        if (idea := self.fix or self.guard) is not None:
-            return f"{'fix' if self.fix else 'guard'} {idea.slug}"
-        if self.edit is not None:
-            return f"edit {self.edit.slug}"
-        return f"propose {self.agent}"
-
-    @property
-    def proposes(self) -> bool:
-        """Whether it asks for ideas."""
-        return not (self.fix or self.edit or self.guard)
-
-
-@dataclass(frozen=True, slots=True)
-class StartAgent(ControllerAction):
-    """Begin a job, beside those that are under way."""
-
-    job: AgentJob
-
-
-@dataclass(frozen=True, slots=True)
-class StopAgent(ControllerAction):
-    """End a job whose outcome nobody wants any more; what it cost is taken in."""
+class StepAgent(ControllerAction):
+    """Go on with a job of a coding agent that waits for nothing any more, as far as that is possible now."""
 
     job: str  # its name
 
 
 @dataclass(frozen=True, slots=True)
-class SuspendAgent(ControllerAction):
-    """Ask this coding agent for nothing more until somebody resumes the campaign."""
+class StopAgent(ControllerAction):
+    """End a job whose outcome nobody wants any more; what it cost is recorded."""
 
-    agent: str
-    why: str
+    job: str  # its name
 
 
 @dataclass(frozen=True, slots=True)

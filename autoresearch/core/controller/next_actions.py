@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autoresearch.core.agents.turns import AGENT
+from autoresearch.core.agents.turns import AGENT, EDIT, FIX, GUARD, AgentJob
 from autoresearch.core.campaign.hypothesis import BASELINE
 from autoresearch.core.campaign.spec import CONTINUED, CampaignPhase, Rules
 from autoresearch.core.campaign.state import CampaignState, Idea, Round
@@ -28,15 +28,13 @@ from autoresearch.core.controller.actions import (
     RepairIdea,
     ReportRun,
     Say,
-    StartAgent,
+    StepAgent,
     StopAgent,
     StopRun,
-    SuspendAgent,
     WatchRun,
     enter,
     pause,
 )
-from autoresearch.core.controller.agent_schedule import NO_AGENT, AgentStatus
 from autoresearch.core.controller.confirmation_rounds import check_due, plan_round, verdicts_without_test
 from autoresearch.core.controller.rules import eta, may_begin, past_deadline, reason_to_pause, stand_at, waves_left
 from autoresearch.core.controller.scheduler import RunRequest
@@ -55,7 +53,7 @@ def answer(state: CampaignState, request: Mapping[str, Any], live: Sequence[str]
             return pause(state, reason)
         case "resume":
             running = {"state": CampaignPhase.RUNNING.value, "reason": str(request.get("reason") or "")}
-            return (*_baseline_again(state, reason), Note("state", running), Say("going on"), Do.READMIT_AGENT)
+            return (*_baseline_again(state, reason), Note("state", running), *_readmit(state), Say("going on"))
         case "drain" | "stop" as how:
             stopped = [StopRun(run, reason) for run in live] if how == "stop" else []
             return (Note("told", {"how": how, "reason": reason}), Say(f"{how}: {reason}"), *stopped)
@@ -84,6 +82,11 @@ def answer(state: CampaignState, request: Mapping[str, Any], live: Sequence[str]
             text = f"code ideas wait for {'a person' if on else 'nobody'}"
             return Note("hold", {"on": on, "reason": reason}), Say(text)
     return ()
+
+
+def _readmit(state: CampaignState) -> tuple[ControllerAction, ...]:
+    """Ask every coding agent again: somebody resumed the campaign."""
+    return (Note("readmitted", {}),) if state.research.suspended else ()
 
 
 def _baseline_again(state: CampaignState, reason: str) -> tuple[ControllerAction, ...]:
@@ -158,7 +161,7 @@ class ReadyRun:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The machine at one moment: the runs, the worktrees, the requests, the proposers and the coding agent."""
+    """The machine at one moment: the runs, the worktrees, the requests, the proposers and the coding agents."""
 
     now: float  # wall clock, seconds since the epoch
     live: tuple[str, ...] = ()  # started runs that are watched
@@ -169,7 +172,7 @@ class Machine:
     spare_worktree: bool = True
     conflicting: frozenset[str] = frozenset()  # live runs, one of which writes a file that the next run writes as well
     dry: bool = False  # the proposers had no idea when they were last asked
-    agent: AgentStatus = NO_AGENT
+    agent_due: tuple[str, ...] = ()  # the coding agents' jobs, by their names, that wait for nothing
     # What was tried since something last happened, and came to nothing: it is not tried again now.
     tried: frozenset[ControllerAction] = frozenset()
 
@@ -192,9 +195,8 @@ def waits_for(state: CampaignState, machine: Machine) -> str:
     """What a campaign that runs waits for while no run of it lives, in words; "" if there is nothing."""
     if machine.live:
         return ""
-    if jobs := machine.agent.jobs:
-        limited = {job.name: " (a usage limit, or an outage)" for job in jobs if job.name in machine.agent.waiting}
-        named = (f"{job.name}{limited.get(job.name, '')}" for job in jobs)
+    if jobs := state.research.jobs.values():
+        named = (f"{job.name}{' (a usage limit, or an outage)' if job.waits else ''}" for job in jobs)
         return f"waits for {', '.join(dict.fromkeys(job.agent or 'the guard' for job in jobs))}: {', '.join(named)}"
     if machine.ready is not None:
         request = machine.ready.request
@@ -209,13 +211,14 @@ def resume_actions(state: CampaignState, machine: Machine) -> tuple[ControllerAc
 
     In a campaign that had ended, a baseline without its metric is made again.
     """
-    stopped = [
+    stopped: list[ControllerAction] = [
         StopRun(run.run, "asked for", again=True)
         for idea, run in state.live
         if run.run in machine.live and (state.stop_mode == "stop" or idea.slug in state.unwanted)
     ]
     if state.phase is CampaignPhase.PAUSED:
         return tuple(stopped)
+    stopped += _readmit(state)
     again = _baseline_again(state, CONTINUED) if state.reason == CONTINUED else ()
     return (*stopped, *again, *enter(state, CampaignPhase.RUNNING))
 
@@ -290,23 +293,37 @@ def _check_seeds(state: CampaignState, machine: Machine) -> tuple[ControllerActi
 
 
 def _attend_agent(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
-    """Take in what the agents have done, end what nobody wants any more, and begin the next job."""
-    agent = machine.agent
-    if agent.done:
-        return (Do.COLLECT_AGENT,)
-    ends = (StopAgent(name) for name in agent_schedule.unwanted_jobs(state, agent))
+    """Go on with the agents' jobs, end those that nobody wants any more, and begin the next one."""
+    if machine.agent_due:
+        return (StepAgent(machine.agent_due[0]),)
+    ends = (StopAgent(name) for name in agent_schedule.unwanted_jobs(state))
     if ending := tuple(end for end in ends if end not in machine.tried):
         return ending
-    if found := agent_schedule.fruitless(state, agent):
-        return suspend_agent(state, agent, *found)
-    job = agent_schedule.next_job(state, agent, machine.now)
-    if job is None or _new_idea_comes_next(state, machine):
-        return ()
-    if job.fix is None or job.fix.index in state.research.fixing:
-        return (StartAgent(job),)
-    run = job.fix.rows[-1].run_id if job.fix.rows else ""
-    text = f"{job.fix.name}: {job.agent} is asked to mend it"
-    return Note("fixing", {"index": job.fix.index, "run": run}), Say(text), StartAgent(job)
+    if found := agent_schedule.fruitless(state):
+        return suspend_agent(state, *found)
+    job = agent_schedule.next_job(state, machine.now)
+    return () if job is None or _new_idea_comes_next(state, machine) else _begin_job(state, job)
+
+
+def _begin_job(state: CampaignState, agent_job: AgentJob) -> tuple[ControllerAction, ...]:
+    """Record a job, which is then due, and say so; an idea without a parent is refused instead."""
+    names = ("kind", "slug", "agent", "usd", "editor", "parent", "resumes")
+    begin = Note("job", {name: getattr(agent_job, name) for name in names})
+    if agent_job.kind == GUARD:
+        return (begin,)
+    if agent_job.kind == EDIT:
+        hypothesis = agent_schedule.proposal(state, agent_job.slug)
+        if (parent := agent_schedule.parent_of(state, hypothesis)) is None:
+            refused = {"hypothesis": hypothesis.to_json(), "reason": f"its parent {hypothesis.parent!r} is gone"}
+            return Note("refused", refused), Say(f"{agent_job.slug}: refused: its parent is gone")
+        return begin, Say(f"{agent_job.slug}: {agent_job.agent} edits the code of {parent.name}")
+    idea = state.by_slug(agent_job.slug) if agent_job.kind == FIX else None
+    if idea is None:
+        return begin, Say(f"{agent_job.agent} is asked for ideas")
+    if idea.index in state.research.fixing:  # it was asked before, and ended without an outcome
+        return (begin,)
+    fixing = Note("fixing", {"index": idea.index, "run": idea.rows[-1].run_id if idea.rows else ""})
+    return fixing, Say(f"{idea.name}: {agent_job.agent} is asked to mend it"), begin
 
 
 def _new_idea_comes_next(state: CampaignState, machine: Machine) -> bool:
@@ -315,12 +332,10 @@ def _new_idea_comes_next(state: CampaignState, machine: Machine) -> bool:
     return any(isinstance(action, PrepareRun) and action.request.why == "first" for action in due)
 
 
-def suspend_agent(
-    state: CampaignState, agent_status: AgentStatus, agent: str, why: str
-) -> tuple[ControllerAction, ...]:
+def suspend_agent(state: CampaignState, agent: str, why: str) -> tuple[ControllerAction, ...]:
     """Ask this agent for nothing more: pause if there is neither another proposer nor agent, else go on without it."""
-    suspend, others = SuspendAgent(agent, why), {*state.spec.research.agents} - {agent, *agent_status.suspended}
-    if state.spec.proposer.name == AGENT and not others:
+    suspend = Note("suspended", {"agent": agent, "reason": why})
+    if state.spec.proposer.name == AGENT and not {*state.spec.research.agents} - {agent, *state.research.suspended}:
         return (suspend, *pause(state, why))
     return suspend, Say(f"{why}; going on without it until `campaign resume`")
 
@@ -337,8 +352,9 @@ def _end(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]
         why = next((str(line.get("reason") or "") for line in reversed(state.timeline) if line.get("do") == "told"), "")
         return (Finish(how if why in ("", ASKED) else f"{how}: {why}"),)
     if state.phase is CampaignPhase.PAUSED:
-        at_work = [job for job in machine.agent.jobs if job.name not in machine.agent.waiting]
-        return _finish(state, machine) if past_deadline(state, machine.now) else () if at_work else (Do.LEAVE,)
+        if past_deadline(state, machine.now):
+            return _finish(state, machine)
+        return () if agent_schedule.at_work(state) else (Do.LEAVE,)
     if state.spec.prove and (why := reason_to_pause(state, machine.now)):
         return (Finish(why),)  # who mends it asks again
     if confirmation_rounds.round_is_over(state):
@@ -353,7 +369,7 @@ def _end(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]
     owed = scheduler.owed(state)
     if owed is not None and may_begin(state, machine.now, owed):
         return ()
-    if agent_schedule.fix_expected(state, machine.agent, machine.now):
+    if agent_schedule.fix_expected(state, machine.now):
         return ()
     if agent_schedule.unguarded(state):
         return ()
@@ -381,12 +397,12 @@ def _wait_if_dry(state: CampaignState, machine: Machine) -> tuple[ControllerActi
     if scheduler.unbegun(state) is not None:
         return ()  # it is about to be prepared
     idle = machine.dry and machine.ready is None and scheduler.owed(state) is None
-    idle = idle and not agent_schedule.idea_expected(state, machine.agent, machine.now)
+    idle = idle and not agent_schedule.idea_expected(state, machine.now)
     if not idle or next_request(state, last=True):
         return enter(state, CampaignPhase.RUNNING) if state.phase is CampaignPhase.WAITING else ()
     if state.spec.proposer.name in SWEEPS and not state.queue_faults:
         return _confirm_or_finish(state, machine)
-    why = agent_schedule.why_dry(state, machine.agent)
+    why = agent_schedule.why_dry(state)
     if (state.phase, state.reason) == (CampaignPhase.WAITING, why):
         return ()
     add = f"autoresearch campaign add {state.spec.name} --set KEY=VALUE"
@@ -406,7 +422,7 @@ def _merge_tip(state: CampaignState, machine: Machine) -> tuple[ControllerAction
     """Before the next idea is edited, and before a proof; an idea that is being edited keeps its parent."""
     if Do.MERGE_TIP in machine.tried or state.stop_mode or state.phase is CampaignPhase.PAUSED:
         return ()
-    if any(job.guard for job in machine.agent.jobs):
+    if any(job.kind == GUARD for job in state.research.jobs.values()):
         return ()  # the last merge is being looked at
     return (Do.MERGE_TIP,) if _search_goes_on(state) and needs_merge(state) else ()
 
@@ -452,7 +468,7 @@ def next_request(state: CampaignState, *, last: bool = False) -> RunRequest | No
 def _no_more_ideas(state: CampaignState, machine: Machine) -> bool:
     """Whether all ideas have run, and runs may go on."""
     found = stand_at(state, machine.now)
-    dry = machine.dry and not agent_schedule.idea_expected(state, machine.agent, machine.now)
+    dry = machine.dry and not agent_schedule.idea_expected(state, machine.now)
     return (bool(found.met) or dry) and found.runs_go_on and not machine.live
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from statistics import median
 
-from autoresearch.core.agents.agent import NotMade, Usage
+from autoresearch.core.agents.agent import NotMade
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.stop_rules import Stand, StopFacts, stand
@@ -52,9 +52,9 @@ def too_late(state: CampaignState, now: float) -> bool:
     return deadline is not None and deadline - now < expected_run_s(state)
 
 
-def spent(state: CampaignState, unwritten: Usage = Usage()) -> bool:
-    """Whether the agents' budget is used up; `unwritten`: by turns that the journal does not know yet."""
-    rules, usage = state.spec.rules, state.research.usage + unwritten
+def spent(state: CampaignState) -> bool:
+    """Whether the agents' budget is used up."""
+    rules, usage = state.spec.rules, state.research.usage
     money = rules.budget_usd is not None and (usage.usd or 0.0) >= rules.budget_usd
     return money or (rules.budget_tokens is not None and (usage.tokens or 0) >= rules.budget_tokens)
 

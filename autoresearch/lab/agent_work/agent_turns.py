@@ -2,149 +2,55 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from autoresearch.agents import registry
-from autoresearch.core.agents.agent import Agent, AgentSpec, Answer, Ask, Turn, TurnFault, TurnRole, Usage
+from autoresearch.core.agents.agent import Agent, AgentSpec, Answer, Turn, TurnFault, TurnRole
+from autoresearch.core.agents.turns import AgentJob
 from autoresearch.core.campaign.spec import Rules
-from autoresearch.core.campaign.state import Idea
 from autoresearch.core.run.limits import nap
-from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
+from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.agent_work import sandbox
-from autoresearch.lab.agent_work.turn import answer_of, clear, run_turn, settled, wait_for_end
-from autoresearch.lab.agent_work.turn_dir import TurnEnvironment, anew, read_turn
-from autoresearch.lab.ideas.commit_builder import CommitBuilder
-from autoresearch.lab.results.explain import Explanation, explain_run
+from autoresearch.lab.agent_work.turn import Pending, answer_turn, begin_turn, is_over
+from autoresearch.lab.agent_work.turn_dir import TurnEnvironment, next_directory
+from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.records import exit_record
-from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import RunDir, read_json, write_json
+from autoresearch.records.rundir import RunDir
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import mask_text
-from autoresearch.trainers import registry as trainers
 
 # Wait out what passes by itself: a usage limit, an outage. Nobody is there at night to ask again.
 
 MOST_S = {TurnFault.QUOTA: 5 * 3600.0, TurnFault.OUTAGE: 16 * 60.0}  # between two tries, whatever the agent says
 TOTAL_S = {TurnFault.QUOTA: 24 * 3600.0, TurnFault.OUTAGE: 2 * 3600.0}  # in all, where no deadline is set
-LOOK_S = 60.0  # of wall time: a machine that slept goes on when it is time
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """What a question waits for, and until when; times are seconds since 1970."""
+def next_try(answer: Answer, tries: int, first: float, last: float, deadline: float | None) -> float | None:
+    """When an agent at its limit is asked again; None where that is given up. All times are wall clock.
 
-    role: TurnRole
-    fault: TurnFault
-    message: str  # the agent's words, masked
-    since: float  # when it was first told to come back
-    until: float  # when it is asked again
-    tries: int  # so far
-    agent: str = ""
-
-    @property
-    def sentence(self) -> str:
-        """For a log, and for `campaign status`."""
-        what = "a usage limit" if self.fault is TurnFault.QUOTA else "an outage"
-        clock = time.strftime("%H:%M", time.localtime(self.until))
-        words = (
-            f"{f'{self.agent}: ' if self.agent else ''}the {self.role} turn waits for the end of {what}, "
-            f"and is tried again at {clock} (try {self.tries + 1})"
-        )
-        return f"{words}: {self.message}" if self.message else words
-
-
-Tell = Callable[[Waiting | None], None]
-"""Hears what is waited for, and None when that is over."""
-
-
-def waiting_out_limits(
-    ask: Ask,
-    stop: threading.Event,
-    tell: Tell,
-    *,
-    deadline: float | None = None,
-    clock: Callable[[], float] = time.time,
-    sleep: Callable[[float], object] | None = None,
-) -> Ask:
-    """The same agent, asked again until it answers, each try in a turn directory of its own.
-
-    The pauses are 30 s, 1, 2, 4, 8, 16 min, or what the agent asks for. It is given up where the next try would
-    come after `deadline` (wall time; without one: 24 h for usage limits, 2 h for outages, since the first try), and
-    the last answer is returned; Fault.STOPPED when `stop` is set meanwhile.
+    The pauses after `tries` are 30 s, 1, 2, 4, 8, 16 min, or what the agent asks for. `first`, `last`: the ends of the
+    first and the last try. No try is made after `deadline`; without one, none 24 h after the first for usage limits,
+    2 h for outages.
     """
-    rest = sleep or stop.wait
-
-    def persist(turn: Turn) -> Answer:
-        since, tries = clock(), 0
-        while True:
-            answer = ask(turn if not tries else anew(turn))
-            tries += 1
-            if answer.fault not in MOST_S:
-                return answer
-            pause = min(max(answer.retry_s or 0.0, nap(tries - 1)), MOST_S[answer.fault])
-            until = clock() + pause
-            if until > (since + TOTAL_S[answer.fault] if deadline is None else deadline):
-                return answer
-            tell(Waiting(turn.role, answer.fault, mask_text(answer.message)[:300], since, until, tries))
-            while not stop.is_set() and clock() < until:
-                rest(min(LOOK_S, until - clock()))
-            tell(None)
-            if stop.is_set():
-                return replace(answer, fault=TurnFault.STOPPED)
-
-    return persist
+    if answer.fault not in MOST_S:
+        return None
+    until = last + min(max(answer.retry_s or 0.0, nap(tries - 1)), MOST_S[answer.fault])
+    return None if until > (first + TOTAL_S[answer.fault] if deadline is None else deadline) else until
 
 
-class Waits:
-    """What the turns under way wait for, in a file as long as they do: `read_waiting` reads that. For all threads."""
-
-    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
-        self._path, self._say = path, say
-        self._lock = threading.Lock()
-        self._waits: dict[str, Waiting] = {}
-        path.unlink(missing_ok=True)  # of a controller that was killed
-
-    @property
-    def jobs(self) -> frozenset[str]:
-        """The names of the jobs that wait."""
-        return frozenset(self._waits)
-
-    def told_by(self, job: str, agent: str) -> Tell:
-        """Hears what this job waits for; of several jobs of one agent, the first says so."""
-
-        def tell(waiting: Waiting | None) -> None:
-            with self._lock:
-                said = any(one.agent == agent for one in self._waits.values())
-                self._waits.pop(job, None)
-                if waiting is not None:
-                    self._waits[job] = waiting = replace(waiting, agent=agent)
-                    if not said:
-                        self._say(waiting.sentence)
-                if self._waits:
-                    record = {"waits": [asdict(one) for one in self._waits.values()]}
-                    write_json(self._path, record, durable=False)
-                else:
-                    self._path.unlink(missing_ok=True)
-
-        return tell
-
-
-def read_waiting(path: Path) -> list[Waiting]:
-    """What is waited for now, one of each agent. A killed controller leaves it there: see whether one lives."""
-    record = read_json(path) or {}
-    found: dict[str, Waiting] = {}
-    with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-        for one in record.get("waits", ()):
-            wait = Waiting(**one | {"role": TurnRole(one["role"]), "fault": TurnFault(one["fault"])})
-            found[wait.agent] = wait
-    return list(found.values())
+def waiting_sentence(agent_job: AgentJob) -> str:
+    """What a job waits for, for a log and for `campaign status`; "" for nothing."""
+    if (waits := agent_job.waits) is None:
+        return ""
+    what = "a usage limit" if waits.fault is TurnFault.QUOTA else "an outage"
+    words = f"{agent_job.agent}: the {waits.role} turn waits for the end of {what}, and is tried again at "
+    words += f"{time.strftime('%H:%M', time.localtime(waits.until))} (try {waits.tries + 1})"
+    return f"{words}: {waits.message}" if waits.message else words
 
 
 def call(
@@ -212,90 +118,91 @@ def installed(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(one.name for one in every if shutil.which(one.program(), path=environ.get("PATH")))
 
 
-TAIL = 40  # lines of the log that a fixing agent is shown
-Line = tuple[str, dict[str, Any]]  # of the journal: what was done, and its fields
+class JobEnded(Exception):  # noqa: N818 - it may have been asked for
+    """A job ends without an outcome, as its turn was stopped, or as a person is needed first: it begins anew later."""
+
+    def __init__(self, fault: TurnFault, why: str) -> None:
+        super().__init__(why)
+        self.fault, self.why = fault, why
 
 
 @dataclass(slots=True)
 class AgentTurns:
-    """Asks one agent, for one job; `stop` ends the turn that is under way."""
+    """Asks one agent for one job. What was asked before is answered from its directory; no turn is waited for here."""
 
-    name: str  # of the agent, as the campaign has it
+    context: CampaignContext
     researcher: Agent
     turn_environment: TurnEnvironment
-    stop: threading.Event
-    tell: Tell
-    deadline: Callable[[], float | None]  # of the campaign: a limit is not waited out beyond it
-    clock: Callable[[], float]
-    say: Callable[[str], None]
-    job: str = ""  # the name of the job
-    editor: int = 0  # whose worktrees it is done in
-    _lines: list[Line] = field(default_factory=list)  # of turns that are over, and not handed out yet
+    job: AgentJob
+    left: list[tuple[str, ...]]  # questions that were asked before and not come back to yet: the turns of each
+    tries: list[str] = field(default_factory=list)  # of these, further ones of the question in hand
 
-    @property
-    def usage(self) -> Usage:
-        """What the turns took whose lines were not handed out yet."""
-        told = (fields for _, fields in self._lines)
-        return sum((Usage(one["usd"], one["tokens_in"], one["tokens_out"]) for one in told), Usage())
+    def directory(self, role: TurnRole) -> Path:
+        """The directory of the job's next question."""
+        if not self.left:
+            return self._next(role, again=False)
+        name, *self.tries = self.left.pop(0)
+        return self.context.campaign_dir.turns / name
 
-    def take_lines(self) -> list[Line]:
-        """The journal lines of turns that are over, each handed out once."""
-        lines, self._lines = self._lines, []
-        return lines
+    def _next(self, role: TurnRole, *, again: bool) -> Path:
+        if again and self.tries:
+            return self.context.campaign_dir.turns / self.tries.pop(0)
+        made = next_directory(self.context.campaign_dir.turns, role)
+        self.context.note("asking", job=self.job.name, turn=made.name, again=again)
+        return made
 
     def ask(self, turn: Turn) -> Answer:
-        """Ask the agent, wait out its limits, and remember what it cost; without its session where that is gone."""
-        ask = waiting_out_limits(self._ask_once, self.stop, self.tell, deadline=self.deadline(), clock=self.clock)
-        answer = ask(turn)
-        if answer.fault is not TurnFault.SESSION:
-            return answer
-        why = mask_text(answer.message)[:300]
-        self.say(f"{self.name}: the {turn.role} turn begins a new session, as its own cannot be resumed: {why}")
-        return ask(anew(replace(turn, session="", prompt=turn.alone or turn.prompt)))
+        """The agent's answer, after its limits; without its session where that is gone.
 
-    def _ask_once(self, turn: Turn) -> Answer:
-        whose = {"asked": self.name, "job": self.job, "editor": self.editor}
-        answer = run_turn(self.researcher, turn, self.turn_environment, self.stop, **whose)
-        fields = {"name": Path(turn.directory).name, **turn_fields(turn.role, self.name, answer)}
-        self._lines.append(("turn", fields))
-        failpoint("research.asked")
-        return answer
+        Raises Pending where the answer, or the end of a limit, is not there yet, and JobEnded.
+        """
+        tries, first = 0, 0.0
+        while True:
+            answer, ended = self._answer(turn)
+            tries, first = tries + 1, first or ended
+            if answer.fault is TurnFault.STOPPED or (answer.fault is not None and answer.fault.needs_person):
+                raise JobEnded(answer.fault, mask_text(answer.message))
+            if answer.fault is TurnFault.SESSION and turn.session:
+                if not self.tries:
+                    why = f"as its own cannot be resumed: {mask_text(answer.message)[:300]}"
+                    self.context.say(f"{self.job.agent}: the {turn.role} turn begins a new session, {why}")
+                tries, first = 0, 0.0
+                turn = replace(turn, session="", prompt=turn.alone or turn.prompt)
+            elif not (self.tries or self._waited(turn, answer, tries, first, ended)):
+                return answer
+            turn = replace(turn, directory=self._next(turn.role, again=True))
 
+    def _waited(self, turn: Turn, answer: Answer, tries: int, first: float, last: float) -> bool:
+        """Whether an agent was at its limit and is to be asked again now. Raises Pending as long as it is too early."""
+        until = next_try(answer, tries, first, last, self.context.state.spec.rules.deadline)
+        if until is None or answer.fault is None:
+            return False
+        if self.context.parts.clock() < until:
+            said = {job.agent for job in self.context.state.research.waiting}
+            words = {"fault": answer.fault.value, "said": mask_text(answer.message)[:300]}
+            self.context.note("waits", job=self.job.name, role=turn.role.value, until=until, tries=tries, **words)
+            if self.job.agent not in said:
+                self.context.say(waiting_sentence(self.context.state.research.jobs[self.job.name]))
+            raise Pending
+        return True
 
-@dataclass(frozen=True, slots=True)
-class BegunTurn:
-    """A turn that the journal does not know, as its controller was killed; under way, or over."""
-
-    turn: Turn
-    agent: str  # as the campaign has it
-    job: str
-    editor: int
-
-    @property
-    def directory(self) -> Path:
-        """Its directory, whose name is its own."""
-        return Path(self.turn.directory)
-
-    def usable(self, agent: Agent) -> bool:
-        """Whether its job can go on with it: it is under way, or has an answer."""
-        if not settled(RunDir(self.directory)):
-            return True
-        return answer_of(agent, self.turn).fault in (None, TurnFault.SILENT, TurnFault.ANSWER)
-
-    def end(self, agent: Agent) -> dict[str, Any]:
-        """End what lives of it; returns its fields of the journal."""
-        wait_for_end(RunDir(self.directory), lambda: True)
-        clear(self.turn)
-        return turn_fields(self.turn.role, self.agent, answer_of(agent, self.turn))
-
-
-def begun_turns(turns: Path, known: Container[str]) -> Iterator[BegunTurn]:
-    """Those of a campaign that are not known by their names, in order."""
-    for path in sorted(turns.iterdir()) if turns.is_dir() else ():
-        if path.name not in known and (begun := read_turn(path)) is not None:
-            turn, record = begun
-            agent, job = str(record.get("asked", "")), str(record.get("job", ""))
-            yield BegunTurn(turn, agent, job, int(record.get("editor") or 0))
+    def _answer(self, turn: Turn) -> tuple[Answer, float]:
+        """What a turn came to, and when it was over; it is begun first where it was not."""
+        rundir, name = RunDir(Path(turn.directory)), Path(turn.directory).name
+        if not rundir.spec.exists():
+            refused = begin_turn(self.researcher, turn, self.turn_environment)
+            if refused is None:
+                raise Pending
+            answer = refused
+        elif not is_over(rundir):
+            raise Pending
+        else:
+            answer = answer_turn(self.researcher, turn, self.turn_environment)
+        if name not in self.context.state.research.turns:
+            self.context.note("turn", name=name, **turn_fields(turn.role, self.job.agent, answer))
+            failpoint("research.asked")
+        record = exit_record.read(rundir)
+        return answer, record.ended if record else self.context.parts.clock()
 
 
 def turn_fields(role: str, agent: str, answer: Answer) -> dict[str, Any]:
@@ -314,14 +221,3 @@ def turn_fields(role: str, agent: str, answer: Answer) -> dict[str, Any]:
     if answer.denied:
         fields["denied"] = [mask_text(one) for one in answer.denied]
     return fields
-
-
-def explained(idea: Idea, builder: CommitBuilder) -> Explanation:
-    """Why the last run of an idea failed. ConflictError where its records are gone."""
-    row = idea.rows[-1]
-    rundir = RunDir(Path(row.run_dir))
-    if not rundir.spec.exists():
-        raise ConflictError(f"the records of {row.run_id} are gone: {rundir.path}", code="no_records")
-    recorded = RecordedRun.read(rundir)
-    trainer = trainers.of_run(recorded.spec)
-    return explain_run(recorded, exit_record.read(rundir), trainer, TAIL)

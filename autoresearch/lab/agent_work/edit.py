@@ -24,7 +24,7 @@ from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.patches import ExtractedPatch, Opened, TooLarge, Trespass, gathered, patched
 from autoresearch.lab.agent_work.edit_prompt import NO_CHANGE, edit_prompt
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
-from autoresearch.lab.agent_work.guard import end_leftover, entered, explain_guard, guard
+from autoresearch.lab.agent_work.guard import entered, explain_guard, guard
 from autoresearch.lab.campaigns.context import is_full
 from autoresearch.lab.resolve.import_proof import shadowed
 from autoresearch.lab.results.explain import Explanation
@@ -33,7 +33,7 @@ from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import mask_text
 from autoresearch.runner.text import clean_line
 
-PATCH, EDIT = "edit.patch", "edit.json"
+PATCH, EDIT_FILE = "edit.patch", "edit.json"
 GRADED = (None, TurnFault.SILENT, TurnFault.ANSWER)  # after any other fault the files may be half of what was meant
 SAID_LINES = 20
 _STATED = later(rf"^[*_`# ]*{NO_CHANGE}[*_` ]*(\w.*)", re.IGNORECASE | re.MULTILINE | re.DOTALL)
@@ -43,8 +43,9 @@ SAID = 400  # characters of its reason for changing nothing
 def make_edit(workspace: EditWorkspace, hypothesis: Hypothesis, base: str, ask: Ask) -> Edit:
     """Let the agent put a hypothesis into code on `base`; what came of it.
 
-    Where it came to nothing, `unmade` and `why` say so, and `patch` is there for the record if there is one. Raises an
-    AutoresearchError for what is no fault of the edit: a full disk, a repository or a worktree that cannot be used.
+    Where it came to nothing, `unmade` and `why` say so, and `patch` is there for the record if there is one. Raises
+    Pending as long as the turn or the guard is under way, and an AutoresearchError for what is no fault of the edit: a
+    full disk, a repository or a worktree that cannot be used.
     """
     return _turn(workspace, base, ask, Turn(TurnRole.EDIT, edit_prompt(workspace, hypothesis), *_nowhere()))
 
@@ -76,35 +77,43 @@ def _nowhere() -> tuple[Path, Path]:
 
 
 def _turn(workspace: EditWorkspace, base: str, ask: Ask, turn: Turn, patch: bytes = b"") -> Edit:
-    """`patch`: what the agent finds changed on `base` already; it is part of the edit.
+    """`patch`: what the agent finds changed on `base` already; it is part of the edit."""
+    directory = workspace.turn(turn.role)
+    turn = replace(turn, cwd=workspace.worktree_paths[0], directory=directory, bounds=workspace.spec.bounds, base=base)
+    edit = _made(workspace, ask, turn, patch)
+    if edit.unmade is not None:
+        return edit
+    failed = guard(workspace, directory)
+    failpoint("research.guarded")
+    if failed is None:
+        return edit
+    return replace(edit, unmade=NotMade.GUARD, why=failed.why, failed_guard=(failed.command, str(failed.log or "")))
 
-    The worktree stays open until the edit is judged and written down, so that no kill loses what the agent made there.
+
+def _made(workspace: EditWorkspace, ask: Ask, turn: Turn, patch: bytes) -> Edit:
+    """What a turn came to before the guard; then it is also in the turn's directory.
+
+    The worktree stays open until then, so that no kill loses what the agent made there.
     """
-    turn = replace(turn, cwd=workspace.worktree_paths[0], bounds=workspace.spec.bounds, base=base)
-    if workspace.goes_on(turn.role) and (made := _written(workspace.begun[0])) is not None:
-        ask(replace(turn, directory=workspace.turn(turn.role)))  # what it cost
-        return made
-    end_leftover(workspace)
-    _own_places(workspace)
-    with workspace.opened(base, turn.role, patch) as opened:
-        turn = replace(turn, directory=workspace.turn(turn.role))
-        answer = ask(turn)
-        failpoint("research.turned")
-        edit = Edit(summary=_summary(answer), session=answer.session)
-        if answer.fault not in GRADED:
-            why = f"the agent's turn came to nothing ({answer.fault})" + (
-                f": {mask_text(answer.message)}" if answer.message else ""
-            )
-            return replace(edit, unmade=NotMade.RESEARCHER, why=why, fault=answer.fault)
-        edit = _made(workspace, opened, edit, Path(turn.directory), answer, patch)
-        if not workspace.stopped():
-            write_atomically(Path(turn.directory) / EDIT, json.dumps(asdict(edit)).encode(), mode=0o600)
+    directory, worktree = Path(turn.directory), workspace.isolated_worktree
+    if (record := read_json(directory / EDIT_FILE)) is not None:
+        ask(turn)  # it may have been asked several times
+        return from_record(Edit, record)
+    opened = worktree.open(turn.base, patch)
+    answer = ask(turn)
+    failpoint("research.turned")
+    edit = _looked_at(workspace, opened, answer, directory, patch)
+    write_atomically(directory / EDIT_FILE, json.dumps(asdict(edit)).encode(), mode=0o600)
+    worktree.close()
     return edit
 
 
-def _made(
-    workspace: EditWorkspace, opened: Opened, edit: Edit, directory: Path, answer: Answer, patch: bytes
-) -> Edit:
+def _looked_at(workspace: EditWorkspace, opened: Opened, answer: Answer, directory: Path, patch: bytes) -> Edit:
+    edit = Edit(summary=_summary(answer), session=answer.session)
+    if answer.fault not in GRADED:
+        message = f": {mask_text(answer.message)}" if answer.message else ""
+        why = f"the agent's turn came to nothing ({answer.fault}){message}"
+        return replace(edit, unmade=NotMade.RESEARCHER, why=why, fault=answer.fault)
     found = _gathered(workspace, opened)
     failpoint("research.gathered")
     if not isinstance(found, ExtractedPatch):
@@ -114,22 +123,10 @@ def _made(
     return _judged(workspace, found, edit, directory, answer)
 
 
-def _written(directory: Path) -> Edit | None:
-    """What was made of a turn by a controller that was killed after that; None where it did not come so far."""
-    record = read_json(directory / EDIT)
-    return None if record is None else from_record(Edit, record)
-
-
-def _own_places(workspace: EditWorkspace) -> None:
-    """A link in a worktree's place would have the slot made wherever it leads."""
-    for place in workspace.worktree_paths:
-        if place.is_symlink():
-            place.unlink()
-
-
 def guarded(workspace: EditWorkspace, commit: str, directory: Path) -> str:
-    """Run the guard commands on a commit; "" where all succeeded, else what failed and how."""
-    workspace.clean.switch(commit, workspace.shown)
+    """Run the guard commands on a commit; "" where all succeeded, else what failed and how. Raises Pending."""
+    if not directory.exists():
+        workspace.clean.switch(commit, workspace.shown)
     failed = guard(workspace, directory)
     return failed.why if failed else ""
 
@@ -180,11 +177,7 @@ def _judged(workspace: EditWorkspace, extracted: ExtractedPatch, edit: Edit, dir
     interpreter = Path(workspace.interpreter or sys.executable)
     if why := shadowed(interpreter, workspace.clean.path, workspace.environment, added, entered(workspace)):
         return replace(edit, unmade=NotMade.PROTECTED, why=why)
-    failed = guard(workspace, directory)
-    failpoint("research.guarded")
-    if failed is None:
-        return edit
-    return replace(edit, unmade=NotMade.GUARD, why=failed.why, failed_guard=(failed.command, str(failed.log or "")))
+    return edit
 
 
 def _text(workspace: EditWorkspace, revision: str, path: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.extra_paths import ExtraPath
 from autoresearch.core.text.regex import later
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.patches import IsolatedWorktree, Opened
+from autoresearch.git_repo.patches import IsolatedWorktree
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.ideas.commit_builder import OURS, CommitBuilder
 
@@ -33,9 +32,7 @@ class EditWorkspace:
     checkout: Checkout
     spec: AgentSpec
     trees: Path  # where the worktrees lie: outside of the checkout
-    next_turn: Callable[
-        [TurnRole], Path
-    ]  # makes the directory of the next turn: absolute, and not the agent's to write to
+    turn: Callable[[TurnRole], Path]  # the directory of the next turn: absolute, and not the agent's to write to
     protection: Protection
     objective: Objective
     settings: Callable[[str], Mapping[str, object]]  # the recipe of a commit or tree, as its trainer has it
@@ -45,9 +42,7 @@ class EditWorkspace:
     shown: tuple[ExtraPath, ...] = ()  # what the guard sees of the checkout
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))  # of the guard, less its secrets
     confined: Callable[[str, Path], str] = lambda command, _: command  # a guard command as it is started, in that place
-    stopped: Callable[[], bool] = lambda: False  # whether somebody asked to end what is under way
     editor: int = 1  # whose worktrees these are
-    begun: list[Path] = field(default_factory=list)  # turns of this job that a controller began which was killed
 
     @property
     def worktree_paths(self) -> tuple[Path, Path]:
@@ -57,39 +52,17 @@ class EditWorkspace:
     @property
     def isolated_worktree(self) -> IsolatedWorktree:
         """Where the agent edits."""
-        return IsolatedWorktree(slot(self.checkout, self.worktree_paths[0], reason="where a coding agent edits"))
-
-    def goes_on(self, role: TurnRole) -> bool:
-        """Whether the next turn was begun before, and is one of this role."""
-        return bool(self.begun) and role_of(self.begun[0]) == role
-
-    def turn(self, role: TurnRole) -> Path:
-        """The directory of the next turn: of one that was begun before, as long as the job goes on as it did then."""
-        if self.goes_on(role):
-            return self.begun.pop(0)
-        self.begun.clear()
-        return self.next_turn(role)
-
-    def opened(self, commit: str, role: TurnRole, patch: bytes = b"") -> AbstractContextManager[Opened]:
-        """The worktree for the next turn: a commit changed by a patch; for one begun before, as it is left there."""
-        worktree = self.isolated_worktree
-        again = self.goes_on(role) and worktree.note.exists()
-        return worktree.reopened() if again else worktree.opened(commit, patch)
+        return IsolatedWorktree(self._slot(self.worktree_paths[0], "where a coding agent edits"))
 
     @property
     def clean(self) -> Slot:
         """Where its patch is applied and guarded."""
-        return slot(self.checkout, self.worktree_paths[1], reason="where a coding agent's patch is tried")
+        return self._slot(self.worktree_paths[1], "where a coding agent's patch is tried")
 
-    @property
-    def guard_note(self) -> Path:
-        """Where it is written which guard runs in the clean worktree."""
-        return self.worktree_paths[1].with_name(f"{self.worktree_paths[1].name}.guard")
-
-
-def role_of(directory: Path) -> str:
-    """The role of a turn, by the name of its directory."""
-    return directory.name.partition("-")[2]
+    def _slot(self, path: Path, reason: str) -> Slot:
+        if path.is_symlink():  # an agent's: the slot would be made wherever it leads
+            path.unlink()
+        return slot(self.checkout, path, reason=reason)
 
 
 def _name(worktree: str, editor: int) -> str:
@@ -102,15 +75,13 @@ def editors_in(trees: Path) -> list[int]:
     return sorted({int(one[1] or 1) for one in found if one})
 
 
-def workspace_for(
-    builder: CommitBuilder, agent_spec: AgentSpec, next_turn: Callable[[TurnRole], Path]
-) -> EditWorkspace:
+def workspace_for(builder: CommitBuilder, agent_spec: AgentSpec, turn: Callable[[TurnRole], Path]) -> EditWorkspace:
     """The workspace of a campaign, protected as its blueprint, its trainer and its agent's settings say."""
     return EditWorkspace(
         checkout=builder.checkout,
         spec=agent_spec,
         trees=Path(builder.spec.trees),
-        next_turn=next_turn,
+        turn=turn,
         protection=protection_of(builder, agent_spec),
         objective=builder.spec.objective,
         settings=builder.whole,

@@ -1,15 +1,13 @@
 """The guard: commands that must succeed on an agent's patch before any GPU time is spent on it.
 
-Each runs under a Runner of its own, as a trainer does: so its time is limited, its process tree ends with it, also
-when we are killed, and its output is kept. The code that it runs is an agent's: it sees no secret and no GPU.
+Each runs under a Runner of its own, as a trainer does: so its time is limited, its process tree ends with it, its
+output is kept, and it outlives a controller that is killed. The code that it runs is an agent's: it sees no secret and
+no GPU.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,23 +16,22 @@ from pathlib import Path
 from autoresearch.core.diagnosis.failure import Diagnosis
 from autoresearch.core.diagnosis.pytest_report import first_failed_test
 from autoresearch.core.run.ending import Ending
-from autoresearch.errors import ConflictError
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
-from autoresearch.lab.launch.runner_session import run_to_end
+from autoresearch.lab.agent_work.turn import Pending, is_over
+from autoresearch.lab.launch.runner_session import start_child
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.results.explain import Explanation, explain_log
 from autoresearch.lab.runs.run_status import tail_lines
+from autoresearch.records import exit_record
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.order_file import request_stop
-from autoresearch.records.rundir import RunDir, is_locked
+from autoresearch.records.rundir import RunDir
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import mask_environment, mask_text
 
 GRACE_S = 2.0
 SHOWN = 20  # lines of a guard's output
 LOG_LINES = 5000  # of its end, in which a failed test is looked for
-ENDS_IN_S = 120.0  # a Runner that was told to stop ends its whole tree in less
 _NOT_ITS = ("AUTORESEARCH_", "GIT_", "CUDA_VISIBLE_DEVICES", "TMUX")
 
 
@@ -59,20 +56,27 @@ def explain_guard(log: Path) -> Explanation:
 
 
 def guard(workspace: EditWorkspace, directory: Path) -> FailedGuard | None:
-    """Run the guard commands in the clean worktree as it is now; None where all succeeded.
+    """Run the guard commands in the clean worktree as it is now; None where all succeeded. Raises Pending until then.
 
     `directory`: of the turn; each command gets `guard-<n>` in it. `spec.guard_s` is for all of them together.
     """
-    until = time.monotonic() + workspace.spec.guard_s
+    left = workspace.spec.guard_s
     for number, command in enumerate(workspace.spec.guard, 1):
-        left = until - time.monotonic()
         rundir = RunDir(directory / f"guard-{number}")
-        if left <= 0:
-            why = f"there was no time left for the guard `{mask_text(command)}` (limit {workspace.spec.guard_s:g} s)"
-            return FailedGuard(command, why)
-        end = _run(workspace, rundir, command, left)
+        if not rundir.spec.exists():
+            if left <= 0:
+                why = f"there was no time left for the guard `{mask_text(command)}`"
+                return FailedGuard(command, f"{why} (limit {workspace.spec.guard_s:g} s)")
+            _start(workspace, rundir, command, left)
+        if not is_over(rundir):
+            raise Pending
+        end, before = exit_record.read(rundir), rundir.path.with_name(f"{rundir.path.name}.ended")
+        if end is not None and end.ending in (Ending.STOPPED, Ending.LOST) and not before.exists():
+            rundir.path.rename(before)  # by a reboot, perhaps: once more
+            return guard(workspace, directory)
         if end is None or end.ending is not Ending.FINISHED:
             return FailedGuard(command, _reason(workspace, command, rundir, end), rundir.log)
+        left -= end.duration_s
     return None
 
 
@@ -85,27 +89,8 @@ def entered(workspace: EditWorkspace) -> set[str]:
     return {str(path.relative_to(tree)) for path in directories if path.is_relative_to(tree)}
 
 
-def end_leftover(workspace: EditWorkspace) -> None:
-    """End the guard that a killed controller left running in the clean worktree, before that is used again.
-
-    Raises ConflictError where it does not end.
-    """
-    note = workspace.guard_note
-    with contextlib.suppress(FileNotFoundError):
-        rundir = RunDir(Path(os.fsdecode(note.read_bytes())))
-        if is_locked(rundir.lock):
-            request_stop(rundir, "the campaign goes on without it", durable=False)
-            until = time.monotonic() + ENDS_IN_S
-            while is_locked(rundir.lock):
-                if time.monotonic() > until:
-                    raise ConflictError(f"a guard command of an earlier idea does not end: {rundir.path}")
-                time.sleep(0.05)
-        note.unlink()
-
-
-def _run(workspace: EditWorkspace, rundir: RunDir, command: str, limit_s: float) -> ExitRecord | None:
-    """One command under a Runner; None where that left no record."""
-    wipe(rundir.path)  # an earlier record there would be taken for this one's
+def _start(workspace: EditWorkspace, rundir: RunDir, command: str, limit_s: float) -> None:
+    wipe(rundir.path)
     rundir.path.mkdir(parents=True)
     place = workspace.worktree_paths[1]
     spec = {
@@ -117,11 +102,8 @@ def _run(workspace: EditWorkspace, rundir: RunDir, command: str, limit_s: float)
         "interpreter": workspace.interpreter,
         "limits": {"max_s": limit_s, "grace_s": GRACE_S},
     }
-    workspace.guard_note.write_bytes(os.fsencode(rundir.path))
     failpoint("research.guarding")
-    end = run_to_end(rundir, spec, _environment(workspace.environment, place), workspace.stopped)
-    workspace.guard_note.unlink(missing_ok=True)
-    return end
+    start_child(rundir, spec, _environment(workspace.environment, place))
 
 
 def _environment(environ: Mapping[str, str], scratch: Path) -> dict[str, str]:

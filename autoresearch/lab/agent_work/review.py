@@ -36,23 +36,25 @@ def reviewed(workspace: EditWorkspace, hypothesis: Hypothesis, base: str, edit: 
     """
     if edit.unmade is not None:
         return edit
-    with workspace.opened(base, TurnRole.REVIEW, edit.patch.encode("utf-8", "surrogateescape")) as opened:
-        context = TurnContext(ask, opened.path, workspace.turn, workspace.spec.bounds)
-        prompt = render(
-            "agent/review.md.j2",
-            objective=workspace.objective,
-            untrusted=UNTRUSTED,
-            fenced=fenced,
-            hypothesis=hypothesis,
-            edit=edit,
-            diff_characters=DIFF_CHARACTERS,
-            diff_lines=DIFF_LINES,
-        )
-        try:
-            refused, reasons = context.answer(TurnRole.REVIEW, prompt, SCHEMA, read_review)
-        except UnansweredError as failed:
-            told = f"not reviewed, as the review failed ({failed.fault}): {failed.why}"
-            return replace(edit, flags=(*edit.flags, told))
+    worktree = workspace.isolated_worktree
+    opened = worktree.open(base, edit.patch.encode("utf-8", "surrogateescape"))
+    context = TurnContext(ask, opened.path, workspace.turn, workspace.spec.bounds)
+    prompt = render(
+        "agent/review.md.j2",
+        objective=workspace.objective,
+        untrusted=UNTRUSTED,
+        fenced=fenced,
+        hypothesis=hypothesis,
+        edit=edit,
+        diff_characters=DIFF_CHARACTERS,
+        diff_lines=DIFF_LINES,
+    )
+    try:
+        refused, reasons = context.answer(TurnRole.REVIEW, prompt, SCHEMA, read_review)
+    except UnansweredError as failed:
+        told = f"not reviewed, as the review failed ({failed.fault}): {failed.why}"
+        return replace(edit, flags=(*edit.flags, told))
+    worktree.close()
     why = mask_text("; ".join(reasons))
     if refused:
         return replace(edit, unmade=NotMade.REFUSED, why=f"the review refused it: {why}")

@@ -15,7 +15,6 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ from autoresearch.lab.agent_work.turn_dir import (
     write_question,
     write_shell,
 )
-from autoresearch.lab.launch.runner_session import LOOK_S, run_to_end
+from autoresearch.lab.launch.runner_session import LOOK_S, child_lives, start_child
 from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.runs.processes import sweep
 from autoresearch.records import exit_record
@@ -63,45 +62,61 @@ _INSTALL = {
 }
 
 
-def run_turn(
-    agent: Agent, turn: Turn, turn_environment: TurnEnvironment, stop: threading.Event, **whose: object
-) -> Answer:
+class Pending(Exception):  # noqa: N818 - nothing went wrong
+    """A job waits: for its turn or a guard command to be over, or for a time. It is done again then, from the start.
+
+    What was done before is found in the directories of its turns, and not done twice.
+    """
+
+
+def run_turn(agent: Agent, turn: Turn, turn_environment: TurnEnvironment, stop: threading.Event) -> Answer:
     """Ask and wait for the answer; safe in any thread, several at once. `stop` ends it early.
 
-    A turn that was begun in this directory before is not asked again: its end is waited for, and its answer taken.
-    How a turn can fail is a fault of the answer. `whose`: what is kept of who asks.
-    Raises EnvironmentUnusable where the sandbox cannot be made, OSError where a disk is full.
+    A turn that was begun in this directory before is not asked again. Raises as `begin_turn` and `answer_turn`.
     """
-    rundir, most = RunDir(Path(turn.directory)), turn_environment.printed_bytes
-
-    def stopped() -> bool:
-        if not rundir.stop.exists() and any(_size(Path(file)) >= most for file in (turn.out_file, turn.err_file)):
-            request_stop(rundir, f"it printed more than {most >> 20} MiB", cause=_FLOOD, durable=False)
-        return stop.is_set()
-
-    if rundir.spec.exists():
-        wait_for_end(rundir, stopped)
-    else:
-        write_question(turn)
-        env = surroundings(turn_environment.environ, needs=agent.needs(), keep=turn_environment.keep)
-        env |= {**agent.environment(turn), "PWD": str(turn.cwd)}
-        # two programs, where one of ours starts the agent (`acp`)
-        names = dict.fromkeys((agent.argv(turn)[0], agent.program()))
-        programs = {name: shutil.which(name, path=env.get("PATH", os.defpath)) or "" for name in names}
-        if absent := [name for name in programs if not programs[name]]:
-            return Answer(fault=TurnFault.NOT_INSTALLED, message=_missing(agent, absent[0]))
+    rundir = RunDir(Path(turn.directory))
+    if not rundir.spec.exists():
         if stop.is_set():
             return Answer(fault=TurnFault.STOPPED)
-        failpoint("turn.begun")
-        spec = _spec(agent, turn, turn_environment, env, tuple(programs.values()))
-        spec["turn"] |= whose
-        env.pop("BASH_ENV", None)  # a bash of ours starts the agent
-        run_to_end(rundir, spec, env, stopped)
-    record = exit_record.read(rundir) if settled(rundir) else None
+        if (refused := begin_turn(agent, turn, turn_environment)) is not None:
+            return refused
+    while not is_over(rundir, turn_environment.printed_bytes):
+        if stop.is_set() and not rundir.stop.exists():
+            request_stop(rundir, "somebody asked for that", durable=False)
+        time.sleep(LOOK_S)
+    return answer_turn(agent, turn, turn_environment)
+
+
+def begin_turn(agent: Agent, turn: Turn, turn_environment: TurnEnvironment) -> Answer | None:
+    """Start a turn in its directory, where none was begun before; the answer at once where it cannot be asked.
+
+    Raises EnvironmentUnusable where the sandbox cannot be made, OSError where a disk is full.
+    """
+    write_question(turn)
+    env = surroundings(turn_environment.environ, needs=agent.needs(), keep=turn_environment.keep)
+    env |= {**agent.environment(turn), "PWD": str(turn.cwd)}
+    # two programs, where one of ours starts the agent (`acp`)
+    names = dict.fromkeys((agent.argv(turn)[0], agent.program()))
+    programs = {name: shutil.which(name, path=env.get("PATH", os.defpath)) or "" for name in names}
+    if absent := [name for name in programs if not programs[name]]:
+        return Answer(fault=TurnFault.NOT_INSTALLED, message=_missing(agent, absent[0]))
+    failpoint("turn.begun")
+    spec = _spec(agent, turn, turn_environment, env, tuple(programs.values()))
+    env.pop("BASH_ENV", None)  # a bash of ours starts the agent
+    start_child(RunDir(Path(turn.directory)), spec, env)
+    return None
+
+
+def answer_turn(agent: Agent, turn: Turn, turn_environment: TurnEnvironment) -> Answer:
+    """What a turn that is over came to; how it can fail is a fault of the answer.
+
+    Raises EnvironmentUnusable where the sandbox could not be made, OSError where a disk was full.
+    """
+    record = exit_record.read(RunDir(Path(turn.directory)))
     clear(turn)
     if record is not None and record.error_kind == "disk_full":
         raise OSError(errno.ENOSPC, record.error)
-    answer = answer_of(agent, turn, most)
+    answer = answer_of(agent, turn, turn_environment.printed_bytes)
     if turn_environment.level is Level.BUBBLEWRAP and not answer.text and answer.message.startswith(_ITS_OWN):
         raise EnvironmentUnusable(
             f"the agent cannot be confined: {answer.message}",
@@ -141,19 +156,17 @@ def answer_of(agent: Agent, turn: Turn, most: int = PRINTED_BYTES) -> Answer:
     return replace(answer, fault=fault, message=message, usage=replace(answer.usage, seconds=words.seconds))
 
 
-def wait_for_end(rundir: RunDir, stopped: Callable[[], bool]) -> None:
-    """Wait for a turn that was begun by a process that was killed meanwhile, and end it where `stopped` says so."""
-    while not settled(rundir):
-        if stopped() and not rundir.stop.exists():
-            request_stop(rundir, "somebody asked for that", durable=False)
-        time.sleep(LOOK_S)
+def is_over(rundir: RunDir, most: int | None = None) -> bool:
+    """Whether a turn, or a guard command, is over; one that printed more than `most` bytes is told to end.
 
-
-def settled(rundir: RunDir) -> bool:
-    """Whether a turn is over. Where a Runner died, or never began, what it left is ended and recorded.
-
-    Its lock is held meanwhile, and then there is a record: a Runner that begins only now starts nothing.
+    Where a Runner died, or never began, what it left is ended and recorded. Its lock is held meanwhile, and then there
+    is a record: a Runner that begins only now starts nothing.
     """
+    files = (rundir.path / "out", rundir.path / "err") if most else ()
+    if any(_size(file) >= (most or 0) for file in files) and not rundir.stop.exists():
+        request_stop(rundir, f"it printed more than {(most or 0) >> 20} MiB", cause=_FLOOD, durable=False)
+    if child_lives(rundir):
+        return False
     if rundir.exit_record.exists():
         return True
     if is_locked(rundir.lock):

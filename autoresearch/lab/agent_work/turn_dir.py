@@ -12,16 +12,13 @@ turns/0007-propose/
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import shutil
-import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from autoresearch.core.agents.agent import Bounds, Turn, TurnRole
 from autoresearch.core.text.regex import later
@@ -163,33 +160,17 @@ def guard_in(turn_environment: TurnEnvironment) -> Callable[[str, Path], str]:
 
 
 MOST_LAST = 4 << 20
-_NUMBERING = threading.Lock()
 _NUMBERED = later(r"(\d{4,})-[a-z]+\Z")
 
 
 def next_directory(turns: Path, role: TurnRole) -> Path:
-    """Make the next one: numbers only grow over a campaign, and two callers never get the same."""
+    """Make the next one: numbers only grow over a campaign."""
     turns.mkdir(parents=True, exist_ok=True)
-    with _NUMBERING:  # two editors' turns of different roles
-        return _next_directory(turns, role)
-
-
-def _next_directory(turns: Path, role: TurnRole) -> Path:
     found = (_NUMBERED.match(entry.name) for entry in turns.iterdir())
-    number = max((int(one[1]) for one in found if one), default=0)
-    while True:
-        number += 1
-        if any(turns.glob(f"{number:04}-*")):
-            continue
-        path = turns / f"{number:04}-{role}"
-        with contextlib.suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-            return path
-
-
-def anew(turn: Turn) -> Turn:
-    """The same question in a directory of its own, for another try."""
-    return replace(turn, directory=next_directory(Path(turn.directory).parent, turn.role))
+    number = max((int(one[1]) for one in found if one), default=0) + 1
+    path = turns / f"{number:04}-{role}"
+    path.mkdir(mode=0o700)
+    return path
 
 
 def write_question(turn: Turn) -> None:
@@ -204,19 +185,19 @@ def write_question(turn: Turn) -> None:
 
 
 def turn_record(turn: Turn, **more: object) -> dict[str, object]:
-    """`turn` of spec.json: what is asked, beside the prompt and the schema; `more`: whose turn it is."""
+    """`turn` of spec.json: what is asked, beside the prompt and the schema; `more`: how."""
     return {"role": turn.role, "session": turn.session, "bounds": asdict(turn.bounds), "base": turn.base, **more}
 
 
-def read_turn(directory: Path) -> tuple[Turn, dict[str, Any]] | None:
-    """The turn that was begun here, and all that `turn_record` kept; None where none was, or it is damaged."""
+def read_turn(directory: Path) -> Turn | None:
+    """The turn that was begun here; None where none was, or its records are damaged."""
     spec = read_json(directory / "spec.json") or {}
     prompt = read_plain(directory / "prompt.md", MOST_LAST).decode("utf-8", "surrogateescape")
     try:
         record = spec["turn"]
         role, bounds, cwd = TurnRole(record["role"]), Bounds(**record["bounds"]), Path(spec["cwd"])
         schema, base = read_json(directory / "schema.json"), str(record["base"])
-        return Turn(role, prompt, cwd, directory, schema, str(record["session"]), bounds, base=base), record
+        return Turn(role, prompt, cwd, directory, schema, str(record["session"]), bounds, base=base)
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -133,7 +133,8 @@ def _events(state: CampaignState) -> Iterator[tuple[float, str]]:
     names = {idea.index: idea.name for idea in state.ideas}
     names_of_runs = {run.run: idea.name for idea in state.ideas for run in idea.runs}
     yield state.spec.created, f"campaign {cell(state.spec.name)} was begun"
-    told = ("made", "asked", "finding", "prepared", "drafted", "request")  # the idea, the turn, the start say it
+    told = {"made", "asked", "finding", "prepared", "drafted", "request"}  # the idea, the turn, the start say it
+    told |= {"job", "asking", "job_over", "readmitted"}
     lines = [line for line in state.timeline if line.get("do") not in told]
     for line in [*lines, *state.said_later, *state.requested]:
         index, run, raw, t = line.get("index"), str(line.get("run") or ""), line.get("hypothesis"), line.get("t")

@@ -31,7 +31,7 @@ from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import read_json, write_json
 
 LOOK_S = 1.0  # between checks for requests; everything else wakes the controller
-BUSY_LOOK_S = 0.03  # between checks whether the coding agent is done
+BUSY_LOOK_S = 0.03  # between checks whether a coding agent is done
 PATIENCE_S = 15.0  # until everything is looked at again, for what wakes nobody: a directory that was removed
 NAP_S = 3.0  # after trouble with the machine
 MOST_TRIES = 3  # after trouble, before the campaign is paused
@@ -113,7 +113,6 @@ class Controller:
         self._runs.keep_left_outputs()
         self._carry_out(resume_actions(self._context.state, self._machine()))
         recovery.close_panes(self._context)
-        self._agent.recover()
         self._sources.reconcile(self._context.state)
         self._say_of_itself(ready=True)
 
@@ -127,7 +126,6 @@ class Controller:
     def _forget(self) -> None:
         """Drop what is not on disk."""
         self._sources.close()
-        self._agent.close()
         self._runs, self._sources = LiveRuns(self._context), IdeaSources(self._context)
         self._dry, self._healthy = False, False
         self._tried.clear()
@@ -144,7 +142,7 @@ class Controller:
             spare_worktree=self._runs.pool.spare() is not None,
             conflicting=self._runs.conflicting,
             dry=self._dry,
-            agent=self._agent.status,
+            agent_due=self._agent.due(state),
             tried=frozenset(self._tried),
         )
 
@@ -205,16 +203,10 @@ class Controller:
                 return runs.launch()
             case Do.WITHDRAW_RUN:
                 runs.withdraw()
-            case Do.COLLECT_AGENT:
-                self._carry_out(agent.collect())
-            case actions.StartAgent(job):
-                agent.start(job)
-            case actions.StopAgent(name):
-                return agent.stop(name)
-            case actions.SuspendAgent(name, why):
-                agent.suspend(name, why)
-            case Do.READMIT_AGENT:
-                agent.readmit()
+            case actions.StepAgent(job):
+                self._carry_out(agent.step(job))
+            case actions.StopAgent(job):
+                return agent.stop(job)
             case actions.Finish(reason):
                 finish(context, reason, runs, self._sources, agent, self._notifier)
                 self._ended = True
@@ -233,7 +225,6 @@ class Controller:
         context = self._context
         self._runs.withdraw()
         self._sources.close()
-        self._agent.close()
         context.write_documents()
         self._notifier.look(context.state)
         self._ended = True
@@ -242,15 +233,15 @@ class Controller:
 
     def _sleep(self) -> None:
         """Wait until something happens to a run, or somebody may have requested something."""
-        runs, agent = self._runs, self._agent
+        runs, agent, state = self._runs, self._agent, self._context.state
         watcher = runs.watcher()
         # What came before the watcher was set wakes nobody: look once more.
         self._pruner.look(self._context.history, runs.live)
-        awake = runs.any_over() or agent.status.done
+        awake = runs.any_over()
         until = time.monotonic() + self._documents.due_in(PATIENCE_S)
         while not awake and self._recorded() == self._seen and time.monotonic() < until:
-            working = bool(agent.status.jobs)
-            woken = watcher.wait(BUSY_LOOK_S if working else LOOK_S) or agent.status.done
+            working = bool(state.research.jobs)
+            woken = bool(agent.due(state)) or watcher.wait(BUSY_LOOK_S if working else LOOK_S)
             if woken or not (runs.live or working) or runs.may_look_again:
                 return
 

@@ -65,7 +65,7 @@ def finish(
     state, stand = context.state, context.stand
     end = {"t": context.parts.clock(), "do": "state", "state": CampaignPhase.ENDED.value, "reason": reason}
     _record_never_tried(context, idea_sources)
-    worker.close(over=True)
+    worker.end_all()
     state = context.state  # with what its last turns cost
     last = replace(state, phase=CampaignPhase.ENDED, reason=reason, timeline=[*state.timeline, end])
     progress.write_end(context.campaign_dir, last, stand, reason, context.say)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import subprocess
 import sys
 import time
@@ -25,7 +23,7 @@ from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.index import IndexEntry, state_home
 from autoresearch.records.order_file import request_stop
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import RunDir, write_atomically, write_environment, write_json
+from autoresearch.records.rundir import RunDir, write_environment, write_json
 from autoresearch.runner import debug_log
 from autoresearch.runner.basics import failpoint
 from autoresearch.trainers import ask
@@ -144,29 +142,38 @@ def _is_lone(entry: IndexEntry) -> bool:
 
 
 LOOK_S = 0.1  # how soon a stop is noticed
+_STARTED: dict[Path, subprocess.Popen[bytes]] = {}  # by run directory: the Runners that this process has to wait for
 
 
-def run_to_end(
-    rundir: RunDir, spec: Mapping[str, Any], environ: Mapping[str, str], stopped: Callable[[], bool] = lambda: False
-) -> ExitRecord | None:
-    """Run what a Runner's spec says, in a run directory that exists; None where the Runner left no record.
-
-    The Runner enforces the limits, and ends the whole process tree: also when `stopped` says so, or we are interrupted.
-    """
+def start_child(rundir: RunDir, spec: Mapping[str, Any], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start what a Runner's spec says, in a run directory that exists, without a terminal; it outlives this process."""
     write_json(rundir.spec, dict(spec), durable=False, executed=True)
-    data = b"\0".join(os.fsencode(f"{name}={value}") for name, value in environ.items())
-    write_atomically(rundir.environment, data, mode=0o600, durable=False)
+    write_environment(rundir.environment, environ)
     argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
     with (rundir.path / "runner.out").open("wb") as out:
         runner = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
-        try:
-            while runner.poll() is None:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    runner.wait(LOOK_S)
-                if stopped() and not rundir.stop.exists():
-                    request_stop(rundir, "somebody asked for that", durable=False)
-        except BaseException:
-            request_stop(rundir, "the command that ran it was interrupted", durable=False)
-            runner.wait()
-            raise
+    _STARTED[rundir.path] = runner
+    return runner
+
+
+def child_lives(rundir: RunDir) -> bool:
+    """Whether this process has started a Runner there that is not over; it may not hold its lock yet."""
+    if (runner := _STARTED.get(rundir.path)) is None or runner.poll() is not None:
+        _STARTED.pop(rundir.path, None)
+        return False
+    return True
+
+
+def run_to_end(rundir: RunDir, spec: Mapping[str, Any], environ: Mapping[str, str]) -> ExitRecord | None:
+    """Run what a Runner's spec says, in a run directory that exists; None where the Runner left no record.
+
+    The Runner enforces the limits, and ends the whole process tree: also when we are interrupted.
+    """
+    runner = start_child(rundir, spec, environ)
+    try:
+        runner.wait()
+    except BaseException:
+        request_stop(rundir, "the command that ran it was interrupted", durable=False)
+        runner.wait()
+        raise
     return exit_record.read(rundir)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from autoresearch.core.agents.agent import AgentSpec
+from autoresearch.core.agents.turns import AgentJob
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import ProposerSpec, Rules
-from autoresearch.core.controller.actions import AgentJob
-from autoresearch.core.controller.agent_schedule import AgentStatus, fruitless, next_agent, next_job, unwanted_jobs
+from autoresearch.core.controller.agent_schedule import fruitless, next_agent, next_job, unwanted_jobs
 
 Make = Callable[..., Any]
 CLAUDE = AgentSpec(agent="claude")
@@ -39,15 +39,24 @@ def campaign(records: Make, agents: AgentSpec = CLAUDE, *, unedited: int = 0, ma
     return found
 
 
-def begun(made: Any, **status: Any) -> list[str]:
-    """The jobs that are begun one after the other until nothing more is, in words."""
-    jobs: tuple[AgentJob, ...] = status.pop("jobs", ())
-    names: list[str] = []
-    while (job := next_job(made.state(), AgentStatus(jobs, **status), made.clock)) is not None:
-        assert job.name not in [one.name for one in jobs] and len(jobs) < 40, jobs
-        jobs = (*jobs, job)
-        names.append(f"{job.name} ({job.ideas})" if job.proposes else job.name)
-    return names
+def begun(made: Any, *jobs: AgentJob, waits: bool = False) -> list[AgentJob]:
+    """The jobs that are begun beside these, one after the other, until nothing more is. The record stays as it is."""
+    before = list(made.journal)
+    for job in jobs:
+        made.begin(job)
+        if waits:
+            made.note("waits", job=job.name, role="edit", fault="quota", said="", until=made.clock + 9, tries=1)
+    found: list[AgentJob] = []
+    while (job := next_job(made.state(), made.clock)) is not None:
+        assert job.name not in made.state().research.jobs and len(found) < 40, found
+        made.begin(job)
+        found.append(job)
+    made.journal[:] = before
+    return found
+
+
+def names(made: Any, *jobs: AgentJob, waits: bool = False) -> list[str]:
+    return [job.name for job in begun(made, *jobs, waits=waits)]
 
 
 def edits(*numbers: int) -> list[str]:
@@ -55,60 +64,60 @@ def edits(*numbers: int) -> list[str]:
 
 
 def test_as_many_ideas_wait_for_their_run_as_there_are_slots(records: Make) -> None:
-    assert begun(campaign(records)) == ["propose claude (3)"], "there is nothing to edit"
-    assert begun(campaign(records, unedited=3)) == [*edits(0, 1, 2), "propose claude (3)"]
-    assert begun(campaign(records, unedited=6)) == edits(0, 1, 2, 3), "ideas are asked for when they are needed"
-    assert begun(campaign(records, unedited=6, made=2)) == edits(2, 3), "what is edited is as good as a run"
+    assert names(campaign(records)) == ["propose claude"], "there is nothing to edit"
+    assert names(campaign(records, unedited=3)) == [*edits(0, 1, 2), "propose claude"]
+    assert names(campaign(records, unedited=6)) == edits(0, 1, 2, 3), "ideas are asked for when they are needed"
+    assert names(campaign(records, unedited=6, made=2)) == edits(2, 3), "what is edited is as good as a run"
     busy = campaign(records, unedited=6)
     for number in range(4):
         busy.idea(f"live-{number}")
         busy.start(f"live-{number}")
-    assert begun(busy) == edits(0, 1, 2, 3), "what runs waits no more"
+    assert names(busy) == edits(0, 1, 2, 3), "what runs waits no more"
     busy.idea("next")
-    assert begun(busy) == edits(0, 1, 2)
+    assert names(busy) == edits(0, 1, 2)
 
 
 def test_three_wait_where_there_is_one_slot_or_as_many_as_editors_says(records: Make) -> None:
     made = campaign(records, unedited=6)
     made.spec = replace(made.spec, parallel=1)
-    assert begun(made) == edits(0, 1, 2)
+    assert names(made) == edits(0, 1, 2)
     made.spec = replace(made.spec, research=replace(CLAUDE, editors=2))
-    assert begun(made) == edits(0, 1)
+    assert names(made) == edits(0, 1)
 
 
 def test_no_more_ideas_than_the_count_allows(records: Make) -> None:
-    assert begun(campaign(records, unedited=5, rules=Rules(count=3))) == edits(0, 1)
-    assert begun(campaign(records, unedited=5, made=1, rules=Rules(count=3))) == edits(1)
-    assert begun(campaign(records, unedited=1, rules=Rules(count=3))) == [*edits(0), "propose claude (3)"]
-    assert begun(campaign(records, made=2, rules=Rules(count=3))) == []
+    assert names(campaign(records, unedited=5, rules=Rules(count=3))) == edits(0, 1)
+    assert names(campaign(records, unedited=5, made=1, rules=Rules(count=3))) == edits(1)
+    assert names(campaign(records, unedited=1, rules=Rules(count=3))) == [*edits(0), "propose claude"]
+    assert names(campaign(records, made=2, rules=Rules(count=3))) == []
 
 
 def test_a_fix_and_a_guard_go_on_beside_edits(records: Make) -> None:
     made = campaign(records, unedited=2)
     made.idea("broken")
     made.run("broken", None, "crash", failure="import_error")
-    assert begun(made) == ["fix broken", *edits(0, 1), "propose claude (3)"]
+    assert names(made) == ["fix broken", *edits(0, 1), "propose claude"]
     made.note("fixing", index=2, run="broken-000001")
-    assert begun(made, jobs=(AgentJob(fix=made.state().by_slug("broken"), agent="claude"),))[0] == "edit idea-0"
+    assert names(made, AgentJob("fix", "broken", "claude"))[0] == "edit idea-0"
 
 
 def test_pause_hold_stop_and_a_skipped_idea(records: Make) -> None:
     made = campaign(records, unedited=3)
-    jobs = (AgentJob(edit=proposal("idea-0"), agent="claude"), AgentJob(edit=proposal("idea-1"), agent="claude"))
-    status = AgentStatus(jobs)
+    for number in range(2):
+        made.begin(AgentJob("edit", f"idea-{number}", "claude", editor=number + 1))
     made.note("unwanted", slug="idea-1", reason="no")
-    assert unwanted_jobs(made.state(), status) == ["edit idea-1"]
-    assert begun(made, jobs=jobs) == [*edits(2), "propose claude (3)"], "it is not edited again"
+    assert unwanted_jobs(made.state()) == ["edit idea-1"]
+    assert names(made) == [*edits(2), "propose claude"], "it is not edited again"
     made.note("hold", on=True)
-    assert begun(made) == [] and unwanted_jobs(made.state(), status) == ["edit idea-1"], "what was begun ends"
+    assert names(made) == [] and unwanted_jobs(made.state()) == ["edit idea-1"], "what was begun ends"
     made.note("approved", slug="idea-2")
-    assert begun(made) == edits(2), "nothing is asked for while ideas wait for a person"
+    assert names(made) == edits(2), "nothing is asked for while ideas wait for a person"
     made.note("hold", on=False)
     made.note("state", state="paused", reason="lunch")
-    assert begun(made) == [] and unwanted_jobs(made.state(), status) == ["edit idea-1"]
+    assert names(made) == [] and unwanted_jobs(made.state()) == ["edit idea-1"]
     made.note("state", state="running", reason="")
     made.note("told", how="drain", reason="enough")
-    assert begun(made) == [] and unwanted_jobs(made.state(), status) == ["edit idea-0", "edit idea-1"]
+    assert names(made) == [] and unwanted_jobs(made.state()) == ["edit idea-0", "edit idea-1"]
 
 
 def test_money_that_is_promised_counts_as_spent(records: Make) -> None:
@@ -118,10 +127,8 @@ def test_money_that_is_promised_counts_as_spent(records: Make) -> None:
         made = campaign(records, spec, unedited=9, rules=rules)
         for number in range(turns):
             turn(made, "propose", f"{number:04}-propose", usd=spent / turns)
-        state, found = made.state(), [AgentJob(edit=proposal(f"x-{n}"), agent="claude", usd=2.0) for n in range(jobs)]
-        while (job := next_job(state, AgentStatus(tuple(found)), made.clock)) is not None:
-            found.append(job)
-        return [job.usd for job in found[jobs:]]
+        under_way = [AgentJob("edit", f"x-{n}", "claude", 2.0, editor=n + 1) for n in range(jobs)]
+        return [job.usd for job in begun(made, *under_way)]
 
     assert money(CLAUDE, 0.5) == [1.0] * 4, "a tenth of the budget is usual"
     two = replace(CLAUDE, turn_usd=2.0)
@@ -139,22 +146,17 @@ def test_money_that_is_promised_counts_as_spent(records: Make) -> None:
 def test_tokens_that_jobs_under_way_will_take_count_too(records: Make) -> None:
     made = campaign(records, unedited=9, rules=Rules(count=30, budget_tokens=1000))
     turn(made, "propose", "0001-propose", tokens_in=200, tokens_out=100)
-    assert begun(made) == edits(0, 1, 2), "300 each"
+    assert names(made) == edits(0, 1, 2), "300 each"
 
 
 def test_an_agent_at_its_limit_holds_up_nobody_else(records: Make) -> None:
     made = campaign(records, BOTH, unedited=4)
-    limited = AgentJob(edit=proposal("idea-0"), agent="claude")
-    at_limit = AgentStatus((limited,), waiting=frozenset({limited.name}))
-    state, jobs = made.state(), []
-    while (job := next_job(state, replace(at_limit, jobs=(limited, *jobs)), made.clock)) is not None:
-        jobs.append(job)
+    limited, asking = AgentJob("edit", "idea-0", "claude"), AgentJob("propose", agent="claude")
+    jobs = begun(made, limited, waits=True)
     assert [job.name for job in jobs] == [*edits(1, 2, 3), "propose codex"]
     assert {job.agent for job in jobs} == {"codex"}
-    alone = campaign(records, unedited=4)
-    assert begun(alone, jobs=(limited,), waiting=frozenset({limited.name})) == []
-    asking = AgentJob(ideas=3, agent="claude")
-    assert begun(campaign(records, BOTH), jobs=(asking,), waiting=frozenset({asking.name})) == ["propose codex (3)"]
+    assert names(campaign(records, unedited=4), limited, waits=True) == []
+    assert names(campaign(records, BOTH), asking, waits=True) == ["propose codex"]
 
 
 def test_fixes_and_edits_go_to_the_agent_that_knows_the_idea(records: Make) -> None:
@@ -162,15 +164,18 @@ def test_fixes_and_edits_go_to_the_agent_that_knows_the_idea(records: Make) -> N
     turns = (turn(made, "propose", "0001-propose", agent="codex"), turn(made, "edit", "0002-edit", agent="codex"))
     made.idea("broken", proposer="agent", kind="code", turns=turns)
     made.run("broken", None, "crash", failure="import_error")
-    fix = next_job(made.state(), AgentStatus(), made.clock)
-    assert fix is not None and (fix.name, fix.agent) == ("fix broken", "codex")
-    out = AgentStatus(suspended={"codex": "not logged in"})
-    fix = next_job(made.state(), out, made.clock)
-    assert fix is not None and (fix.name, fix.agent) == ("fix broken", "claude"), "somebody has to"
+    (fix, *_) = begun(made)
+    assert (fix.name, fix.agent) == ("fix broken", "codex")
+    made.note("suspended", agent="codex", reason="not logged in")
+    (fix, *_) = begun(made)
+    assert (fix.name, fix.agent) == ("fix broken", "claude"), "somebody has to"
+    made.note("readmitted")
     made.note("proposed", hypothesis=proposal("next", turns=("0001-propose",)).to_json(), made=False)
-    edit = next_job(made.state(), AgentStatus((fix,)), made.clock)
-    assert edit is not None and (edit.name, edit.agent) == ("edit next", "codex")
-    assert begun(made, suspended={"codex": "not logged in", "claude": "gone"}) == []
+    (edit, *_) = begun(made, fix)
+    assert (edit.name, edit.agent) == ("edit next", "codex")
+    for agent in ("codex", "claude"):
+        made.note("suspended", agent=agent, reason="gone")
+    assert names(made) == []
 
 
 def test_the_agent_whose_ideas_come_to_nothing_is_suspended_alone(records: Make) -> None:
@@ -178,14 +183,16 @@ def test_the_agent_whose_ideas_come_to_nothing_is_suspended_alone(records: Make)
     for number in range(3):
         name = turn(made, "propose", f"000{number}-propose", agent="codex")
         made.note("asked", ideas=1, turns=[name])
-    found = fruitless(made.state(), AgentStatus())
+    found = fruitless(made.state())
     assert found is not None and found[0] == "codex" and "codex had no idea that could be tried 3 times" in found[1]
-    assert fruitless(made.state(), AgentStatus(suspended={"codex": found[1]})) is None
+    made.note("suspended", agent="codex", reason=found[1])
+    assert fruitless(made.state()) is None
+    made.note("readmitted")
     made.note("proposed", hypothesis=proposal("late", turns=["0000-propose"]).to_json(), made=False)
-    assert fruitless(made.state(), AgentStatus()) is None, "one of them may still come to something"
+    assert fruitless(made.state()) is None, "one of them may still come to something"
     made.note("skipped", hypothesis=proposal("late").to_json(), reason="a duplicate")
     made.idea("good", proposer="agent", kind="code", turns=["0001-propose"])
-    assert fruitless(made.state(), AgentStatus()) is None, "only the last of them came after the one of a good idea"
+    assert fruitless(made.state()) is None, "only the last of them came after the one of a good idea"
 
 
 def test_agents_take_turns(records: Make) -> None:

@@ -10,10 +10,10 @@ from unittest import mock
 import pytest
 
 from autoresearch.core.agents.agent import AgentSpec
+from autoresearch.core.agents.turns import AgentJob
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import ProposerSpec, Rules
 from autoresearch.core.controller.actions import (
-    AgentJob,
     ControllerAction,
     Do,
     Finish,
@@ -24,12 +24,10 @@ from autoresearch.core.controller.actions import (
     RecordUnmade,
     ReportRun,
     Say,
-    StartAgent,
+    StepAgent,
     StopRun,
-    SuspendAgent,
     WatchRun,
 )
-from autoresearch.core.controller.agent_schedule import AgentStatus
 from autoresearch.core.controller.next_actions import Machine, ReadyRun, next_actions, resume_actions, waits_for
 from autoresearch.core.controller.rules import exit_code_of, expected_run_s
 from autoresearch.core.controller.scheduler import RunRequest
@@ -262,8 +260,6 @@ def test_a_baseline_that_dies_alike_twice_pauses_and_begins_anew(
 
 def test_what_runs_without_a_run_says_what_it_waits_for_and_pauses_where_there_is_nothing(records: Make) -> None:
     made = searching(records)
-    edit, guard = AgentJob(edit=Hypothesis("lower", "Lower it."), agent="claude"), AgentJob(agent="codex")
-    at_work = AgentStatus((edit, guard), waiting=frozenset({guard.name}))
     tried = LOOKED | {NewIdea()}
 
     def words(**facts: Any) -> str:
@@ -271,7 +267,13 @@ def test_what_runs_without_a_run_says_what_it_waits_for_and_pauses_where_there_i
         return waits_for(made.state(), machine(made, tried=tried, **facts))
 
     both = "waits for claude, codex: edit lower, propose codex (a usage limit, or an outage)"
-    assert words(agent=at_work) == both
+    jobs = AgentJob("edit", "lower", "claude"), AgentJob("propose", agent="codex", editor=2)
+    for job in jobs:
+        made.begin(job)
+    made.note("waits", job=jobs[1].name, role="propose", fault="quota", said="", until=made.clock + 99, tries=1)
+    assert words() == both
+    for job in jobs:
+        made.note("job_over", ends=job.name)
     assert words() == "waits for an idea that can be tried: the last ones could not"
     made.idea("one")
     assert words(spare_worktree=False).startswith("waits for a worktree: ")
@@ -321,9 +323,12 @@ def test_a_paused_campaign_starts_nothing_keeps_no_process_and_ends_at_its_deadl
     made.note("state", state="paused", reason="lunch")
     assert due(made, ready=held) == (Do.SLEEP,)
     made.end(run, 0.4, "discard")
-    job = AgentJob(ideas=1, agent="claude")
-    assert due(made, ready=held, agent=AgentStatus((job,))) == (Do.SLEEP,)
-    assert due(made, ready=held, agent=AgentStatus((job,), waiting=frozenset({job.name}))) == (Do.LEAVE,)
+    job = AgentJob("propose", agent="claude")
+    made.begin(job)
+    assert due(made, ready=held) == (Do.SLEEP,)
+    made.note("waits", job=job.name, role="propose", fault="quota", said="", until=made.clock + 99, tries=1)
+    assert due(made, ready=held) == (Do.LEAVE,)
+    made.note("job_over", ends=job.name)
     assert due(made, ready=held) == (Do.LEAVE,)
     assert due(made, ready=held, now=made.spec.rules.deadline) == (Finish(DEADLINE_MET),)
 
@@ -424,20 +429,25 @@ def with_agent(records: Make, **changes: Any) -> Any:
     return searching(records, research=AGENT, proposer=ProposerSpec("agent"), **changes)
 
 
+def job_of(begin: Any) -> tuple[str, str]:
+    assert begin.do == "job"
+    return begin.fields["kind"], begin.fields["slug"]
+
+
 def test_the_agent_is_asked_for_ideas_once_the_baseline_is_measured(records: Make) -> None:
     made = records(empty=True, research=AGENT, proposer=ProposerSpec("agent"))
     made.idea("baseline")
     assert requested(due(made)) == ("baseline", 1, "baseline")
-    (start,) = due(with_agent(records))
-    assert isinstance(start, StartAgent) and start.job.fix is None and start.job.edit is None
+    start, words = due(with_agent(records))
+    assert job_of(start) == ("propose", "") and words == Say("claude is asked for ideas")
 
 
 def test_while_the_agent_is_busy_nobody_waits_for_anything_else(records: Make) -> None:
     made = with_agent(records)
     busy = {"dry": True, "tried": LOOKED | {NewIdea()}}
-    asked = (AgentJob(agent="claude"),)
-    assert due(made, agent=AgentStatus(asked), **busy) == (Do.SLEEP,)
-    assert due(made, agent=AgentStatus(asked, done=True), **busy) == (Do.COLLECT_AGENT,)
+    made.begin(AgentJob("propose", agent="claude"))
+    assert due(made, **busy) == (Do.SLEEP,)
+    assert due(made, agent_due=("propose claude",), **busy) == (StepAgent("propose claude"),)
 
 
 def proposed(slug: str, *, made: bool) -> dict[str, Any]:
@@ -449,8 +459,8 @@ def proposed(slug: str, *, made: bool) -> dict[str, Any]:
 def test_a_proposal_that_needs_an_edit_is_edited_and_one_that_needs_none_is_run(records: Make) -> None:
     made = with_agent(records)
     made.note("proposed", **proposed("code", made=False))
-    (start,) = due(made)
-    assert isinstance(start, StartAgent) and start.job.edit is not None and start.job.edit.slug == "code"
+    start, words = due(made)
+    assert job_of(start) == ("edit", "code") and words == Say("code: claude edits the code of #1 baseline")
     made.note("proposed", **proposed("config", made=True))
     assert due(made) == (NewIdea(),)
 
@@ -463,8 +473,7 @@ def test_a_new_idea_starts_before_the_agent_goes_on(records: Make) -> None:
     assert due(made, ready=held) == (Do.LAUNCH_RUN,)
     assert due(made, ready=held, tried=LOOKED | {Do.LAUNCH_RUN}) == (Do.SLEEP,)  # there is no room: one idea is ahead
     made.note("started", run=held.run)
-    (start,) = due(made)
-    assert isinstance(start, StartAgent)
+    assert job_of(due(made)[0]) == ("propose", "")
 
 
 def test_a_crashed_idea_is_fixed_before_the_end(records: Make) -> None:
@@ -474,10 +483,10 @@ def test_a_crashed_idea_is_fixed_before_the_end(records: Make) -> None:
     fixing, words, start = due(made)
     assert fixing == Note("fixing", {"index": 2, "run": run})
     assert words == Say("#2 Try broken: claude is asked to mend it")
-    assert isinstance(start, StartAgent) and start.job.fix is not None and start.job.fix.slug == "broken"
-    made.apply((fixing,))
-    assert due(made, agent=AgentStatus((start.job,)), tried=LOOKED | {NewIdea()}) == (Do.SLEEP,)
-    made.note("fix_failed", index=2, turns=[])
+    assert job_of(start) == ("fix", "broken")
+    made.apply((fixing, start))
+    assert due(made, tried=LOOKED | {NewIdea()}) == (Do.SLEEP,)
+    made.note("fix_failed", index=2, turns=[], ends="fix broken")
     made.note("fixing", index=2, run=run)
     made.note("fix_failed", index=2, turns=[])
     assert isinstance(due(made)[-1], Finish)  # it was tried often enough
@@ -489,10 +498,11 @@ def test_an_agent_whose_ideas_come_to_nothing_is_suspended(records: Make) -> Non
         made.note("asked", ideas=1)
     why = "claude had no idea that could be tried 3 times in a row: none was tried"
     suspended, state, _ = due(made)
-    assert suspended == SuspendAgent("claude", why)
+    assert suspended == Note("suspended", {"agent": "claude", "reason": why})
     assert state == Note("state", {"state": "paused", "reason": why})
     mixed = searching(records, research=AGENT, proposer=ProposerSpec("hybrid"))
     for _ in range(3):
         mixed.note("asked", ideas=1)
-    assert due(mixed) == (SuspendAgent("claude", why), Say(f"{why}; going on without it until `campaign resume`"))
-    assert due(mixed, agent=AgentStatus(suspended={"claude": why})) == (NewIdea(),)
+    assert due(mixed) == (suspended, Say(f"{why}; going on without it until `campaign resume`"))
+    mixed.apply((suspended,))
+    assert due(mixed) == (NewIdea(),)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from autoresearch.git_repo.commits import Change, commit_hypothesis
 from autoresearch.git_repo.history import read_file
 from autoresearch.lab.agent_work.edit import make_edit
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
+from autoresearch.lab.agent_work.turn import Pending
 from autoresearch.lab.yaml_files import parse_mapping
 
 FILES = {
@@ -55,18 +57,23 @@ class Yard:
         assert not check or done.returncode == 0, (words, done.stdout, done.stderr)
         return os.fsdecode(done.stdout)
 
-    def ask(self, agent: Agent, **answer: Any) -> Callable[[Turn], Answer]:
-        """An agent that is a function of its worktree, and says that all went well."""
-
-        def turn(asked: Turn) -> Answer:
-            self.asked.append(asked)
-            agent(Path(asked.cwd))
-            return Answer(**{"text": "done", "session": "s-1", "usage": Usage(0.5, 10, 5, 1.0), **answer})
-
-        return turn
-
     def edit(self, agent: Agent, **answer: Any) -> Edit:
-        return make_edit(self.bench, HYPOTHESIS, self.base, self.ask(agent, **answer))
+        """By an agent that is a function of its worktree, and says that all went well; its guard is waited for."""
+        given = Answer(**{"text": "done", "session": "s-1", "usage": Usage(0.5, 10, 5, 1.0), **answer})
+        directory = self.bench.turn(TurnRole.EDIT)
+        bench = replace(self.bench, turn=lambda role: directory)
+
+        def ask(turn: Turn) -> Answer:
+            if turn not in self.asked:
+                self.asked.append(turn)
+                agent(Path(turn.cwd))
+            return given
+
+        while True:
+            try:
+                return make_edit(bench, HYPOTHESIS, self.base, ask)
+            except Pending:
+                time.sleep(0.01)
 
     def with_spec(self, **changes: Any) -> Yard:
         return replace(self, bench=replace(self.bench, spec=replace(self.bench.spec, **changes)))
@@ -176,7 +183,7 @@ def _commit(root: Path, files: Mapping[str, str | bytes], *before: tuple[str, ..
 def _bench(root: Path, tmp_path: Path, spec: AgentSpec) -> EditWorkspace:
     numbers = itertools.count(1)
 
-    def next_turn(role: TurnRole) -> Path:
+    def turn(role: TurnRole) -> Path:
         place = tmp_path / "turns" / f"{role}-{next(numbers)}"
         place.mkdir(parents=True, exist_ok=True)
         return place
@@ -187,7 +194,7 @@ def _bench(root: Path, tmp_path: Path, spec: AgentSpec) -> EditWorkspace:
         checkout=checkout,
         spec=spec,
         trees=tmp_path / "trees",
-        next_turn=next_turn,
+        turn=turn,
         protection=Protection(spec.protect, spec.allow, blueprint=("blueprint.md",), keys=("seed",)),
         objective=Objective("accuracy"),
         settings=_settings(root),

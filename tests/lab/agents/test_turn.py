@@ -29,10 +29,9 @@ from autoresearch.git_repo.checkout import find
 from autoresearch.git_repo.patches import IsolatedWorktree
 from autoresearch.git_repo.worktrees import slot
 from autoresearch.lab.agent_work import sandbox
-from autoresearch.lab.agent_work.agent_turns import begun_turns
 from autoresearch.lab.agent_work.sandbox import Level
 from autoresearch.lab.agent_work.turn import answer_of, run_turn
-from autoresearch.lab.agent_work.turn_dir import TurnEnvironment, anew, guard_in, next_directory, read_turn
+from autoresearch.lab.agent_work.turn_dir import TurnEnvironment, guard_in, next_directory, read_turn
 from autoresearch.records.rundir import RunDir, read_json, write_json
 from autoresearch.runner.basics import RUN_ID
 
@@ -177,8 +176,7 @@ def test_an_answer_and_what_is_kept_of_it(turn_context: TurnContext) -> None:
     spec = turn_context.spec()
     assert spec["turn"]["level"] == "none" and spec["turn"]["role"] == "propose"
     assert str(spec["command"]).startswith(sys.executable) and not (place / "environment").exists()
-    begun = read_turn(place)
-    assert begun is not None and begun[0] == turn and answer_of(Scripted(), turn) == answer
+    assert read_turn(place) == turn and answer_of(Scripted(), turn) == answer
     assert turn_context.ask("print('it is asked once')", turn) == answer
 
 
@@ -322,7 +320,7 @@ def test_damaged_records_of_a_turn_are_passed_over(turn_context: TurnContext) ->
     for text in ("", "{}", '{"run": "turn-x", "turn": {"role": "sing"}}', '{"turn": 3}'):
         (turn_context.turns / "0001-edit").mkdir(parents=True, exist_ok=True)
         (turn_context.turns / "0001-edit/spec.json").write_text(text)
-        assert list(begun_turns(turn_context.turns, ())) == []
+        assert read_turn(turn_context.turns / "0001-edit") is None
 
 
 @pytest.mark.system
@@ -412,7 +410,7 @@ def begun(turn_context: TurnContext, eventually: Eventually) -> Iterator[Callabl
         finally:
             controller.kill()
             controller.wait()
-        ((turn, _),) = filter(None, map(read_turn, turn_context.turns.iterdir()))
+        (turn,) = filter(None, map(read_turn, turn_context.turns.iterdir()))
         return turn
 
     yield begin
@@ -425,21 +423,11 @@ def test_a_turn_outlives_its_controller_and_is_asked_once(
     """Whoever comes next waits for its answer; with the daemons that it left, it is over."""
     code = DAEMON + "daemon(); open('asked', 'a').write('.'); open('up', 'w').close()\n"
     turn = begun(f"{code}while not os.path.exists('go'): time.sleep(0.01)\nprint('a whole thought')")
-    assert [one.usable(Scripted()) for one in begun_turns(turn_context.turns, ())] == [True], "it is under way"
     answer = turn_context.begin("print('not asked')", turn)
     (turn_context.cwd / "go").touch()
     assert (answer().text, answer().fault) == ("a whole thought", None)
     assert answer().usage.tokens_out == len("a whole thought")
     assert (turn_context.cwd / "asked").read_text() == "." and carriers() == []
-
-
-@pytest.mark.system
-def test_a_turn_that_nobody_goes_on_with_is_ended(turn_context: TurnContext, begun: Callable[[str], Turn]) -> None:
-    begun(DAEMON + f"daemon(); print('half a thought', flush=True); open('up', 'w').close(); {SLEEP}")
-    (one,) = begun_turns(turn_context.turns, ())
-    fields = one.end(Scripted())
-    assert (fields["fault"], fields["tokens_out"]) == ("stopped", len("half a thought")) and carriers() == []
-    assert not one.usable(Scripted()) and list(begun_turns(turn_context.turns, {"0001-edit"})) == []
 
 
 @pytest.mark.system
@@ -458,17 +446,14 @@ def test_a_turn_whose_runner_never_began_is_lost(turn_context: TurnContext) -> N
     turn = turn_context.turn()
     record = {"role": "edit", "session": "", "bounds": {}, "base": ""}
     write_json(RunDir(Path(turn.directory)).spec, {"run": "turn-x", "command": "x", "cwd": "/", "turn": record})
-    (one,) = begun_turns(turn_context.turns, ())
-    assert not one.usable(Scripted()) and one.end(Scripted())["fault"] == "lost"
+    assert turn_context.ask("print('late')", turn).fault is TurnFault.LOST
 
 
 def test_numbers_only_grow(turn_context: TurnContext) -> None:
-    first = turn_context.turn(TurnRole.PROPOSE)
-    again = anew(first)
+    first, again = turn_context.turn(TurnRole.PROPOSE), turn_context.turn(TurnRole.PROPOSE)
     (turn_context.turns / "notes.txt").touch()
     names = [Path(turn.directory).name for turn in (first, again, turn_context.turn(TurnRole.FIX))]
-    assert names == ["0001-propose", "0002-propose", "0003-fix"] and again.prompt == first.prompt
-    assert list(begun_turns(turn_context.turns, ())) == [], "nothing was started in them"
+    assert names == ["0001-propose", "0002-propose", "0003-fix"]
 
 
 # -- confined ----------------------------------------------------------------------------------------------------
@@ -621,16 +606,16 @@ def test_in_an_enclosure_a_confined_agent_s_git_works_and_the_user_s_is_not_touc
     """git's directory lies beside the worktree then, and borrows the user's objects."""
     checkout = find(town.repo)
     assert checkout is not None
-    with IsolatedWorktree(slot(checkout, town.root / "trees/agent-a")).opened("HEAD") as opened:
-        town.turn_context.cwd = opened.path
-        own = (f"{opened.path}/", f"{opened.repository}/")
-        before = {path: content for path, content in town.state().items() if not path.startswith(own)}
-        code = "write('train.py'); lines = ('add -A', '-c user.name=A -c user.email=a@b.c commit -qm mine', 'log');"
-        added, committed, log = json.loads(
-            town.ask(f"{code} print(json.dumps([ran('git', *line.split()) for line in lines]))").text
-        )
-        assert added[0] == committed[0] == 0 and "mine" in log[1] and "start" in log[1]
-        assert {path: content for path, content in town.state().items() if not path.startswith(own)} == before
+    opened = IsolatedWorktree(slot(checkout, town.root / "trees/agent-a")).open("HEAD")
+    town.turn_context.cwd = opened.path
+    own = (f"{opened.path}/", f"{opened.repository}/")
+    before = {path: content for path, content in town.state().items() if not path.startswith(own)}
+    code = "write('train.py'); lines = ('add -A', '-c user.name=A -c user.email=a@b.c commit -qm mine', 'log');"
+    added, committed, log = json.loads(
+        town.ask(f"{code} print(json.dumps([ran('git', *line.split()) for line in lines]))").text
+    )
+    assert added[0] == committed[0] == 0 and "mine" in log[1] and "start" in log[1]
+    assert {path: content for path, content in town.state().items() if not path.startswith(own)} == before
 
 
 @pytest.mark.real

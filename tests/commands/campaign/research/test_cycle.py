@@ -126,18 +126,17 @@ def test_a_bad_metric_is_a_result_and_a_fix_has_an_end(lab: Any) -> None:
     assert state.research.fixes == {3: 2} and [line["index"] for line in lab.journal("fix_failed")] == [3]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("told", ["the guard `{guard}` exited with 1", "an internal error ended the job `guard tip"])
 def test_a_merge_that_does_not_pass_the_guard_leaves_the_weaker_edit_out(
     lab: Any, monkeypatch: pytest.MonkeyPatch, told: str
 ) -> None:
     """Either passes, and both together would score more than 1. A fault of ours is no reason to begin it again."""
-    from autoresearch.lab.agent_work.agent_jobs import AgentJobs
+    from autoresearch.lab.agent_work.agent_jobs import JobAtWork
 
-    guard = AgentJobs.guard
+    guard = JobAtWork.guard
     if "internal" in told:
         faulty = lambda self, merge: 1 / 0 if len(merge.hypothesis.merges) > 1 else guard(self, merge)  # noqa: E731
-        monkeypatch.setattr(AgentJobs, "guard", faulty)
+        monkeypatch.setattr(JobAtWork, "guard", faulty)
     trainer = lab.camp.bench.repo / "train.py"
     noise = '__import__("random").Random(seed).gauss(0, 0.12)'
     trainer.write_text(trainer.read_text().replace("0.0001 * (seed % 3)", noise))

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.system
 
 BOTH, ONE = ("typo", "spoilt"), ("typo",)
 QUICK = ("turn.begun", "research.asked", "research.guarding", "research.written", "campaign.unmade")
-QUICK_FIX = ("research.begins:3", "research.asked", "research.mended")  # the third job is the fix
+QUICK_FIX = ("turn.begun:3", "research.asked", "research.mended")  # the third turn is the fix
 OTHERS = (
-    *("research.begins", "enclosure.switched", "enclosure.opened", "research.turned", "research.gathered"),
+    *("enclosure.switched", "enclosure.opened", "research.turned", "research.gathered"),
     *("research.patched", "research.guarded", "campaign.drafted", "campaign.claimed", "campaign.conceived"),
 )
 OTHERS_FIX = (
@@ -87,7 +87,7 @@ def test_kill_9_while_it_is_asked_and_edits(killed: Killed) -> None:
 
 
 def test_kill_9_while_two_edit(killed: Killed) -> None:
-    killed.at(("research.turned:2", "research.guarding", "research.written:2"), editors=2)
+    killed.at(("research.turned:2", "research.written:2", "research.guarding"), editors=2)
 
 
 def test_kill_9_while_it_mends(killed: Killed) -> None:

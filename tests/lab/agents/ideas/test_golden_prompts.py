@@ -21,7 +21,7 @@ from autoresearch.core.campaign import tip
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.git_repo import checkout as repository
-from autoresearch.lab.agent_work import agent_turns
+from autoresearch.lab.agent_work import fix_job
 from autoresearch.lab.agent_work.edit_prompt import edit_prompt
 from autoresearch.lab.agent_work.edit_workspace import workspace_for
 from autoresearch.lab.agent_work.propose_context import ProposeContext, gather
@@ -66,9 +66,7 @@ class Recorded:
         assert idea is not None
         workspace = workspace_for(self.builder, self.state.spec.research, self._turn)
         if role != "review":
-            return edit_prompt(
-                workspace, idea.hypothesis, agent_turns.explained(idea, self.builder) if role == "fix" else None
-            )
+            return edit_prompt(workspace, idea.hypothesis, fix_job.explained(idea) if role == "fix" else None)
         turns: list[Turn] = []
 
         def ask(turn: Turn) -> Answer:
