@@ -128,12 +128,12 @@ class KubernetesLauncher:
             except AlreadyThere:
                 made = self._find(job)
         if made is None:
-            raise Unreachable(f"{object_name(job.run, job.attempt)} was there, and is gone")
-        return Handle(job.run, object_name(job.run, job.attempt), {"uid": made["metadata"].get("uid", "")})
+            raise Unreachable(f"{object_name(job.run)} was there, and is gone")
+        return Handle(job.run, object_name(job.run), {"uid": made["metadata"].get("uid", "")})
 
     def _find(self, job: Job) -> dict[str, Any] | None:
         """The job of this run; None without one. Raises Declined if another one has its name."""
-        name = object_name(job.run, job.attempt)
+        name = object_name(job.run)
         said = self.kubectl.ask("get", f"{JOBS}/{name}", "--ignore-not-found", "-o", "json")
         found = parsed(said) if said.strip() else None
         if found and _label(found, RUN) != label_value(job.run):
@@ -154,7 +154,7 @@ class KubernetesLauncher:
         labels = {**mapping(self.target, "labels"), **marks, "app.kubernetes.io/managed-by": "autoresearch"}
         annotations = mapping(self.target, "annotations")
         _stamp(made, labels, annotations | {"autoresearch/directory": job.directory})
-        made["metadata"]["name"] = object_name(job.run, job.attempt)
+        made["metadata"]["name"] = object_name(job.run)
         pod = (made.get("spec") or {}).get("template")
         if not isinstance(pod, dict):
             raise UsageError("the template of a Kubernetes target makes no pod: spec.template is missing")
@@ -260,7 +260,7 @@ def values(target: Target, job: Job) -> dict[str, Any]:
         given["nvidia.com/gpu"] = count
     return {
         **{option: target.text(option) for option in names},
-        "name": object_name(job.run, job.attempt),
+        "name": object_name(job.run),
         "argv": list(job.argv),
         "cwd": job.cwd,
         "environment": [{"name": key, "value": value} for key, value in job.environment.items()],
@@ -290,9 +290,9 @@ def _stamp(item: dict[str, Any], labels: Mapping[str, str], annotations: Mapping
         about["annotations"] = {**(about.get("annotations") or {}), **annotations}
 
 
-def object_name(run: str, attempt: int = 1) -> str:
-    """The name of a run's job; the same for every submit of one attempt."""
-    whole = f"ajet-{run}" + (f"-a{attempt}" if attempt > 1 else "")
+def object_name(run: str) -> str:
+    """The name of a run's job; the same for every submit."""
+    whole = f"ajet-{run}"
     safe = re.sub(r"[^a-z0-9]+", "-", whole.lower()).strip("-")
     return safe if safe == whole and len(whole) <= MOST_NAME else _cut(safe, whole, MOST_NAME)
 

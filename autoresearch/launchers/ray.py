@@ -181,8 +181,8 @@ class RayLauncher:
 
 
 def submission_id(job: Job) -> str:
-    """The job's name, the same for every submit of one attempt, so that no second job can be created."""
-    return f"ajet_{job.run}" + (f"-a{job.attempt}" if job.attempt > 1 else "")
+    """The job's name, the same for every submit, so that no second job can be created."""
+    return f"ajet_{job.run}"
 
 
 def observation(job: Mapping[str, Any]) -> Observation:

@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -43,7 +43,6 @@ CONNECTION = {
     "keepalive": "seconds between signs of life; without three of them the connection is given up; default 5",
     "setup": "shell words that are run first there, such as `. /etc/profile`",
 }
-PAUSES_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # after so many failures in a row; the last one repeats
 PERSIST_S = 60  # a shared connection of ours stays so long without a call
 LONGEST_SOCKET = 80  # of the 108 bytes that a socket's path may have, without what ssh adds while it makes it
 # Every shell accepts it: no `$`, `!`, backslash or quote within the single quotes.
@@ -123,24 +122,13 @@ class SshReach(AgentReach):
     node of a cluster) it proves nothing.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        environ: Mapping[str, str],
-        *,
-        runs_here: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, target: Target, environ: Mapping[str, str], *, runs_here: bool = False) -> None:
         self.target = target
         self.environ = environ
         self.runs_here = runs_here
-        self.clock = clock
         self.words = SshWords.of(target)
         self.where = f"{self.words.host}: "
         self.shared = bool(truth(target.text("shared")))
-        self._failures = 0
-        self._not_before = 0.0  # by the clock: nothing is asked until then
-        self._why = Unreachable("nobody was asked yet")
         self._identity: Mapping[str, Any] = {}  # of the host that answered last
         self._offset_s = 0.0  # its clock minus the local one, by the quickest answer
         self._best_trip_s = float("inf")
@@ -186,28 +174,19 @@ class SshReach(AgentReach):
 
     def call(self, op: str, *, within_s: float = ANSWER_S, **arguments: Any) -> Any:
         """See `AgentReach`. A call that meets a connection which just died is repeated once, unless it is a `run`."""
-        if self.clock() < self._not_before:
-            raise self._why
-        known = self._failures == 0 and self._identity
         try:
             return self._ask(op, arguments, within_s)
         except Unreachable as silent:
-            if not known or op == "run" or silent.code == "timeout":
+            if op == "run" or silent.code != "connection_lost":
                 raise
         return self._ask(op, arguments, within_s)
 
     def _ask(self, op: str, arguments: Mapping[str, Any], within_s: float) -> Any:
         begun, wall = time.monotonic(), time.time()
-        try:
-            answer = self._exchange({"op": op, "with": arguments}, within_s + self.words.connect_s)
-        except Unreachable as silent:
-            self._why = silent
-            self._not_before = self.clock() + PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
-            self._failures += 1
-            raise
+        answer = self._exchange({"op": op, "with": arguments}, within_s + self.words.connect_s)
         if (trip_s := time.monotonic() - begun) <= self._best_trip_s:
             self._best_trip_s, self._offset_s = trip_s, float(answer["wall"]) - (wall + trip_s / 2)
-        self._failures, self._identity = 0, answer["identity"]
+        self._identity = answer["identity"]
         return said_by(answer, self.words.host)
 
     def _exchange(self, request: Mapping[str, Any], within_s: float) -> dict[str, Any]:

@@ -32,7 +32,6 @@ class Order:
     declared: tuple[str, ...] = ()  # names of environment variables set explicitly for the run, not just inherited
     gpus: int = 0  # number requested from the launcher
     socket: str = ""  # tmux socket setting: where its session goes
-    attempt: int = 1
     paths: Mapping[str, str] = field(default_factory=dict)  # without a shared file system: local -> remote path
     watched: Mapping[str, str] = field(default_factory=dict)  # the same: mirrored metric files, remote -> local path
     code: str = ""  # the same: the remote code directory, released at the end

@@ -132,7 +132,6 @@ def test_options_that_make_no_sense(options: dict[str, Any], says: str) -> None:
 
 def test_names_fit_everywhere() -> None:
     assert object_name("sort-lr-7k2m9x") == "ajet-sort-lr-7k2m9x"
-    assert object_name("sort-lr-7k2m9x", 2) == "ajet-sort-lr-7k2m9x-a2"
     long = object_name("x" * 60)
     assert len(long) <= 47 and long != object_name("x" * 59) and object_name("a_b") != object_name("a-b")
     assert label_value("20260101-a") == "20260101-a" and len(label_value("y" * 80)) <= 63

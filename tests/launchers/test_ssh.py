@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import time
@@ -17,7 +16,7 @@ from autoresearch.core.run.job_launcher import Declined, JobState, Unreachable, 
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.launchers import ssh_connection
 from autoresearch.launchers.ssh import SshLauncher
-from autoresearch.launchers.ssh_connection import PAUSES_S, SshReach, SshWords, command_line, meaning
+from autoresearch.launchers.ssh_connection import SshReach, SshWords, command_line, meaning
 from autoresearch.runner import remote_agent
 
 WORDS = SshWords("gpu1", ())
@@ -123,30 +122,6 @@ def test_without_ssh_the_code_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
-def test_silence_is_asked_again_at_growing_distances(fake_ssh: Any) -> None:
-    now = [100.0]
-    reach = SshReach(fake_ssh.launcher().target, fake_ssh.environ, clock=lambda: now[0])
-    fake_ssh.down.write_text("ssh: connect to host far port 22: Connection refused\n")
-    tried = []
-    for _ in range(4000):
-        before = fake_ssh.connections if fake_ssh.program.with_name("ssh.calls").exists() else 0
-        with pytest.raises(Unreachable) as told:
-            reach.run(["true"])
-        assert told.value.code == "refused"
-        if fake_ssh.connections > before:
-            tried.append(now[0])
-        now[0] += 0.25
-        if len(tried) > len(PAUSES_S) + 1:
-            break
-    gaps = [round(b - a, 2) for a, b in itertools.pairwise(tried)]
-    assert gaps == [0.25, *PAUSES_S[1:], PAUSES_S[-1]]
-    fake_ssh.down.unlink()
-    now[0] += PAUSES_S[-1]
-    assert reach.run(["echo", "back"]).text == "back\n"
-    reach.close()
-
-
-@pytest.mark.system
 def test_what_gives_no_answer_in_time_is_given_up(fake_ssh: Any) -> None:
     reach = fake_ssh.launcher(connect_timeout=1).reach
     with pytest.raises(Unreachable, match="in time"):
@@ -168,8 +143,7 @@ def test_exit_255_of_a_program_is_its_own(fake_ssh: Any) -> None:
 def test_a_call_that_meets_a_dead_connection_is_made_again_but_no_program_is_run_twice(
     fake_ssh: Any, tmp_path: Path
 ) -> None:
-    now = [100.0]
-    reach = SshReach(fake_ssh.launcher().target, fake_ssh.environ, clock=lambda: now[0])
+    reach = fake_ssh.launcher().reach
     assert reach.look([]) == {}
     fake_ssh.down.write_text("client_loop: send disconnect: Broken pipe\n")
     once = fake_ssh.program.read_text()

@@ -41,7 +41,6 @@ class Job:
     grace_s: float
     gpus: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)  # for the Runner; the trainer's is in a file
-    attempt: int = 1
     again: bool = False  # an earlier submit may have succeeded: look for its job first
 
 

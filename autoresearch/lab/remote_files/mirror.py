@@ -35,7 +35,6 @@ class RemoteMirror:
         self._watched = {far: Path(here) for far, here in (watched or {}).items()}  # metrics outside the run directory
         self.journal = Path(recorded.spec.result_dir) / journal.NAME
         self.had: dict[str, int] = {}  # file name -> bytes of the remote file that are here
-        self._unsure = False  # there may be lines here that were not counted
         self._begin()
 
     def _begin(self) -> None:
@@ -46,7 +45,6 @@ class RemoteMirror:
         self.had = {name: whole_number(noted.get(name)) or 0 for name in (EVENTS, JOURNAL)}
         for name, path in self._pieces().items():
             self.had[name] = path.stat().st_size if path.exists() else 0
-        self._unsure = True
 
     def _pieces(self) -> dict[str, Path]:
         return {path.name: path for path in (self.rundir.log, self.rundir.evaluation)} | self._watched
@@ -78,7 +76,6 @@ class RemoteMirror:
         if came:
             noted = {name: self.had[name] for name in (EVENTS, JOURNAL)}
             write_json(self.rundir.path / OFFSETS, noted, durable=False)
-            self._unsure = False
         if directory_state.runner and not _is_same(directory_state.runner, read_json(self.rundir.runner) or {}):
             write_json(self.rundir.runner, in_our_time(directory_state.runner, offset_s), durable=False)
         return came
@@ -90,7 +87,7 @@ class RemoteMirror:
 
     def _add_lines(self, path: Path, lines: bytes, offset_s: float) -> None:
         self._make_room(path)
-        known = _marks(path) if self._unsure else frozenset()
+        known = _marks(path)  # a look that was killed may have written lines that it did not count
         for line in lines.splitlines(keepends=True):
             if line.strip() and _mark(line) not in known:
                 append_line(path, _line_in_our_time(line, offset_s), durable=False)

@@ -88,7 +88,6 @@ def job_of(spec: RunSpec, order: Order, runner: str, python: str, cwd: str) -> J
         grace_s=limits.grace_s,
         gpus=order.gpus,
         environment={"AUTORESEARCH_RUN_ID": spec.run},
-        attempt=order.attempt,
         again=order.submitting is not None,
     )
 
