@@ -1,9 +1,14 @@
-"""experiment_log.md: a run's readable history, and the ownership of result directories.
+"""A result directory: experiment_log.md, finish.flag, whose it is, and where an earlier run's records go.
 
 The log is created before anything else of a run, and begins with the command; then the Runner and the CLI append one
 line per event and intervention, in one format:
 
     - 2026-11-21 10:00:00Z +12.3s first training step
+
+finish.flag marks that a run is over, whatever happened: its existence has the meaning that the published skill
+promises, its content is one JSON object. A trainer may write it itself (AgentJet: `Training completed at 1737...`):
+that is not autoresearch's verdict, and ours replaces it. Records of an earlier run are moved to `earlier/<its run id>/`
+and never deleted or overwritten.
 """
 
 from __future__ import annotations
@@ -12,27 +17,34 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from autoresearch.core.metrics.constraint import constraint_words
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.text.numbers import span
 from autoresearch.core.text.regex import later
+from autoresearch.core.text.session_and_branch_names import RUN_ID
 from autoresearch.errors import ConflictError
-from autoresearch.records import finish_flag, hostile, index
-from autoresearch.records.appending import append_line, hold_lock, make_directory, unwritable
-from autoresearch.records.hostile import open_own, read_plain
-from autoresearch.records.rundir import write_all
+from autoresearch.records import hostile
+from autoresearch.records.appending import append_line, finite, hold_lock, make_directory, sync_directory, unwritable
+from autoresearch.records.hostile import lies_in, open_own, read_plain
+from autoresearch.records.rundir import write_all, write_json
 from autoresearch.runner.masking import clean_text
 from autoresearch.runner.text import without_html
 
 NAME = "experiment_log.md"
 RESULTS = "results.md"
 OWNER = ".autoresearch-run"
-FILES = (NAME, RESULTS, OWNER, finish_flag.NAME)
-NAMES = (*FILES, index.DIRECTORY)
+FLAG = "finish.flag"
+REFUSED = "refused"  # used instead of an ending: the run was never started
+EARLIER = "earlier"
+MOVING = ".moving"  # filled first and renamed at the end, so that an interrupted move is continued
+FILES = (NAME, RESULTS, OWNER, FLAG)
+NAMES = (*FILES, EARLIER)
 SENTENCE_MAX = 4000
+FLAG_MAX = 1 << 16  # bytes
 _TITLE = later(rb"# Experiment log: (\S{1,80})\n")
 _UNSHOWN = later(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -98,27 +110,69 @@ def set_aside(result_dir: Path, more: Iterable[Path] = ()) -> list[Path]:
     Only renames files; called again after an interruption, it continues.
     """
     clear_the_way(result_dir)
-    flag = result_dir / finish_flag.NAME
+    flag = result_dir / FLAG
     # the flag is moved last, because it names the run that the records belong to
     try:
         files = [result_dir / NAME, result_dir / RESULTS, *hostile.renamed(result_dir, NAMES), *more, flag]
-        return index.move(result_dir, files, _whose(result_dir) or _whose(index.unfinished(result_dir)))
+        return move(result_dir, files, _whose(result_dir) or _whose(_unfinished(result_dir)))
     except OSError as error:
         raise unwritable(result_dir, error) from error
+
+
+def _unfinished(result_dir: Path) -> Path:
+    """The directory that holds the files of an interrupted move, if any."""
+    return result_dir / EARLIER / MOVING
+
+
+def move(result_dir: Path, files: Iterable[Path], run: str = "") -> list[Path]:
+    """Move those of `files` that exist into one new directory; returns their new paths. Raises OSError.
+
+    Files inside the result directory keep their relative path; one that a link leads out of it to is left alone. Called
+    again after an interruption, it continues.
+    """
+    present = [f for f in files if os.path.lexists(f) and lies_in(f.parent, result_dir)]
+    moving = _unfinished(result_dir)
+    if moving.is_dir() and any(os.path.lexists(moving / _inside(result_dir, f)) for f in present):
+        _name(result_dir, moving, "")  # a second set of the same names: finish the first one
+    if not present and not moving.is_dir():
+        return []
+    moving.mkdir(parents=True, exist_ok=True)
+    for file in present:
+        target = moving / _inside(result_dir, file)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.rename(target)
+    final = _name(result_dir, moving, run)
+    sync_directory(result_dir)
+    return sorted(p for p in final.rglob("*") if not p.is_dir())
+
+
+def _inside(result_dir: Path, file: Path) -> Path:
+    return file.relative_to(result_dir) if result_dir in file.parents else Path(file.name)
+
+
+def _name(result_dir: Path, moving: Path, run: str) -> Path:
+    """Rename the filled directory to the run's id or the next free number; returns the new path."""
+    base, n = (f"{run}-" if RUN_ID.match(run) else ""), 1
+    final = result_dir / EARLIER / (base.rstrip("-") or "1")
+    while os.path.lexists(final):
+        n += 1
+        final = result_dir / EARLIER / f"{base}{n}"
+    moving.rename(final)
+    return final
 
 
 def clear_the_way(result_dir: Path) -> list[str]:
     """Rename what else stands where files of ours go, and unlock them; a sentence for each that was changed."""
     try:
         unlocked = hostile.unlock(Path(os.path.realpath(result_dir)), FILES)
-        hostile.clear(result_dir, FILES, (index.DIRECTORY,))
+        hostile.clear(result_dir, FILES, (EARLIER,))
         return [*unlocked, *hostile.foreign(result_dir, NAMES)]
     except OSError as error:
         raise unwritable(result_dir, error) from error
 
 
 def _whose(directory: Path) -> str:
-    return finish_flag.read(directory / finish_flag.NAME).run or owner(directory)
+    return str((read_flag(directory) or {}).get("run", "")) or owner(directory)
 
 
 def owner(result_dir: Path) -> str:
@@ -129,9 +183,48 @@ def owner(result_dir: Path) -> str:
 
 def has_run(result_dir: Path) -> bool:
     """Whether a result directory holds traces of a run that ended, runs or is being launched, or a foreign flag."""
-    flag = finish_flag.read(result_dir / finish_flag.NAME)
-    names = (OWNER, NAME, RESULTS, index.DIRECTORY)
-    return (flag.exists and not flag.refused) or any(os.path.lexists(result_dir / name) for name in names)
+    traces = any(os.path.lexists(result_dir / name) for name in (OWNER, NAME, RESULTS, EARLIER))
+    flag = read_flag(result_dir)
+    return traces or (flag is not None and flag.get("ending") != REFUSED)
+
+
+def read_flag(directory: Path) -> dict[str, Any] | None:
+    """The content of a finish.flag, {} if it is not autoresearch's; None without one. Never raises."""
+    path = directory / FLAG
+    if not os.path.lexists(path):
+        return None
+    try:
+        content = json.loads(read_plain(path, FLAG_MAX))
+    except (ValueError, RecursionError):
+        return {}
+    ours = isinstance(content, dict) and {"schema", "run", "ending"} <= content.keys()
+    return content if ours else {}
+
+
+def write_flag(result_dir: Path, content: Mapping[str, Any]) -> None:
+    """Mark a run as over; writing the same flag again changes nothing. EnvironmentUnusable if it cannot be written.
+
+    `content` holds at least schema, run, ending. A flag of another run is moved aside first.
+    """
+    path = result_dir / FLAG
+    try:
+        result_dir.mkdir(parents=True, exist_ok=True)
+        hostile.clear(result_dir, (FLAG,), (EARLIER,))
+        found = read_flag(result_dir) or {}
+        if found and found["run"] != content["run"]:
+            move(result_dir, [path], str(found["run"]))
+        elif (unfinished := _unfinished(result_dir)).is_dir():
+            move(result_dir, (), str((read_flag(unfinished) or {}).get("run", "")))  # continue an interrupted move
+        write_json(path, finite(content))
+        sync_directory(result_dir)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def write_refusal(result_dir: Path, *, blueprint: str, reason: str, t: float) -> None:
+    """Mark a result directory as finished because its blueprint could not be run. EnvironmentUnusable on failure."""
+    known = {"run": "", "verdict": None, "returncode": None, "ending": REFUSED, "reason": reason}
+    write_flag(result_dir, {"schema": 1, **known, "blueprint": blueprint, "ended": t})
 
 
 def begin(result_dir: Path, spec: RunSpec, more: Iterable[Path] = ()) -> list[Path]:

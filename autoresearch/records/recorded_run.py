@@ -14,7 +14,7 @@ from autoresearch.core.run.json_record import as_recorded, from_record
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError
-from autoresearch.records import exit_record, index
+from autoresearch.records import exit_record
 from autoresearch.records.appending import finite, unwritable
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.lines import unreadable
@@ -115,7 +115,7 @@ class RecordedRun:
         result_dir = Path(self.spec.result_dir)
         if document.parent != result_dir or journal.owner(result_dir) == self.spec.run:
             return document
-        moved = result_dir / index.DIRECTORY / self.spec.run / document.name
+        moved = result_dir / journal.EARLIER / self.spec.run / document.name
         return moved if moved.exists() else document
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.records import finish_flag
+from autoresearch.records import journal
 
 TRAINERS = "Training completed at 1737000000.5\n"
 CONTENT: dict[str, Any] = {
@@ -39,31 +39,29 @@ def names(directory: Path) -> list[str]:
 
 def test_a_flag_is_written_read_and_leaves_nothing_else(tmp_path: Path) -> None:
     out = tmp_path / "not" / "yet"
-    assert not finish_flag.read(out / "finish.flag").exists
-    finish_flag.write(out, {**CONTENT, "metric": {"value": math.nan}, "log": "/x\udcff"})
+    assert journal.read_flag(out) is None
+    journal.write_flag(out, {**CONTENT, "metric": {"value": math.nan}, "log": "/x\udcff"})
     assert flag_of(out) == {**CONTENT, "metric": {"value": None}, "log": "/x\udcff"}
     assert names(out) == ["finish.flag"]
-    flag = finish_flag.read(out / "finish.flag")
-    assert (flag.exists, flag.refused, flag.run) == (True, False, "sort-aaaaaa")
+    assert (journal.read_flag(out) or {})["run"] == "sort-aaaaaa"
 
 
 @pytest.mark.parametrize("text", [TRAINERS, "", "{}", "[1]", "done", '{"run": "x"}', "\xff\0", "null", "[" * 60_000])
 def test_what_a_trainer_wrote_there_is_replaced(tmp_path: Path, text: str) -> None:
     (tmp_path / "finish.flag").write_bytes(text.encode("latin-1"))
-    found = finish_flag.read(tmp_path / "finish.flag")
-    assert (found.exists, found.content, found.run) == (True, {}, "")
+    assert journal.read_flag(tmp_path) == {}
     for _ in range(2):
-        finish_flag.write(tmp_path, CONTENT)
+        journal.write_flag(tmp_path, CONTENT)
         assert flag_of(tmp_path) == CONTENT
 
 
 def test_reading_never_raises(tmp_path: Path) -> None:
-    assert not finish_flag.read(tmp_path / "a" / "finish.flag").exists
-    (tmp_path / "finish.flag").mkdir()
-    (tmp_path / "loop").symlink_to("loop")
-    for name in ("finish.flag", "loop"):
-        found = finish_flag.read(tmp_path / name)
-        assert found.exists and not found.content
+    assert journal.read_flag(tmp_path / "a") is None
+    for name in ("directory", "loop"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "directory/finish.flag").mkdir()
+    (tmp_path / "loop/finish.flag").symlink_to("finish.flag")
+    assert journal.read_flag(tmp_path / "directory") == journal.read_flag(tmp_path / "loop") == {}
 
 
 @pytest.mark.system
@@ -83,15 +81,15 @@ def test_killed_at_every_call_it_is_whole_or_missing_and_whole_when_repeated(
         if before == "trainer":
             (out / "finish.flag").write_text(TRAINERS)
         if before == "another":
-            finish_flag.write(out, {**CONTENT, "run": "sort-zzzzzz"})
-        code = forked(dying(lambda out=out: finish_flag.write(out, CONTENT), n, after))
+            journal.write_flag(out, {**CONTENT, "run": "sort-zzzzzz"})
+        code = forked(dying(lambda out=out: journal.write_flag(out, CONTENT), n, after))
         if code == 0:
             break
         assert code == -signal.SIGKILL
         points += 1
         text = (out / "finish.flag").read_text() if (out / "finish.flag").exists() else TRAINERS
         assert text == TRAINERS or json.loads(text)["run"], n
-        finish_flag.write(out, CONTENT)
+        journal.write_flag(out, CONTENT)
         assert flag_of(out) == CONTENT
         moved = ["earlier"] if before == "another" else []
         if moved:

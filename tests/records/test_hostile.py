@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.records import finish_flag, hostile, index, journal
+from autoresearch.records import hostile, journal
 from autoresearch.records.rundir import read_json, write_atomically, write_page
 
 SECRET = "export PATH\n" * 500
@@ -61,10 +61,10 @@ def victim(tmp_path: Path) -> Path:
 def test_the_flag_is_written_and_nothing_else_is(tmp_path: Path, victim: Path, trick: str) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    TRICKS[trick](out / finish_flag.NAME, victim)
-    assert not finish_flag.read(out / finish_flag.NAME).content
-    finish_flag.write(out, CONTENT)
-    assert finish_flag.read(out / finish_flag.NAME).run == "sort-aaaaaa"
+    TRICKS[trick](out / journal.FLAG, victim)
+    assert journal.read_flag(out) == {}
+    journal.write_flag(out, CONTENT)
+    assert (journal.read_flag(out) or {})["run"] == "sort-aaaaaa"
     assert victim.read_text() == SECRET and [path.name for path in victim.parent.iterdir()] == [".bashrc"]
 
 
@@ -76,7 +76,7 @@ def test_the_documents_are_written_and_it_is_said(
     out = tmp_path / "out"
     out.mkdir()
     TRICKS[trick](out / name, victim)
-    ours = trick == "directory" and name == index.DIRECTORY
+    ours = trick == "directory" and name == journal.EARLIER
     (said,) = journal.clear_the_way(out) or [""]
     assert journal.clear_the_way(out) == ([said] if said else []), "as often as it is asked, until the next run"
     assert said.startswith(f"{name} was a") or ours, said
@@ -84,7 +84,7 @@ def test_the_documents_are_written_and_it_is_said(
     journal.begin(out, spec)
     journal.append(out, "a line")
     write_page(out / journal.RESULTS, "results")
-    finish_flag.write(out, CONTENT)
+    journal.write_flag(out, CONTENT)
     assert journal.owner(out) == spec.run and journal.holds(out, "a line")
     assert (out / journal.RESULTS).read_text() == "results"
     assert victim.read_text() == SECRET and [path.name for path in victim.parent.iterdir()] == [".bashrc"]
@@ -121,7 +121,7 @@ def test_a_directory_below_that_is_a_link_is_not_entered(tmp_path: Path, victim:
         hostile.read_own(out / "recipes/.bashrc", root=out)
     with pytest.raises(OSError, match="not below"):
         write_atomically(out / "a/../../home/.bashrc", b"ours", root=out)
-    assert index.move(out, [out / "recipes/.bashrc"]) == [], "nor is somebody else's file moved out of it"
+    assert journal.move(out, [out / "recipes/.bashrc"]) == [], "nor is somebody else's file moved out of it"
     write_atomically(out / "a/b/c", b"ours", root=out)
     assert (out / "a/b/c").read_text() == "ours" and victim.read_text() == SECRET
 
@@ -130,8 +130,8 @@ def test_the_way_to_the_directory_may_be_a_link(tmp_path: Path, spec: RunSpec) -
     (tmp_path / "big").mkdir()
     (tmp_path / "out").symlink_to(tmp_path / "big")
     journal.begin(tmp_path / "out", spec)
-    finish_flag.write(tmp_path / "out", CONTENT)
-    assert {path.name for path in (tmp_path / "big").iterdir()} == {journal.NAME, finish_flag.NAME}
+    journal.write_flag(tmp_path / "out", CONTENT)
+    assert {path.name for path in (tmp_path / "big").iterdir()} == {journal.NAME, journal.FLAG}
     assert journal.clear_the_way(tmp_path / "out") == []
 
 

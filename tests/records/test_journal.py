@@ -13,7 +13,7 @@ import pytest
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
-from autoresearch.records import finish_flag, journal
+from autoresearch.records import journal
 
 Forked = Callable[[Callable[[], object]], int]
 Dying = Callable[[Callable[[], object], int, bool], Callable[[], None]]
@@ -93,7 +93,7 @@ def earlier_run(directory: Path, run: str = "sort-zzzzzz") -> None:
     (directory / "metrics").mkdir(exist_ok=True)
     (directory / "metrics" / "m.jsonl").write_text(f"metrics of {run}")
     (directory / "keep.bin").write_text("not ours")
-    finish_flag.write(directory, flag(run))
+    journal.write_flag(directory, flag(run))
 
 
 def test_earlier_records_are_moved_by_their_runs_name(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_records_without_a_name_are_numbered_and_nothing_is_overwritten(tmp_path
 
 
 def test_a_flag_that_names_a_path_stays_inside(tmp_path: Path) -> None:
-    finish_flag.write(tmp_path, flag("../../evil"))
+    journal.write_flag(tmp_path, flag("../../evil"))
     journal.set_aside(tmp_path)
     assert [p.name for p in (tmp_path / "earlier").iterdir()] == ["1"]
 

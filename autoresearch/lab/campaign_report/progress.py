@@ -15,7 +15,7 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report.memory import update_memory
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
-from autoresearch.records import campaign_records, finish_flag
+from autoresearch.records import campaign_records, journal
 from autoresearch.records.campaign_records import CampaignDir
 
 
@@ -38,7 +38,7 @@ def write_end(
     except (OSError, AutoresearchError) as error:
         say(f"the report could not be written: {error}")
     best, found = standing(state, state.best) if state.best else None, counts(standings(state))
-    finish_flag.write(
+    journal.write_flag(
         campaign_dir.path,
         {
             "schema": 1,

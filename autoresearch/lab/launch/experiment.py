@@ -21,7 +21,7 @@ from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.lab.runs import lookup, sessions
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.settings import Settings
-from autoresearch.records import finish_flag, journal
+from autoresearch.records import journal
 from autoresearch.records.rundir import RunDir
 
 
@@ -175,7 +175,7 @@ def refusals_marked(path: Path, run_options: RunOptions) -> Iterator[None]:
                 if checkout and (pattern := pattern_for(checkout, result_dir)):
                     exclude(checkout, pattern)
                 reason, t = refusal.message, run_options.parts.clock()
-                finish_flag.write_refusal(result_dir, blueprint=str(path.absolute()), reason=reason, t=t)
+                journal.write_refusal(result_dir, blueprint=str(path.absolute()), reason=reason, t=t)
         raise
 
 

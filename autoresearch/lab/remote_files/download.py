@@ -21,7 +21,7 @@ from autoresearch.core.run.job_launcher import Declined, Reach
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.remote_files.remote_host import RemoteHost
 from autoresearch.lab.remote_files.translate_paths import Translation, root_of_path
-from autoresearch.records import events, finish_flag, journal
+from autoresearch.records import events, journal
 from autoresearch.records.hostile import lies_in, open_own
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun
@@ -41,7 +41,7 @@ WEIGHTS = (
     *("*.gguf", "optimizer*", "__pycache__"),
 )
 STATES = ("trainer_state.json", "events.out.tfevents*", "*.wandb")  # metrics, wherever they are
-OURS = frozenset({journal.NAME, finish_flag.NAME, "results.md"})
+OURS = frozenset({journal.NAME, journal.FLAG, "results.md"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from autoresearch.lab.results.collected import outcome_of
 from autoresearch.lab.results.finished_run import clear_secrets, examine
 from autoresearch.lab.results.judge import has_row, judge, judging
 from autoresearch.lab.results.results_file import render_results
-from autoresearch.records import campaign_records, events, finish_flag, journal
+from autoresearch.records import campaign_records, events, journal
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
@@ -87,7 +87,7 @@ def _collect(finished: FinishedRun, state: CampaignState | None, before: LedgerR
     if fresh or not journal.holds(directory, VERDICT):  # a kill may have come between the row and its line
         with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the journal
             _append_journal(directory, outcome)
-    finish_flag.write(directory, {"schema": 1, **outcome.payload(), "started": row.started, "ended": row.ended})
+    journal.write_flag(directory, {"schema": 1, **outcome.payload(), "started": row.started, "ended": row.ended})
     failpoint("collect.flag_written")
     if state is None:  # before the last record: after a kill between the two, it is handed over again
         run_notices.announce_end(outcome)

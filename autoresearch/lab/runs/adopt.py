@@ -16,7 +16,6 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
-from autoresearch.records import finish_flag
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.ledger import Ledger
@@ -191,4 +190,4 @@ def record_deleted(rundir: RunDir, entry: IndexEntry, now: float) -> None:
     result_dir = Path(entry.result_dir)
     flag = {"schema": 1, "run": entry.run, "ending": row.ending, "verdict": row.status, "returncode": None}
     journal.append(result_dir, reason)
-    finish_flag.write(result_dir, {**flag, "reason": reason, "ledger": str(ledger.path)})
+    journal.write_flag(result_dir, {**flag, "reason": reason, "ledger": str(ledger.path)})
