@@ -57,7 +57,7 @@ def judged(
 )
 def test_an_idea_over_its_runs(values: list[float | None], status: Verdict, retest: bool, says: str) -> None:
     decision = judged(values)
-    assert (decision.status, decision.retest, decision.retests) == (status, retest, int(retest))
+    assert (decision.status, decision.retest) == (status, retest)
     assert says in decision.reason
     assert decision.judged
 
@@ -201,8 +201,8 @@ def test_a_kept_idea_that_is_far_noisier_is_run_again() -> None:
     noise = noise_of([BASE] * 10)
     wild = [11.0, 17.0, 12.0, 19.0]
     found = decide(UP, RunEvidence(wild, BASE, noise, baseline_sd=1.0))
-    assert (found.status, found.retests) == (KEEP, 1)
-    assert decide(UP, RunEvidence([12.0, 12.5, 11.5, 12.0], BASE, noise, baseline_sd=1.0)).retests == 0
+    assert (found.status, found.retest) == (KEEP, True)
+    assert not decide(UP, RunEvidence([12.0, 12.5, 11.5, 12.0], BASE, noise, baseline_sd=1.0)).retest
     worse = decide(UP, RunEvidence([*wild, 1.0, 2.0], BASE, noise, kept=True, baseline_sd=1.0))
     assert worse.status is KEEP and worse.retest, "what was kept is measured better; a claim is tested by fresh runs"
     assert not decide(UP, RunEvidence([*wild] * 4, BASE, noise, kept=True, baseline_sd=1.0)).retest

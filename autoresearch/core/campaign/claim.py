@@ -51,13 +51,18 @@ class ClaimEstimate:
     baseline: float | None = None  # the mean of the baseline's fresh runs; None in records that do not say so
     p: float | None = None  # one-sided
     alpha: float | None = None  # the level that p had to reach
+    caveat: str = ""  # what has to be said with every mention of it
 
     @classmethod
     def of_verdict(cls, verdict: Mapping[str, Any]) -> ClaimEstimate:
         """That of a recorded verdict."""
-        reads = ((one.name, _READ.get(str(one.type))) for one in fields(cls))
-        known = {name: read(verdict.get(name)) for name, read in reads if read is not None}
-        return cls(str(verdict.get("do") or ""), str(verdict.get("reason") or ""), **known)
+        known = {one.name: _READ[str(one.type)](verdict.get(one.name)) for one in fields(cls)}
+        return cls(**known | {"claim": _text(verdict.get("do"))})
+
+    @property
+    def label(self) -> str:
+        """The claim with its caveat."""
+        return f"{self.claim} ({self.caveat})" if self.caveat else self.claim
 
     @property
     def fails_more(self) -> bool:
@@ -124,4 +129,8 @@ def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-_READ: dict[str, Callable[[object], Any]] = {"float | None": _number, "int | None": _count}
+def _text(value: object) -> str:
+    return str(value or "")
+
+
+_READ: dict[str, Callable[[object], Any]] = {"float | None": _number, "int | None": _count, "str": _text}

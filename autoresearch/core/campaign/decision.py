@@ -70,12 +70,8 @@ class Decision:
     delta: float | None = None  # mean minus the incumbent's mean, in the metric's unit; positive is better
     noise: float | None = None  # sd of a single run, in the metric's unit
     threshold: float | None = None  # what delta has to exceed: to be re-tested; from `least` runs on, to be kept
-    retests: int = 0  # further runs with other seeds to start now; 0: the decision is final
+    retest: bool = False  # whether a further run with another seed is to start now; False: the decision is final
     judged: bool = True  # False: a smoke run, no evidence for or against the idea
-
-    @property
-    def retest(self) -> bool:
-        return self.retests > 0
 
 
 DEFAULT = DecisionRule()
@@ -160,8 +156,8 @@ def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) ->
     counts = f"{share} against {_runs(len(theirs), len(evidence.incumbent))}"
     numbers = f"{objective.change(delta):+.3g} from {mean(theirs):.4g} ({counts}, {noise.wording})"
 
-    def decision(status: Verdict, reason: str, retests: int = 0) -> Decision:
-        return Decision(status, f"{numbers}: {reason}", n, delta, noise.shown_sd, bar, retests)
+    def decision(status: Verdict, reason: str, retest: bool = False) -> Decision:
+        return Decision(status, f"{numbers}: {reason}", n, delta, noise.shown_sd, bar, retest)
 
     if evidence.kept and measures:
         again = _repeat(evidence, ours, rule)
@@ -171,7 +167,7 @@ def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) ->
     goes_on = spent < rule.most and promising and not evidence.once
     if not measures:
         reason = f"this run has no valid metric{'; being re-tested' if goes_on else ''}"
-        return decision(Verdict.CRASH, reason, int(goes_on))
+        return decision(Verdict.CRASH, reason, goes_on)
     if evidence.once:
         return decision(Verdict.DISCARD, "one run of it; all runs together say what it is worth")
     if enough and bar is not None:
@@ -189,7 +185,7 @@ def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) ->
     if goes_on:
         chance = "no better than runs that collapsed here by chance; " if second else ""
         reason = f"{chance}being re-tested, run {spent + 1} of {max(spent + 1, rule.least)} to {rule.most}"
-        return decision(Verdict.DISCARD, reason, 1)
+        return decision(Verdict.DISCARD, reason, True)
     if delta <= 0 or bar is None:
         why = "no better" if delta <= 0 else "not shown to be better"
     elif enough:
@@ -213,13 +209,13 @@ def _loses(evidence: RunEvidence, lost: tuple[int, int], surviving: int, rule: D
     return f"it loses {lost[0]} of {_runs(lost[1])}, the incumbent {runs - surviving} of {runs}"
 
 
-def _repeat(evidence: RunEvidence, ours: Sequence[float], rule: DecisionRule) -> int:
-    """Whether a kept idea needs another run, as it is far noisier than the baseline: 1 or 0."""
+def _repeat(evidence: RunEvidence, ours: Sequence[float], rule: DecisionRule) -> bool:
+    """Whether a kept idea needs another run, as it is far noisier than the baseline."""
     sd, own = evidence.baseline_sd, noise_in(ours)
     if not sd or not own.df or len(evidence.values) >= min(rule.repeats, 2 * rule.most):
-        return 0
+        return False
     noisier = own.variance > rule.noisier * sd * sd
-    return int(noisier and shrunk(ours, evidence.noise.plus(ours), rule) / len(ours) > (rule.precise * sd) ** 2)
+    return noisier and shrunk(ours, evidence.noise.plus(ours), rule) / len(ours) > (rule.precise * sd) ** 2
 
 
 def _runs(n: int, spent: int = 0) -> str:

@@ -85,7 +85,6 @@ class Fold:
             return
         if do in CLAIMS and not (do in OPEN and idea.confirmed in TESTED):
             # a later round that could not decide takes nothing back
-            idea.confirmed, idea.caveat = str(do), str(line.get("caveat", ""))
             idea.claim = ClaimEstimate.of_verdict(line)
         elif do == "smoke":
             idea.smoke.add(str(line.get("run", "")))

@@ -65,12 +65,10 @@ class Idea:
     smoke: set[str] = field(default_factory=set)  # smoke runs
     copies: set[str] = field(default_factory=set)  # runs that repeat an earlier one's numbers, as of the same seed
     repaired: int = -1  # number of runs when its code was last repaired; -1: never
-    confirmed: str = ""  # one of CLAIMS; "" before any confirmation
-    claim: ClaimEstimate | None = None  # the estimate behind it
+    claim: ClaimEstimate = field(default_factory=ClaimEstimate)  # the last verdict on it
     marked: str = ""  # the demoted ancestor that a kept idea was built on
     edited: bool = False  # it trains code written by an agent: its own edit, or an ancestor's
     fix_flags: tuple[str, ...] = ()  # what looks suspicious in repairs of it
-    caveat: str = ""  # a caveat that must accompany every claim about it
 
     @property
     def slug(self) -> str:
@@ -79,6 +77,11 @@ class Idea:
     @property
     def name(self) -> str:
         return idea_name(self.index, self.hypothesis, self.parent_index)
+
+    @property
+    def confirmed(self) -> str:
+        """One of CLAIMS; "" before any confirmation."""
+        return self.claim.claim
 
     @cached_property
     def done(self) -> frozenset[str]:

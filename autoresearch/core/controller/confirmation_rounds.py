@@ -340,9 +340,10 @@ def _verdict(state: CampaignState, test: _Test, curves: Curves) -> tuple[Note, s
         reason = f"{reason} ({caveat})" if caveat else reason
     if doubt:  # an interval is of independent runs
         result = replace(result, gain_low=None, gain_high=None, coverage=None)
-    fields = asdict(replace(result, reason=reason, p=p)) | {"index": idea.index, "slug": idea.slug, "round": number}
+    told = replace(result, reason=reason, p=p, caveat=caveat)
+    fields = asdict(told) | {"index": idea.index, "slug": idea.slug, "round": number}
     del fields["claim"]  # which the line itself is called by
-    return Note(str(claim), fields | {"caveat": caveat}), reason
+    return Note(str(claim), fields), reason
 
 
 def _why_not_claimed(state: CampaignState, idea: Idea) -> str:

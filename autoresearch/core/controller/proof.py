@@ -47,7 +47,7 @@ def proof_of(state: CampaignState, standing: str = "") -> Proof:
     if idea is not None and idea.breach is not None:
         fresh = sum(run.why == "confirm" and run.run in one.done for one in state.ideas for run in one.runs)
         return Proof(False, f"not shown: {breach_words(idea.breach)}", runs=fresh)
-    if idea is None or idea.claim is None:
+    if idea is None or not idea.confirmed:
         why = f"not decided: {_why_open(state, idea) or standing}" if ended else f"not decided yet: {standing}"
         return Proof(None, why)
     claim = idea.claim

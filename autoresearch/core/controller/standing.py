@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from autoresearch.core.campaign import tip
-from autoresearch.core.campaign.claim import OPEN, TESTED, Claim, ClaimEstimate
+from autoresearch.core.campaign.claim import OPEN, TESTED, Claim
 from autoresearch.core.campaign.decision import compared, gain
 from autoresearch.core.campaign.judgement import (
     noise_without,
@@ -137,7 +137,7 @@ def counts(all_standings: Iterable[Standing]) -> Counter[Word]:
 
 def standing(state: CampaignState, idea: Idea) -> Standing:
     """How an idea of a campaign stands."""
-    objective, estimate = state.spec.objective, idea.claim or ClaimEstimate()
+    objective, estimate = state.spec.objective, idea.claim
     word, basis = _word(state, idea), _basis(state, idea)
     ours, theirs = search_values(state, idea), search_values(state, state.baseline) if state.baseline else []
     picked = mean(ours) if ours else None
@@ -160,10 +160,9 @@ def standing(state: CampaignState, idea: Idea) -> Standing:
             low, high = (baseline + end for end in ends)
     ahead = gain(objective, [value], [baseline]) if value is not None and baseline is not None else None
     built = state.by_slug(idea.marked)
-    claim = f"{idea.confirmed} ({idea.caveat})" if idea.caveat else idea.confirmed
     measure = f"{objective.metric} {estimate.words(objective)}" if basis is Basis.FRESH else ""
     return Standing(
-        *(idea.index, idea.slug, idea.name, word, claim, basis, value, low, high, baseline),
+        *(idea.index, idea.slug, idea.name, word, estimate.label, basis, value, low, high, baseline),
         *(ahead, gain_low, gain_high, coverage, n, n_baseline, failed, failed_baseline, picked),
         note=f"built on demoted {built.name if built else idea.marked}" if idea.marked else "",
         reason=_reason(state, idea, word),
@@ -218,7 +217,7 @@ def _beats(state: CampaignState, idea: Idea, rival: Idea | None) -> bool:
 def _basis(state: CampaignState, idea: Idea) -> Basis:
     if idea.hypothesis.is_baseline:
         return Basis.BASELINE
-    if idea.confirmed in TESTED and idea.claim and None not in (idea.claim.gain, idea.claim.value):
+    if idea.confirmed in TESTED and None not in (idea.claim.gain, idea.claim.value):
         return Basis.FRESH
     once = state.unseeded and idea.kept and idea.confirmed in ("", Claim.ONE_SEED)
     return Basis.ONE_RUN if once or idea.confirmed == Claim.DETERMINISTIC else Basis.SEARCH
@@ -233,7 +232,7 @@ def _reason(state: CampaignState, idea: Idea, idea_word: Word) -> str:
     if idea_word is Word.PENDING:
         return "more runs of it are needed to tell"
     if idea_word is Word.DEMOTED or idea.confirmed in OPEN:
-        return idea.claim.reason if idea.claim else ""
+        return idea.claim.reason
     rows = idea.judged or idea.rows
     row = idea.breach or next((one for one in reversed(rows) if one.status == idea.status), rows[-1])
     why = row.reason or row.failure
@@ -254,21 +253,20 @@ def _measure(state: CampaignState, value: float | None, baseline: float | None) 
 
 def _words(state: CampaignState, idea: Idea, idea_word: Word, basis: Basis, measure: str) -> str:
     runs = runs_of(state, idea, fresh=basis is Basis.BASELINE)
-    caveat = f" ({idea.caveat})" if idea.caveat else ""
     counted_runs = f"{measure} ({runs})" if runs else measure
     match basis:
         case Basis.FRESH:
-            return f"{idea.confirmed}{caveat}, {measure}"
+            return f"{idea.claim.label}, {measure}"
         case Basis.ONE_RUN:
             claim, resolution = idea.confirmed or one_run_claim(state), resolution_of(state)
             beats = claim == Claim.DETERMINISTIC and _beats(state, idea, state.baseline)
             size = f" (resolution {resolution.size:.3g})" if "against" in measure else ""
-            return f"{'better, ' if beats else ''}{OF_ONE_RUN[claim]}{caveat}; {measure}{size}"
+            return f"{'better, ' if beats else ''}{OF_ONE_RUN[claim]}; {measure}{size}"
         case Basis.SEARCH if idea.kept:
             how = f", picked because it was {'simpler' if idea.simpler else state.spec.objective.good}"
             known = f"{measure} (search mean{how}; {runs})" if runs else f"{measure} (search mean{how})"
-            open_words = f"; {idea.claim.reason}" if idea.claim and idea.confirmed in OPEN and idea.claim.reason else ""
-            return f"kept, {idea.confirmed or 'not confirmed'}{caveat}: {known}{open_words}"
+            open_words = f"; {idea.claim.reason}" if idea.confirmed in OPEN and idea.claim.reason else ""
+            return f"kept, {idea.claim.label or 'not confirmed'}: {known}{open_words}"
     if basis is Basis.BASELINE or not (idea.rows or runs):
         return counted_runs if basis is Basis.BASELINE else str(idea_word)
     return f"{idea_word}: {counted_runs}"

@@ -152,7 +152,7 @@ def page_data(
         "claims": [
             [*map(plain, (one.name, one.confirmed)), plain(one.claim.reason.removeprefix(f"{one.confirmed}: "), 400)]
             for one in state.ideas
-            if one.claim
+            if one.confirmed
         ],
         "skipped": [[plain(idea_name(0, idea)), plain(why, 400)] for idea, why in state.skipped[-MOST_SKIPPED:]],
         "cost": cost(state),

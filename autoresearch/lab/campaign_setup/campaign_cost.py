@@ -34,13 +34,7 @@ class CampaignCost:
     limit_s: float  # of the first run
     slots: int
     by_agent: bool  # ideas come from an agent, whose turns are not counted
-    retests: int  # of one idea, at most
-    looks: tuple[int, ...]  # fresh runs of a proof, of the idea and of the baseline, at each look; () without one
-
-    @property
-    def proof(self) -> str:
-        """The fresh runs of one proof: `8 to 16`; "" if nothing is confirmed."""
-        return " to ".join(map(str, dict.fromkeys(self.looks[:1] + self.looks[-1:])))
+    proof: str  # the fresh runs of one, of the idea and of the baseline: `8 to 16`; "" if nothing is confirmed
 
     @property
     def runs_words(self) -> str:
@@ -51,8 +45,8 @@ class CampaignCost:
         parts = (
             f"{runs.baseline} of the baseline" if runs.baseline else "",
             counted(runs.first, "first run") if runs.first else "",
-            f"up to {self.retests} more of an idea that looks better" if runs.retests else "",
-            f"{self.proof} to prove the best idea" if self.proof and runs.fresh else "",
+            f"up to {counted(runs.retests, 're-test')} of what looks better" if runs.retests else "",
+            f"up to {runs.fresh} fresh ones to prove the best" if runs.fresh else "",
         )
         left, so_far = max(0, runs.ideas - self.attempted), f", after the {self.attempted} so far"
         ideas = f"{counted(left, 'further idea')}{so_far}" if self.attempted else counted(left, "idea")
@@ -97,6 +91,7 @@ def priced(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> tupl
         spec = replace(spec, replicates=LEAST_BASELINE_RUNS, sources=why)
     attempted = state.attempted if state else 0
     looks = design(1, 1, spec.rules.confirm_runs) if spec.confirm else None
+    sizes = looks.sizes if looks else ()
     left_s = math.inf if spec.rules.deadline is None else max(1.0, spec.rules.deadline - spec.created)
     limit_s = min(spec.timeout_s or max_time_s, left_s)
     run_s, run = _newest_whole_run(spec.blueprint, parts)
@@ -108,8 +103,7 @@ def priced(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> tupl
         limit_s=limit_s,
         slots=spec.parallel,
         by_agent=spec.proposer.name == AGENT,
-        retests=spec.retests,
-        looks=tuple(2 * size for size in looks.sizes) if looks else (),
+        proof=" to ".join(str(2 * size) for size in dict.fromkeys(sizes[:1] + sizes[-1:])),
     )
 
 

@@ -200,7 +200,7 @@ def same_before(path: Path, proposed: ProposedCampaign, parts: Parts, *, committ
     """The newest campaign of this file (whose name may hold both commits) and this code, unless it ended undecided."""
     for one in known(parts):
         state = CampaignHistory(one.campaign_dir).state()
-        spec, claimed = state.spec, any(idea.claim for idea in state.ideas)
+        spec, claimed = state.spec, any(idea.confirmed for idea in state.ideas)
         undecided = state.phase is CampaignPhase.ENDED and not claimed and proof_of(state).difference is None
         if path.stem not in one.name or Path(spec.blueprint).parent != path.parent or undecided:
             continue

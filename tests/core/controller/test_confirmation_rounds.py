@@ -77,7 +77,7 @@ def proved(made: Any, slug: str, **more: Any) -> tuple[str, str]:
         made.run(one, 0.5 + 0.2 * (one == slug) + 0.001 * (made.clock % 7), why="confirm", round_number=1, **more)
     said = made.apply(confirmation_rounds.judge_round(made.state(), made.curves()))
     idea = made.state().by_slug(slug)
-    return (f"{idea.confirmed} ({idea.caveat})" if idea.caveat else idea.confirmed), said[0]
+    return idea.claim.label, said[0]
 
 
 def test_a_claim_about_edited_code_says_where_it_trained(records: Callable[..., Any]) -> None:

@@ -67,7 +67,8 @@ def test_what_is_far_better_is_built_on_and_proved_and_its_claim_says_so(records
     said = made.apply(judge_round(made.state(), made.curves()))
     whole = made.state().by_slug("whole")
     assert whole.confirmed == "confirmed", said
-    assert whole.caveat == "not sandboxed; 23 standard deviations better than the baseline" and whole.caveat in said[0]
+    assert whole.claim.caveat == "not sandboxed; 23 standard deviations better than the baseline"
+    assert whole.claim.caveat in said[0]
 
 
 def test_a_doubtful_idea_is_no_parent_and_not_confirmed_until_a_person_approves_it(records: Callable[..., Any]) -> None:

@@ -59,8 +59,8 @@ def test_five_runs_of_the_baseline_but_in_a_small_campaign(
 def test_the_words_and_the_numbers(price: Callable[..., tuple[CampaignSpec, CampaignCost]]) -> None:
     _, cost = price(count=24, parallel=2)
     assert cost.runs_words == (
-        "24 ideas: at most 211 runs (6 of the baseline, 23 first runs, up to 6 more of an idea that looks better, "
-        "8 to 16 to prove the best idea)"
+        "24 ideas: at most 211 runs (6 of the baseline, 23 first runs, up to 150 re-tests of what looks better, "
+        "up to 32 fresh ones to prove the best)"
     )
     assert cost.hours_words == "4h50m to 35h10m, with 20m a run (as the run x took) on 2 slots"
     numbers = {"ideas": 24, "runs_at_least": 29, "runs_at_most": 211, "run_s": 1200.0}

@@ -79,7 +79,6 @@ def test_a_long_campaign_stays_bounded(campaign: Callable[..., Any]) -> None:
     assert "skipped xxx" in texts["timeline.md"]
 
 
-
 def test_the_brief_says_what_a_fresh_agent_must_know(lived: Any) -> None:
     lived.checked()
     state = lived.state()
@@ -116,7 +115,6 @@ def test_the_brief_says_that_re_tests_are_pending(campaign: Callable[..., Any]) 
     made.tell("unwanted", slug="ahead")
     state = made.state()
     assert "discarded (1): #2 Try ahead +0.06" in "\n".join(memory.brief(state, made.stand(state)))
-
 
 
 def test_the_brief_is_never_longer_and_keeps_its_commands(campaign: Callable[..., Any]) -> None:

@@ -247,7 +247,6 @@ def test_what_is_far_out_has_its_number(campaign: Callable[..., Any]) -> None:
     assert data.high < 1 and [text.get_text() for text in axes.texts] == ["▲ 20.66"]
 
 
-
 @pytest.mark.system
 @pytest.mark.parametrize("direction", list(Direction))
 def test_a_confirmed_idea_is_drawn_at_its_estimate(campaign: Callable[..., Any], direction: Direction) -> None:
@@ -276,9 +275,6 @@ def test_a_confirmed_idea_is_drawn_at_its_estimate(campaign: Callable[..., Any],
     for text in (markdown, words_of(whole)):
         assert f"{sign}0.1 against the baseline's 0.52 (90 % interval {sign}" in text
         assert "1 fresh run against 2, none failed" in text
-
-
-
 
 
 @pytest.mark.system

@@ -103,7 +103,6 @@ def test_on_a_phone_and_in_the_dark(lived: Any, chrome: Browser, width: int, dar
     assert chrome.js(f"getComputedStyle({PLOT}.querySelector('.xtick text')).fill") != ink, "plots follow"
 
 
-
 def test_the_table_on_a_phone(lived: Any, chrome: Browser) -> None:
     """It does not scroll sideways; what is left out comes with "more", and what it is sorted by is shown."""
     chrome.open(page_of(lived), width=390, height=800)
