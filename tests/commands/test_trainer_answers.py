@@ -186,7 +186,7 @@ def test_gpus_that_are_not_here_are_missed_before_a_branch_is_made(bench: Any) -
     smi.chmod(0o755)
     search = f"{smi.parent}:{bench.env['PATH']}"
     said = bench.ask("run", path, "--dry-run", check=6, PATH=search)["error"]
-    assert said["message"] == "this machine has 2 GPUs, the run asks for 8 GPUs"
+    assert said["message"] == "the run asks for 8 GPUs, and this machine has 2 GPUs"
     busy = bench.ask("run", asking(2), "--dry-run", PATH=search)
     assert any("asks for 2 GPUs, and 1 of 2 are free now" in finding for finding in busy["findings"])
     assert not any("GPUs" in finding for finding in bench.ask("run", asking(1), "--dry-run", PATH=search)["findings"])

@@ -11,7 +11,7 @@ import pytest
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.parser import BlueprintInvalid
-from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
+from autoresearch.errors import BlueprintError
 from autoresearch.lab.resolve.resolve_blueprint import (
     ResolvedBlueprint,
     raise_on_errors,
@@ -165,14 +165,6 @@ def test_recipes_beside_the_blueprint_and_at_the_root(project: Path) -> None:
     assert checked(project, head + "## [exp_yaml_path]\n- path: b.yaml\n").recipe_data == {"a": 3}
 
 
-@pytest.mark.parametrize("text", ["a: [1\n", "a: 1\na: 2\n", "- 1\n", "\tx: 1\n"])
-def test_a_broken_recipe_is_an_error(project: Path, text: str) -> None:
-    (project / "r.yaml").write_text(text)
-    r = checked(project, "## [exp_yaml_path]\n- path: r.yaml\n")
-    assert codes(r) == ["yaml_syntax" if text in ("a: [1\n", "\tx: 1\n") else "bad_recipe"]
-    assert r.recipe_data == {}
-
-
 @pytest.mark.parametrize(
     ("words", "text", "code"),
     [
@@ -216,53 +208,11 @@ def test_a_program_that_is_not_there_is_refused(project: Path, command: str, mis
     assert not [one for one in launched(project, command, "- prepare: make all") if one.code == "missing_script"]
 
 
-def test_required_variables(project: Path) -> None:
-    notes = "## Notes\n- requires_env: TOKEN, HELD\n- env: HELD=1\n"
-    assert codes(checked(project, notes)) == ["unset_variable"]
-    assert codes(checked(project, notes, TOKEN="")) == ["unset_variable"]
-    assert codes(checked(project, notes, TOKEN="x")) == []
-
-
 def test_home_is_expanded_and_nothing_else(project: Path) -> None:
     text = "## [exp_codebase_dir]\n- dir: ~/code\n## [exp_result_dir]\n- path: $HOME/r\n"
     r = checked(project, text, HOME=str(project))
     assert r.codebase == project / "code"
     assert r.result_dir == project / "$HOME/r"
-
-
-# files that are no blueprint
-
-
-def error_of(path: Path) -> AutoresearchError:
-    with pytest.raises(AutoresearchError) as caught:
-        resolve_blueprint(read_blueprint(path), environ=ENV)
-    assert "\n" not in caught.value.message and len(caught.value.message) < 300
-    return caught.value
-
-
-def test_a_missing_blueprint_suggests_one(project: Path) -> None:
-    write(project, "", "kl_sweep.md")
-    error = error_of(project / "blueprints/deep/kl_swep.md")
-    assert isinstance(error, NotFoundError) and error.exit_code == 4
-    assert "kl_sweep.md" in error.hint
-    assert "blueprint new" in error_of(project / "blueprints/xyz.md").hint
-
-
-SHIPPED = sorted((Path(__file__).parents[2] / "blueprints").rglob("*.md"))
-
-
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.stem)
-def test_the_shipped_blueprints_hold_no_fault_of_their_own(path: Path) -> None:
-    """The quickstart can be run as it is; the examples lack nothing but the machine that they speak of."""
-    r = resolve_blueprint(
-        read_blueprint(path), environ=ENV | {"SWANLAB_API_KEY": "x", "WANDB_API_KEY": "x", "E2B_API_KEY": "x"}
-    )
-    absent = {"missing_codebase", "missing_interpreter", "missing_recipe"}
-    assert set(codes(r)) <= (set() if path.stem == "quickstart" else absent)
-    if path.stem == "quickstart":
-        assert r.codebase == path.parents[1]
-        assert r.recipe_data["task"] == "sort"
-        assert str(r.result_dir).endswith("/auto_agent/exp_results/quickstart")
 
 
 def test_a_secret_in_the_blueprint_is_told(project: Path) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.blueprint.finding import Finding, Severity, error, errors, warning
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.run.targets import Declined, Kind, Target, Unreachable, kind_of
 from autoresearch.core.run.trainer import Recipe, Trainer
@@ -94,38 +94,36 @@ class GpuRequest:
     leased: int = 0
     elsewhere: str = ""  # flags that would take it where there are more
 
+    @property
+    def _asks(self) -> str:
+        return f"the run asks for {_gpus(self.count)}, and"
+
     def at(self, target: Target, remote_gpus: RemoteGpus) -> tuple[Finding, ...]:
         """An error if fewer are requested of a target than needed; only its launcher knows whether it has them."""
         given = remote_gpus.at(target)
         if not given or self.count <= given:
             return ()
-        message = f"the run asks for {_gpus(self.count)}, and {target.name} is asked for {given}"
-        return (_error(message, f"--gpus {self.count}, or `gpus_per_run` of that target; {_ANYWAY}"),)
+        message = f"{self._asks} {target.name} is asked for {given}"
+        return (error(0, TOO_FEW, message, f"--gpus {self.count}, or `gpus_per_run` of that target; {_ANYWAY}"),)
 
     def compared(self, environ: Mapping[str, str]) -> tuple[Finding, ...]:
         """An error if this machine has too few, a warning if others use them now."""
-        asks = f"the run asks for {_gpus(self.count)}"
         if self.leased:
-            if self.count <= self.leased:
-                return ()
-            message = f"{asks}, and this run is given {self.leased}"
-            return (_error(message, f"--gpus {self.count}, or a recipe or command that asks for less; {_ANYWAY}"),)
+            hint = f"--gpus {self.count}, or a recipe or command that asks for less; {_ANYWAY}"
+            few = error(0, TOO_FEW, f"{self._asks} this run is given {self.leased}", hint)
+            return (few,) if self.count > self.leased else ()
         found = gpus.visible(gpus.find(), environ)
-        if self.count > len(found):
-            here = f"this machine has {_gpus(len(found))}, {asks}"
-            here = here if found else f"{asks}, and nvidia-smi shows none here"
-            if _ray_runs(environ):
-                hint = "the Ray cluster that runs here may have them on its other nodes, which were not looked at"
-                return (Finding(Severity.WARNING, TOO_FEW, here, hint),)
-            there = self.elsewhere or "--launcher PLACE"
-            are = "is one" if self.count == 1 else f"are {self.count}"
-            return (_error(here, f"lower it, or run it where there {are}: {there}; {_ANYWAY}"),)
-        free = len(found) - len(gpus.taken(found, environ))
-        if self.count > free:
-            message = f"{asks}, and {free} of {len(found)} are free now"
+        free = len(found) - len(gpus.taken(found, environ)) if self.count <= len(found) else 0
+        if self.count <= len(found):
             hint = f"wait, or lease them, so that no other run of ours takes them: --gpus {self.count}"
-            return (Finding(Severity.WARNING, "gpus_busy", message, hint),)
-        return ()
+            busy = warning(0, "gpus_busy", f"{self._asks} {free} of {len(found)} are free now", hint)
+            return (busy,) if self.count > free else ()
+        here = f"{self._asks} {f'this machine has {_gpus(len(found))}' if found else 'nvidia-smi shows none here'}"
+        if _ray_runs(environ):
+            hint = "the Ray cluster that runs here may have them on its other nodes, which were not looked at"
+            return (warning(0, TOO_FEW, here, hint),)
+        there, are = self.elsewhere or "--launcher PLACE", "is one" if self.count == 1 else f"are {self.count}"
+        return (error(0, TOO_FEW, here, f"lower it, or run it where there {are}: {there}; {_ANYWAY}"),)
 
 
 def needed(
@@ -217,17 +215,13 @@ def joins(trainer: str, command: str, environ: Mapping[str, str]) -> tuple[Findi
         return ()
     message = f"a Ray cluster runs on this machine: {trainer} would join it, with all that is left in it"
     hint = "end it where it is a leftover (`ray status`), or say that it is meant: `- env: RAY_ADDRESS=auto`"
-    return (Finding(Severity.WARNING, "ray_is_up", message, hint),)
+    return (warning(0, "ray_is_up", message, hint),)
 
 
 def _ray_runs(environ: Mapping[str, str]) -> bool:
     """Whether `ray start` left its address here, which any `ray.init` joins (ray/_private/utils.py)."""
     place = environ.get("RAY_TMPDIR") or environ.get("TMPDIR") or "/tmp"
     return (Path(place) / "ray" / "ray_current_cluster").exists()
-
-
-def _error(message: str, hint: str) -> Finding:
-    return Finding(Severity.ERROR, TOO_FEW, message, hint)
 
 
 def _gpus(count: int) -> str:

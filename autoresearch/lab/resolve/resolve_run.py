@@ -142,18 +142,18 @@ class ResolvedRun:
         """What the limit to the first step will do, in a sentence."""
         return self.spec.limits.first_step_rule(steps_known=self.trainer_settings.steps_known)
 
-    def gpu_findings(self, settings: Settings) -> tuple[Finding, ...]:
+    def gpu_findings(self, settings: Settings) -> list[Finding]:
         """Compare the recipe's request with the machine's GPUs; in a campaign, with what the campaign gives the run."""
         asked, options, swarm = self.trainer_settings, self.options, self.spec.swarm
         here, environment = options.target.is_local, options.environment
-        joins = host_check.joins(asked.trainer.name, asked.understood, environment) if here else ()
+        found = [*host_check.joins(asked.trainer.name, asked.understood, environment)] if here else []
         needed = asked.gpus_needed(environment)
         given = len(self.spec.gpus) if options.campaign_run is None else options.campaign_run.gpus
         remote = swarm is not None and not swarm.server  # the engine's GPUs are on its server's machine
-        if not needed or given is None or remote or not settings.is_on("gpu_check"):
-            return joins
-        request = host_check.GpuRequest(needed, given, host_check.elsewhere(settings, needed))
-        return (*request.compared(environment), *joins) if here else request.at(options.target, options.remote_gpus)
+        if needed and given is not None and not remote and settings.is_on("gpu_check"):
+            request = host_check.GpuRequest(needed, given, host_check.elsewhere(settings, needed))
+            found += request.compared(environment) if here else request.at(options.target, options.remote_gpus)
+        return found
 
     def refusals(self) -> list[AutoresearchError]:
         """All that prevents the run on this machine now: the blueprint's errors in one, then the others."""
