@@ -18,6 +18,8 @@ def test_the_command_wins_over_the_recipe() -> None:
     applied = launch.applied({"optim.lr": 0.2, "data.seed": 6, "new.key": 1, "+added.key": 2})
     assert applied == Applied({"optim.lr": 0.2, "+added.key": 2}, {"data.seed": 6, "new.key": 1}, {})
     assert launch.with_settings(applied.command).endswith("main_ppo data.seed=6 ++new.key=1")
+    flag = launch.applied({"--rng": 3}, new_keys=True)  # as the notes may declare the seed
+    assert launch.with_settings(flag.command).endswith("main_ppo data.seed=5 --rng 3") and flag.recipe == {}
 
 
 def test_a_trainer_without_flags_takes_what_its_recipe_has() -> None:
@@ -79,7 +81,6 @@ def test_settings_of_a_script_that_nobody_knows(command: str, key: str, value: o
     ("command", "key", "end"),
     [
         ("python train.py config/small.py --device=cpu", "--learning_rate", "--device=cpu --learning_rate=0.2"),
-        ("python train.py --device cpu", "--learning_rate", "--device cpu --learning_rate 0.2"),
         ("python train.py config/small.py", "--learning_rate=", "config/small.py --learning_rate=0.2"),
         ("python train.py --learning_rate=0.1 --x 1", "--learning-rate=", "--learning_rate=0.2 --x 1"),
     ],

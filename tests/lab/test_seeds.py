@@ -19,7 +19,6 @@ WAYS = [
     ("python t.py --seed 3", {}, {}, "flag --seed", 3),
     ("python t.py --random-seed=3", {}, {}, "flag --random-seed", 3),
     ("python t.py --seed 3 --data-seed 4", {}, {}, "variable AUTORESEARCH_SEED", None),  # which one is nobody's guess
-    ("python t.py --seed-everything 3", {}, {}, "variable AUTORESEARCH_SEED", None),
     ("python t.py", {}, {"seed": "12"}, "variable AUTORESEARCH_SEED", 12),
     ("python t.py", {"seed": 4}, {"seed": "12"}, "recipe key seed", 4),
     ("python t.py", {"train": {"rng": 9}}, {"seed": "train.rng"}, "recipe key train.rng", 9),

@@ -33,9 +33,8 @@ from autoresearch.lab.recipes.shell_settings import (
 from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers.command_settings import hydra_words
 
-# Merges a recipe with the parents under `defaults:`, as NeMo-RL reads it (nemo_rl/utils/config.py, 017238e5).
-#
-# Only names of YAML files count: hydra's own `defaults` (verl) name groups, which cannot be resolved from outside.
+# A recipe is merged with the parents under `defaults:` as NeMo-RL does it (nemo_rl/utils/config.py, 017238e5). Only
+# names of YAML files count: hydra's own `defaults` (verl) name groups, which cannot be resolved from outside.
 
 MOST = 12  # generations
 _ANEW = "_override_"  # in a section: it replaces its parent's instead of being merged with it
@@ -152,8 +151,9 @@ class LaunchSettings:
                     return Placed(key if self.own_words else name, path)
         if self.recipe is not None and holds(self.recipe, key):
             return Placed(key, in_recipe=True)
-        flag = next((one for one in self.flags if plain_key(one) == plain_key(key)), key if key[:1] == "-" else "")
-        return Placed(flag, self._taker({flag: 1})) if flag and not self.own_words else None
+        known = [] if self.own_words else [one for one in self.flags if plain_key(one) == plain_key(key)]
+        flag = next(iter(known), key if key.startswith("-") else "")
+        return Placed(flag, self._taker({flag: 1})) if flag else None
 
     def _taker(self, settings: Mapping[str, object]) -> str:
         """The script behind whose training these settings can be written; "" if that is the command, or none."""
@@ -254,10 +254,10 @@ class LaunchSettings:
                 hint="write the trainer's own command into [exp_launch_command]",
                 code="no_place_for_settings",
             )
-        whole = self.trainer.settings({}, longer) if self.own_words else settings_in(longer)
-        heard = {plain_key(key): value for key, value in whole.items()}
+        written, heard = settings_in(longer), self.trainer.settings({}, longer)
         for key, value in left.items():
-            now = look_up(heard, plain_key(key))
+            whole = heard if self.own_words and not key.startswith("-") else written
+            now = look_up({plain_key(one): own for one, own in whole.items()}, plain_key(key))
             if not _LETTER.match(key) and canonical(now or None) != canonical(value or None):
                 raise BlueprintError(
                     f"{key} cannot be set to {value!r} behind {where}: there it reads {now!r}",
