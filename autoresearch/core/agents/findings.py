@@ -6,19 +6,17 @@ told in a turn stays short.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autoresearch.core.text.regex import later
+from autoresearch.core.agents.proposals import one_line
 
 ALL = "all"  # the name under which an answer sums up the findings so far
 EVERY = 10  # findings that are summed up at a time
 MOST_ASKED = 10  # ideas of which one turn is asked
-MOST_SENTENCES, MOST_SUMMARY = 3, 8
-MOST_SENTENCE = 300  # characters
-_BETWEEN = later(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bcf\.)\s+")
+MOST_TEXT, MOST_SUMMARY_TEXT = 900, 2400  # characters: of three sentences, of MOST_SUMMARY
+MOST_SUMMARY = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +72,12 @@ def read_findings(data: object, slugs: Collection[str], so_far: StandingFindings
         if not isinstance(item, Mapping):
             continue
         idea, text = item.get("idea"), item.get("text")
-        if not isinstance(idea, str) or not isinstance(text, str) or not (told := sentences(text)):
+        if not isinstance(idea, str) or not isinstance(text, str) or not one_line(text, MOST_TEXT):
             continue
         if idea in slugs:
-            read[idea] = IdeaFinding(idea, " ".join(told[:MOST_SENTENCES]))
+            read[idea] = IdeaFinding(idea, one_line(text, MOST_TEXT))
         elif idea == ALL and so_far.summary_due:
             before = so_far.summary.covers if so_far.summary else ()
             covers = (*before, *(one.idea for one in so_far.since))
-            read[ALL] = IdeaFinding(ALL, " ".join(told[:MOST_SUMMARY]), covers)
+            read[ALL] = IdeaFinding(ALL, one_line(text, MOST_SUMMARY_TEXT), covers)
     return list(read.values())
-
-
-def sentences(text: str) -> list[str]:
-    """The sentences of a text, each on one line and cut where it is very long; a decimal point ends none."""
-    line = re.sub(r"\s+", " ", "".join(c if c.isprintable() else " " for c in text[:8000])).strip()
-    parts = [part for part in _BETWEEN.split(line) if part]
-    return [part if len(part) <= MOST_SENTENCE else f"{part[: MOST_SENTENCE - 1]}…" for part in parts]

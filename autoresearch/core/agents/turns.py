@@ -111,8 +111,7 @@ class Research:
     approved: set[str] = field(default_factory=set)  # slugs of code ideas that a person lets be edited
     trusted: set[str] = field(default_factory=set)  # slugs of ideas whose result a person has approved
     hold: bool | None = None  # None: as set in the spec
-    failed: Counter[str] = field(default_factory=Counter)  # by agent: requests without any idea since its last with one
-    why_failed: dict[str, str] = field(default_factory=dict)  # by agent: why the last of them came to nothing
+    why_failed: dict[str, str] = field(default_factory=dict)  # by agent: of its last request, if it came to nothing
     barren: list[tuple[str, str]] = field(default_factory=list)  # agent and first turn of requests since its last idea
 
     @property
@@ -167,7 +166,6 @@ class Research:
                 known, ideas = [name for name in line.get("turns", ()) if name in self.turns], int(line["ideas"])
                 self.turns.update({name: replace(self.turns[name], ideas=ideas) for name in known})
                 agent = self.turns[known[0]].agent if known else ""
-                self.failed[agent] = 0 if ideas else self.failed[agent] + 1
                 self.why_failed[agent] = str(line.get("said") or line.get("fault") or "")
                 self.barren.append((agent, known[0] if known else ""))
             case "proposed":
@@ -263,7 +261,6 @@ class Research:
                 self.suspended.clear()
             case "state":
                 if line.get("state") == "running":
-                    self.failed.clear()
                     self.barren.clear()
 
 

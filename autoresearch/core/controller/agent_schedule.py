@@ -209,18 +209,17 @@ def why_dry(state: CampaignState) -> str:
 
 
 def fruitless(state: CampaignState) -> tuple[str, str] | None:
-    """An agent to suspend, and why: it had no idea, or none that could be tried, several times; None if there is none.
+    """An agent to suspend, and why: none of its last ideas could be tried, and they cost money; None if there is none.
 
     What records do not say the agent of, counts for every one.
     """
     research = state.research
     open_ones = {name for one in waiting(state) for name in one.hypothesis.turns[:1] or ("",)}
     for agent in able(state):
-        if research.failed[agent] >= MOST_FAILED:
-            return agent, f"{agent} had no idea {research.failed[agent]} times in a row: {research.why_failed[agent]}"
         barren = [name for who, name in research.barren if who in (agent, "") and name not in open_ones]
         if len(barren) >= MOST_FAILED:
-            why = next((reason for one, reason in reversed(state.skipped) if one.proposer == AGENT), "none was tried")
+            skipped = (reason for one, reason in reversed(state.skipped) if one.proposer == AGENT)
+            why = research.why_failed.get(agent) or next(skipped, "none was tried")
             return agent, f"{agent} had no idea that could be tried {len(barren)} times in a row: {why}"
     return None
 

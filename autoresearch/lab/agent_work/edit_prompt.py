@@ -8,8 +8,7 @@ from autoresearch.core.agents.proposals import title_of
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.git_repo.patches import MAX_FILES, MAX_PATCH_BYTES
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
-from autoresearch.lab.agent_work.question import UNTRUSTED, fenced
-from autoresearch.lab.agent_work.sections import limits
+from autoresearch.lab.agent_work.question import UNTRUSTED, fenced, limits
 from autoresearch.lab.ideas.commit_builder import OURS
 from autoresearch.lab.render import render
 from autoresearch.lab.results.explain import Explanation

@@ -15,8 +15,7 @@ from autoresearch.core.controller.standing import PLACES, Basis, Word
 from autoresearch.core.metrics.expression import Point
 from autoresearch.core.text.regex import later
 from autoresearch.lab.agent_work.propose_context import Curves, ProposeContext
-from autoresearch.lab.agent_work.question import fenced
-from autoresearch.lab.agent_work.sections import section, within
+from autoresearch.lab.agent_work.question import fenced, section, within
 from autoresearch.lab.campaign_report import formatting
 from autoresearch.lab.campaign_report.curves_and_diffs import Diff, thinned
 from autoresearch.lab.campaign_report.summary import IdeaLine

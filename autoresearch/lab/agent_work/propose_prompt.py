@@ -7,6 +7,7 @@ the beginning of every further turn. Each section has a share of the whole budge
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -14,9 +15,12 @@ from typing import Any
 from autoresearch.core.agents.agent import Bounds
 from autoresearch.core.agents.findings import ALL, MOST_SUMMARY, standing_findings
 from autoresearch.core.agents.proposals import KINDS, SCHEMA
+from autoresearch.core.campaign.judgement import resolution_of, rule_of, shown_noise
 from autoresearch.core.campaign.overrides import shown
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.diagnosis.kinds import table
-from autoresearch.core.text.numbers import span
+from autoresearch.core.statistics.student_t import t_quantile
+from autoresearch.core.text.numbers import counted, span
 from autoresearch.lab.agent_work.earlier_section import earlier_section
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_ideas import (
@@ -27,10 +31,9 @@ from autoresearch.lab.agent_work.propose_ideas import (
     told_metrics,
     trend_of,
 )
-from autoresearch.lab.agent_work.propose_rule import judged
-from autoresearch.lab.agent_work.question import UNTRUSTED, fenced
-from autoresearch.lab.agent_work.sections import limits, section, within
+from autoresearch.lab.agent_work.question import UNTRUSTED, fenced, limits, section, within
 from autoresearch.lab.campaign_report import formatting
+from autoresearch.lab.campaign_report.summary import band_of
 from autoresearch.lab.render import render
 from autoresearch.runner.masking import mask_text
 
@@ -69,7 +72,7 @@ def brief(
         section("The form of the answer", [json.dumps(_form(SCHEMA), ensure_ascii=False)]) if with_schema else "",
         _campaign(propose_context),  # what changes least first
         earlier_section(propose_context.state.spec),
-        judged(propose_context),
+        _judged(propose_context.state),
         _recipe(propose_context),
         _findings(propose_context),
         ideas_section(propose_context, SHARES["ideas"], SHARES["diffs"]),
@@ -119,6 +122,42 @@ def _quoted(text: str, most: int) -> list[str]:
     """What the person who started the campaign wrote: trusted, and yet no part of our own words."""
     lines = [f"> {formatting.plain(mask_text(line), 700)}" for line in text.splitlines()]
     return within(lines, most, lambda n: f"> ... and {n} more lines")
+
+
+def _judged(state: CampaignState) -> str:
+    """How a run is judged, by the rule and the noise that the campaign has."""
+    metric, band, noise, rule = state.spec.objective.metric, band_of(state), shown_noise(state), rule_of(state)
+    source = "a run records; how it is computed and logged is not to be changed"
+    if not state.spec.self_reported:
+        source = "the evaluation measures after a run, with code that no idea can change"
+    lines = [f"By the last finite {metric} that {source}."]
+    limits = " and ".join(map(formatting.plain, state.spec.constraints))
+    lines += [f"Its idea counts as crashed, however good, unless {limits}."] if limits else []
+    lines += [f"The baseline's is {band.mean:.4g}, the mean of {counted(band.n, 'run')}."] if band else []
+    if state.unseeded:
+        bar = resolution_of(state)
+        lines.append(
+            "Runs are copies whatever their seed, so each idea has one, and none is confirmed: it is kept if it is "
+            f"better than the idea to beat by more than {bar.size:.3g} ({bar.source}). A simpler one is kept if it is "
+            "at most that much worse."
+        )
+        return section("How a run is judged", lines)
+    if noise.shown_sd is None:
+        lines.append("The noise is not known yet.")
+    else:
+        differ = math.sqrt(2) * t_quantile(0.95, noise.df) * noise.shown_sd
+        lines.append(
+            f"The noise: a run has a standard deviation of {noise.shown_sd:.3g} (all replicates, {noise.df} degrees of "
+            f"freedom), and two runs of the same code differ by less than {differ:.2g} in nine of ten cases."
+        )
+    runs = f"up to {counted(rule.most, 'run')} with other seeds"
+    kept = "is kept if a t-test shows that it is better than the idea to beat"
+    if state.searches_by_tip:
+        lines += ["An idea is edited on the tip, the merge of all edits that seem good, and runs once."]
+        lines += [f"The tip is tested now and then, and at the end, by {runs}. It {kept}."]
+    else:
+        lines += [f"An idea that looks better has {runs}. It {kept}; a simpler one also if it is not much worse."]
+    return section("How a run is judged", lines)
 
 
 def _recipe(propose_context: ProposeContext) -> str:

@@ -1,15 +1,16 @@
-"""A question to an agent whose answer is JSON: asked again, with what is wrong, until the answer can be used."""
+"""What every prompt is made of; and a question whose answer is JSON: asked again until the answer can be used."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, TypeVar
 
 from autoresearch.core.agents.agent import Answer, Ask, Bounds, Turn, TurnFault, TurnRole
 from autoresearch.core.agents.proposals import object_with, one_line
+from autoresearch.core.text.durations import spoken
 from autoresearch.lab.campaign_report.formatting import block
 from autoresearch.runner.masking import mask_text
 
@@ -44,6 +45,35 @@ def _mark(body: str) -> str:
     while (mark := hashlib.sha256(seed).hexdigest()[:8]) in body:
         seed += b"."
     return mark
+
+
+# Sections of a prompt, each bounded in bytes.
+
+
+def within(lines: Iterable[str], most: int, left: Callable[[int], str]) -> list[str]:
+    """The first lines that fit into so many bytes; `left` says how many do not."""
+    every = list(lines)
+    found: list[str] = []
+    size = 0
+    for number, line in enumerate(every):
+        size += len(line.encode("utf-8", "replace")) + 1
+        if size > most:
+            return [*found, left(len(every) - number)]
+        found.append(line)
+    return found
+
+
+def section(title: str, lines: Sequence[str]) -> str:
+    """A heading and its lines; "" without any."""
+    return f"# {title}\n\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def limits(bounds: Bounds) -> str:
+    """`30m, 60 steps or 2.00 USD`: whichever comes first ends a turn."""
+    told = [spoken(bounds.seconds)]
+    told += [f"{bounds.turns} steps"] if bounds.turns is not None else []
+    told += [f"{bounds.usd:.2f} USD"] if bounds.usd is not None else []
+    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} or {told[-1]}"
 
 
 MOST_TOLD = 12  # problems that an agent is told at once

@@ -101,7 +101,7 @@ def test_prose_is_asked_again_twice_and_then_a_failed_turn(lab: Any) -> None:
     lab.act("propose", text="I think the learning rate is too high, you should lower it.", always=True)
     lab.start(count=2)
     state = lab.camp.phase("paused")
-    assert "had no idea 3 times in a row" in state.reason
+    assert "had no idea that could be tried 3 times in a row" in state.reason
     assert len(lab.journal("turn")) == 9, "each was asked again twice"
     assert state.attempted == 1
 
