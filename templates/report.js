@@ -350,6 +350,7 @@ function words() {
   part("diffs", data.diffs, (diffs, card) => card.replaceChildren(...diffs.map((diff, n) => el("details", { open: n === 0 },
     el("summary", { dir: "auto" }, el("b", {}, diff.name), ` against ${diff.parent}${diff.missing ? ` (${diff.missing})` : ""}`),
     diff.missing ? null : el("pre", { tabindex: 0 }, diff.stat), diff.missing ? null : el("pre", { tabindex: 0 }, diff.lines.map(([kind, text]) => el("span", { class: kind }, text || " ")))))));
+  part("edits", data.edits, (edits, card) => card.replaceChildren(list(edits)));
   part("cost", data.cost && [data.cost, data.rules], ([cost, rules], card) => card.replaceChildren(
     table(["what", "spent", "limit"], cost), el("details", {}, el("summary", {}, "The rules it ran under"), list(rules || []))));
   part("cautions", [...(data.cautions || []), ...(data.claims || [])].length ? [data.cautions || [], data.claims || []] : null, ([cautions, claims], card) => card.replaceChildren(list(cautions),

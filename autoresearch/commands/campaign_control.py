@@ -283,7 +283,7 @@ def confirm(
 
     A discarded idea may be named, too: the interval of its gain says what one run could not.
     """
-    from autoresearch.core.controller.confirmation_rounds import plan_round
+    from autoresearch.core.controller.confirmation_rounds import next_round, plan_round
     from autoresearch.core.controller.sentences import more_ideas, seed_words
     from autoresearch.core.statistics.confirmation import fewest_runs
     from autoresearch.lab.campaign_setup import start_campaign
@@ -309,7 +309,7 @@ def confirm(
     if state.unseeded and all(idea.confirmed for idea in asked):
         raise ConflictError(f"nothing can be confirmed. {seed_words(state)}", code="unseeded")
     planned, cost = plan_round(state, asked)
-    least = fewest_runs(1 + len(state.rounds))
+    least = fewest_runs(next_round(state))
     if state.spec.rules.confirm_runs < least and not (state.unseeded or state.open_round):
         fix = f"autoresearch campaign set {name} confirm_runs={least}"
         raise ConflictError(f"nothing can be confirmed: {cost}", fix=fix, code="too_few_confirm_runs")

@@ -148,7 +148,7 @@ def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:
         case "state":
             state.phase, state.reason = CampaignPhase(line["state"]), str(line.get("reason", ""))
             if state.phase is CampaignPhase.ENDED:
-                state.earlier_rounds = len(state.rounds)
+                state.earlier_rounds = sum(not one.of for one in state.rounds)
         case "fault":
             state.fault = float(line.get("t") or 0.0), str(line["reason"])
         case "queue":
@@ -157,7 +157,7 @@ def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:
             state.requests = int(line["upto"])
         case "confirming":
             sizes = line.get("sizes") or [line["each"]]  # before there were looks
-            state.rounds.append(Round(line["round"], tuple(line["candidates"]), tuple(sizes)))
+            state.rounds.append(Round(line["round"], tuple(line["candidates"]), tuple(sizes), of=line.get("of", 0)))
         case "cut_round":
             state.rounds[-1] = state.rounds[-1].cut_at(line["size"])
         case "confirmed_round":

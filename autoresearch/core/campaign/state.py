@@ -247,10 +247,11 @@ def _finite(value: float | None) -> float | None:
 class Round:
     """A round of confirmation, as planned before its first run."""
 
-    number: int  # from 1
+    number: int  # from 1; of an ablation, from -1 down
     candidates: tuple[int, ...]  # indices of ideas
     sizes: tuple[int, ...]  # fresh runs of each candidate, and of the baseline, at the looks
     planned: int = 0  # the last of them as it was planned, if the deadline came before it
+    of: int = 0  # of an ablation: the confirmed tip, of which each candidate lacks an edit; such a round claims nothing
 
     def cut_at(self, size: int) -> Round:
         """The same round with its last look here."""
@@ -295,7 +296,7 @@ class CampaignState:
     timeline: list[Mapping[str, Any]] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
     settled_rounds: set[int] = field(default_factory=set)
-    earlier_rounds: int = 0  # those of before the campaign last ended: it was continued
+    earlier_rounds: int = 0  # the proofs of before the campaign last ended: it was continued
     stop_mode: str = ""  # drain or stop, once requested
     seed_check: SeedCheck | None = None  # None: not checked yet
     research: Research = field(default_factory=Research)

@@ -82,6 +82,14 @@ class ReportRun(ControllerAction):
 
 
 @dataclass(frozen=True, slots=True)
+class BeginAblation(ControllerAction):
+    """Make a confirmed tip without one edit each, and have all of them run side by side."""
+
+    index: int  # of the tip
+    edits: tuple[int, ...]  # the indices of their ideas
+
+
+@dataclass(frozen=True, slots=True)
 class RepairIdea(ControllerAction):
     """Commit a person's follow-up fix on the branch of an idea."""
 

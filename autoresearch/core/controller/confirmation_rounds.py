@@ -16,7 +16,7 @@ from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.judgement import claim_words, one_run_claim
 from autoresearch.core.campaign.spec import MOST_ROUNDS
 from autoresearch.core.campaign.state import CampaignState, Idea, Round, marked, measured
-from autoresearch.core.controller import scheduler
+from autoresearch.core.controller import ablation, scheduler
 from autoresearch.core.controller.actions import ControllerAction, Note, Say
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.sentences import breach_words, doubt_words, seed_words
@@ -139,7 +139,12 @@ def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> t
 
 def rounds_left(state: CampaignState) -> int:
     """How many rounds may still follow by themselves, until the campaign ends; one that is continued has them again."""
-    return (1 if state.spec.prove else MOST_ROUNDS) - (len(state.rounds) - state.earlier_rounds)
+    return (1 if state.spec.prove else MOST_ROUNDS) - (next_round(state) - 1 - state.earlier_rounds)
+
+
+def next_round(state: CampaignState) -> int:
+    """The number of the next proof."""
+    return 1 + sum(not one.of for one in state.rounds)
 
 
 def to_be_proved(state: CampaignState) -> list[Idea]:
@@ -165,7 +170,7 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
         return None, "nothing was kept that could be claimed"
     if state.unseeded:
         return None, "runs are not known to be more than copies; `campaign status` says what to declare"
-    number, budget = len(state.rounds) + 1, state.spec.rules.confirm_runs
+    number, budget = next_round(state), state.spec.rules.confirm_runs
     chosen.sort(key=lambda idea: -gain(state.spec.objective, idea.values or baseline.values, baseline.values))
     designs = ((n, design(number, n, budget)) for n in range(len(chosen), 0, -1))
     fitting, looks = next(((n, looks) for n, looks in designs if looks), (0, None))
@@ -246,6 +251,8 @@ def owed_to_round(state: CampaignState) -> RunRequest | None:
     ongoing, baseline = state.open_round, state.baseline
     if ongoing is None or state.unseeded:
         return None
+    if ongoing.of:
+        return ablation.owed(state, ongoing)
     if state.seed_check is None:
         return scheduler.owed_to_check(state)
     if baseline is None or _exhausted(baseline, ongoing):

@@ -20,7 +20,7 @@ from autoresearch.core.campaign.spec import (
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.tip import most_proofs
 from autoresearch.core.controller import scheduler
-from autoresearch.core.controller.confirmation_rounds import owed_to_round, rounds_left, to_be_proved
+from autoresearch.core.controller.confirmation_rounds import next_round, owed_to_round, rounds_left, to_be_proved
 from autoresearch.core.statistics.confirmation import design
 
 
@@ -33,6 +33,7 @@ class RunCount:
     first: int  # one of each idea that is tried
     retests: int  # at most, proofs of the tip and further runs of kept ideas among them
     fresh: int  # of all rounds of confirmation, at most
+    edits: int = 0  # with and without each edit of what is confirmed, at most
 
     @property
     def least(self) -> int:
@@ -42,7 +43,7 @@ class RunCount:
     @property
     def most(self) -> int:
         """All runs, at most."""
-        return self.least + self.retests + self.fresh
+        return self.least + self.retests + self.fresh + self.edits
 
 
 def run_count(campaign_spec: CampaignSpec, ideas: int, attempted: int = 0) -> RunCount:
@@ -56,7 +57,8 @@ def run_count(campaign_spec: CampaignSpec, ideas: int, attempted: int = 0) -> Ru
     if ideas < 2:
         return RunCount(ideas, baseline, first, retests, 0)
     repeats = MOST_REPEATS if spec.retests else 0
-    return RunCount(ideas, baseline, first, retests + repeats, _fresh_at_most(spec))
+    edits = spec.rules.confirm_runs if spec.confirm and once else 0
+    return RunCount(ideas, baseline, first, retests + repeats, _fresh_at_most(spec), edits)
 
 
 def _share_that_runs_once(campaign_spec: CampaignSpec) -> float:
@@ -79,7 +81,7 @@ def smallest_round(state: CampaignState) -> int:
     """The fresh runs of both sides that decide the next round of confirmation at its first look; 0 if none may come."""
     if not state.spec.confirm or state.unseeded or rounds_left(state) <= 0:
         return 0
-    looks = design(len(state.rounds) + 1, 1, state.spec.rules.confirm_runs)
+    looks = design(next_round(state), 1, state.spec.rules.confirm_runs)
     return 2 * looks.sizes[0] if looks else 0
 
 

@@ -15,8 +15,9 @@ from autoresearch.core.campaign.hypothesis import BASELINE
 from autoresearch.core.campaign.spec import CONTINUED, CampaignPhase, Rules
 from autoresearch.core.campaign.state import CampaignState, Idea, Round
 from autoresearch.core.campaign.tip import needs_merge, proof_due
-from autoresearch.core.controller import agent_schedule, confirmation_rounds, scheduler
+from autoresearch.core.controller import ablation, agent_schedule, confirmation_rounds, scheduler
 from autoresearch.core.controller.actions import (
+    BeginAblation,
     ControllerAction,
     Do,
     Finish,
@@ -357,6 +358,9 @@ def _end(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]
         return () if agent_schedule.at_work(state) else (Do.LEAVE,)
     if state.spec.prove and (why := reason_to_pause(state, machine.now)):
         return (Finish(why),)  # who mends it asks again
+    if (ongoing := state.open_round) and ongoing.of:
+        next_run = ablation.owed(state, ongoing)
+        return () if next_run and may_begin(state, machine.now, next_run) else ablation.settle(state, ongoing)
     if confirmation_rounds.round_is_over(state):
         return (Do.JUDGE_ROUND,)
     if state.open_round:
@@ -379,7 +383,14 @@ def _end(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]
 
 
 def _confirm_or_finish(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
-    """Begin a round of confirmation if an improvement can be claimed and there is time, else finish."""
+    """Begin a round of confirmation if an improvement can be claimed and there is time, or an ablation of what was
+    confirmed; else finish.
+    """
+    if (found := ablation.due(state, waves_left(state, machine.now))) is not None:
+        tip, edits = found
+        begin = BeginAblation(tip.index, tuple(edit.index for edit in edits))
+        if begin not in machine.tried:
+            return Do.WITHDRAW_RUN, begin
     if not state.spec.confirm or confirmation_rounds.rounds_left(state) <= 0 or state.spec.rules.count == 0:
         return _finish(state, machine)
     planned, why = confirmation_rounds.plan_in_time(state, waves_left(state, machine.now))

@@ -112,7 +112,12 @@ class Standing:
 
 def shown_ideas(state: CampaignState) -> list[Idea]:
     """The ideas that are told of: all but merges that never ran."""
-    return [idea for idea in state.ideas if idea.attempted or not idea.hypothesis.merges]
+    return [idea for idea in state.ideas if _ran_to_be_judged(idea) or not idea.hypothesis.merges]
+
+
+def _ran_to_be_judged(idea: Idea) -> bool:
+    """Whether it ran, and not only beside a confirmed tip whose edits are measured."""
+    return idea.attempted and any(run.round >= 0 for run in idea.runs)
 
 
 def standings(state: CampaignState) -> list[Standing]:
@@ -124,7 +129,7 @@ def tally(state: CampaignState, all_standings: Iterable[Standing]) -> str:
     """`10 of 12 ideas and 1 merge, 3 kept, 1 confirmed`: every attempt counts; the confirmed are among the kept."""
     found, count = counts(all_standings), state.spec.rules.count
     of = f" of {count}" if count and count != state.attempted else ""
-    merges = sum(idea.attempted and bool(idea.hypothesis.merges) for idea in state.ideas)
+    merges = sum(_ran_to_be_judged(idea) and bool(idea.hypothesis.merges) for idea in state.ideas)
     tried = f"{state.attempted}{of} {'idea' if state.attempted == 1 and not of else 'ideas'}"
     tried += f" and {counted(merges, 'merge')}" if merges else ""
     return f"{tried}, {sum(found[word] for word in KEPT)} kept, {found[Word.CONFIRMED]} confirmed"

@@ -15,6 +15,7 @@ from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.campaign.stop_rules import Stand
+from autoresearch.core.controller.ablation import edit_words
 from autoresearch.core.controller.next_actions import SWEEPS
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.sentences import drift_words, seed_words
@@ -64,7 +65,7 @@ class IdeaLine:
         idea, smoke = self.idea, self.word is Word.SMOKE
         if self.stands.basis is Basis.BASELINE:
             return tuple(all_values(idea))
-        fresh = {run.run for run in idea.runs if run.why == "confirm"}
+        fresh = {run.run for run in idea.runs if run.why == "confirm" and run.round >= 0}
         rows = [row for row in idea.rows if smoke or (row.run_id in fresh and self.stands.basis is Basis.FRESH)]
         found = tuple(value for row in rows if (value := measured(row)) is not None)
         return found if smoke or self.stands.basis is Basis.FRESH else tuple(idea.values)
@@ -186,6 +187,7 @@ def campaign_words(
         "outcome": [plain(words, 900) for words in outcome(state, idea_lines)],
         "cautions": (may_not := [plain(words, 900) for words in cautions(state, idea_lines)]),
         "open": [*(plain(words, 900) for words in _claimed(idea_lines) if not spec.prove and not sure), *may_not],
+        "edits": [plain(words, 600) for words in edit_words(state)],
         "groups": [plain(words, 1200) for words in groups(idea_lines)],
         "next": next_commands(state, phase),
     }

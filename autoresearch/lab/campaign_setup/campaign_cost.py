@@ -47,6 +47,7 @@ class CampaignCost:
             counted(runs.first, "first run") if runs.first else "",
             f"up to {counted(runs.retests, 're-test')} of what looks better" if runs.retests else "",
             f"up to {runs.fresh} fresh ones to prove the best" if runs.fresh else "",
+            f"up to {runs.edits} to measure what its edits are worth" if runs.edits else "",
         )
         left, so_far = max(0, runs.ideas - self.attempted), f", after the {self.attempted} so far"
         ideas = f"{counted(left, 'further idea')}{so_far}" if self.attempted else counted(left, "idea")

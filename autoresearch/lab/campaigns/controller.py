@@ -177,6 +177,8 @@ class Controller:
                 return new_ideas.check_queues(context, self._sources)
             case Do.MERGE_TIP:
                 tip_commit.merge_tip(context)
+            case actions.BeginAblation(index, edits):
+                return tip_commit.begin_ablation(context, context.idea(index), [context.idea(edit) for edit in edits])
             case actions.NewIdea(baseline=True):
                 new_ideas.commit_baseline(context, self._sources)
             case actions.NewIdea():

@@ -13,6 +13,7 @@ from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.tip import edits_of, good_edits
+from autoresearch.core.controller import ablation
 from autoresearch.core.text.session_and_branch_names import first_free
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.commits import Change, commit_hypothesis
@@ -32,15 +33,45 @@ def merge_tip(context: CampaignContext) -> None:
     left = [index for index in asked if index not in {idea.index for idea in merged}]
     found = _same(state, merged) if merged else None
     if merged and found is None:
-        idea = idea_commit.as_idea(context.builder, _hypothesis(state, merged), commit, state)
-        context.note("drafted", **idea_commit.as_line(idea))
-        failpoint("campaign.drafted")
-        found = idea_commit.claim(context.builder, idea)
-        failpoint("campaign.conceived")
-        context.note("idea", **idea_commit.as_line(found))
+        found = _conceived(context, _hypothesis(state, "tip", f"The tip of {_numbers(merged)}", merged), commit)
     context.note("tip", good_edits=list(asked), index=found.index if found else 0, left=left)
     if ((index := found.index if found else 0), *left) != (before.index, *before.left):
         context.say(_merge_words(index, merged, [by_index[index] for index in left]))
+
+
+def begin_ablation(context: CampaignContext, tip: Idea, edits: Sequence[Idea]) -> bool:
+    """Make the tip without each of these edits, as far as the others fit without it, and record what is to run."""
+    whole = [idea for idea in map(context.state.by_slug, tip.hypothesis.merges) if idea]
+    versions = list[Idea]()
+    for edit in edits:
+        others = [idea for idea in whole if idea is not edit]
+        version = _same(context.state, others)
+        if version is None:
+            commit, merged = merge(context.builder, context.state, others)
+            if len(merged) < len(others):
+                context.say(f"{edit.name} is not measured apart: what was edited on it does not fit without it")
+                continue
+            words = f"What is in #{tip.index} without #{edit.index}"
+            named = _hypothesis(context.state, f"{tip.slug}-without-{edit.index}", words, merged)
+            version = _conceived(context, named, commit)
+        versions.append(version)
+    number, candidates = ablation.next_number(context.state), [version.index for version in versions]
+    context.note("confirming", round=number, candidates=candidates, sizes=[ablation.RUNS], of=tip.index)
+    if versions:
+        runs = ablation.RUNS * (len(versions) + 1)
+        context.say(f"measuring what {_numbers(edits)} are worth in {tip.name}: {runs} runs, with and without them")
+    return True
+
+
+def _conceived(context: CampaignContext, hypothesis: Hypothesis, commit: str) -> Idea:
+    """An idea of a merge, with its branch; no run of it is due yet."""
+    idea = idea_commit.as_idea(context.builder, hypothesis, commit, context.state)
+    context.note("drafted", **idea_commit.as_line(idea))
+    failpoint("campaign.drafted")
+    made = idea_commit.claim(context.builder, idea)
+    failpoint("campaign.conceived")
+    context.note("idea", **idea_commit.as_line(made))
+    return made
 
 
 def merge(builder: CommitBuilder, state: CampaignState, ideas: Sequence[Idea]) -> tuple[str, list[Idea]]:
@@ -95,10 +126,10 @@ def _same(state: CampaignState, merged: Sequence[Idea]) -> Idea | None:
     return next((idea for idea in state.ideas if idea.hypothesis.merges and {*idea.hypothesis.merges} == slugs), None)
 
 
-def _hypothesis(state: CampaignState, merged: Sequence[Idea]) -> Hypothesis:
-    slug = first_free("tip", {idea.slug for idea in state.ideas}.__contains__)
+def _hypothesis(state: CampaignState, name: str, sentence: str, merged: Sequence[Idea]) -> Hypothesis:
+    slug = first_free(name, {idea.slug for idea in state.ideas}.__contains__)
     slugs = tuple(idea.slug for idea in merged)
-    return Hypothesis(slug, f"The tip of {_numbers(merged)}", parent=BASELINE, proposer="campaign", merges=slugs)
+    return Hypothesis(slug, sentence, parent=BASELINE, proposer="campaign", merges=slugs)
 
 
 def _numbers(merged: Sequence[Idea]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.campaign.tip import edits_of
+from autoresearch.core.controller.ablation import edit_worths
 
 pytestmark = pytest.mark.system
 
@@ -99,3 +100,30 @@ def test_controllers_that_are_killed_while_they_merge(camp: Any, points: tuple[s
     assert merge.hypothesis.merges == ("a",) and merge is state.best
     branches = camp.bench.git("branch", "--list", "autoresearch/one/tip*", "--format", "%(refname:short)").split()
     assert branches == [merge.branch]
+
+
+def test_what_the_edits_of_a_confirmed_tip_are_worth_is_measured(camp: Any) -> None:
+    """Each version without one edit runs beside the tip; what gains nothing may be dropped, and is put to the proof."""
+    project(camp)
+    queue = [
+        edit(camp, "a", "A = 0.0", "A = 0.2"),
+        edit(camp, "b", "B = 0.0", "B = 0.3"),
+        edit(camp, "idle", "C = 0.0", "C = 1.0"),
+    ]
+    state = camp.run(queue=queue, count=4, baseline=4, search="tip", confirm_runs=16)
+    best, ablation = state.best, state.rounds[-1]
+    assert best.confirmed == "confirmed" and ablation.of == best.index, camp.said()
+    lacking = {
+        next(iter({*best.hypothesis.merges} - {*idea.hypothesis.merges})): idea
+        for idea in state.ideas
+        if idea.index in ablation.candidates
+    }
+    assert {*lacking} == {*best.hypothesis.merges} and {"a", "b"} <= {*lacking}
+    assert all(len(idea.fresh_values(ablation.number)) == 4 for idea in (best, *lacking.values()))
+    gains = {one.edit.slug: one for one in edit_worths(state)}
+    assert gains["a"].low < 0.2 < gains["a"].high and gains["b"].low < 0.3 < gains["b"].high
+    assert not (gains["a"].droppable or gains["b"].droppable)
+    assert state.attempted == 4 and not any(idea.values or idea.confirmed for idea in lacking.values())
+    assert best.claim.n == 4, "what was confirmed says what its proof showed"
+    report = (camp.place.path / "report.md").read_text()
+    assert "## What the edits of the winner are worth" in report and "fresh runs with it, 4 without)" in report

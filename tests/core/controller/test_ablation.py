@@ -1,0 +1,84 @@
+"""What the edits of a confirmed tip are worth: which are measured, in how much time, and which may be dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from autoresearch.core.campaign.spec import ProposerSpec, Rules
+from autoresearch.core.controller import ablation, confirmation_rounds
+from autoresearch.core.controller.actions import BeginAblation, Do, Finish
+from autoresearch.core.controller.next_actions import Machine, next_actions
+from autoresearch.core.metrics.objective import Direction, Objective
+
+LOOKED = frozenset({Do.CHECK_QUEUES, Do.CHECK_SEEDS, Do.MERGE_TIP})
+
+
+@pytest.fixture
+def made(records: Callable[..., Any]) -> Any:
+    """A campaign that is over but for its confirmed tip, the merge of `good` and `idle`; a lower loss is better."""
+    rules = Rules(count=3, confirm_runs=16)
+    objective = Objective("loss", Direction.MINIMIZE)
+    found = records(search="tip", proposer=ProposerSpec("queue"), rules=rules, objective=objective)
+    found.checked()
+    for slug, value in (("good", 0.3), ("idle", 0.49)):
+        found.idea(slug, proposer="queue")
+        found.run(slug, value, "discard")
+    found.idea("tip", proposer="campaign", merges=("good", "idle"))
+    found.note("tip", good_edits=[2, 3], index=4, left=[])
+    found.run("tip", 0.3, "keep")
+    found.note("confirming", round=1, candidates=[4], sizes=[4])
+    found.note("confirmed", index=4, slug="tip", round=1, n=4, n_baseline=4, gain=0.2, value=0.3)
+    found.note("confirmed_round", round=1)
+    return found
+
+
+def begun(made: Any) -> None:
+    """What `tip_commit.begin_ablation` records."""
+    for edit, rest in ((3, "good"), (2, "idle")):
+        made.idea(f"tip-without-{edit}", proposer="campaign", merges=(rest,))
+    made.note("confirming", round=ablation.next_number(made.state()), candidates=[5, 6], sizes=[ablation.RUNS], of=4)
+
+
+def over(made: Any) -> list[str]:
+    """All runs of the ablation, and what is said at its end."""
+    values = {"tip": 0.3, "tip-without-3": 0.27, "tip-without-2": 0.5}
+    while found := ablation.owed(made.state(), made.state().open_round):
+        slug = found.idea.slug
+        values[slug] += 0.01 if len(found.idea.runs) % 2 else -0.01
+        made.run(slug, values[slug], "discard", why="confirm", round_number=-1)
+    return made.apply(ablation.settle(made.state(), made.state().open_round))
+
+
+def test_the_least_sure_edits_are_measured_as_far_as_there_is_time(made: Any) -> None:
+    state = made.state()
+    tip, edits = ablation.due(state, float("inf"))
+    assert (tip.slug, [edit.slug for edit in edits]) == ("tip", ["idle", "good"])
+    assert [edit.slug for edit in ablation.due(state, 11)[1]] == ["idle"], "8 runs fit, 12 do not"
+    assert ablation.due(state, 7) is None
+    (first, second) = next_actions(state, Machine(now=made.clock, tried=LOOKED))
+    assert (first, second) == (Do.WITHDRAW_RUN, BeginAblation(4, (3, 2)))
+
+
+def test_what_gains_nothing_may_be_dropped(made: Any) -> None:
+    begun(made)
+    said = over(made)
+    state = made.state()
+    assert [(one.edit.slug, one.droppable) for one in ablation.edit_worths(state)] == [("idle", True), ("good", False)]
+    assert said[0].startswith("#3 Try idle: loss +0.04 by it (90 % interval +0.03")
+    proof = f"autoresearch campaign confirm tip-without-3 --campaign {state.spec.name}"
+    assert said[0].endswith(f"without); it may be dropped: {proof}")
+    assert said[1].startswith("#2 Try good: loss -0.19 by it (90 % interval -0.") and "dropped" not in said[1]
+    assert not state.open_round and ablation.due(state, float("inf")) is None
+    assert state.best.slug == "tip" and state.best.claim.n == 4
+    assert confirmation_rounds.next_round(state) == 2, "it claims nothing, so it spends no level"
+
+
+def test_one_that_cannot_be_made_ends_at_once(made: Any) -> None:
+    made.note("confirming", round=-1, candidates=[], sizes=[ablation.RUNS], of=4)
+    done = made.apply(ablation.settle(made.state(), made.state().open_round))
+    assert done == [] and ablation.edit_words(made.state()) == []
+    actions = next_actions(made.state(), Machine(now=made.clock, tried=LOOKED))
+    assert isinstance(actions[-1], Finish)
