@@ -52,6 +52,7 @@ def status(
     pending = [known_idea(state, slug).name for slug in payload["pending"]]
     lines = [
         *stand_lines(payload),
+        *([f"tip: {payload['tip']}"] if payload["tip"] and payload["state"] != "ended" else []),
         *([f"pending, as more runs are needed to tell: {', '.join(pending)}"] if pending else []),
         *_seed_lines(payload),
         *agent_lines(payload, state),
@@ -207,6 +208,7 @@ def known_idea(state: CampaignState, word: str) -> Idea:
 def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any]:
     """The flat object about a campaign."""
     from autoresearch.core.campaign.judgement import resolution_of
+    from autoresearch.core.campaign.tip import tip_words
     from autoresearch.core.controller.agent_schedule import held
     from autoresearch.core.controller.rules import exit_code_of, stand_at
     from autoresearch.core.controller.sentences import drift_words, seed_words
@@ -248,6 +250,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "interpreter": state.spec.interpreter,
         "interpreter_source": state.spec.interpreter_source,
         "kept": sum(words[word] for word in KEPT),
+        "tip": tip_words(state) or None,
         "pending": [one.slug for one in known if one.word is Word.PENDING],
         "agent": state.spec.research.agent or None,
         "agent_waits": "; ".join(waits) or None,

@@ -12,7 +12,16 @@ from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.campaign import tip
 from autoresearch.core.campaign.judgement import decision_of
 from autoresearch.core.campaign.spec import ProposerSpec, Rules
-from autoresearch.core.campaign.tip import PROMISE, Place, change_by, effects, good_edits, needs_merge, place_of
+from autoresearch.core.campaign.tip import (
+    PROMISE,
+    Place,
+    change_by,
+    effects,
+    good_edits,
+    needs_merge,
+    place_of,
+    tip_words,
+)
 from autoresearch.core.controller.actions import Do, Finish, Note, PrepareRun
 from autoresearch.core.controller.next_actions import Machine, next_actions
 from autoresearch.core.controller.standing import standing
@@ -208,3 +217,18 @@ def test_where_runs_are_copies_there_is_no_tip(records: Make) -> None:
     made.checked(seen=False)
     tried(made, "a", 0.6)
     assert not made.state().searches_by_tip and not needs_merge(made.state())
+
+
+def test_what_status_says_of_the_tip(made: Any) -> None:
+    assert tip_words(made.state()) == ""
+    for slug in ("a", "b"):
+        tried(made, slug, 0.58)
+    name = merged(made, "a", "b")
+    begins, expected = f"#4 Try {name}: pass@1 +0.0", "against the best is expected; "
+    words = tip_words(made.state())
+    assert words.startswith(begins)
+    assert words.endswith(f"{expected}proved after 6 more ideas or at the end, if that is enough")
+    run = made.prepare(name, "proof")
+    assert tip_words(made.state()).endswith(f"{expected}its proof goes on")
+    made.end(run, 0.66)
+    assert tip_words(made.state()) == f"#4 Try {name}: proved and kept, the best so far"
