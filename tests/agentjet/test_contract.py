@@ -105,10 +105,6 @@ def session(heard: Heard, until: Callable[[Callable[[], object]], None]) -> None
     heard.ask("malformed", "/claim_episode", {})
     heard.ask("no json", "/claim_episode", raw=b"zz")
     heard.ask("bad status", "/update_engine_status", {"engine_status": "ENGINE.SLEEPING"})
-    heard.claim("claim OFFLINE")
-    for status in ("BOOTING", "ROLLING_POST", "WEIGHT_SYNCING", "WEIGHT_EXPORTING"):
-        heard.status(status)
-        heard.claim(f"claim {status}")
     heard.ask("register too early", "/register_episode", {"episode_uuid": "e0"})
     heard.status("ROLLING", 1)
     heard.claim("claim without episodes")
@@ -199,7 +195,6 @@ def heard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Heard]:
 
 
 NEVER = "Try again (maybe 1 minute) later."
-START = "Please use one of the client to run `client.sync_train_config() + client.start_engine()` to start the engine."
 LINES: list[tuple[str, Callable[[dict[str, Answer]], bool]]] = [
     ("health is ok", lambda a: a["health"].body == {"status": "ok"}),
     ("a status has three fields", lambda a: list(a["status"].body) == _STATUS),
@@ -210,11 +205,6 @@ LINES: list[tuple[str, Callable[[dict[str, Answer]], bool]]] = [
     ("no config is no error", lambda a: a["start without config"].body == _no("error", "No training config found")),
     ("a malformed body is 422", lambda a: (a["malformed"].status, a["no json"].status) == (422, 422)),
     ("a bad status is no error", lambda a: a["bad status"].body == _no("failure_reason", "Invalid engine status")),
-    ("advice when off", lambda a: _advice(a, "OFFLINE") == f"Please start the engine first. {START}"),
-    ("advice while booting", lambda a: _advice(a, "BOOTING").startswith("Please wait until the engine is fully boot")),
-    ("advice while syncing", lambda a: _advice(a, "WEIGHT_SYNCING") == f"Engine is syncing weights. {NEVER}"),
-    ("advice while exporting", lambda a: _advice(a, "WEIGHT_EXPORTING").startswith("Engine is exporting weights (")),
-    ("advice after rolling", lambda a: _advice(a, "ROLLING_POST") == f"Engine is in post-rolling phase. {NEVER}"),
     ("no episode outside of rolling", lambda a: a["register too early"].body["success"] is False),
     ("no claim without an episode", lambda a: a["claim without episodes"].body["fail_cause"] == _NONE),
     ("the first registered is claimed", lambda a: a["claim"].body["episode_uuid"] == "e1"),
@@ -265,11 +255,6 @@ def _no(name: str, why: str) -> dict[str, object]:
 
 def _refused(answer: Answer) -> tuple[int, str]:
     return answer.status, answer.body["detail"]
-
-
-def _advice(answers: dict[str, Answer], status: str) -> str:
-    cause = str(answers[f"claim {status}"].body["fail_cause"])
-    return cause.removeprefix(f"Engine not ready. Current status: [ENGINE.{status}]. ")
 
 
 def test_the_server_answers(heard: Heard) -> None:

@@ -9,14 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.readers import tensorboard
 from autoresearch.readers.read import size_of
 from autoresearch.readers.tensorboard import event_files, read_tensorboard, size
-from autoresearch.trainers import registry
-from tests.readers.best_source import read_best
 
 Encode = dict[str, Callable[..., bytes]]
 ROWS = [
@@ -36,12 +31,6 @@ def put(directory: Path, data: bytes, name: str = "events.out.tfevents.177100000
 
 def found(where: Path, offset: int = 0) -> list[tuple[str, int, dict[str, float]]]:
     return [(r.kind.value, r.step, dict(r.metrics)) for r in read_tensorboard(where, offset)]
-
-
-def test_the_checksum_is_the_published_one(encode: Encode) -> None:
-    assert encode["crc32c"](b"123456789") == 0xE3069283
-    crc = 0xE3069283
-    assert tensorboard.masked_crc(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def test_scalars(tmp_path: Path, encode: Encode) -> None:
@@ -122,14 +111,3 @@ def test_the_last_of_the_numbered_directories(tmp_path: Path, encode: Encode) ->
     assert size(pattern) == 0
     assert found(tmp_path / "none" / "exp_*") == []
     assert found(tmp_path / "none") == []
-
-
-def test_a_source_of_this_format(tmp_path: Path, encode: Encode) -> None:
-    put(tmp_path / "tb", encode["scalars"](ROWS))
-    source = Source(SourceFormat.TENSORBOARD, "tb")
-    best = read_best(
-        [source], {}, trainer=registry.by_name("generic"), objective=Objective("validation/accuracy"), base=tmp_path
-    )
-    assert (best.where, best.warnings) == ("tb", ())
-    validations = [r.step for r in best.readings if r.kind is SignalKind.VALIDATION]
-    assert validations == [0, 300]

@@ -32,22 +32,6 @@ def test_lines(line: str, kind: str, step: int, key: str, value: float) -> None:
     assert (reading.kind.value, reading.step, dict(reading.metrics)) == (kind, step, {key: value})
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "step 11: {'train/loss': 0.5}",
-        "the log says model.py:918 - step 11",
-        AT + "step 11: {'train/loss': 0.5",
-        AT + "step 11: {'train/step': 11}",
-        AT + "step 11: {'train/loss': 0.5} and so on",
-        AT + "steps 11: {'train/loss': 0.5}",
-        '[2026-04-15 08:01:37] INFO:     33.184.122.180:57752 - "GET /health HTTP/1.1" 200 OK',
-    ],
-)
-def test_near_misses(line: str) -> None:
-    assert read_line(SLIME, line) is None
-
-
 JOB = (
     "ray job submit --address=http://127.0.0.1:8265 -- python3 train.py --use-kl-loss --kl-loss-coef 0.01 --lr 1e-6 "
     "--eval-interval 20 --eval-prompt-data aime /root/aime.jsonl --save /ckpt/a --load /ckpt/a --rollout-seed 7 "

@@ -58,21 +58,6 @@ def test_the_trainer_state_is_believed_and_agrees(tmp_path: Path) -> None:
     assert Objective("reward").last(Objective("reward").series(best.readings)) == (6, 0.07217 + 1e-6)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "{'train_runtime': '0.3404', 'train_loss': '0.01422', 'epoch': '0.1875'}",
-        "{'loss': 0.5, 'epoch': 0.",
-        "{'loss_fn': 'x', 'epoch': 1}",
-        "{'completion': 'hello', 'epoch': 1}",
-        "{'loss': 0.5}",
-        " 17%|#         | 1/6 [00:00<00:00, 11.30it/s]",
-    ],
-)
-def test_near_misses(line: str) -> None:
-    assert read_line(TRL, line) is None
-
-
 def test_odd_values() -> None:
     bar = "100%|#| 6/6 [00:01<00:00, 1it/s]"
     reading = read_line(TRL, bar + "{'loss': nan, 'grad_norm': 'inf', 'rewards/r': None, 'epoch': 1.0}")

@@ -170,12 +170,6 @@ def test_two_series_meet_where_both_have_begun() -> None:
     assert found == [(1, -0.9), (2, -0.9), (3, -0.9), (4, -0.9), (20, -0.5), (40, -0.7)]
 
 
-def test_a_long_curve_is_quick() -> None:
-    long: list[Point] = [(n, float(n % 97)) for n in range(50_000)]
-    for text in ("max(k)", "mean(k)", "mean(k, last 5)", "max(k) - last(k)"):
-        assert len(curve(parse(text), lambda _: long)) == 50_000
-
-
 def readings() -> list[Reading]:
     return [Reading(SignalKind.STEP, s, {k: v}) for k, points in SERIES.items() for s, v in points]
 

@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
-from autoresearch.core.metrics.signal import readings, step_of
-from autoresearch.runner.line_patterns import kl_of
-
-
-@pytest.mark.parametrize(
-    ("metrics", "wanted"),
-    [
-        ({"actor/kl_loss": 0.1, "actor/ppo_kl": 0.2}, 0.1),
-        ({"actor/ppo_kl": 0.2, "actor/reward_kl_penalty": 0.3}, 0.3),
-        ({"kl": 0.4}, 0.4),
-        ({"actor/kl_coef": 0.002, "use_kl_loss": 1.0}, None),
-        ({}, None),
-    ],
-)
-def test_kl(metrics: dict[str, float], wanted: float | None) -> None:
-    assert kl_of(metrics) == wanted
+from autoresearch.core.metrics.signal import readings
 
 
 @pytest.mark.parametrize(
@@ -50,17 +33,3 @@ def test_one_line_is_one_or_two_readings(metrics: dict[str, float], wanted: list
     found = readings(3, metrics)
     assert [(r.kind.value, set(r.metrics)) for r in found] == wanted
     assert all(r.step == 3 for r in found)
-
-
-@pytest.mark.parametrize(
-    ("metrics", "wanted"),
-    [
-        ({"step": 4.0, "epoch": 1.0}, 4),
-        ({"training/global_step": 7.0}, 7),
-        ({"step": math.nan, "global_step": 2.0}, 2),
-        ({"step": -1.0}, None),
-        ({"steps": 3.0}, None),
-    ],
-)
-def test_step(metrics: dict[str, float], wanted: int | None) -> None:
-    assert step_of(metrics) == wanted

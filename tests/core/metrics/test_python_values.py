@@ -7,38 +7,7 @@ import math
 import pytest
 
 from autoresearch.core.metrics.python_values import numbers, truth
-from autoresearch.runner.metric_lines import object_of, value_of
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("0.5", 0.5),
-        ("-0.000", 0.0),
-        ("1.5e-05", 1.5e-05),
-        (".5", 0.5),
-        ("5.", 5.0),
-        ("np.float64(0.5)", 0.5),
-        ("np.float32(-1e-3)", -1e-3),
-        ("np.int64(3)", 3.0),
-        ("tensor(0.5, device='cuda:0')", 0.5),
-        ("inf", math.inf),
-        ("np.float64(-inf)", -math.inf),
-        (" 7 ", 7.0),
-    ],
-)
-def test_number(text: str, value: float) -> None:
-    assert value_of(text) == value
-
-
-def test_nan_is_a_number() -> None:
-    assert math.isnan(value_of("nan") or 0.0)
-    assert math.isnan(value_of("np.float64(nan)") or 0.0)
-
-
-@pytest.mark.parametrize("text", ["", "INFO", "nanoseconds", "1_000", "0.5s", "os.system(1)", "1 2", "None", "0x10"])
-def test_no_number(text: str) -> None:
-    assert value_of(text) is None
+from autoresearch.runner.metric_lines import object_of
 
 
 def test_a_dict_of_numpy_2() -> None:

@@ -44,14 +44,6 @@ PLAIN = "NO_COLOR" in os.environ or os.environ.get("LOGURU_COLORIZE", "YES").upp
 KNOWN = [f"ENGINE.{n}" for n in ("OFFLINE", "BOOTING", "ROLLING", "ROLLING_POST", "WEIGHT_SYNCING", "WEIGHT_EXPORTING")]
 ROLLING = ("ENGINE.ROLLING", "ENGINE.ROLLING_POST")
 LATER = "Try again (maybe 1 minute) later."
-ADVICE = {
-    "ENGINE.OFFLINE": "Please start the engine first. Please use one of the client to run "
-    "`client.sync_train_config() + client.start_engine()` to start the engine.",
-    "ENGINE.BOOTING": f"Please wait until the engine is fully booted. {LATER}",
-    "ENGINE.WEIGHT_SYNCING": f"Engine is syncing weights. {LATER}",
-    "ENGINE.WEIGHT_EXPORTING": f"Engine is exporting weights (fsdp -> hf safetensor). {LATER}",
-    "ENGINE.ROLLING_POST": f"Engine is in post-rolling phase. {LATER}",
-}
 REQUIRED = {
     "/sync_train_config": ("yaml_as_string",),
     "/register_episode": ("episode_uuid",),
@@ -240,7 +232,7 @@ class Server:
         nothing = {"episode_uuid": "", "openai_base_url": "", "openai_api_key": ""}
         answer = {"success": False, "client_uuid": body["client_uuid"], **nothing}
         if self.status != "ENGINE.ROLLING":
-            cause = f"Engine not ready. Current status: [{self.status}]. {ADVICE.get(self.status, '')}"
+            cause = f"Engine not ready. Current status: [{self.status}]. {LATER}"
             return 200, {**answer, "fail_cause": cause}
         if not self.unclaimed:
             return 200, {**answer, "fail_cause": f"No available episodes to claim. {LATER}"}
