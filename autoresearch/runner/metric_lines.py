@@ -129,8 +129,6 @@ _BEST = LazyPattern(r"\bbest\b[^,:=]{0,40},", re.I)  # what follows are the best
 _WORD = LazyPattern(r"[^\W\d]\S*\Z")
 _PERCENT = LazyPattern(r"\s*\(\d[\d.]*%")
 _SHARE = LazyPattern(r"(\d{1,12})/(\d{1,12})\Z")  # ms-swift: 'global_step/max_steps': '5/60'
-# What two lines with the same words may differ in: signs, how many digits there are, and exponents.
-_FRACTION = LazyPattern(r"(?:(?<=[\s:=(\[])-)?\d+(?:\.\d*(?:[eE][-+]?\d+)?|[eE][-+]?\d+)")
 _DIGITS = LazyPattern(r"\d+")
 _NUMBER = LazyPattern(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)")
 _MEANING = LazyPattern(
@@ -392,11 +390,11 @@ _TextPlan = namedtuple("_TextPlan", "pairs bare")
 def _read_pairs(text: str, parsed: ParsedLine) -> bool:
     """Add the pairs of a text to a line; whether it consists of them.
 
-    Texts that differ in their numbers alone are read alike, so that only the first is read token by token.
+    Texts that differ in their digits alone are read alike, so that only the first is read token by token.
     """
     if len(text) > _PROSE_FROM and text.count(" ") > _MOST_PLAIN_WORDS * (sum(map(str.isdigit, text)) + 1):
         return False
-    shape = _DIGITS.sub("0", _FRACTION.sub("0.0", text))
+    shape = _DIGITS.sub("0", text)
     plan, numbers = _plans.get(shape), _NUMBER.findall(text)
     if plan is None:
         tokens, plan = _plan_of(text)
