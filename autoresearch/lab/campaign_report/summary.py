@@ -73,8 +73,7 @@ class IdeaLine:
     @property
     def minutes(self) -> float | None:
         """Of all its runs."""
-        spent = [row.elapsed_min for row in self.idea.rows if row.elapsed_min is not None]
-        return sum(spent) if spent else None
+        return self.idea.minutes or None
 
     @property
     def commit(self) -> str:
@@ -284,8 +283,6 @@ def rule_words(state: CampaignState) -> list[str]:
         words.append(f"at most {rules.budget_tokens:,} tokens for the agent")
     if rules.target is not None:
         words.append(f"until {campaign_spec.objective.metric} reaches {rules.target:g}")
-    if not words:
-        words.append("no stop rule was given: the baseline and up to three low-risk ideas, then a question")
     limit = "" if campaign_spec.timeout_s is None else f", each for {span(campaign_spec.timeout_s)} at most"
     if campaign_spec.constraints:
         words.append(f"an idea is kept only if {' and '.join(campaign_spec.constraints)}, in each of its runs")
@@ -320,7 +317,7 @@ def minutes_taken(state: CampaignState) -> float | None:
 def cost(state: CampaignState) -> list[list[str]]:
     """[what, how much of it was spent, the limit] of runs, time, GPU hours and the agent; "" without a limit."""
     rules, usage, spec = state.spec.rules, state.research.usage, state.spec
-    spent = sum(row.elapsed_min or 0.0 for row in state.rows)
+    spent = sum(idea.minutes for idea in state.ideas)
     found = [
         ["ideas, the baseline among them", str(state.attempted), f"of {rules.count}" if rules.count else ""],
         ["wall time", formatting.minutes(minutes_taken(state)), ""],

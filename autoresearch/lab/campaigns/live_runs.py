@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from autoresearch.core.campaign.state import IdeaRun
@@ -220,18 +220,9 @@ def note_prepared(context: CampaignContext, run_request: RunRequest, idea_run: I
         turns = state.research.fix_turns.get(run_request.idea.index, ())
     elif why == "first":
         turns = run_request.idea.hypothesis.turns
-    context.note(
-        "prepared",
-        index=run_request.idea.index,
-        run=idea_run.run,
-        run_dir=idea_run.run_dir,
-        replicate=idea_run.replicate,
-        why=idea_run.why,
-        commit=idea_run.commit,
-        seed=idea_run.seed,
-        round=ongoing.number if ongoing else 0,
-        turns=list(turns),
-    )
+    fields = asdict(replace(idea_run, round=ongoing.number if ongoing else 0, turns=turns))
+    del fields["started"]  # which another line says
+    context.note("prepared", index=run_request.idea.index, **fields)
 
 
 def record_unmade(context: CampaignContext, run_request: RunRequest, reason: str, *, failure: str = "") -> None:
