@@ -27,7 +27,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -38,11 +37,11 @@ from autoresearch.agents.registry import researcher
 from autoresearch.core.agents.agent import Agent, Answer, Bounds, Chosen, Turn, TurnFault, TurnRole
 from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError, ResearcherFailed, UsageError
 from autoresearch.lab import skill
-from autoresearch.lab.agent_work.turn import run_turn
+from autoresearch.lab.agent_work.turn import answer_turn, begin_turn, is_over
 from autoresearch.lab.agent_work.turn_dir import TurnEnvironment
 from autoresearch.records.index import state_home
 from autoresearch.records.ledger import Ledger
-from autoresearch.records.rundir import write_json
+from autoresearch.records.rundir import RunDir, write_json
 from skills.grading import (
     WITH,
     WITHOUT,
@@ -242,7 +241,11 @@ def _ask(trial: EvalAttempt, env: Mapping[str, str]) -> Answer:
     bounds = Bounds(trial.seconds, None)
     turn = Turn(TurnRole.EDIT, trial.task.prompt, trial.project, directory, bounds=bounds)
     turn_environment = TurnEnvironment(env, keep=KEPT)
-    return run_turn(trial.researcher, turn, turn_environment, threading.Event())
+    if (refused := begin_turn(trial.researcher, turn, turn_environment)) is not None:
+        return refused
+    while not is_over(RunDir(directory), turn_environment.printed_bytes):
+        time.sleep(0.1)
+    return answer_turn(trial.researcher, turn, turn_environment)
 
 
 def _end_runs(trial: EvalAttempt, shims: Shims, env: Mapping[str, str]) -> None:

@@ -20,7 +20,8 @@ import pytest
 from autoresearch.agents.registry import researcher
 from autoresearch.core.agents.agent import Answer, Bounds, Chosen, Spoken, Turn, TurnFault, TurnRole
 from autoresearch.errors import UsageError
-from autoresearch.lab.agent_work.turn import TurnEnvironment, run_turn
+from autoresearch.lab.agent_work.turn_dir import TurnEnvironment
+from tests.agents.turns import run_turn
 from tests.waiting import until
 
 AGENT = Path(__file__).with_name("acp_agent.py")

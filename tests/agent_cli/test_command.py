@@ -54,7 +54,3 @@ def test_its_exit_code_says_what_went_wrong(code: int | None, fault: TurnFault, 
     answer = make("command").read(ask(TurnRole.EDIT), Spoken(b"I did it", b"error: try again in 2 minutes", code))
     assert answer.fault is fault and "try again" in answer.message
     assert answer.retry_s == (120.0 if fault is TurnFault.QUOTA else None)
-
-
-def test_nothing_at_all_is_silence(make, ask) -> None:
-    assert make("command").read(ask(TurnRole.EDIT), Spoken(b" \n", b"", 0)).fault is TurnFault.SILENT

@@ -17,8 +17,8 @@ import pytest
 from autoresearch.agents.registry import AIDER, researcher
 from autoresearch.core.agents.agent import Agent, Answer, Bounds, Chosen, Spoken, Turn, TurnFault, TurnRole
 from autoresearch.lab.agent_work.sandbox import Level, why_not
-from autoresearch.lab.agent_work.turn import TurnEnvironment, run_turn
-from autoresearch.lab.agent_work.turn_dir import next_directory
+from autoresearch.lab.agent_work.turn_dir import TurnEnvironment, next_directory
+from tests.agents.turns import run_turn
 from tests.waiting import until
 
 if TYPE_CHECKING:

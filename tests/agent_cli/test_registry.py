@@ -65,19 +65,6 @@ def test_unknown_names_say_which_one_was_meant(make) -> None:
         assert hint in raised.value.hint and raised.value.code == "unknown_agent"
 
 
-def test_each_is_told_apart_by_its_traits(make) -> None:
-    traits = {name: make(name).traits for name in NAMES}
-    has = {
-        trait: {name for name in NAMES if getattr(traits[name], trait)}
-        for trait in ("schema", "sandbox", "money", "web")
-    }
-    assert has == {
-        **{"schema": {"claude", "codex"}, "sandbox": {"codex"}},
-        **{"money": {"claude", "opencode", "acp", "command"}},
-        **{"web": {"claude", "codex", "opencode", "gemini", "qwen", "command"}},
-    }
-
-
 @pytest.mark.parametrize(
     ("name", "asks", "works", "free"),
     [

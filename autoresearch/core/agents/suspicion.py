@@ -27,7 +27,6 @@ class FileDiff:
     """One file of a diff. `added` and `removed`: line number (after and before) and text, in order."""
 
     path: str = ""  # after the change; before it, where the file is gone
-    new: bool = False
     gone: bool = False
     binary: bool = False
     mode: str = ""  # where it is new or changed: 100755, 120000
@@ -60,7 +59,7 @@ def files_of(patch: str) -> Iterator[FileDiff]:
 def _read_header(diff: FileDiff, line: str) -> None:
     word, _, rest = line.partition(" ")
     if line.startswith(("new file mode ", "new mode ")):
-        diff.new, diff.mode = diff.new or (word == "new" and "file" in line), line.rpartition(" ")[2]
+        diff.mode = line.rpartition(" ")[2]
     elif line.startswith("deleted file mode "):
         diff.gone = True
     elif line.startswith(("rename to ", "copy to ")):
@@ -180,12 +179,6 @@ _CODE = (".py", ".pyx", ".pyi", ".sh", ".bash", ".zsh", ".ipynb", ".cu", ".cpp",
 _PYTHON = (".py", ".pyx", ".pyi", ".ipynb")
 _SHELL = (".sh", ".bash", ".zsh")
 _SETTINGS = (".yaml", ".yml", ".toml", ".json", ".ini", ".cfg", ".conf")
-_SHADOWED = frozenset(
-    "abc ast base64 builtins collections contextlib copy csv dataclasses datetime functools glob hashlib importlib "  # noqa: SIM905
-    "inspect io itertools json logging math multiprocessing operator os pathlib pickle random re shutil site socket "
-    "statistics string struct subprocess sys tempfile threading time traceback types typing unittest uuid warnings "
-    "numpy pandas torch transformers datasets vllm ray verl wandb trl accelerate scipy sklearn yaml".split()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,10 +374,6 @@ def _whole(diff: FileDiff) -> Iterator[tuple[str, int]]:
         yield "is binary: nobody can read what was changed", 0
     if diff.mode == "120000":
         yield "is a symbolic link", 0
-    parts = [part for part in diff.path.removeprefix("src/").split("/") if part]
-    top = parts[0].removesuffix(".py") if parts else ""
-    if diff.new and top in _SHADOWED and (parts[1:] in ([], ["__init__.py"]) and diff.path.endswith(".py")):
-        yield f"is imported in place of the module {top}", 0
     before = [number for number, text in diff.removed if _EVALUATES.search(text)]
     if diff.gone or len(before) > sum(1 for _, text in diff.added if _EVALUATES.search(text)):
         yield from (("takes out a call of evaluation", number) for number in before[:1])

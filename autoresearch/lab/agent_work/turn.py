@@ -13,8 +13,6 @@ import shlex
 import shutil
 import signal
 import tempfile
-import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +33,7 @@ from autoresearch.lab.agent_work.turn_dir import (
     write_question,
     write_shell,
 )
-from autoresearch.lab.launch.runner_session import LOOK_S, child_lives, start_child
+from autoresearch.lab.launch.runner_session import child_lives, start_child
 from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.runs.processes import sweep
 from autoresearch.records import exit_record
@@ -67,24 +65,6 @@ class Pending(Exception):  # noqa: N818 - nothing went wrong
 
     What was done before is found in the directories of its turns, and not done twice.
     """
-
-
-def run_turn(agent: Agent, turn: Turn, turn_environment: TurnEnvironment, stop: threading.Event) -> Answer:
-    """Ask and wait for the answer; safe in any thread, several at once. `stop` ends it early.
-
-    A turn that was begun in this directory before is not asked again. Raises as `begin_turn` and `answer_turn`.
-    """
-    rundir = RunDir(Path(turn.directory))
-    if not rundir.spec.exists():
-        if stop.is_set():
-            return Answer(fault=TurnFault.STOPPED)
-        if (refused := begin_turn(agent, turn, turn_environment)) is not None:
-            return refused
-    while not is_over(rundir, turn_environment.printed_bytes):
-        if stop.is_set() and not rundir.stop.exists():
-            request_stop(rundir, "somebody asked for that", durable=False)
-        time.sleep(LOOK_S)
-    return answer_turn(agent, turn, turn_environment)
 
 
 def begin_turn(agent: Agent, turn: Turn, turn_environment: TurnEnvironment) -> Answer | None:

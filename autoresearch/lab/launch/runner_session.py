@@ -141,7 +141,6 @@ def _is_lone(entry: IndexEntry) -> bool:
     return not CampaignDir(Path(entry.run_dir).parent).spec.exists()
 
 
-LOOK_S = 0.1  # how soon a stop is noticed
 _STARTED: dict[Path, subprocess.Popen[bytes]] = {}  # by run directory: the Runners that this process has to wait for
 
 

@@ -15,7 +15,6 @@ from autoresearch.core.agents.proposals import (
     KnownIdeas,
     is_inside,
     object_with,
-    one_line,
     validate,
     value_of,
 )
@@ -309,8 +308,3 @@ def test_the_schema_is_strict() -> None:
     del loose["properties"]["hypotheses"]["items"]["properties"]["expected_effect"]["additionalProperties"]
     with pytest.raises(KeyError):
         walk(loose, strict)
-
-
-def test_one_line() -> None:
-    assert one_line("a\t b\x07c", 10) == "a b c"
-    assert one_line("x" * 11, 10) == "xxxxxxx..."

@@ -194,17 +194,10 @@ def test_evaluation_that_is_taken_out() -> None:
     ("head", "what"),
     [
         (
-            "diff --git a/json.py b/json.py\nnew file mode 100644\nindex 0..1\n",
-            "json.py is imported in place of the module json",
-        ),
-        ("diff --git a/src/torch/__init__.py b/src/torch/__init__.py\nnew file mode 100644\nindex 0..1\n", "src/torch"),
-        (
             "diff --git a/x.bin b/x.bin\nnew file mode 100644\nindex 0..1\nGIT binary patch\nliteral 3\nKcmZ\n",
             "x.bin is binary",
         ),
         ("diff --git a/ln b/ln\nnew file mode 120000\nindex 0..1\n", "ln is a symbolic link"),
-        ("diff --git a/lib/json.py b/lib/json.py\nnew file mode 100644\nindex 0..1\n", ""),
-        ("diff --git a/json.py b/json.py\nindex 0..1 100644\n", ""),
         ("diff --git a/x.bin b/x.bin\ndeleted file mode 100644\nindex 0..1\nGIT binary patch\nliteral 0\n", ""),
         ("diff --git a/run.sh b/run.sh\nold mode 100644\nnew mode 100755\n", ""),
     ],

@@ -30,13 +30,15 @@ from autoresearch.git_repo.patches import IsolatedWorktree
 from autoresearch.git_repo.worktrees import slot
 from autoresearch.lab.agent_work import sandbox
 from autoresearch.lab.agent_work.sandbox import Level
-from autoresearch.lab.agent_work.turn import answer_of, run_turn
+from autoresearch.lab.agent_work.turn import answer_of
 from autoresearch.lab.agent_work.turn_dir import TurnEnvironment, guard_in, next_directory, read_turn
 from autoresearch.records.rundir import RunDir, read_json, write_json
 from autoresearch.runner.basics import RUN_ID
+from tests.agents.turns import run_turn
 
 Eventually = Callable[[Callable[[], object]], None]
 SLEEP = "import time; time.sleep(1000)"
+
 MARK = "AUTORESEARCH_TEST"  # how the tests find what was left behind
 DAEMON = """
 import os, signal, sys, time
