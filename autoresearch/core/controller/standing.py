@@ -60,6 +60,7 @@ class Word(StrEnum):
 
 KEPT = (Word.KEPT, Word.CONFIRMED)
 PLACES = (Word.IN_TIP, Word.ASIDE, Word.OUT)
+GIVEN_UP = (Word.DEMOTED, Word.OUT, Word.DISCARDED, Word.CRASHED)  # by their own runs
 
 
 class Basis(StrEnum):

@@ -12,8 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
+from autoresearch.core.campaign.claim import Claim
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.campaign.tip import edits_of
+from autoresearch.core.controller.standing import GIVEN_UP, Standing, standing
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.history import first_commits
@@ -82,7 +85,15 @@ def _roots(repository: Path) -> tuple[str, ...]:
         return ()
 
 
-def is_over(state: CampaignState, idea: Idea) -> bool:
-    """Whether an idea of another campaign ran, and was decided there."""
-    pending = idea.rows and idea.rows[-1].standing == "pending"
-    return bool(idea.judged) and not (pending or idea.live or idea.hypothesis.unmade or idea.hypothesis.smoke)
+def proved_edits(state: CampaignState) -> frozenset[int]:
+    """The indices of the ideas whose edits are in something that was confirmed."""
+    confirmed = (edits_of(state, idea) for idea in state.ideas if idea.confirmed == Claim.CONFIRMED)
+    return frozenset().union(*confirmed)
+
+
+def given_up(state: CampaignState, idea: Idea) -> Standing | None:
+    """How an idea of another campaign stands there, if it was given up by its own runs; None if it may yet be good."""
+    if not idea.judged or idea.hypothesis.smoke or idea.index in proved_edits(state):
+        return None
+    found = standing(state, idea)
+    return found if found.word in GIVEN_UP else None

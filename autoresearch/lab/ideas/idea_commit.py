@@ -10,7 +10,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from autoresearch.core.agents.turns import AGENT
-from autoresearch.core.campaign.duplicates import fate
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import canonical, flatten
 from autoresearch.core.campaign.spec import CampaignSpec
@@ -22,7 +21,7 @@ from autoresearch.git_repo.commits import Change, commit_hypothesis
 from autoresearch.git_repo.comparison import code_fingerprint, diffstat, intact
 from autoresearch.lab.agent_work.edit_workspace import protection_of
 from autoresearch.lab.campaigns.context import is_full
-from autoresearch.lab.campaigns.earlier import earlier_campaigns, is_over
+from autoresearch.lab.campaigns.earlier import earlier_campaigns, given_up
 from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, RECIPE, CommitBuilder, IdeaRefused
 from autoresearch.lab.recipes.overrides import inherited, parents
 from autoresearch.lab.render import render_blueprint
@@ -207,14 +206,15 @@ def own_files(campaign_spec: CampaignSpec) -> frozenset[str]:
 
 
 def tried_earlier(builder: CommitBuilder, commit: str, hypothesis: Hypothesis) -> str:
-    """What became of the same code and settings in an earlier campaign, if that was no gain: a clause, or "".
+    """How the same code and settings stand in an earlier campaign, if they were given up there: a clause, or "".
 
-    What was kept there may be tried again: nothing can be built on it here before.
+    What was kept or confirmed there, or part of it, may be tried again: nothing can be built on it here before.
     """
     for earlier_state in earlier_campaigns(builder.spec.earlier):
         apart = own_files(builder.spec) | own_files(earlier_state.spec)
         for idea in earlier_state.ideas:
-            if not is_over(earlier_state, idea) or idea.kept or idea.hypothesis.blueprint:
+            stands = None if idea.hypothesis.blueprint else given_up(earlier_state, idea)
+            if stands is None:
                 continue
             try:
                 same = _code(builder, idea.commit, apart) == _code(builder, commit, apart)
@@ -223,7 +223,7 @@ def tried_earlier(builder: CommitBuilder, commit: str, hypothesis: Hypothesis) -
                 continue
             if same and marks[0] == marks[1]:
                 name = earlier_state.spec.name
-                return f"it is the same as {idea.name} of the campaign {name}, which was {fate(idea)}"
+                return f"it is the same as {idea.name} of the campaign {name}, given up there ({stands.words})"
     return ""
 
 

@@ -28,9 +28,9 @@ def test_what_was_given_up_is_not_tried_again(camp: Any) -> None:
     new = camp.over()
     assert new.reason.startswith("every point of the space is tried: ")
     (refused,) = {reason for hypothesis, reason in new.skipped if hypothesis.overrides == {"lr": 1.0}}
-    assert refused.startswith("it is the same as #3 lr=1 of the campaign one, which was discard at 0.1")
+    assert refused.startswith("it is the same as #3 lr=1 of the campaign one, given up there (discarded: ")
     told = earlier_section(new.spec)
-    assert "- kept: #2 lr=0.01: " in told and "(keep at 0." in told and "> lr below 0.1 helps." in told
-    assert "- given up: #3 lr=1: " in told and "(discard at 0.1" in told
+    assert "- kept: #2 lr=0.01: " in told and "(kept, not " in told and "> lr below 0.1 helps." in told
+    assert "- given up: #3 lr=1: " in told and "(discarded: task_pass_rate@1 0.1" in told
     shutil.rmtree(camp.places[0].path)
     assert earlier_section(new.spec) == ""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from autoresearch.core.campaign.tip import edits_of
 from autoresearch.core.controller.ablation import edit_worths
+from autoresearch.lab.agent_work.earlier_section import earlier_section
 
 pytestmark = pytest.mark.system
 
@@ -127,3 +129,6 @@ def test_what_the_edits_of_a_confirmed_tip_are_worth_is_measured(camp: Any) -> N
     assert best.claim.n == 4, "what was confirmed says what its proof showed"
     report = (camp.place.path / "report.md").read_text()
     assert "## What the edits of the winner are worth" in report and "fresh runs with it, 4 without)" in report
+    told = earlier_section(replace(state.spec, earlier=(state.spec.directory,)))
+    assert "- confirmed: #" in told and told.count("  - with #") == len(best.hypothesis.merges), told
+    assert "- open: " in told and "given up: " not in told, "a part of what was confirmed is not given up"
