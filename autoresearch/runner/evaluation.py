@@ -21,7 +21,7 @@ LOG = "evaluation.log"
 
 def evaluate(run_dir: str, runner_spec: Spec, loop: Loop, env: Mapping[str, str]) -> dict[str, Any]:
     """Run the evaluation; returns the exit record's entry: exit code (None: killed or not started), seconds,
-    reason of failure or "", SHA-256 of the log.
+    reason of failure or "".
 
     No process of the trainer is alive any more. A log that the trainer left is replaced; raises OSError on failure.
     """
@@ -36,17 +36,7 @@ def evaluate(run_dir: str, runner_spec: Spec, loop: Loop, env: Mapping[str, str]
     took = round(clock() - began, 3)
     told = f"the evaluation failed: {reason}" if reason else f"evaluated in {took:.1f} s"
     event_log.emit("evaluated", told, returncode=code, seconds=took)
-    return {"returncode": code, "seconds": took, "reason": reason, "sha256": _sha256(f"{run_dir}/{LOG}")}
-
-
-def _sha256(path: str) -> str:
-    import hashlib  # takes milliseconds to import
-
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+    return {"returncode": code, "seconds": took, "reason": reason}
 
 
 def _opened(path: str) -> int:

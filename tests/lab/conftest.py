@@ -201,7 +201,7 @@ class Made:
     def judged(self, spec: RunSpec, end: ExitRecord, value: float, steps: int = 40) -> Judgement:
         """The verdict on a run of it that measured this."""
         finished = FinishedRun(RunDir(Path(spec.run_dir)), spec, replace(end, last_step=steps))
-        return judge(ExaminedRun(finished, Measurement((), last=(steps, value)), Diagnosis(), ()), self.state())
+        return judge(ExaminedRun(finished, Measurement((), last=(steps, value)), Diagnosis()), self.state())
 
     def stand(self, state: CampaignState | None = None) -> Stand:
         """Where it stands at its own clock."""

@@ -96,7 +96,7 @@ def _row(examined: ExaminedRun, judgement: Judgement, failure: str, reason: str)
         started=end.started or spec.created,
         ended=end.ended,
         run_urls=" ".join(urls_in(Path(spec.run_dir) / "run.log")),
-        flags="; ".join(filter(None, (*examined.tampered, *examined.foreign, examined.changed, *doubts))),
+        flags="; ".join(filter(None, (examined.tampered, *examined.foreign, examined.changed, *doubts))),
     )
 
 
@@ -131,7 +131,7 @@ def _failure(examined: ExaminedRun, judgement: Judgement) -> tuple[str, str]:
     if examined.idle:
         return NO_SIGNAL, examined.idle
     if examined.tampered:
-        return "tampered", examined.tampered[0].removeprefix(TAMPERED)
+        return "tampered", examined.tampered.removeprefix(TAMPERED)
     return "", line
 
 

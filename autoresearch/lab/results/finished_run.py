@@ -17,7 +17,7 @@ from autoresearch.lab.results.measure import Measurement, RunFiles
 from autoresearch.lab.results.not_shown import diagnosed
 from autoresearch.records import recorded_run
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.hostile import open_readable, read_own, write_atomically
+from autoresearch.records.hostile import read_own, write_atomically
 from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.rundir import masked_file
 from autoresearch.trainers import registry
@@ -30,7 +30,7 @@ class ExaminedRun:
     finished: FinishedRun
     measurement: Measurement
     diagnosis: Diagnosis
-    tampered: tuple[str, ...]  # one flag for each record that was tampered with
+    tampered: str = ""  # the flag that its worktree is not at the commit of its own any more
     changed: str = ""  # the tracked files that it changed, in a sentence
     unread: str = ""  # what it printed, where no failure says why it has no value
     foreign: tuple[str, ...] = ()  # what stood in the place of our documents, in sentences
@@ -120,40 +120,20 @@ def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:
     ran = end.ending is not Ending.LAUNCH_FAILED  # otherwise another run measured what lies there
     measurement = RunFiles(spec, trainer, log, end.returncode == 0).measure() if ran else Measurement(())
     found = diagnosed(finished, trainer)
-    tampered, changed = _tampered(finished), ""
+    tampered = changed = ""
     if in_campaign and spec.worktree:
         from autoresearch.lab.ideas import worktree_check
 
         foreign, changed = worktree_check.after(finished)
-        tampered += [f"{TAMPERED}{foreign}"] if foreign else []
+        tampered = foreign and f"{TAMPERED}{foreign}"
     if spec.evaluate and (not end.evaluation or end.evaluation["reason"]):  # earlier output does not count as a metric
         measurement = replace(measurement, series=(), last=None, best=None)
     if found.cause is None and not tampered:
         found = replace(found, cause=why_unmeasured(finished, trainer, measurement))
-    examined = ExaminedRun(finished, measurement, found, tuple(tampered), changed)
+    examined = ExaminedRun(finished, measurement, found, tampered, changed)
     if examined.unmeasured and examined.failure is None:
         examined = replace(examined, unread=unread_words(finished, trainer, measurement))
     return examined
-
-
-def _tampered(finished: FinishedRun) -> list[str]:
-    """One flag for each record of this run that was tampered with."""
-    flags, rundir = [], finished.rundir
-    digest = (finished.exit.evaluation or {}).get("sha256")
-    if digest and digest != sha256(rundir.evaluation):
-        flags.append(f"{TAMPERED}its evaluation.log is not what the evaluation printed")
-    return flags
-
-
-def sha256(path: Path) -> str | None:
-    """The digest of a file, hex; None if it cannot be read."""
-    import hashlib  # takes 3 ms to import
-
-    try:
-        with open_readable(path) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
 
 
 def clear_secrets(finished: FinishedRun) -> None:
