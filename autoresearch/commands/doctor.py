@@ -48,7 +48,8 @@ def doctor(
     blueprint = Path(path).absolute() if Path(path).is_file() else None
     here = blueprint.parent if blueprint else Path(path).absolute()
     settings = project.load(here, environ=os.environ, flags={"launcher": launcher})
-    repo = repository.find(here)
+    located = repository.locate(here)
+    repo = located if isinstance(located, repository.Checkout) else None
     inspections = _inspected(settings, blueprint) if launcher else []
     around = host.look([here, state_home()], git_directory=repo.git_dir if repo else None)
     found = host.findings(around, TmuxLauncher(settings.text("tmux_socket")))
@@ -63,7 +64,7 @@ def doctor(
         ["python", f"{around.python} ({around.interpreter})"],
         ["tmux", around.tmux or "missing"],
         ["git", around.git or "missing"],
-        ["repository", str(repo.root) if repo else repository.why_not(here)],
+        ["repository", str(repo.root if repo else located)],
         ["GPUs", gpus],
         ["driven by", host_sandbox_check.driven_by(os.environ) or "a person"],
         *(["disk", f"{d.free_bytes / 1e9:.1f} GB free for {d.directory}"] for d in around.disks),

@@ -69,7 +69,7 @@ class NoCheckout:
 
 
 def find(directory: Path) -> Checkout | None:
-    """The checkout that contains `directory`; None if there is none, or no git (`why_not` gives the reason)."""
+    """The checkout that contains `directory`; None if there is none, or no git (`locate` gives the reason)."""
     found = locate(directory)
     return found if isinstance(found, Checkout) else None
 
@@ -89,12 +89,6 @@ def project_of(directory: Path) -> Path:
     except GitFailed:
         return directory.resolve()
     return found.project if isinstance(found, Checkout) else directory.resolve()
-
-
-def why_not(directory: Path) -> str:
-    """Why `find` returns None: a clause, e.g. "/x is not in a git repository"; "" if it finds a checkout."""
-    found = locate(directory)
-    return "" if isinstance(found, Checkout) else str(found)
 
 
 def locate(directory: Path) -> Checkout | NoCheckout:

@@ -115,13 +115,14 @@ class Slot:
             return ()
         return (f"its commit {head[:12]} is in no branch",)
 
-    def changes(self) -> tuple[str, ...]:
-        """Paths that differ from the commit, including untracked ones, but not ignored ones and the checkout's own."""
+    def changes(self, *, untracked: bool = True) -> tuple[str, ...]:
+        """Paths that differ from the commit, but not ignored ones and the checkout's own."""
         place = self._registered()
         if place is None:
             return ()
         remove_pipes(self.path)
-        listed = self._git(place, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
+        others = "--untracked-files=all" if untracked else "--untracked-files=no"
+        listed = self._git(place, "status", "--porcelain", "-z", "--no-renames", others)
         paths = (os.fsdecode(record[3:]) for record in listed.split(b"\0") if record)
         return tuple(path for path in paths if not is_as_in(self.checkout.root, self.path, path))
 
@@ -151,15 +152,6 @@ class Slot:
 
     def _head(self, worktree: Path) -> str:
         return self._git(worktree, "rev-parse", "HEAD").decode().strip()
-
-    def changed_files(self) -> list[str]:
-        """Tracked files that differ from the commit."""
-        place = self._registered()
-        if place is None:
-            return []
-        remove_pipes(self.path)
-        words = ("diff", "--no-ext-diff", "--no-renames", "--name-only", "-z", self._head(place), "--")
-        return [os.fsdecode(path) for path in self._git(place, *words).split(b"\0") if path]
 
     def _registered(self) -> Path | None:
         """git's admin directory of this worktree, if both point at each other and the slot is ours; else None."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.git_repo.checkout import Checkout, find, why_not
+from autoresearch.git_repo.checkout import Checkout, find, locate
 
 Files = dict[str, tuple[int, bytes]]
 
@@ -31,7 +31,7 @@ class Repo:
     def checkout(self) -> Checkout:
         """As the product finds it."""
         found = find(self.root)
-        assert found is not None, why_not(self.root)
+        assert found is not None, str(locate(self.root))
         return found
 
     def git(self, *args: str, feed: bytes | None = None, check: bool = True) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autoresearch.git_repo.checkout import NoCheckout, find, locate, project_of, why_not
+from autoresearch.git_repo.checkout import NoCheckout, find, locate, project_of
 
 pytestmark = pytest.mark.system
 
@@ -44,7 +44,7 @@ def test_any_directory_name(name: str, make_repo: Callable[[str], Repo]) -> None
         if born:
             repo.commit()
         found = find(repo.root)
-        assert found is not None, why_not(repo.root)
+        assert found is not None, str(locate(repo.root))
         assert (found.root, found.git_dir, found.common_dir) == (repo.root, git_dir, git_dir)
         assert (bool(found.head), found.branch) == (born, "main")
 
@@ -54,23 +54,22 @@ def test_no_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     assert find(plain) is None
-    assert why_not(plain) == f"{plain} is not in a git repository"
-    assert locate(plain) == NoCheckout(why_not(plain), "`git init` there and commit")
-    assert why_not(tmp_path / "missing") == f"{tmp_path / 'missing'} is not a directory"
+    assert locate(plain) == NoCheckout(f"{plain} is not in a git repository", "`git init` there and commit")
+    assert str(locate(tmp_path / "missing")) == f"{tmp_path / 'missing'} is not a directory"
 
 
 def test_a_bare_repository_has_no_code_to_run(repo: Repo) -> None:
     bare = repo.root.parent / "bare.git"
     repo.git("clone", "-q", "--bare", ".", str(bare))
-    assert "without a working tree" in why_not(bare)
-    assert "without a working tree" in why_not(repo.root / ".git")
+    assert "without a working tree" in str(locate(bare))
+    assert "without a working tree" in str(locate(repo.root / ".git"))
 
 
 def test_a_repository_that_ignores_the_codebase_does_not_track_it(repo: Repo) -> None:
     repo.write("ignored/experiment/x.py")
     place = repo.root / "ignored/experiment"
     assert find(place) is None
-    assert why_not(place) == f"{place} is ignored by the git repository {repo.root}"
+    assert str(locate(place)) == f"{place} is ignored by the git repository {repo.root}"
     repo.git("add", "-f", "ignored/experiment/x.py")
     assert find(place) is not None
 
@@ -81,7 +80,7 @@ def test_a_broken_repository_is_a_reason_and_no_error(repo: Repo) -> None:
     assert found is None or found.root != repo.root
     repo.write("sub/.git", "gitdir: /nowhere\n")
     assert find(repo.root / "sub") is None
-    assert why_not(repo.root / "sub")
+    assert str(locate(repo.root / "sub"))
 
 
 def test_the_project_is_the_main_working_tree(repo: Repo) -> None:

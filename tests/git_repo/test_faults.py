@@ -17,7 +17,7 @@ import pytest
 
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.branches import claim_branch
-from autoresearch.git_repo.checkout import NoCheckout, find, locate, why_not
+from autoresearch.git_repo.checkout import NoCheckout, find, locate
 from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.git_repo.snapshot import snapshot
 
@@ -140,7 +140,7 @@ def test_a_repository_of_somebody_else_is_a_reason(repo: Repo) -> None:
     assert find(repo.root) is None
     found = locate(repo.root)
     assert isinstance(found, NoCheckout) and found.reason.endswith("it belongs to another user")
-    assert found.fix == f"git config --global --add safe.directory {repo.root}" and found.fix in why_not(repo.root)
+    assert found.fix == f"git config --global --add safe.directory {repo.root}" and found.fix in str(locate(repo.root))
 
 
 def lives(pid: int) -> bool:

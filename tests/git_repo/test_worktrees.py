@@ -273,7 +273,7 @@ def test_hooks_of_the_repository_do_not_run(repo: Repo, second: str, anew: bool)
     one = slot_of(repo)
     for commit in (second, first_of(repo)):
         one.switch(commit, anew=anew)
-        assert one.changes() == () and one.changed_files() == []
+        assert one.changes() == ()
     assert not started.exists()
 
 
@@ -354,7 +354,7 @@ def test_a_slot_of_another_campaign_is_refused(repo: Repo) -> None:
 def test_a_pipe_in_the_place_of_git_s_rules_stops_nothing(repo: Repo, second: str) -> None:
     one, files = slot_of(repo), (".gitignore", "lib/.gitattributes", "new/.gitignore")
     one.switch(second)
-    for look in (one.changed_files, one.changes, one.untracked, lambda: one.switch(second)):
+    for look in (one.changes, one.untracked, lambda: one.switch(second)):
         for name in files:
             (one.path / name).parent.mkdir(exist_ok=True)
             (one.path / name).unlink(missing_ok=True)

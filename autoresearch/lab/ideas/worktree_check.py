@@ -34,7 +34,7 @@ def before(recorded: RecordedRun) -> None:
     if one is None:
         raise ConflictError(f"the worktree {spec.worktree} is none of its campaign's", code="slot_lost")
     one.check_commit(spec.commit)
-    write_json(recorded.rundir.path / NAME, {"changed": one.changed_files()}, durable=False)
+    write_json(recorded.rundir.path / NAME, {"changed": one.changes(untracked=False)}, durable=False)
 
 
 def after(recorded: RecordedRun) -> tuple[str, str]:
@@ -51,7 +51,7 @@ def after(recorded: RecordedRun) -> tuple[str, str]:
             if one is None or not one.path.is_dir():  # cannot be checked any more: the measurements are kept elsewhere
                 return "", "its worktree was removed while it trained"
             one.check_commit(spec.commit)
-            found = one.changed_files()
+            found = one.changes(untracked=False)
             break
         except ConflictError as error:
             return error.message, ""

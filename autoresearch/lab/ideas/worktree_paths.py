@@ -119,9 +119,9 @@ def make_place(root: Path, path: Path, commit: str, campaign_dir: CampaignDir, *
 
     Raises EnvironmentUnusable if the repository no longer exists.
     """
-    checkout = repository.find(root)
-    if checkout is None:
-        raise EnvironmentUnusable(f"{root} is no repository any more: {repository.why_not(root)}", code="no_repository")
+    checkout = repository.locate(root)
+    if isinstance(checkout, repository.NoCheckout):
+        raise EnvironmentUnusable(f"{root} is no repository any more: {checkout}", code="no_repository")
     shown = campaign_records.read_spec(campaign_dir).evaluation_inputs
     slot(checkout, path, reason=REASON).switch(commit, shown, anew=True)
     if bound:

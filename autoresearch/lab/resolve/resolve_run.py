@@ -239,15 +239,15 @@ def _launch_options(trainer_settings: TrainerSettings, run_options: RunOptions) 
     environment = {k: v for k, v in given.items() if not k.startswith("AUTORESEARCH_RUN_")}
     environment |= resolved.blueprint.notes.env
     environment |= leased.variables if leased.uuids else {}
-    checkout = repository.find(resolved.codebase) if campaign_run is None else None  # a campaign keeps its own code
+    located = repository.locate(resolved.codebase) if campaign_run is None else None  # a campaign keeps its own code
     needed = trainer_settings.gpus_needed(environment)
     return LaunchOptions(
         parts=run_options.parts,
         environment=environment,
         target=target,
         leased=leased,
-        checkout=checkout,
-        no_git=repository.why_not(resolved.codebase) if campaign_run is None and checkout is None else "",
+        checkout=located if isinstance(located, repository.Checkout) else None,
+        no_git=str(located) if isinstance(located, repository.NoCheckout) else "",
         tmux_socket=settings.text("tmux_socket"),
         campaign_run=campaign_run,
         remote_gpus=host_check.remote_gpus(settings, needed, campaign_run.remote_gpus if campaign_run else None),

@@ -68,7 +68,7 @@ def test_a_check_that_git_did_not_survive_says_nothing_of_the_run(camp: Any, fai
     tools = camp.bench.root / "tools"
     tools.mkdir()
     (tools / "git").write_text(
-        f"#!/bin/sh\ncase \"$*\" in *'diff --no-ext-diff'*) n=$(ls {tools} | wc -l)\n"
+        f"#!/bin/sh\ncase \"$*\" in *'--untracked-files=no'*) n=$(ls {tools} | wc -l)\n"
         f"[ $n -gt 1 ] && [ $n -le {failures + 1} ] && touch {tools}/$n && kill -9 $$; esac\n"
         f'exec {shutil.which("git")} "$@"\n'
     )
