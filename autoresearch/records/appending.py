@@ -46,12 +46,14 @@ def json_line(record: Mapping[str, Any], *, executed: Container[str] = ()) -> by
 
 
 def finite(value: Any) -> Any:
-    """The value with null for each non-finite number, as JSON can hold it."""
+    """The value as JSON can hold it: null for each non-finite number, text for a path."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {str(k): finite(v) for k, v in value.items()}
-    return [finite(v) for v in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [finite(v) for v in value]
+    return str(value) if isinstance(value, Path) else value
 
 
 def _is_torn(fd: int) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -95,7 +95,7 @@ class Index:
         """Add a run as live, first to `live/`, so that a kill in between loses nothing."""
         if not RUN_ID.match(entry.run):
             raise ValueError(f"not a run id: {entry.run[:80]!r}")
-        data = _line(entry)
+        data = json.dumps(asdict(entry), ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
         with self._usable():
             live = self._made("live")
             write_atomically(live / entry.run, data, durable=False)
@@ -107,18 +107,14 @@ class Index:
             with self._usable():
                 (self.directory / "live" / run).unlink(missing_ok=True)
 
-    def live(self, *, known: Container[str] = ()) -> list[IndexEntry]:
-        """Every run without finished records, oldest first; `known` ones are left out without reading them."""
-        found = []
-        with self._usable():
-            names = _names(self.directory / "live")
-            for name in (name for name in names if name not in known):
-                try:
-                    entry = _parse((self.directory / "live" / name).read_bytes())
-                except FileNotFoundError:
-                    continue  # collected meanwhile
-                if entry:
-                    found.append(entry)
+    def live(self) -> list[IndexEntry]:
+        """Every run without finished records, oldest first."""
+        found = list[IndexEntry]()
+        with self._usable(), contextlib.suppress(FileNotFoundError):
+            for path in (self.directory / "live").iterdir():
+                with contextlib.suppress(FileNotFoundError):  # collected meanwhile
+                    if RUN_ID.match(path.name) and (entry := _parse(path.read_bytes())):
+                        found.append(entry)
         return sorted(found, key=lambda e: (e.created, e.run))
 
     def find_live_by_blueprint(self, path: str, sha: str) -> list[IndexEntry]:
@@ -196,13 +192,6 @@ class Index:
         return state_usable(self.directory)
 
 
-def _names(directory: Path) -> list[str]:
-    try:
-        return [path.name for path in directory.iterdir() if RUN_ID.match(path.name)]
-    except FileNotFoundError:
-        return []
-
-
 def _is_of(entry: IndexEntry, project: str) -> bool:
     """Whether a run belongs to a project, by its codebase or because it was started there; "" is every project."""
     return not project or project in (entry.project, entry.started_in)
@@ -217,14 +206,6 @@ def _spellings(name: str) -> list[str]:
         return list(dict.fromkeys((absolute, os.path.realpath(absolute))))
     except OSError:  # the working directory is gone
         return []
-
-
-def _line(entry: IndexEntry) -> bytes:
-    return _json(asdict(entry)) + b"\n"
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def _parse(line: bytes) -> IndexEntry | None:

@@ -154,14 +154,6 @@ class Ledger:
     def holds(self, run_id: str) -> bool:
         return bool(self.find(run_id))
 
-    def was_torn(self) -> bool:
-        """Whether the ledger's end is torn, or was and is in `<ledger>.torn`: rows of runs may be missing."""
-        if self.path.with_name(f"{self.path.name}.torn").exists():
-            return True
-        with lines.reading(self.path) as fd:
-            size = os.fstat(fd).st_size if fd is not None else 0
-            return fd is not None and size > 0 and os.pread(fd, 1, size - 1) != b"\n"
-
     def next_index(self) -> int:
         """One more than the highest index of an idea in the ledger; 1 for a new ledger."""
         return 1 + max((integer(one.get("index", "")) or 0 for one in self.records()), default=0)

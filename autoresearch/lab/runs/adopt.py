@@ -6,8 +6,7 @@ Cheap where it simply lives: `wait` and `status` are called hundreds of times a 
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from autoresearch.records.ledger import Ledger
 from autoresearch.records.recorded_run import Outcome
 from autoresearch.records.rundir import STARTING_S, RunDir
 
-MOST_RECENT = 1000  # runs whose ledger is checked for rows lost at a torn end
 OUT_OF_SIGHT_S = 7 * 24 * 3600.0  # a project that is not mounted now may return, with its runs
 
 
@@ -41,7 +39,7 @@ def adopt_all(parts: Parts) -> Iterator[Adopted]:
     """Every run without finished records; an error in one does not affect the others."""
     living = parts.index.live()
     refresh([RunDir(Path(entry.run_dir)) for entry in living], parts)
-    for entry in (*living, *_without_row(parts, {entry.run for entry in living})):
+    for entry in living:
         rundir = RunDir(Path(entry.run_dir))
         if not rundir.spec.exists():  # it never began, or its directory was removed
             if parts.clock() - entry.created > (STARTING_S if rundir.removed else OUT_OF_SIGHT_S):
@@ -69,21 +67,6 @@ def adopt_all(parts: Parts) -> Iterator[Adopted]:
 def _cause(error: Exception, rundir: RunDir) -> str:
     """Why a run was not recorded, with the path, which an error of a full disk does not name."""
     return f"{error.filename or rundir.path}: {error.strerror}" if isinstance(error, OSError) else str(error)
-
-
-def _without_row(parts: Parts, known: Container[str]) -> Iterator[IndexEntry]:
-    """Runs with finished records whose row was lost at the torn end of a ledger."""
-    torn: dict[str, Ledger | None] = {}  # by the text of its directory: making a thousand paths takes 30 ms
-    for entry in parts.index.recent(MOST_RECENT):
-        folder = os.path.dirname(entry.run_dir)  # noqa: PTH120
-        if folder not in torn:
-            known_rows = Ledger(Path(folder, "results.tsv"))
-            torn[folder] = known_rows if known_rows.was_torn() else None
-        ledger = torn[folder]
-        if ledger is None or entry.run in known or not RunDir(Path(entry.run_dir)).collected.exists():
-            continue
-        if not ledger.holds(entry.run):
-            yield entry
 
 
 def refresh(rundirs: Sequence[RunDir], parts: Parts) -> None:
