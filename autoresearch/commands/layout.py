@@ -44,11 +44,11 @@ class Whole(str):
     __slots__ = ()
 
 
-def columns() -> int:
-    """Cells of a line."""
+def width_of(stream: IO[str]) -> int:
+    """Cells of a line there: those of a terminal, else all."""
     import shutil
 
-    return max(NARROWEST, shutil.get_terminal_size().columns)
+    return max(NARROWEST, shutil.get_terminal_size().columns) if stream.isatty() else WIDEST
 
 
 def for_people(text: str, stream: IO[str]) -> str:
@@ -56,7 +56,7 @@ def for_people(text: str, stream: IO[str]) -> str:
     text = from_here(text)
     if not stream.isatty():
         return text
-    text = "\n".join(wrapped(line, columns()) for line in text.split("\n"))
+    text = "\n".join(wrapped(line, width_of(stream)) for line in text.split("\n"))
     return painted(text) if has_colour(stream) else text
 
 

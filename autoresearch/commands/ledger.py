@@ -10,8 +10,8 @@ from typing import Annotated
 
 from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.campaign_view import state_of
-from autoresearch.commands.layout import Column, Whole, columns, cut, grid
-from autoresearch.commands.output import CommandResult, TableRows
+from autoresearch.commands.layout import Column, Whole, cut, grid, width_of
+from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.text.numbers import counted
 from autoresearch.errors import NotFoundError, UsageError
@@ -75,7 +75,7 @@ def show(
         whole = f"autoresearch ledger show {shlex.quote(str(path))} --format json --last 0"
         payload = {"ledger": str(path), "rows": objects, "count": len(records), "left_off": left}
         return CommandResult(payload | {"warning": warning or None, "next": [whole] if left else []})
-    lines: list[str | TableRows] = []
+    lines = list[str]()
     if style == "tsv":
         lines += map(Whole, ledger_views.as_tsv(header, shown))
     elif style == "md":
@@ -83,7 +83,7 @@ def show(
         lines += (Whole(f"\n{formatting.cell(note, NOTE_MOST)}") for note in notes.values())
     else:
         rows = [[r.get(name, "")[:60] for name in brief] for r in shown]
-        lines += fitted(brief, rows, columns()) if sys.stdout.isatty() else [TableRows([brief, *rows])]
+        lines += fitted(brief, rows, width_of(sys.stdout))
         lines += (formatting.plain(note, NOTE_MOST) for note in notes.values())
         lines.append(f"{counted(len(records), 'row')} in {output.near(path)}")
     if warning:

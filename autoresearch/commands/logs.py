@@ -94,8 +94,7 @@ def _events(spec: RunSpec, rundir: RunDir, since: int, tail: int) -> CommandResu
 
     known, upto = read_events(rundir.events, since)
     last = known[-tail:] if tail else []
-    objects = [{"seq": e.seq, "t": e.t, "s": e.s, "event": e.event, **e.fields} for e in last]
-    objects = output.newest(objects, output.ROOM)
+    objects = output.newest([event.record() for event in last], output.ROOM)
     payload = {
         "run": spec.run,
         "events": objects,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
-from autoresearch.commands.layout import WIDEST, Column, columns, grid
+from autoresearch.commands.layout import Column, grid, width_of
 from autoresearch.commands.output import CommandResult
 from autoresearch.core.text.numbers import counted
 from autoresearch.errors import NotFoundError, UsageError
@@ -177,6 +177,6 @@ def _table(title: str, readings: Sequence[Reading], first_columns: Sequence[str]
     shown = grid(
         [Column(head, max(0, n - 1), right=True) for n, head in enumerate(heads)],
         cells,
-        columns() if sys.stdout.isatty() else WIDEST,
+        width_of(sys.stdout),
     )
     return [shown.header, *shown.rows]

@@ -17,19 +17,19 @@ from typing import Annotated, Any, TypeVar
 
 from autoresearch.commands import Option
 from autoresearch.commands.layout import (
-    WIDEST,
     Whole,
-    columns,
     for_people,
     from_here,
     has_colour,
     painted,
     table_lines,
+    width_of,
     wrapped,
 )
 from autoresearch.commands.options import Parameter, parameters_of
 from autoresearch.core.text import numbers
 from autoresearch.errors import AutoresearchError, InputMissing
+from autoresearch.records.appending import finite
 from autoresearch.runner.masking import clean_text, mask_values
 
 SCHEMA = 1
@@ -159,13 +159,13 @@ def prose(text: str) -> None:
 
 def log_text(text: str) -> None:
     """See `LogLine`."""
-    text, terminal = clean_text(text), sys.stdout.isatty()
-    _write("\n".join(wrapped(line, columns()) for line in text.split("\n")) if terminal else text)
+    text, width = clean_text(text), width_of(sys.stdout)
+    _write("\n".join(wrapped(line, width) for line in text.split("\n")) if sys.stdout.isatty() else text)
 
 
 def say_json(value: Any) -> None:
     """One line of JSON on stdout, without secrets."""
-    _write(json.dumps(mask_values(clean(value)), ensure_ascii=False))
+    _write(json.dumps(mask_values(finite(value)), ensure_ascii=False))
 
 
 def _write(text: str) -> None:
@@ -230,22 +230,11 @@ def newest(items: Sequence[T], room: int, record: Callable[[T], Any] = lambda it
     found: list[Any] = []
     for item in reversed(items):
         told = record(item)
-        room -= len(json.dumps(clean(told), ensure_ascii=False)) + 2
+        room -= len(json.dumps(finite(told), ensure_ascii=False)) + 2
         if room < 0 and found:
             break
         found.append(told)
     return found[::-1]
-
-
-def clean(value: Any) -> Any:
-    """JSON has no NaN: not-finite numbers become null, paths become text."""
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return None
-    if isinstance(value, Mapping):
-        return {str(k): clean(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [clean(v) for v in value]
-    return str(value) if isinstance(value, Path) else value
 
 
 def _detail(error: AutoresearchError) -> dict[str, Any]:
@@ -302,9 +291,9 @@ def number(value: float | None) -> str:
 
 def table(rows: Sequence[Sequence[str]]) -> None:
     """See `TableRows`."""
-    terminal, colour = sys.stdout.isatty(), has_colour(sys.stdout)
+    colour = has_colour(sys.stdout)
     cells = [[from_here(clean_text(cell)) for cell in row] for row in rows]
-    for line in table_lines(cells, columns() if terminal else WIDEST):
+    for line in table_lines(cells, width_of(sys.stdout)):
         _write(painted(line) if colour else line)
 
 

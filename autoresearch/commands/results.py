@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
-from autoresearch.commands.layout import WIDEST, Column, Whole, columns, grid
+from autoresearch.commands.layout import Column, Whole, grid, width_of
 from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.output import CommandResult, LogLine
 from autoresearch.commands.wiring import parts as real_parts
@@ -133,8 +133,7 @@ def _compared_rows(payload: Mapping[str, Any]) -> list[str]:
         for side in (payload["metrics"]["a"], payload["metrics"]["b"])
     ]
     both = [Column(letter, least=10, most=WIDE, middle=True) for letter in "AB"]
-    width = columns() if sys.stdout.isatty() else WIDEST
-    shown = grid([Column(""), *both], list(zip(names, *cells, strict=True)), width)
+    shown = grid([Column(""), *both], list(zip(names, *cells, strict=True)), width_of(sys.stdout))
     return [shown.header, *shown.rows]
 
 
