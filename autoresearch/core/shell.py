@@ -122,7 +122,8 @@ class SimpleCommand:
     @property
     def may_train(self) -> bool:
         """Whether it could be the trainer."""
-        return may_train(self.argv)
+        submits = self.argv[1:3] == ["job", "submit"]
+        return submits if self.name == "ray" else bool(self.argv) and self.name not in _BESIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +144,6 @@ class ShellReading:
     text: str
     commands: list[SimpleCommand] = field(default_factory=list)
     scripts: list[Script] = field(default_factory=list)
-
-    @property
-    def own(self) -> tuple[SimpleCommand, ...]:
-        """The commands of the text itself, without those of nested texts and scripts."""
-        return tuple(one for one in self.commands if one.own)
 
     @property
     def programs(self) -> tuple[Script, ...]:
@@ -285,12 +281,6 @@ def _as_written(match: re.Match[str]) -> str:
 
 def _base(word: str) -> str:
     return word.rsplit("/", 1)[-1]
-
-
-def may_train(argv: Sequence[str]) -> bool:
-    """Whether a command could be the trainer's."""
-    name = _base(argv[0]) if argv else ""
-    return list(argv[1:3]) == ["job", "submit"] if name == "ray" else bool(name) and name not in _BESIDE
 
 
 def text_or_script(argv: Sequence[str]) -> tuple[int, bool]:

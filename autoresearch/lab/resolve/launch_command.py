@@ -191,7 +191,7 @@ def _options(words: Sequence[str], names: re.Pattern[str]) -> list[str]:
 
 def missing_script(shell_reading: ShellReading, codebase: Path) -> str:
     """The script or program that a command starts first and that is not there; "" for none, or if it may be made."""
-    for one in shell_reading.own:
+    for one in (one for one in shell_reading.commands if one.own):
         file = python_file(one.argv) if one.name.startswith("python") else ""
         at, is_text = text_or_script(one.argv)
         file = one.argv[at] if at and not is_text else file

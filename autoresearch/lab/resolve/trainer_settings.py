@@ -203,7 +203,7 @@ def ask_trainer(trainer: Trainer, resolved: ResolvedBlueprint, *, job: str = "")
     command = ray_job.named(resolved.blueprint.launch_command, job)
     started = reading.trainer(trainer.recognises)
     understood = started.text if started else command
-    if started in reading.own:  # only there can the job be named
+    if started and started.own:  # only there can the job be named
         understood = ray_job.named(understood, job)
     whole = trainer.settings(resolved.inherited, understood)
     plain = TrainerSettings(trainer, resolved, whole, command, understood)
