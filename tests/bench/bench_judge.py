@@ -2,7 +2,7 @@
 
     python -m tests.bench judge [--ideas 24] [--campaigns 400] [--noise normal] [--effect 2] [--json]
     python -m tests.bench judge --prove        the level and the power of one proof, by the runs that it may take
-    python -m tests.bench judge --all          every noise, the frontier of rules, and the numbers of docs/judge.md
+    python -m tests.bench judge --all          every noise, and the numbers of docs/judge.md
 
 `simulated` says how: the product's own state, scheduler, decisions and rounds, with drawn results. Both get the same
 ideas, and the same numbers are printed every time, on however many processes.
@@ -23,8 +23,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from autoresearch.core.campaign import judgement
-from autoresearch.core.campaign.decision import DecisionRule
 from tests.bench.result import Result
 from tests.bench.simulated import SAME_IDEAS, Outcome, World, campaign, greedy, proof
 
@@ -66,15 +64,6 @@ LOST: Mapping[str, World] = {
 }
 EFFECTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 BUDGETS = (8, 16, 40, 80)
-RULES: Mapping[str, DecisionRule] = {
-    "the rule": DecisionRule(),
-    "fewer re-tests": DecisionRule(first=1.05, again=1.25),
-    "more re-tests": DecisionRule(first=0.75, again=1.0),
-    "kept from 3 runs on": DecisionRule(least=3, alpha=0.02),
-    "t-test at 0.05": DecisionRule(alpha=0.05),
-    "pooled variance only": DecisionRule(prior=1000),
-    "kept ideas are never run again": DecisionRule(precise=1e9),
-}
 
 
 @dataclass(frozen=True)
@@ -148,17 +137,6 @@ def compared(world: World, campaigns: int, pool: ProcessPoolExecutor) -> dict[st
     }
 
 
-def with_rule(rule: DecisionRule, world: World, seed: int) -> Outcome:
-    """A campaign under another rule."""
-    usual, judgement.DEFAULT = judgement.DEFAULT, rule
-    judgement.rule_for.cache_clear()
-    try:
-        return campaign(world, seed)
-    finally:
-        judgement.DEFAULT = usual
-        judgement.rule_for.cache_clear()
-
-
 HEAD = (
     f"{'':46} {'true':>11} {'false':>6} {'(each)':>7} {'runs':>5} {'none, one, two':>15} {'false claims':>13} "
     f"{'confirmed':>10} {'excess':>7} {'covered':>8} {'collapsed':>10}"
@@ -226,14 +204,6 @@ def tables(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
             found[name] = compared(world, arguments.campaigns, pool)
             for rule, one in found[name].items():
                 show(line(f"{name}, {rule}", one))
-        if arguments.all:
-            world = replace(WORLDS["normal"], ideas=arguments.ideas, effect=arguments.effect)
-            found["rules"] = {}
-            ratchet = played(greedy, world, arguments.campaigns, pool, GREEDY)
-            for name, rule in RULES.items():
-                outcomes = played(partial(with_rule, rule), world, arguments.campaigns, pool)
-                found["rules"][name] = summary(outcomes, ratchet, arguments.ideas)
-                show(line(f"normal, {name}", found["rules"][name]))
         for budget in BUDGETS if arguments.all or arguments.prove else ():
             show(f"one proof in at most {budget} fresh runs: true gain, claimed, runs, excess, where claimed, covered")
             of = found[f"{budget} fresh runs"] = {}

@@ -27,7 +27,7 @@ from autoresearch.core.statistics.student_t import share_p, t_quantile
 
 @dataclass(frozen=True, slots=True)
 class DecisionRule:
-    """When to re-test and when to keep; docs/judge.md has the defaults beside others."""
+    """When to re-test and when to keep."""
 
     first: float = 0.9  # standard errors by which an idea's first run must exceed the incumbent's mean
     again: float = 1.1  # the same for its mean after further runs

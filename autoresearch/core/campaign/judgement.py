@@ -10,6 +10,7 @@ from itertools import chain
 
 from autoresearch.core.campaign.claim import Claim
 from autoresearch.core.campaign.decision import (
+    DEFAULT,
     Decision,
     DecisionRule,
     Resolution,
@@ -38,7 +39,6 @@ from autoresearch.core.statistics.noise import (
 from autoresearch.core.statistics.seeding import last_digit
 from autoresearch.core.statistics.student_t import t_quantile
 
-DEFAULT = DecisionRule()
 JITTERED = 0.01  # how often the jitter alone makes a worthless idea better than the resolution, one-sided
 ROUNDING = 1e-9  # of the baseline's value: differences up to this are rounding errors
 LEAST_BASELINE = 4  # runs of the baseline below which it does not tell how noisy other ideas are
