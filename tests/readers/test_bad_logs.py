@@ -93,17 +93,6 @@ def test_dressed_lines_say_the_same(name: str, dress: str, sample: bytes, whole:
     assert plain(read(name, put(tmp_path, dressed))) == plain(whole)
 
 
-@pytest.mark.parametrize(
-    ("name", "other"),
-    [("verl", "slime"), ("slime", "verl"), ("nemo_rl", "verl"), ("openrlhf", "nemo_rl"), ("trl", "slime")],
-)
-def test_two_frameworks_in_one_log(name: str, other: str, tmp_path: Path) -> None:
-    mine, theirs = ((SAMPLES / LOGS[n]).read_bytes().rstrip(b"\n").split(b"\n") for n in (name, other))
-    mixed = [line for n, own in enumerate(mine) for line in (own, *theirs[n : n + 1])] + theirs[len(mine) :]
-    wanted = plain(read(name, SAMPLES / LOGS[name]))
-    assert plain(read(name, put(tmp_path, b"\n".join(mixed) + b"\n"))) == wanted
-
-
 def test_a_log_that_is_emptied_under_its_writer(
     name: str, sample: bytes, whole: list[Reading], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,13 +19,6 @@ SIGNALS = [asdict(signal) for signal in AgentJet().signals()]
 STEP = "step:1 - critic/real_reward:np.float64(0.44) - actor/kl_loss:np.float64(4.2e-05) - training/global_step:1"
 
 
-def test_the_sample(yard: Any) -> None:
-    live, record = yard.ended(f"cat {SAMPLE}", signals=SIGNALS)
-    assert (record["ending"], record["first_step"], record["kl"]) == ("finished", 1, 0.0009313225746154785)
-    assert record["validations_seen"] == 2
-    assert "error" not in live.names()
-
-
 def test_the_first_validation_holds_the_clock(yard: Any) -> None:
     """It is silent for longer than the first step may take, and then it moves."""
     validation = "echo '2026-03-02 10:12:00.000 | INFO | Starting validate rollout'; sleep 3; "

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.tinygrpo.__main__ import main
-from autoresearch.tinygrpo.recipe import FOREIGN_NAMES, RULES, Recipe, RecipeError, nearest_key, read_recipe
+from autoresearch.tinygrpo.recipe import RULES, Recipe, RecipeError, read_recipe
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -94,17 +94,6 @@ def test_an_unusable_recipe_ends_with_code_2(tmp_path: Path, capsys: pytest.Capt
     out, err = capsys.readouterr()
     assert out == ""
     assert err == f"tinygrpo: {tmp_path}/missing.yaml: cannot read the recipe: No such file or directory.\n"
-
-
-def test_names_of_other_trainers_point_at_keys_that_exist() -> None:
-    assert set(FOREIGN_NAMES) <= set(RULES)
-    assert not {name for names in FOREIGN_NAMES.values() for name in names} & set(RULES)
-    assert nearest_key("Learning-Rate") == "lr"
-
-
-def test_every_default_keeps_its_own_rule() -> None:
-    defaults = Recipe()
-    assert all(rule.read(getattr(defaults, key)) == getattr(defaults, key) for key, rule in RULES.items())
 
 
 @pytest.mark.parametrize("name", ["quickstart", "campaign", "countdown-full"])

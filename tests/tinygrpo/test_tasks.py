@@ -76,16 +76,6 @@ def test_prompts_and_answers_stay_in_their_alphabets(task: Task) -> None:
     assert 0 <= answers.min() <= answers.max() == task.sizes.end
 
 
-def test_random_answers_are_rarely_right_and_right_ones_are_well_formed(task: Task) -> None:
-    rng = np.random.default_rng(0)
-    prompts = task.prompts(20000, rng)
-    answers = rng.integers(0, task.sizes.answer_alphabet, (20000, task.sizes.answer_slots))
-    answers = np.where(answer_mask(answers, task.sizes.end), answers, task.sizes.end)
-    grades = task.grade(prompts, answers)
-    assert grades.correct.mean() < 0.01
-    assert not (grades.correct & ~grades.well_formed).any()
-
-
 def test_training_and_validation_share_no_prompt(task: Task) -> None:
     split = task.split(1000, 128, np.random.default_rng(0))
     train, validation = ({tuple(p) for p in part.tolist()} for part in split)
@@ -98,13 +88,6 @@ def test_countdown_prompts_ascend_and_never_show_their_target() -> None:
     assert (np.diff(prompts[:, :3], axis=1) >= 0).all()
     assert (prompts[:, :3] != prompts[:, 3:]).all()
     assert (prompts[:, 3].min(), prompts[:, 3].max()) == (1, 40)
-
-
-def test_countdown_demonstrations_vary() -> None:
-    rng = np.random.default_rng(0)
-    prompts = np.tile([2, 3, 5, 10], (200, 1))
-    answers = TASKS_BY_NAME["countdown"].demonstrations(prompts, rng)
-    assert len({tuple(a) for a in answers.tolist()}) > 5
 
 
 def test_more_prompts_than_there_are_is_an_error() -> None:

@@ -63,11 +63,6 @@ def test_every_trainer_has_the_methods_of_its_protocols(trainer: Trainer, protoc
             assert given.replace(parameters=same) == declared, f"{trainer.name}.{name}"
 
 
-def test_one_trainer_has_a_server_and_a_scaffold() -> None:
-    for protocol in (HasServer, HasPrograms, HasScaffold):
-        assert [one.name for one in registry.every() if isinstance(one, protocol)] == ["agentjet_swarm"]
-
-
 @pytest.mark.parametrize("trainer", registry.every(), ids=lambda t: t.name)
 def test_an_unnamed_trainer_never_holds_the_clock(trainer: Trainer) -> None:
     holds = any(signal.kind is SignalKind.PROGRESS for signal in trainer.signals())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -69,35 +67,6 @@ def test_what_validation_results_are_listed_under(tmp_path: Path) -> None:
     (tmp_path / "aime-2025.csv").touch()
     assert box(tmp_path).eval_name == "data-held-out"
     assert box(tmp_path, eval_dataset="aime-2025.csv").eval_name == "aime-2025"
-
-
-@pytest.mark.system
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"reward": "exact"},
-        {"reward": "regex"},
-        {"reward": "regex:answer: (.*)"},
-        {"reward": "command:rate {output_file} {answer_file} --with-a-long-option {item_file} --another {workdir}"},
-        {"reward": "score.py:score"},
-        {**JUDGE, "judge_base_url": "https://example.invalid/v1"},
-    ],
-    ids=["exact", "regex", "pattern", "command", "function", "judge"],
-)
-def test_ruff_finds_nothing(tmp_path: Path, changes: dict[str, str]) -> None:
-    (tmp_path / "score.py").touch()
-    texts = scaffolds.rendered(box(tmp_path, **changes), TEMPLATES)
-    scaffolds.write(texts, tmp_path / "out", force=False)
-    ruff = Path(sys.executable).with_name("ruff")
-    for words in (["check", "--no-cache"], ["format", "--no-cache", "--diff"]):
-        done = subprocess.run(
-            [ruff if ruff.exists() else shutil.which("ruff"), *words, "--config", ROOT / "pyproject.toml", "."],
-            cwd=tmp_path / "out", capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-    for name, text in texts.items():
-        assert "{{" not in text and "{%" not in text, name
-        assert text.isascii() or name == "validation.py"
 
 
 def test_odd_texts_stay_what_they_are(tmp_path: Path) -> None:
