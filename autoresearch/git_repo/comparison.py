@@ -10,13 +10,12 @@ import os
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 
 from autoresearch.core.agents.protection import Protection
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.git import LIST, Git, path_in_tree
+from autoresearch.git_repo.git import Git, path_in_tree
 from autoresearch.git_repo.history import look
-from autoresearch.git_repo.trees import entries_of, write_files
+from autoresearch.git_repo.trees import entries_of
 
 MAX_DIFF_BYTES = 200_000
 LINK, SUBMODULE, NOTHING = "120000", "160000", "000000"
@@ -117,25 +116,6 @@ def code_fingerprint(checkout: Checkout, commit: str, ignoring: Collection[str] 
         if not below(path, skipped):
             digest.update(head + b"\t" + path + b"\0")
     return digest.hexdigest()
-
-
-def export(checkout: Checkout, commit: str, path: Path) -> None:
-    """Write every file of a commit below `path`, which must not exist; the checkout and its index stay untouched.
-
-    The files are those of a worktree of the commit. Raises the errors of `write_files`, OSError.
-    """
-    path.mkdir(parents=True)
-    index = path.with_name(path.name + ".index")
-    try:
-        write_files(checkout.git_dir, index, path, commit)
-    finally:
-        index.unlink(missing_ok=True)
-
-
-def files_of(checkout: Checkout, directory: Path) -> list[bytes]:
-    """Tracked and untracked, but not ignored files below a directory, relative to the root of the checkout; sorted."""
-    listed = checkout.git.run(*LIST, "--cached", "--others", "--exclude-standard", "--", str(directory))
-    return sorted({name for name in listed.split(b"\0") if name})
 
 
 def below(path: bytes, roots: Collection[bytes]) -> bool:

@@ -78,6 +78,10 @@ class AgentReach:
             raise Unreachable(f"{self.where}{argv[0]} gave no answer within {timeout_s:.0f} s", code="no_answer")
         return ProgramOutput(said["returncode"], said["out"], said["err"])
 
+    def command(self, argv: Sequence[str]) -> list[str]:
+        """See `Reach`: nothing is copied where files are shared."""
+        raise NotImplementedError
+
     def clock_offset(self) -> float:
         """See `Reach`: other nodes' clocks show only in their files."""
         return 0.0

@@ -170,6 +170,9 @@ class SshLauncher:
         host, findings = self.reach.words.host, []
         if not answer["programs"]["bash"]:
             findings.append(Finding(Severity.ERROR, "no_bash", f"{host}: bash, which runs commands, is not on PATH"))
+        if not (self.reach.shared or answer["programs"]["git"]):
+            fix = "install git there, which takes the code of runs"
+            findings.append(Finding(Severity.ERROR, "no_git", f"{host}: git is not on PATH", fix))
         for path, there in answer["paths"].items():
             if there["free"] < FREE_BYTES:
                 free = f"{there['free'] / 2**20:.0f} MiB"

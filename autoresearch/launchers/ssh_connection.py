@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -163,10 +163,18 @@ class SshReach(AgentReach):
         return self.words.sharing(self.environ)
 
     def _command(self) -> list[str]:
-        """The call; without a shared connection once the folder of its socket is gone, as at the end of a login."""
         python = self.target.text("python", "python3")
         home, rest = ("~/", python[2:]) if python.startswith("~/") else ("", python)  # every remote shell expands that
         remote = command_line(home + shlex.quote(rest), self.target.text("setup"))
+        return self._ssh(remote)
+
+    def command(self, argv: Sequence[str]) -> list[str]:
+        """See `Reach`. What `setup` prints is no part of the program's output."""
+        setup = self.target.text("setup")
+        return self._ssh((f"{{ {setup}\n}} >&2\n" if setup else "") + f"exec {shlex.join(argv)}")
+
+    def _ssh(self, remote: str) -> list[str]:
+        """The call; without a shared connection once the folder of its socket is gone, as at the end of a login."""
         first, *others = self.words.command(remote)
         sharing = self._sharing
         lives = bool(sharing) and Path(sharing[-1].partition("=")[2]).parent.is_dir()

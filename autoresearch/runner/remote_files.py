@@ -1,7 +1,7 @@
-"""File operations on a target without a shared file system: make directories, compare and unpack code, list results.
+"""File operations on a target without a shared file system: make directories, check out code, send results.
 
 Standard library only, Python 3.9, a single file: `python - <this file and a call of answer()`, or by path.
-Each call prints one JSON object; an error is `{"error": sentence, "code": identifier}`.
+Each call but `results` prints one JSON object; an error is `{"error": sentence, "code": identifier}`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ from __future__ import annotations
 import errno
 import fcntl
 import glob
+import io
 import json
 import os
 import shutil
+import subprocess
 import sys
 from fnmatch import fnmatchcase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
+    from tarfile import TarFile
     from typing import Any
 
 BIG_VOLUME = "/ephemeral"  # mount point of the large disk on Brev instances
@@ -33,8 +36,8 @@ CACHES = {
 LOGIN = ("HF_TOKEN_PATH", ".cache/huggingface/token")  # lies in the default cache, and is used from there
 NO_CONTENT = ("token", "stored_tokens", "CACHEDIR.TAG", ".lock")
 LIVES_IN_CODE = (".venv", "venv")  # virtual environments in the code directory survive updates of the code
-PIECE = 1 << 20
-FEWEST_MODES = 0o111
+GIT_SETTINGS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=", "-c", "core.autocrlf=false")
+ANSWER = ".answer"  # a member of an archive of absolute paths
 
 
 def answer(text: str) -> bool:
@@ -67,9 +70,6 @@ def survey(request: dict[str, Any]) -> dict[str, Any]:
     os.makedirs(directory, exist_ok=True)
     results = f"{root}/results/{request['name']}"
     os.makedirs(results, exist_ok=True)
-    began = f"{directory}/began"
-    if not os.path.exists(began):
-        _write(began, b"")  # files older than this one are not the run's
     code = _claimed(f"{root}/code/{request['code']}", directory) if request["code"] else ""
     return {
         "root": root,
@@ -187,64 +187,35 @@ def _python_of(path: str) -> str:
 # ------------------------------------------------------------------------------------------------- the code
 
 
-def compare(request: dict[str, Any]) -> dict[str, Any]:
-    """Numbers of the tree's entries that are missing or different on this host; files not in the tree are removed.
+def checkout(request: dict[str, Any]) -> dict[str, Any]:
+    """Make the directory `code` hold the files of a commit, and `links` (path -> target), and nothing else.
 
-    tree: [path, kind, sha256 or target, size]; kind is `f`, `x` (executable) or `l` (link). links: path -> target,
-    symbolic links that replace directories of the tree.
+    git_dir: the bare repository. anew: the directory is made again; else virtual environments in it stay, and so do
+    the files that are as they should be.
     """
-    code, links = request["code"], request["links"]
-    for path in links:
-        _make_way(code, path)
-    keep = {path for path, _, _, _ in request["tree"]} | set(links)
-    _remove_others(code, keep)
-    for path, target in links.items():
-        place = f"{code}/{path}"
-        if not (os.path.islink(place) and os.readlink(place) == target):
-            _remove(place)
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            os.symlink(target, place)
-    missing = [n for n, entry in enumerate(request["tree"]) if not _is_there(code, *entry)]
-    return {"missing": missing if len(missing) < len(request["tree"]) else None}  # None: all entries
-
-
-def _is_there(code: str, path: str, kind: str, content: str, size: int) -> bool:
-    place = f"{code}/{path}"
-    if os.path.islink(place) or kind == "l":
-        return kind == "l" and os.path.islink(place) and os.readlink(place) == content
-    try:
-        if not os.path.isfile(place) or os.path.getsize(place) != size or sha256(place) != content:
-            return False
-    except OSError:
-        return False
-    os.chmod(place, 0o755 if kind == "x" else 0o644)
-    return True
-
-
-def _make_way(code: str, path: str) -> None:
-    """Remove symbolic links, left by an earlier tree, among the parents of a path."""
-    above = os.path.dirname(path)
-    while above:
-        if os.path.islink(f"{code}/{above}"):
-            os.unlink(f"{code}/{above}")
-        above = os.path.dirname(above)
-
-
-def _remove_others(code: str, keep: set[str]) -> None:
-    folders = {os.path.dirname(path) for path in keep}
-    folders |= {"/".join(folder.split("/")[:n]) for folder in folders for n in range(1, folder.count("/") + 1)}
-    for top, names, files in os.walk(code):
-        inside = os.path.relpath(top, code)
-        for name in list(names) + files:
-            path = name if inside == "." else f"{inside}/{name}"
-            place = f"{top}/{name}"
-            real = os.path.isdir(place) and not os.path.islink(place)
-            if (real and path in folders) or (not real and path in keep):
-                continue
-            if name in names:
-                names.remove(name)
-            if not (inside == "." and name in LIVES_IN_CODE):
-                _remove(place)
+    code, index = request["code"], request["code"] + ".index"
+    for path in (code, index) if request["anew"] else ():
+        _remove(path)
+    os.makedirs(code, exist_ok=True)
+    _remove(index + ".lock")  # of a git that was killed: a code directory has one run at a time
+    git = ["git", f"--git-dir={request['git_dir']}", f"--work-tree={code}", *GIT_SETTINGS]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment["GIT_INDEX_FILE"] = index
+    for words in (
+        ["read-tree", "--reset", request["commit"]],
+        ["clean", "-ffdxq", *(f"--exclude=/{name}" for name in LIVES_IN_CODE)],
+        ["read-tree", "--reset", "-u", request["commit"]],
+    ):
+        done = subprocess.run([*git, *words], env=environment, cwd=code, stdin=subprocess.DEVNULL, capture_output=True)
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip()
+            full = os.strerror(errno.ENOSPC) in said
+            return {"error": f"git {words[0]} failed: {said}", "code": "disk_full" if full else "git_failed"}
+    for path, target in request["links"].items():
+        _remove(f"{code}/{path}")
+        os.makedirs(os.path.dirname(f"{code}/{path}"), exist_ok=True)
+        os.symlink(target, f"{code}/{path}")
+    return {}
 
 
 def _remove(path: str) -> None:
@@ -254,72 +225,55 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def unpack(request: dict[str, Any]) -> dict[str, Any]:
-    """Extract an archive into the code directory and delete the archive."""
-    _extract(request["archive"], request["code"])
-    os.unlink(request["archive"])
-    return {}
-
-
-def fresh(request: dict[str, Any]) -> dict[str, Any]:
-    """Replace a directory by the contents of an archive, after checking the archive's SHA-256."""
-    archive, place = request["archive"], request["place"]
-    if sha256(archive) != request["sha256"]:
-        return {"error": f"{archive} is not what was sent: its checksum differs", "code": "archive_changed"}
-    _remove(place)
-    os.makedirs(place)
-    _extract(archive, place)
-    return {}
-
-
-def _extract(archive: str, directory: str) -> None:
-    """Files and links of an archive of ours; what stands in their way goes."""
-    import tarfile  # takes milliseconds to import
-
-    with tarfile.open(archive) as tar:
-        for member in tar:
-            _make_way(directory, member.name)
-            place = f"{directory}/{member.name}"
-            _remove(place)
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            source = None if member.issym() else tar.extractfile(member)
-            if source is None:
-                os.symlink(member.linkname, place)
-                continue
-            with open(place, "wb") as target:
-                shutil.copyfileobj(source, target, PIECE)
-            os.chmod(place, 0o755 if member.mode & FEWEST_MODES else 0o644)
-
-
 # ---------------------------------------------------------------------------------------------- the results
 
 
 def results(request: dict[str, Any]) -> dict[str, Any]:
-    """List the files to copy back, as JSON in the file `answer`: [path, size, sha256], links as [path, -1, target].
+    """Write the files to copy back to stdout, as a tar archive, and release the run's code. What stays there is
+    answered by the archive's last member, ANSWER, so that an archive that was cut shows it.
 
     From `places` (directories or files): what matches no pattern of `leave` or, given `only`, what matches one of
-    those; files named by `keep` are always listed. The paths of `always` (glob patterns) are listed regardless of
+    those; files named by `keep` are always wanted. The paths of `always` (glob patterns) are wanted regardless of
     size. `most`: total bytes of the rest.
     """
-    found: dict[str, list[Any]] = {}
+    import tarfile  # takes milliseconds to import
+
+    there = os.path.isdir(request["directory"])
     left: dict[str, int] = {}
+    seen: set[str] = set()
     room = request["most"]
-    for wish, size, path in sorted(_candidates(request)):
-        if path in found or path in left:
-            continue
-        if wish == UNWANTED or (wish == WANTED and size > room):
-            left[path] = max(size, 0)
-            continue
-        try:
-            found[path] = [path, size, os.readlink(path) if size < 0 else sha256(path)]
-            room -= max(size, 0) if wish == WANTED else 0
-        except OSError:  # unreadable, or deleted meanwhile
-            left[path] = max(size, 0)
-    listed = json.dumps(
-        {"files": list(found.values()), "left": sorted(left.items())[:200], "count": len(left)}
-    ).encode()
-    _write(request["answer"], listed)
-    return {"size": len(listed), "files": len(found)}
+    with tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+        for wish, size, path in sorted(_candidates(request)) if there else ():
+            if path in seen:
+                continue
+            seen.add(path)
+            if wish == UNWANTED or (wish == WANTED and size > room) or not _add(tar, path):
+                left[path] = size
+            elif wish == WANTED:
+                room -= size
+        gone = {"error": f"{request['directory']} is not there any more", "code": "gone"}
+        data = json.dumps({"left": sorted(left.items())} if there else gone).encode()
+        member = tarfile.TarInfo(ANSWER)
+        member.size = len(data)
+        tar.addfile(member, io.BytesIO(data))
+    return release({**request, "over": True})
+
+
+def _add(tar: TarFile, path: str) -> bool:
+    """Add a file or a link to an archive; returns whether it could be read."""
+    member = tar.tarinfo(path)
+    try:
+        if os.path.islink(path):
+            member.type, member.linkname = b"2", os.readlink(path)
+            tar.addfile(member)
+            return True
+        file = open(path, "rb")
+    except OSError:  # unreadable, or deleted meanwhile
+        return False
+    with file:
+        member.size = os.fstat(file.fileno()).st_size
+        tar.addfile(member, file)
+    return True
 
 
 NEEDED, WANTED, UNWANTED = range(3)
@@ -361,20 +315,9 @@ def _files(directory: str) -> Iterator[str]:
 
 def _size(path: str) -> int:
     try:
-        return -1 if os.path.islink(path) else os.path.getsize(path)
+        return 0 if os.path.islink(path) else os.path.getsize(path)
     except OSError:
         return 0
-
-
-def sha256(path: str) -> str:
-    """SHA-256 of a file's bytes, in hex. Raises OSError."""
-    import hashlib  # takes 3 ms to import
-
-    found = hashlib.sha256()
-    with open(path, "rb") as file:
-        while piece := file.read(PIECE):
-            found.update(piece)
-    return found.hexdigest()
 
 
 def _read(path: str) -> str:
@@ -395,9 +338,7 @@ _DO = {
     "survey": survey,
     "interpreter": interpreter,
     "release": release,
-    "compare": compare,
-    "unpack": unpack,
-    "fresh": fresh,
+    "checkout": checkout,
     "results": results,
 }
 

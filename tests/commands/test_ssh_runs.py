@@ -21,7 +21,7 @@ def far(sshd: Any, bench: Any) -> Any:
     common = f"host: far, config: {sshd.config}, keepalive: 1"
     (bench.repo / "autoresearch.yaml").write_text(
         f"launchers:\n  far: {{kind: ssh, {common}, shared: true}}\n"
-        f"  copied: {{kind: ssh, {common}, root: {bench.root}/elsewhere}}\n"
+        f"  copied: {{kind: ssh, {common}, root: {bench.root}/elsewhere, setup: echo hello}}\n"
     )
     bench.git("add", "-A")
     bench.git("commit", "-qm", "a place")

@@ -60,7 +60,7 @@ def check_targets(setup: CampaignSetup) -> None:
     """Query every target; one that cannot be used, or has no such interpreter, is an error."""
     prepared = bool(setup.blueprint.notes.prepare)  # which may create the interpreter there
     for target in setup.targets:
-        search = InterpreterSearch(target, str(setup.trainer_settings.resolved.interpreter), "", prepared)
+        search = InterpreterSearch(target, str(setup.trainer_settings.resolved.interpreter), prepared=prepared)
         setup.findings.extend(remote_findings(target, setup.parts, search))
 
 

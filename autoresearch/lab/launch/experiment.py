@@ -82,9 +82,9 @@ def with_target_findings(resolved_run: ResolvedRun) -> ResolvedRun:
     """The run with its target's current findings. Raises EnvironmentUnusable if it could not be sent there."""
     target, spec, search = resolved_run.options.target, resolved_run.spec, None
     if not target.is_local:
-        from autoresearch.lab.remote_files.remote_host import search_for  # imports what sends files
+        from autoresearch.lab.remote_files.remote_host import InterpreterSearch
 
-        search = search_for(target, spec.interpreter, Path(spec.cwd), spec.prepare)
+        search = InterpreterSearch(target, spec.interpreter, Path(spec.cwd), bool(spec.prepare))
     found = check_remote(target, resolved_run.options.parts, search)
     return replace(resolved_run, findings=(*resolved_run.findings, *found))
 

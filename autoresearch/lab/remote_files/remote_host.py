@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Collection, Mapping
+import shutil
+import subprocess
+import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
-from autoresearch.core.run.job_launcher import Declined, Reach, Unreachable, Want
+from autoresearch.core.run.job_launcher import Declined, ProgramOutput, Reach, Unreachable
 from autoresearch.core.run.targets import Target
+from autoresearch.git_repo.checkout import Checkout, locate
 
 # The interpreter of a run on a host without shared files: where to search for it, and the error if there is none.
 
@@ -24,15 +30,20 @@ class InterpreterSearch:
 
     target: Target
     interpreter: str  # as in the blueprint
-    code: str  # name of the run's remote code directory; "" if unknown, or if the code is the host's own
+    codebase: Path | None = None  # of the run; None if unknown
     prepared: bool = False  # a `prepare` command of the run may create it
+
+    @property
+    def code(self) -> str:
+        """Name of the run's remote code directory; "" if unknown. Raises Declined if the code is in no repository."""
+        return code_name(checkout_of(self.codebase).root) if self.codebase else ""
 
     @property
     def paths(self) -> list[str]:
         """Paths of interpreters or virtual environments; `{code}` is the run's remote code directory."""
         if named := self.target.text("interpreter") or self.target.text("venv"):
             return [named]
-        return [self.interpreter, "{code}/.venv", "{code}/venv"] if self.code else [self.interpreter]
+        return [self.interpreter, "{code}/.venv", "{code}/venv"] if self.codebase else [self.interpreter]
 
     def missing(self) -> Declined:
         """The error if none of them exists."""
@@ -56,11 +67,16 @@ class InterpreterSearch:
         return str(found["interpreter"])
 
 
-def search_for(target: Target, interpreter: str, codebase: Path, prepare: Collection[str]) -> InterpreterSearch:
-    """The search for a run's interpreter; `prepare`: its commands that run before the trainer."""
-    from autoresearch.lab.remote_files.code_files import root_of
-
-    return InterpreterSearch(target, interpreter, code_name(root_of(codebase)), prepared=bool(prepare))
+def checkout_of(directory: Path) -> Checkout:
+    """The checkout whose code is sent along with a directory. Raises Declined without one."""
+    checkout = locate(directory)
+    if isinstance(checkout, Checkout):
+        return checkout
+    raise Declined(
+        f"code is sent by `git push`, and {checkout}",
+        code="no_repository",
+        hint=f"commit it: cd {directory} && git init && git add -A && git commit -m start",
+    )
 
 
 def code_name(root: Path) -> str:
@@ -78,7 +94,7 @@ REMOTE_FILES = Path(__file__).parents[2] / "runner" / "remote_files.py"
 PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 8, -1)), "/usr/bin/python3")
 LEAST = (3, 9)
 _PROBE = "import sys; print(sys.executable, *sys.version_info[:2])"
-_LATER = frozenset({"archive_changed"})  # errors that a retry may solve
+LONGEST_S = 6 * 3600.0  # of one copy of all results
 
 
 class RemoteHost:
@@ -91,17 +107,14 @@ class RemoteHost:
 
     def ask(self, do: str, *, timeout_s: float = 300.0, **request: object) -> dict[str, Any]:
         """The answer of `runner.remote_files`. Raises Declined if it cannot be done, Unreachable without an answer."""
-        text = json.dumps({"do": do, **request})
-        whole = REMOTE_FILES.read_text() + f"\nanswer({text!r})\n"
-        said = self.reach.run([self.python, "-S", "-E", "-s", "-"], stdin=whole.encode(), timeout_s=timeout_s)
+        words = [self.python, "-S", "-E", "-s", "-"]
+        said = self.reach.run(words, stdin=_program(do, request), timeout_s=timeout_s)
         try:
-            found = json.loads(said.text)
+            found = dict(json.loads(said.text))
         except ValueError:
             raise Unreachable(f"{self.target.name}: {do} gave no answer: {said.complaint}") from None
-        if "error" in found:
-            why = f"{self.target.name}: {found['error']}"
-            raise (Unreachable if found["code"] in _LATER else Declined)(why, code=found["code"], hint=_hint(found))
-        return dict(found)
+        self.refuse(found)
+        return found
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: tuple[str, ...] = ()) -> None:
         """Write files on the host; raises Declined if its disk is full or not writable."""
@@ -113,19 +126,37 @@ class RemoteHost:
             why = f"{self.target.name}: {directory} cannot be written: {error.strerror or error}"
             raise Declined(why, code="not_writable") from error
 
-    def read(self, directory: str, path: str, size: int) -> bytes:
-        """The first `size` bytes of a remote file. Raises Unreachable if it is shorter."""
-        data = b""
-        while len(data) < size:
-            piece = self.pieces(directory, {path: len(data)}).get(path, b"")
-            if not piece:
-                raise Unreachable(f"{self.target.name}: {path} is shorter than it was", code="file_changed")
-            data += piece
-        return data[:size]
+    def fetch(self, do: str, path: Path, **request: object) -> None:
+        """Write all that `runner.remote_files` prints into a file here. Raises Unreachable if its end is missing."""
+        words = self.reach.command([self.python, "-S", "-E", "-s", "-"])
+        with (
+            path.open("wb") as file,
+            subprocess.Popen(words, 0, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True) as process,
+        ):
+            assert process.stdin and process.stdout and process.stderr
+            timer = threading.Timer(LONGEST_S, process.kill)
+            timer.start()
+            try:
+                with contextlib.suppress(BrokenPipeError):  # it has ended already, and says why
+                    process.stdin.write(_program(do, request))
+                process.stdin.close()
+                shutil.copyfileobj(process.stdout, file)  # through this process, with which it ends
+                said = ProgramOutput(process.wait(), err=process.stderr.read())
+            finally:
+                timer.cancel()
+                process.kill()
+        if said.returncode:
+            raise Unreachable(f"{self.target.name}: {do} did not come to its end: {said.complaint}", code="cut")
 
-    def pieces(self, directory: str, offsets: Mapping[str, int]) -> Mapping[str, bytes]:
-        """One piece each of these remote files, from the given offsets."""
-        return self.reach.look([Want("files", directory, offsets)])["files"].grown
+    def refuse(self, answer: Mapping[str, Any]) -> None:
+        """Raise Declined if `runner.remote_files` answered with an error."""
+        if "error" in answer:
+            raise Declined(f"{self.target.name}: {answer['error']}", code=answer["code"], hint=_hint(answer))
+
+
+def _program(do: str, request: Mapping[str, object]) -> bytes:
+    text = json.dumps({"do": do, **request})
+    return f"{REMOTE_FILES.read_text()}\nanswer({text!r})\n".encode()
 
 
 def _python(reach: Reach, target: Target) -> str:

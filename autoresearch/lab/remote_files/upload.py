@@ -22,8 +22,14 @@ from autoresearch.core.run.job_launcher import Declined, Job, Reach, Unreachable
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import COPIES, SourceFormat
 from autoresearch.lab.launch.runner_session import RUNNER
-from autoresearch.lab.remote_files.code_files import CodeFile, CodeTree, code_of, is_slot, root_of, worktree
-from autoresearch.lab.remote_files.remote_host import RemoteHost, plain_word, search_for
+from autoresearch.lab.remote_files.code_files import RECEIVE, is_slot, push
+from autoresearch.lab.remote_files.remote_host import (
+    InterpreterSearch,
+    RemoteHost,
+    checkout_of,
+    code_name,
+    plain_word,
+)
 from autoresearch.lab.remote_files.translate_paths import (
     PLAIN,
     Translation,
@@ -42,8 +48,6 @@ MARGIN_S = 120.0  # beside the limits, for what the Runner does after them
 ALLOCATED = ("SLURM_", "RAY_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 """Beginnings of the variables by which a scheduler tells a job what it has."""
 MIN_FREE_GB = 1.0
-PACKED = 8 << 20  # bytes of files per archive
-TRIES = 2
 LIVE = (SourceFormat.JSONL, SourceFormat.DICT_LINES, SourceFormat.SWARM_VAL)  # they grow by lines; stop rules read them
 ANYWHERE = dict.fromkeys(("directory", "results", "code"), "/")  # a survey, where it only counts what is mapped
 GIVEN = "given"  # in a remote run directory: a recipe from outside of the code
@@ -125,9 +129,9 @@ class _Upload:
             pairs = (os.fsdecode(item).partition("=") for item in rundir.environment.read_bytes().split(b"\0"))
             self.environment = {name: value for name, equals, value in pairs if name and equals}
         self.home = self.environment.get("HOME", os.environ.get("HOME", ""))
-        self.root = root_of(Path(spec.cwd))
-        self.search = search_for(order.place, spec.interpreter, Path(spec.cwd), spec.prepare)
-        self.apart = str(root_of(Path(spec.evaluate_in))) if spec.evaluate_in else ""
+        self.root = checkout_of(Path(spec.cwd)).root
+        self.search = InterpreterSearch(order.place, spec.interpreter, Path(spec.cwd), bool(spec.prepare))
+        self.apart = str(checkout_of(Path(spec.evaluate_in)).root) if spec.evaluate_in else ""
 
     def send(self) -> tuple[Order, Job]:
         """Send everything, unless a Runner has claimed the run: files of a started run are not touched."""
@@ -244,65 +248,46 @@ class _Upload:
     # -- what is sent -------------------------------------------------------------------------------------------
 
     def _send_code(self, host: Mapping[str, Any], translation: Translation) -> None:
-        """Send exactly the tree, and the recipe with remote paths."""
-        spec, code = self.spec, host["code"]
-        texts, given = self._recipes(translation)
-        links = {inside: host["results"]} if (inside := self._inside(Path(spec.result_dir))) else {}
-        records = Path(spec.run_dir).parents[1]
-        with code_of(spec, texts, [Path(spec.result_dir), records]) as tree:
-            self._send_tree(tree, code, links, host)
-        for place, files in given.items():
-            self.there.put(host[place], files)
+        """Have the host check out exactly the run's commit; beside it goes the recipe, with remote paths."""
+        inside = self._inside(Path(self.spec.result_dir))
+        checkout = self._checkout(host, Path(self.spec.cwd), self.spec.commit, host["code"])
+        self.there.ask("checkout", **checkout, links={inside: host["results"]} if inside else {})
+        for directory, files in self._recipes(translation).items():
+            self.there.put(host[directory], files)
 
-    def _recipes(self, translation: Translation) -> tuple[dict[str, bytes], dict[str, dict[str, bytes]]]:
-        """Recipes with remote paths: those inside the code by their path in it, and those outside."""
-        texts: dict[str, bytes] = {}
-        given: dict[str, dict[str, bytes]] = {"directory": {}, "results": {}}
+    def _checkout(self, host: Mapping[str, Any], directory: Path, commit: str, there: str) -> dict[str, Any]:
+        """Push the code of a directory; returns the request that makes a directory on the host of it."""
+        checkout = checkout_of(directory)
+        if not (commit := checkout.head if is_slot(checkout.root) else commit):
+            why = f"{self.target.name} gets a run's commit, and this one has no commit: {self.spec.no_snapshot}"
+            raise Declined(why, code="no_commit")
+        git_dir = f"{host['root']}/repositories/{code_name(checkout.project)}.git"
+        words = self.there.reach.command(["sh", "-c", RECEIVE, git_dir])
+        commit = push(checkout, commit, words, self.rundir.path / "pushed")
+        return {"git_dir": git_dir, "commit": commit, "code": there, "anew": False}
+
+    def _recipes(self, translation: Translation) -> dict[str, dict[str, bytes]]:
+        """Recipes with remote paths: in the code, beside the run, and their copies in the results."""
+        found: dict[str, dict[str, bytes]] = {"code": {}, "directory": {}, "results": {}}
         recipe = Path(self.spec.recipe) if self.spec.recipe else None
         if recipe and recipe.is_file():
-            data = _translated(recipe.read_bytes(), translation)
-            if inside := self._inside(recipe):
-                texts[inside] = data
-            else:
-                given["directory"][f"{GIVEN}/{recipe.name}"] = data
+            inside, data = self._inside(recipe), _translated(recipe.read_bytes(), translation)
+            found["code" if inside else "directory"][inside or f"{GIVEN}/{recipe.name}"] = data
         for path in (Path(self.spec.result_dir) / COPIES).glob("*"):
             with contextlib.suppress(OSError):  # none of ours
                 data = read_own(path, root=Path(self.spec.result_dir))
-                given["results"][f"{COPIES}/{path.name}"] = _translated(data, translation)
-        return texts, given
-
-    def _send_tree(self, code_tree: CodeTree, code: str, links: Mapping[str, str], host: Mapping[str, Any]) -> None:
-        """Send the files that differ, in archives, until none does."""
-        inside = tuple(f"{link}/" for link in links)
-        entries = [one for one in code_tree.entries if not one.path.startswith(inside)] if inside else code_tree.entries
-        told = [one.to_json() for one in entries]
-        for attempt in range(TRIES + 1):
-            numbers = self.there.ask("compare", code=code, tree=told, links=dict(links))["missing"]
-            missing = entries if numbers is None else [entries[n] for n in numbers]
-            if not missing:
-                return
-            size = sum(one.size for one in missing)
-            if size > host["free"]:
-                gb = f"{size / 1e9:.1f} of {sum(one.size for one in entries) / 1e9:.1f} GB"
-                why = f"{self.target.name}: {gb} of code do not fit into the {host['free'] / 1e9:.1f} GB that are free"
-                raise Declined(why, code="disk_full")
-            for batch in _batches(missing) if attempt < TRIES else ():
-                self.there.put(host["directory"], {"code.tar": code_tree.packed(batch)})
-                self.there.ask("unpack", code=code, archive=f"{host['directory']}/code.tar")
-        raise Unreachable(f"{self.target.name}: {missing[0].path} arrives with another checksum", code="damaged")
+                found["results"][f"{COPIES}/{path.name}"] = _translated(data, translation)
+        return found
 
     def _evaluation(self, host: Mapping[str, Any], far: Mapping[str, str], runner: str) -> dict[str, object]:
-        """The command that creates the evaluation directory afresh, from an archive of the local worktree."""
+        """The command that makes the evaluation directory afresh, as the local one is now."""
         if not self.spec.evaluate_place:
             return {}
         if not is_slot(Path(self.apart)):
             why = f"runs on {self.target.name} cannot be measured apart from their own code"
             raise Declined(why, code="no_evaluation_place", hint="take `evaluate:` out, or have it run here")
-        tree = worktree(Path(self.apart))
-        data = tree.packed(tree.entries)
-        self.there.put(host["directory"], {"evaluation.tar": data})
-        archive, digest = f"{host['directory']}/evaluation.tar", hashlib.sha256(data).hexdigest()
-        request = {"do": "fresh", "archive": archive, "sha256": digest, "place": far[self.apart]}
+        checkout = self._checkout(host, Path(self.apart), "", far[self.apart])
+        request = {**checkout, "do": "checkout", "anew": True, "links": {}}
         words = [self.there.python, "-S", "-E", "-s", f"{runner}/remote_files.py", json.dumps(request)]
         return {"evaluate_place": shlex.join(words)}
 
@@ -339,16 +324,3 @@ def _environment_of(interpreter: str) -> str:
 
 def _translated(data: bytes, translation: Translation) -> bytes:
     return translation.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-
-
-def _batches(code_files: Sequence[CodeFile]) -> list[list[CodeFile]]:
-    """In order, as many as fit into one archive; a large file alone."""
-    found: list[list[CodeFile]] = [[]]
-    room = PACKED
-    for one in code_files:
-        if found[-1] and one.size > room:
-            found.append([])
-            room = PACKED
-        found[-1].append(one)
-        room -= one.size
-    return found

@@ -45,17 +45,31 @@ with open(out + "/metrics.jsonl", "w") as file:
 print("in", os.getcwd(), "with", os.environ.get("TOKEN"), "at", os.environ["HOME"], sys.executable)
 """
 
+CUT = """
+import subprocess, sys
+left, program = int(sys.argv[1]), subprocess.Popen(sys.argv[2:], stdout=subprocess.PIPE)
+while left and (piece := program.stdout.read1(left)):
+    sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+    left -= len(piece)
+program.kill()
+sys.exit(255)
+"""
+
 
 class OtherHost(SharedFiles):
-    """`core.run.job_launcher.Reach` of a host whose home is `home`. `cut_after`: so many calls later nobody answers."""
+    """`core.run.job_launcher.Reach` of a host whose home is `home`. `cut_after`: so many calls later nobody answers.
+
+    `cut_bytes`: a program that copies is cut after so many bytes of its output.
+    """
 
     def __init__(self, home: Path) -> None:
         home.mkdir(parents=True)
         super().__init__({"PATH": os.environ["PATH"], "HOME": str(home)})
         self.shared = False  # type: ignore[misc]
         self.cut_after = -1
+        self.cut_bytes = -1
         self.calls: list[str] = []
-        self.wrong: dict[str, bytes] = {}  # path -> what arrives in place of its first piece, once
 
     def _call(self, what: str) -> None:
         if self.cut_after == 0:
@@ -65,11 +79,7 @@ class OtherHost(SharedFiles):
 
     def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
         self._call("look")
-        found = super().look(wants)
-        for run, seen in found.items():
-            spoilt = {path: self.wrong.pop(path) for path in list(seen.grown) if path in self.wrong}
-            found[run] = replace(seen, grown={**seen.grown, **spoilt})
-        return found
+        return super().look(wants)
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Any = ()) -> None:
         self._call("put")
@@ -78,6 +88,12 @@ class OtherHost(SharedFiles):
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
         self._call(f"run {argv[0]}")
         return super().run(argv, stdin=stdin, timeout_s=timeout_s, cwd=cwd)
+
+    def command(self, argv: Sequence[str]) -> list[str]:
+        self._call(f"command {argv[0]}")
+        environ = [f"{name}={value}" for name, value in (self.environ or {}).items()]
+        cut = [sys.executable, "-c", CUT, str(self.cut_bytes)] if self.cut_bytes >= 0 else []
+        return ["env", "-i", *environ, *cut, *argv]
 
 
 @dataclass

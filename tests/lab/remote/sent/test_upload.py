@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
+from autoresearch.core.run.extra_paths import ExtraPath, Way
 from autoresearch.core.run.job_launcher import Declined, Unreachable
 from autoresearch.core.run.swarm import Swarm
+from autoresearch.git_repo import checkout as repository
+from autoresearch.git_repo.worktrees import slot
+from autoresearch.lab.remote_files.remote_host import InterpreterSearch
 from autoresearch.runner import remote_files
 
 Record = Callable[[Any], dict[str, Any]]
@@ -63,8 +67,6 @@ def test_the_same_code_is_not_sent_twice_and_what_went_away_goes_there_too(yard:
     assert again.paths[str(yard.repo)] == str(code)
     assert files_below(str(code)) == [".gitignore", "link", "new/one.py", "recipe.yaml", "run.sh", "train.py"]
     assert (code / ".venv").is_dir(), "an environment that was made there outlives the code"
-    sent = Path(again.directory)
-    assert not list(sent.glob("*.tar")), "archives go once they are unpacked"
 
 
 @pytest.mark.system
@@ -78,17 +80,12 @@ def test_two_runs_at_once_never_share_their_code(yard: Any) -> None:
 
 
 @pytest.mark.system
-def test_code_is_that_of_the_commit_and_without_one_what_git_would_take(yard: Any) -> None:
+def test_code_is_that_of_the_commit(yard: Any) -> None:
     (yard.repo / "train.py").write_text("changed after the launch\n")
     (yard.repo / "untracked.py").write_text("")
     order, _ = yard.ship()
     assert "changed" not in Path(order.code, "train.py").read_text()
     assert not Path(order.code, "untracked.py").exists()
-    yard.another(2)
-    order, _ = yard.ship(yard.order(commit=""))
-    assert "changed" in Path(order.code, "train.py").read_text()
-    assert Path(order.code, "untracked.py").exists()
-    assert not Path(order.code, "secret.env").exists() and not Path(order.code, "reports").exists()
 
 
 @pytest.mark.system
@@ -182,6 +179,7 @@ NO_PYTHON = {"interpreter": "/nowhere/bin/python"}
         ({"root": "/proc/here"}, {}, "/proc/here", ""),
         ({"python": "/nowhere/python3"}, {}, r"/nowhere/python3 is no python >= 3\.9", "python:"),
         ({}, {"swarm": Swarm()}, "swarm mode", "--launcher local"),
+        ({}, {"commit": "", "no_snapshot": "the disk was full"}, "has no commit: the disk was full", ""),
     ],
 )
 def test_what_is_refused_and_keeps_no_code_directory(
@@ -204,9 +202,52 @@ def test_a_cut_at_any_call_is_gone_on_from(yard: Any) -> None:
             cuts += 1
         else:
             break
-    assert cuts >= 5, "room, comparison, code, runner, words: each is a call of its own"
+    assert cuts >= 5, "room, push, checkout, runner, words: each is a call of its own"
     assert files_below(order.code) == [".gitignore", "link", "recipe.yaml", "run.sh", "train.py", "yaml_free.py"]
     assert yard.leaks() == []
+
+
+@pytest.mark.system
+def test_a_push_that_is_cut_is_made_again(yard: Any) -> None:
+    order = yard.order()
+    for at in (0, 1, 100, 200):
+        yard.reach.cut_bytes = at
+        with pytest.raises(Unreachable, match="its code was not pushed"):
+            yard.ship(order)
+    yard.reach.cut_bytes = -1
+    assert Path(yard.ship(order)[0].code, "train.py").exists()
+
+
+@pytest.mark.system
+def test_what_a_worktree_shows_beside_its_commit_goes_along_once(yard: Any) -> None:
+    checkout = repository.find(yard.repo)
+    assert checkout is not None
+    (yard.repo / "data").mkdir()
+    (yard.repo / "data/a b").write_text("1")
+    (yard.repo / "data/tool").write_text("#!/bin/sh\n")
+    (yard.repo / "data/tool").chmod(0o755)
+    (yard.repo / "data/latest").symlink_to("a b")
+    os.mkfifo(yard.repo / "data/pipe")
+    tree = slot(checkout, yard.root / "here/trees/slot-1", reason="test")
+    shown = [ExtraPath("data", Way.LINK, included=True), ExtraPath("secret.env", Way.COPY)]
+    tree.switch(yard.spec.commit, shown)
+    sent = []
+    for number in (1, 2):
+        yard.another(number)
+        order, _ = yard.ship(yard.order(cwd=str(tree.path), command="python train.py", recipe=""))
+        assert files_below(f"{order.code}/data") == ["a b", "latest", "tool"]
+        assert os.access(f"{order.code}/data/tool", os.X_OK) and Path(order.code, "data/latest").read_text() == "1"
+        assert not Path(order.code, "secret.env").exists(), "no `include:` names it"
+        sent.append(sorted(yard.far.glob("repositories/*/objects/*/*")))
+    assert sent[0] == sent[1]
+    tree.remove()
+
+
+@pytest.mark.system
+def test_code_without_a_repository_is_refused_before_anything_is_sent(yard: Any, tmp_path: Path) -> None:
+    with pytest.raises(Declined, match=r"code is sent by `git push`, and .* is not in a git repository") as no:
+        InterpreterSearch(yard.place, sys.executable, tmp_path).run(yard.reach)
+    assert "git init && git add -A && git commit" in no.value.hint
 
 
 @pytest.mark.system
