@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from autoresearch.core.blueprint.document import (
     NOTES,
@@ -25,7 +26,6 @@ from autoresearch.core.blueprint.document import (
 from autoresearch.core.blueprint.finding import Finding, error, errors, warning
 from autoresearch.core.blueprint.model import RESULT_ROOT, SECTION_KINDS, SECTIONS, Blueprint, Notes, SectionKind
 from autoresearch.core.blueprint.notes import read_notes
-from autoresearch.core.run.limits import FIRST_STEP_S, MAX_TIME_S
 from autoresearch.core.text.durations import find_durations, normalise, problem
 from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_LEAST, slugify
@@ -298,18 +298,6 @@ _LIMIT_ITEM = "write it as `- time: 12 hours in all, 40 minutes to the first ste
 
 
 @dataclass(frozen=True, slots=True)
-class TimeLimits:
-    """The limits of the section in seconds; None where not given."""
-
-    max_s: float | None = None
-    first_step_s: float | None = None
-    max_line: int = 0
-    campaign_s: float | None = None  # of all runs together
-    each_s: float | None = None  # of each of several
-    count: int | None = None  # of ideas
-
-
-@dataclass(frozen=True, slots=True)
 class _LimitText:
     kind: str  # first, total, each or ""
     seconds: float
@@ -317,10 +305,13 @@ class _LimitText:
     words: str
 
 
-def read_time_limits(document: Document) -> tuple[TimeLimits, list[Finding]]:
-    """Both limits of the section, with findings; its description and hints count where nothing else says a duration."""
+def read_time_limits(document: Document) -> tuple[dict[str, Any], int, list[Finding]]:
+    """The fields of a Blueprint that the section gives; the line of the limit in all, 0 without one; and findings.
+
+    Its description and hints count where nothing else says a duration.
+    """
     if (section := document.named.get("exp_max_time")) is None:
-        return TimeLimits(), []
+        return {}, 0, []
     values = [item for item in section.items if item.role is not LabelRole.TEXT]
     limits = [limit for item in values for limit in _limits_in(item)]
     limits = limits or [limit for item in section.items for limit in _limits_in(item)]
@@ -330,25 +321,20 @@ def read_time_limits(document: Document) -> tuple[TimeLimits, list[Finding]]:
         if (trouble := "is in words, and is read in digits" if _IN_WORDS.match(limit.words) else problem(limit.seconds))
     ]
     if findings:
-        return TimeLimits(), findings
+        return {}, 0, findings
     each, first, whole = _chosen(limits, findings)
-    total = each or whole
-    if not limits:
-        findings += _no_duration(values)
-    count = next(filter(None, (_count(normalise(item.text)) for item in values)), None)
-    return TimeLimits(
-        max_s=total.seconds if total else None,
-        first_step_s=first.seconds if first else None,
-        max_line=total.line if total else 0,
-        campaign_s=whole.seconds if each and whole and whole.seconds > each.seconds else None,
-        each_s=each.seconds if each else None,
-        count=count,
-    ), findings
-
-
-def _count(text: str) -> int | None:
-    match = _COUNT.search(text)
-    return int(match[1] or match[2]) if match else None
+    found: dict[str, Any] = {}
+    if total := each or whole:
+        found |= {"max_time_s": total.seconds, "max_time_given": True}
+    if first:
+        found |= {"first_step_s": first.seconds, "first_step_given": True}
+    if each:
+        found["run_time_s"] = each.seconds
+        found["campaign_time_s"] = whole.seconds if whole and whole.seconds > each.seconds else None
+    counts = (match[1] or match[2] for item in values if (match := _COUNT.search(normalise(item.text))))
+    if count := next(counts, ""):
+        found["campaign_count"] = int(count)
+    return found, total.line if total else 0, findings if limits else [*findings, *_no_duration(values)]
 
 
 def _chosen(
@@ -471,7 +457,7 @@ def parse_blueprint(data: bytes, name: str) -> Blueprint:
         raise BlueprintInvalid(_located(document.findings, name))
     notes, note_findings = read_notes(document)
     values, value_findings = read_values(document)
-    times, time_findings = read_time_limits(document)
+    times, time_line, time_findings = read_time_limits(document)
     texts = {key: value.text for key, value in values.items()}
     title = _GENERIC_TITLE.sub("", document.title) or document.title
     slug = _slug(name, title, texts.get("exp_purpose", ""), notes)
@@ -495,16 +481,10 @@ def parse_blueprint(data: bytes, name: str) -> Blueprint:
         yaml_path=texts.get("exp_yaml_path", ""),
         launch_command=texts["exp_launch_command"],
         result_dir=texts.get("exp_result_dir") or f"{RESULT_ROOT}{slug}/",
-        max_time_s=MAX_TIME_S if times.max_s is None else times.max_s,
-        first_step_s=FIRST_STEP_S if times.first_step_s is None else times.first_step_s,
-        max_time_given=times.max_s is not None,
-        first_step_given=times.first_step_s is not None,
-        campaign_time_s=times.campaign_s,
-        run_time_s=times.each_s,
-        campaign_count=times.count,
         notes=notes,
-        lines=at | ({"exp_max_time": times.max_line} if times.max_line else {}),
+        lines=at | ({"exp_max_time": time_line} if time_line else {}),
         findings=tuple(findings),
+        **times,
     )
 
 
