@@ -14,7 +14,6 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.records.recorded_run import Outcome
 from autoresearch.records.rundir import RunDir
 
-MOST_LOGS = 20  # runs whose failure's line is looked up
 _SAYS_NOTHING = EXCUSED | {PRUNED, NO_SIGNAL}
 
 
@@ -34,14 +33,10 @@ def failure_groups(state: CampaignState) -> list[FailureGroup]:
         for row in idea.rows:
             if row.failure and row.failure not in _SAYS_NOTHING:
                 found.setdefault(row.failure, []).append((idea, row))
-    budget = MOST_LOGS
     told = []
     for kind, cases in sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0])):
-        line = ""
-        for idea, row in reversed(cases[-3:]):
-            budget -= 1
-            if budget >= 0 and not line:
-                line = _proof(row) or _last_lines(idea.hypothesis.why_unmade)
+        last, row = cases[-1]
+        line = _proof(row) or _last_lines(last.hypothesis.why_unmade)
         told.append(FailureGroup(kind, tuple(dict.fromkeys(idea.slug for idea, _ in cases)), line))
     return told
 

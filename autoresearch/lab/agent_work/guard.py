@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.agent_work.turn import Pending, is_over
+from autoresearch.lab.agent_work.turn_dir import surroundings
 from autoresearch.lab.launch.runner_session import start_child
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.results.explain import Explanation, explain_log
@@ -27,12 +27,11 @@ from autoresearch.records import exit_record
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir
 from autoresearch.runner.basics import failpoint
-from autoresearch.runner.masking import mask_environment, mask_text
+from autoresearch.runner.masking import mask_text
 
 GRACE_S = 2.0
 SHOWN = 20  # lines of a guard's output
 LOG_LINES = 5000  # of its end, in which a failed test is looked for
-_NOT_ITS = ("AUTORESEARCH_", "GIT_", "CUDA_VISIBLE_DEVICES", "TMUX")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +102,8 @@ def _start(workspace: EditWorkspace, rundir: RunDir, command: str, limit_s: floa
         "limits": {"max_s": limit_s, "grace_s": GRACE_S},
     }
     failpoint("research.guarding")
-    start_child(rundir, spec, _environment(workspace.environment, place))
-
-
-def _environment(environ: Mapping[str, str], scratch: Path) -> dict[str, str]:
-    """The given one without secrets and without what says who we are; the worktree's packages are found first."""
-    masked = mask_environment(environ)
-    plain = {name: value for name, value in environ.items() if masked[name] == value and not name.startswith(_NOT_ITS)}
-    plain |= {"CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}  # others' runs have leased the GPUs
-    return import_environment(plain, scratch)
+    environ = surroundings(workspace.environment, keep=("PYTHONPATH",)) | {"PYTHONDONTWRITEBYTECODE": "1"}
+    start_child(rundir, spec, import_environment(environ, place))  # the worktree's packages are found first
 
 
 def _reason(workspace: EditWorkspace, command: str, rundir: RunDir, end: ExitRecord | None) -> str:

@@ -34,8 +34,6 @@ from autoresearch.records.rundir import RunDir
 
 MOST_DIFFS = 12
 _OF_REWARDS = later(r"reward|(?:^|[/_])kl(?:_loss|_penalty)?$")
-_BY_REWARD = ("verl", "trl", "nemo_rl", "slime", "openrlhf", "tinygrpo", "agentjet", "agentjet_swarm")
-_LOSSES = frozenset({"loss", "train_loss", "eval_loss"})
 
 Curves = Mapping[str, Sequence[Point]]  # metric -> its values by step
 
@@ -71,13 +69,8 @@ class ProposeContext:
 
     @property
     def by_reward(self) -> bool:
-        """Whether its runs learn by reinforcement.
-
-        A trainer that can also do without is believed as long as nothing was recorded.
-        """
-        if any(map(_OF_REWARDS.search, self.metrics)):
-            return True
-        return self.trainer in _BY_REWARD and not any(key.rpartition("/")[2] in _LOSSES for key in self.metrics)
+        """Whether its runs learn by reinforcement, as what they recorded tells."""
+        return any(map(_OF_REWARDS.search, self.metrics))
 
     @property
     def compared(self) -> list[tuple[str, Curves]]:
