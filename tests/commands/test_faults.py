@@ -118,32 +118,6 @@ def test_kill_9_of_the_runner_of_agentjet_with_a_ray_of_its_own(bench: Any) -> N
     bench.settled(payload, "lost")
 
 
-NEVER_LOOKS = """
-from autoresearch.core.run import limits
-from autoresearch.lab.runs import watch
-limits.NAPS_S, watch.POLL_S = (6000.0,), 6000.0
-"""
-
-
-def test_the_foreground_command_notices_at_once_that_the_runner_was_killed(bench: Any) -> None:
-    process = bench.spawn("run", bench.blueprint("tree"), "--grace", "1s", patch=NEVER_LOOKS)
-    (entry,) = bench.until(lambda: bench.ask("status")["runs"])
-    bench.event(entry["run_dir"], "first_step")
-    runner = bench.runner(entry["run_dir"])
-    os.kill(runner["pid"], signal.SIGKILL)
-    assert process.wait(timeout=240) == 10  # long before its first look by itself
-    spec = json.loads((Path(entry["run_dir"]) / "spec.json").read_text())
-    bench.settled(spec, "lost")
-
-
-def test_kill_9_of_the_trainer(bench: Any) -> None:
-    payload = living(bench)
-    hello = Path(payload["log_path"]).read_text().splitlines()[0]
-    os.kill(int(hello.removeprefix("hello from the trainer")), signal.SIGKILL)
-    flagged(bench, payload)
-    bench.settled(payload, "crashed")
-
-
 def test_the_user_kills_the_session(bench: Any) -> None:
     payload = living(bench, "tree")
     assert bench.tmux("kill-session", "-t", f"={payload['session']}").returncode == 0

@@ -339,18 +339,6 @@ def test_a_slot_of_another_repository_is_refused_and_stays_as_it_is(make_repo: C
     assert (path / "train.py").read_text() == "print('other')\n"
 
 
-def test_a_slot_of_another_campaign_is_refused(repo: Repo) -> None:
-    held, strange = (slot(repo.checkout, repo.root.parent / "state/s", reason=f"campaign {n}") for n in "ab")
-    held.switch("HEAD")
-    with pytest.raises(ConflictError, match="belongs to campaign a of"):
-        strange.switch("HEAD")
-    strange.remove()
-    assert holds(held) == repo.tree("HEAD")
-    held.remove()
-    strange.switch("HEAD")
-    assert holds(strange) == repo.tree("HEAD")
-
-
 def test_a_pipe_in_the_place_of_git_s_rules_stops_nothing(repo: Repo, second: str) -> None:
     one, files = slot_of(repo), (".gitignore", "lib/.gitattributes", "new/.gitignore")
     one.switch(second)

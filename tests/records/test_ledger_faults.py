@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -54,29 +53,6 @@ def test_ten_writers_at_once_lose_and_break_nothing(tmp_path: Path, row: MakeRow
 
 
 @pytest.mark.system
-def test_kill_9_while_appending_is_mended_by_the_next_append(tmp_path: Path, row: MakeRow) -> None:
-    ledger = Ledger(tmp_path / "results.tsv")
-
-    def write(attempt: int) -> None:
-        for n in range(100_000):
-            ledger.append_once(row(f"k{attempt}-{n}", description="x" * 20_000))
-
-    for attempt in range(12):
-        before = ledger.path.stat().st_size if ledger.path.exists() else 0
-        pid = started(lambda a=attempt: write(a))  # type: ignore[misc]
-        while not (ledger.path.exists() and ledger.path.stat().st_size > before):
-            os.sched_yield()
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        assert ledger.append_once(row(f"after-{attempt}"))
-    rows = list(ledger.rows())
-    assert [r.run_id for r in rows if r.run_id.startswith("after")] == [f"after-{a}" for a in range(12)]
-    assert {len(r.description) for r in rows if r.run_id.startswith("k")} == {20_000}
-    header, *lines = ledger.path.read_bytes().splitlines()
-    assert {line.count(b"\t") for line in lines} == {header.count(b"\t")}
-
-
-@pytest.mark.system
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("tail", [b"", b"torn \t tai"])
 def test_killed_at_every_call_and_repeated_there_is_one_row(
@@ -98,31 +74,6 @@ def test_killed_at_every_call_and_repeated_there_is_one_row(
         assert [r.run_id for r in ledger.rows()] == (["r-1"] if tail else []) + ["r-2"], n
         assert tail == b"" or tail in ledger.path.with_name("results.tsv.torn").read_bytes()
     assert points >= (7 if tail else 4)
-
-
-@pytest.mark.system
-def test_a_full_disk_leaves_the_ledger_as_it_was(tmp_path: Path, row: MakeRow, forked: Forked) -> None:
-    ledger = Ledger(tmp_path / "results.tsv")
-    ledger.append_once(row("r-1"))
-    whole = ledger.path.read_bytes()
-
-    def on_a_full_disk() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 50, resource.RLIM_INFINITY))
-        try:
-            ledger.append_once(row("r-2"))
-        except EnvironmentUnusable as error:
-            assert error.code == "disk_full", error.code
-            assert str(ledger.path) in error.message
-            assert error.hint and error.fix
-        else:
-            raise AssertionError("a row was added")
-
-    for _ in range(2):
-        assert forked(on_a_full_disk) == 0
-        assert ledger.path.read_bytes() == whole
-    assert ledger.append_once(row("r-2"))
-    assert [r.run_id for r in ledger.rows()] == ["r-1", "r-2"]
 
 
 @pytest.mark.parametrize(
