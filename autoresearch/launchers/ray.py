@@ -67,7 +67,6 @@ class RayLauncher:
         self.clock = clock
         self.reach: Reach = SharedFiles(environ)
         self._without_agent: dict[str, tuple[float, int]] = {}  # by run: since when, number of tries
-        self._forgotten: set[str] = set()
 
     def describe(self) -> list[tuple[str, str]]:
         """See `Describes`."""
@@ -168,15 +167,12 @@ class RayLauncher:
 
     def forget(self, handle: Handle) -> str:
         """See `JobLauncher`."""
-        if handle.native in self._forgotten:
-            return ""
         job = self.api.job(handle.native)
         # A restarted head knows no job, and may have left a trainer whose Runner died with its supervisor.
         killed = job is None or str(job.get("error_type")) in _KILLED or (job.get("driver_exit_code") or 0) < 0
         keeps = truth(self.target.text("keep_actors")) is True
         told = "" if keeps and not killed else free(self.api, handle, job or {}, sweep=killed)
         self.api.ask("DELETE", job_path(handle.native))
-        self._forgotten.add(handle.native)
         return told
 
 

@@ -6,8 +6,6 @@ Paths and answers as in ray/dashboard/modules/job/{job_head,job_supervisor}.py a
 
 from __future__ import annotations
 
-import contextlib
-import email.utils
 import json
 import shlex
 import time
@@ -51,7 +49,6 @@ class RayApi:
     def __init__(self, address: str, environ: Mapping[str, str]) -> None:
         self.url = url_of(address, environ)
         self.environ = environ
-        self.offset_s = 0.0  # the head's wall clock minus the local one, from the Date header: to a second
 
     def job(self, native: str) -> dict[str, Any] | None:
         """The head's record of one job; None for no such job."""
@@ -71,18 +68,14 @@ class RayApi:
         nodes = [node for node in self.listed("nodes") if node.get("state") == "ALIVE"]
         return [float((node.get("resources_total") or {}).get(resource, 0.0)) for node in nodes] or [0.0]
 
-    def ask(self, method: str, path: str, body: object = None, *, data: bytes | None = None) -> HttpAnswer:
-        """One request; `body` is sent as JSON, `data` as it is."""
-        kind = "application/octet-stream" if data is not None else ""
-        if body is not None:
-            data, kind = json.dumps(body).encode(), "application/json"
+    def ask(self, method: str, path: str, body: object = None) -> HttpAnswer:
+        """One request; `body` is sent as JSON."""
+        data = None if body is None else json.dumps(body).encode()
         try:
-            status, raw, headers = ask(method, self.url + path, self.environ, data, kind=kind, within_s=ANSWER_S)
+            status, raw = ask(method, self.url + path, self.environ, data, within_s=ANSWER_S)
         except OSError as error:
             why = getattr(error, "reason", None) or error
             raise Unreachable(f"Ray at {self.url} gives no answer: {why}") from error
-        if status < 300:
-            self._note_date(headers.get("Date"))
         return self._answer(status, raw)
 
     def get(self, path: str, kind: type, body: object = None) -> Any:
@@ -98,11 +91,6 @@ class RayApi:
         raise Unreachable(
             f"Ray at {self.url} answers HTTP {http_answer.status}: {http_answer.last_line}", code="odd_answer"
         )
-
-    def _note_date(self, date: str | None) -> None:
-        with contextlib.suppress(TypeError, ValueError):
-            difference = email.utils.parsedate_to_datetime(date or "").timestamp() - time.time()
-            self.offset_s = difference if abs(difference) > 2.0 else 0.0
 
     def _answer(self, status: int, raw: bytes) -> HttpAnswer:
         text = raw.decode("utf-8", "replace")

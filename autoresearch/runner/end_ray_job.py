@@ -71,12 +71,12 @@ def _token(environ: Mapping[str, str]) -> str:
 
 
 def ask(
-    method: str, url: str, environ: Mapping[str, str], data: bytes | None = None, *, kind: str = "", within_s: float
-) -> tuple[int, bytes, Mapping[str, str]]:
-    """The status, body and headers that a head answers, whatever the status; `kind`: of the data. Raises OSError."""
+    method: str, url: str, environ: Mapping[str, str], data: bytes | None = None, *, within_s: float
+) -> tuple[int, bytes]:
+    """The status and body that a head answers to JSON `data`, whatever the status. Raises OSError."""
     headers = headers_of(environ)  # each time: a token may be renewed
-    if kind:
-        headers["Content-Type"] = kind
+    if data is not None:
+        headers["Content-Type"] = "application/json"
     opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here(url) else []))
     try:
         try:
@@ -84,7 +84,7 @@ def ask(
         except urllib.error.HTTPError as error:
             answer = error
         with answer:
-            return answer.status, answer.read(), answer.headers
+            return answer.status, answer.read()
     except http.client.HTTPException as error:  # a truncated answer
         raise OSError(f"{url} gives no whole answer: {error!r}") from None
 
@@ -112,7 +112,7 @@ def _status(job_url: str, environ: Mapping[str, str]) -> str:
 
 def _record(method: str, url: str, environ: Mapping[str, str]) -> dict[str, object]:
     """What is answered about a job; {} for no such job. Raises OSError."""
-    status, body, _ = ask(method, url, environ, within_s=ANSWER_S)
+    status, body = ask(method, url, environ, within_s=ANSWER_S)
     if status == 404:
         return {}
     if status >= 300:

@@ -100,9 +100,10 @@ def test_a_run_elsewhere_outlives_its_session_tmux_and_the_link(far: FarBench) -
     assert name in far.bench.tmux("list-sessions").stdout
 
     for look in (["status"], ["status", payload["run"]], ["wait", payload["run"], "--for", "0s"]):
+        assert far.watched(payload), look
         far.bench.end_followers(signal.SIGKILL)
         far.bench.here(*look)
-        assert far.watched(payload), look
+    assert far.watched(payload)
     far.bench.until(lambda: len(far.bench.followers()) == 1)  # for a moment a child of one looks like it
 
     server = [p for p in far.bench.reaper.find() if p.is_tmux_server]

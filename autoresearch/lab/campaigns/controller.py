@@ -53,6 +53,7 @@ class Controller:
         self._seen = 0  # bytes of the record when the requests were last looked for
         self._healthy = False  # it has slept since the last trouble
         self._ended = False
+        self._look_now: list[Callable[[], None]] = []  # has runs at other targets looked at
 
     # -- the loop -----------------------------------------------------------------------------------------------
 
@@ -61,10 +62,10 @@ class Controller:
         with contextlib.ExitStack() as threads:
             for target in self._runs.pool.targets:
                 if not target.is_local:
-                    threads.enter_context(self._kept_fresh(target))
+                    self._look_now.append(threads.enter_context(self._kept_fresh(target)))
             self._loop()
 
-    def _kept_fresh(self, target: Target) -> contextlib.AbstractContextManager[object]:
+    def _kept_fresh(self, target: Target) -> contextlib.AbstractContextManager[Callable[[], None]]:
         from autoresearch.lab.remote.refresh import kept_fresh
 
         return kept_fresh(lambda: self._runs.pool.at(target, self._runs.live), self._context.parts)
@@ -189,6 +190,7 @@ class Controller:
                 runs.watch(run, run_dir)
             case actions.StopRun(run, reason, again):
                 runs.stop(run, reason, again=again)
+                self._wake()
             case actions.RecordRun(run):
                 return runs.record(run)
             case actions.ReportRun(run, index, decided, lines):
@@ -202,7 +204,9 @@ class Controller:
             case actions.RecordUnmade(request):
                 runs.record_unmade(request)
             case Do.LAUNCH_RUN:
-                return runs.launch()
+                launched = runs.launch()
+                self._wake()
+                return launched
             case Do.WITHDRAW_RUN:
                 runs.withdraw()
             case actions.StepAgent(job):
@@ -221,6 +225,11 @@ class Controller:
                 self._say_of_itself(waits_for=waits_for(context.state, self._machine()))
                 self._sleep()
         return True
+
+    def _wake(self) -> None:
+        """Have what is new brought to other targets at once."""
+        for look_now in self._look_now:
+            look_now()
 
     def _leave(self) -> None:
         """End while the campaign is paused: `campaign resume` starts another controller."""

@@ -64,7 +64,9 @@ def watch_over(rundir: RunDir, parts: Parts, *, anew: bool = False) -> SessionIn
 
     anew: even then. Ending the session does not end the run. Raises nothing: whoever looks at the run next tries again.
     """
-    if (is_locked(rundir.watched) and not anew) or (ordered := order_file.read(rundir)) is None:
+    if (is_locked(rundir.watched) or detached.starts(rundir.path)) and not anew:
+        return None
+    if (ordered := order_file.read(rundir)) is None:
         return None
     with contextlib.suppress(AutoresearchError, OSError):
         close_session(rundir, parts)

@@ -64,6 +64,7 @@ SOFTLY_S = 5.0  # a Runner that has not reacted to its stop request after so lon
 CLEANUP_S = 150.0  # beside twice the grace period, what a Runner may take to stop
 
 _OWN = (AutoresearchError, OSError)
+_UNFORESEEN = (AttributeError, LookupError, TypeError, ValueError)
 _ENDINGS = tuple(Ending)
 
 
@@ -149,7 +150,12 @@ class Refresher:
                         if far_run := self._taken(rundir, within_s, patient, locks):
                             targets.setdefault(far_run.order.place.key, []).append(far_run)
             for far_runs in targets.values():
-                news = self._look_at_target(far_runs, patient) or news
+                try:
+                    news = self._look_at_target(far_runs, patient) or news
+                except _UNFORESEEN as error:  # it must be seen, and not end the looks
+                    for far_run in far_runs:
+                        fault = Unreachable(f"an answer that was not understood: {error!r}", code="internal")
+                        _tell_silence(far_run, fault, self.parts.clock())
         return news
 
     def _taken(self, rundir: RunDir, within_s: float, patient: bool, locks: contextlib.ExitStack) -> FarRun | None:
@@ -316,8 +322,8 @@ class _Look:
         """Look at the remote directories of all at once; those of which there is more to fetch."""
         wants = [Want(far_run.spec.run, far_run.order.directory, far_run.mirror.had) for far_run in far_runs]
         try:
-            self.offset_s = self.launcher.reach.clock_offset()
             found = _twice(lambda: self.launcher.reach.look(wants))
+            self.offset_s = self.launcher.reach.clock_offset()  # of that answer, if it is the first
         except (Unreachable, *_OWN) as error:
             for far_run in far_runs:
                 _tell_silence(far_run, error, self.now)

@@ -6,6 +6,7 @@ controller.sessions.json   its tmux session, which the next start closes, or the
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -70,6 +71,13 @@ def close_sessions(folder: Path, parts: Parts, socket: str) -> None:
     for info in parts.launcher(socket).list_ours() if names else ():
         if info.session in names:
             parts.launcher(socket).close(info)
+
+
+def starts(folder: Path) -> bool:
+    """Whether a program was started for a directory a moment ago, and has not reported yet."""
+    with contextlib.suppress(OSError):
+        return time.time() - (folder / _ENVIRONMENT).stat().st_mtime < REPORT_IN_S
+    return False
 
 
 def take_environment(folder: Path) -> dict[str, str]:

@@ -10,10 +10,15 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.run.spec import RunState
+from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir
 
 pytestmark = pytest.mark.real
+
+
+def why(run_dir: Path) -> str:
+    seen = order_file.observed(RunDir(run_dir))
+    return seen.reason if seen else ""
 
 
 def test_a_campaign_of_four_ideas(camp: Any, kubernetes: Any) -> None:
@@ -35,7 +40,7 @@ def test_a_campaign_of_four_ideas(camp: Any, kubernetes: Any) -> None:
     camp.until(lambda: any((path / "runner.json").exists() for path in run_dirs.values()))
     cluster.disrupt(first, "PreemptionByScheduler", "a pod of higher priority needs the room")
     kubernetes.api.stop()
-    camp.until(lambda: any(RunDir(path).state() is RunState.UNREACHABLE for path in run_dirs.values()))
+    camp.until(lambda: any("its launcher is asked why" in why(path) for path in run_dirs.values()))
     kubernetes.api.start()
     camp.go.touch()
     state = camp.over()
