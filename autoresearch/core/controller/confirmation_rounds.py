@@ -167,7 +167,7 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
     if not chosen and doubted is not None:
         return None, doubt_words(state, doubted)
     if not chosen or baseline is None or not baseline.values:
-        return None, "nothing was kept that could be claimed"
+        return None, "no idea was kept"
     if state.unseeded:
         return None, "runs are not known to be more than copies; `campaign status` says what to declare"
     number, budget = next_round(state), state.spec.rules.confirm_runs

@@ -363,7 +363,7 @@ def test_too_near_a_deadline_it_ends_whatever_is_owed(records: Make) -> None:
 
 def test_nothing_to_confirm_is_said_once(records: Make) -> None:
     made = searching(records, rules=Rules(count=1))
-    words = Say("no confirmation: nothing was kept that could be claimed")
+    words = Say("no confirmation: no idea was kept")
     assert due(made) == (words, Finish("stop condition met: 1/1 ideas attempted"))
     made.note("confirming", round=1, candidates=[], each=0, baseline=0)
     made.note("confirmed_round", round=1)
