@@ -189,27 +189,6 @@ def test_an_environment_that_prints_is_understood(yard: Yard) -> None:
     assert yard.prove("pkg/__init__.py") == ()
 
 
-FINDER = """
-import sys
-from setuptools.command.editable_wheel import _finder_template as template
-print(template("pkg", {"pkg": sys.argv[1]}, {}))
-"""
-
-
-@pytest.mark.system
-def test_the_finder_that_setuptools_writes(yard: Yard) -> None:
-    yard.write("lib/pkg/__init__.py")
-    argv = [sys.executable, "-W", "ignore", "-c", FINDER, str(yard.checkout / "lib/pkg")]
-    written = subprocess.run(argv, capture_output=True, text=True)
-    if "cannot import name" in written.stderr:
-        pytest.skip("the template is private to setuptools, and this one writes its finder in another way")
-    (yard.site / "__editable___pkg_0_1_finder.py").write_text(written.stdout)
-    (yard.site / "pkg.pth").write_text("import __editable___pkg_0_1_finder; __editable___pkg_0_1_finder.install()\n")
-    (finding,) = yard.prove("lib/pkg/__init__.py")
-    assert f"pkg would be imported from {yard.checkout}/lib/pkg/__init__.py" in finding.message
-    assert "__editable___pkg_0_1_finder" in finding.hint
-
-
 @pytest.mark.system
 def test_a_real_editable_install(yard: Yard) -> None:
     """`pip install -e` of the user's checkout, by a backend that is already here."""

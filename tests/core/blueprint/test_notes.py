@@ -164,12 +164,6 @@ def test_what_cannot_be_understood(body: str, message: str) -> None:
     assert refused(body) == message
 
 
-def test_a_kind_of_source_that_nobody_knows_is_told() -> None:
-    (found,) = read("- source: yaml runs/m.jsonl")[1]
-    assert found.code == "odd_source" and "`yaml` is no kind of source" in found.message and "jsonl" in found.hint
-    assert not read("- source: runs/m 1.jsonl")[1] and not read("- source: JSONL: runs/m.jsonl")[1]
-
-
 @pytest.mark.parametrize(
     "line", ["Notes:\n- see the wiki", "Notes: x\n- metric: a", "- notes:\n  - metric: a", "Noted:\n- metric: a"]
 )
