@@ -263,18 +263,14 @@ def _spec(
     blueprint, notes, trainer = resolved.blueprint, resolved.blueprint.notes, trainer_settings.trainer
     way = trainer_settings.seed_way
     checkout, settings = launch_options.checkout, run_options.settings
-    if fixed:
-        names = names_of_repair(fixed, resolved, checkout, settings)
-    else:
-        names = names_of(resolved, checkout, settings, created)
-    experiment = free_name(names.campaign_dir, names.slug)
+    names = names_of_repair(fixed, checkout) if fixed else names_of(resolved, checkout, settings, created)
+    campaign_dir, slug = Path(names["ledger"]).parent, names["slug"]
+    experiment = free_name(campaign_dir, slug)
     limits = limits_of(trainer_settings, settings)
     most = ask.tighter(trainer, trainer_settings.whole, limits.max_s)
     return RunSpec(
-        run=naming.run_id(names.slug, token),
-        slug=names.slug,
+        run=naming.run_id(slug, token),
         purpose=blueprint.purpose,
-        campaign=names.campaign,
         experiment=experiment,
         index=fixed.index if fixed else 1,
         replicate=fixed.replicate if fixed else 1,
@@ -288,16 +284,12 @@ def _spec(
         interpreter_source=resolved.interpreter_source,
         limits=replace(limits, max_s=most),
         timed_by="recipe" if most < limits.max_s else "",
-        session=naming.session_name(names.slug, token),
-        run_dir=str(names.campaign_dir / experiment),
+        session=naming.session_name(slug, token),
+        run_dir=str(campaign_dir / experiment),
         result_dir=str(resolved.result_dir),
-        ledger=str(names.campaign_dir / "results.tsv"),
         created=created,
         objective=trainer_settings.objective,
         constraints=notes.constraint,
-        branch=names.branch,
-        parent_commit=names.parent_commit,
-        parent_branch=names.parent_branch,
         fix_of=fixed.run if fixed else "",
         seed=way.fixed,
         seed_by="" if way.fixed is None else str(way),
@@ -314,4 +306,5 @@ def _spec(
         notes=resolved.shown_notes,
         plugins=registry.PLUGINS.record([trainer.name]),
         environment=resolved.recorded(launch_options.environment),
+        **names,
     )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.records.campaign_records import CampaignDir
@@ -21,20 +20,10 @@ if TYPE_CHECKING:
 TOKEN_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # no characters that look alike
 
 
-@dataclass(frozen=True, slots=True)
-class RunNames:
-    """What a run is called, and where its records are."""
-
-    slug: str
-    campaign: str
-    campaign_dir: Path
-    branch: str  # "" without a repository
-    parent_commit: str = ""
-    parent_branch: str = ""
-
-
-def names_of(resolved: ResolvedBlueprint, checkout: Checkout | None, settings: Settings, created: float) -> RunNames:
-    """The names of a new lone run, made at a wall time in seconds."""
+def names_of(
+    resolved: ResolvedBlueprint, checkout: Checkout | None, settings: Settings, created: float
+) -> dict[str, Any]:
+    """The fields of a RunSpec that name a new lone run, made at a wall time in seconds, and its records."""
     from autoresearch.git_repo import branches
 
     slug = resolved.blueprint.slug
@@ -42,20 +31,18 @@ def names_of(resolved: ResolvedBlueprint, checkout: Checkout | None, settings: S
     campaigns = root / "auto_research"
     campaign = own_name(campaigns, naming.campaign_name(time.strftime("%Y%m%d", time.localtime(created)), slug))
     branch = branch_in(settings, campaign, slug)
+    named = {"slug": slug, "campaign": campaign, "ledger": str(campaigns / campaign / "results.tsv"), "branch": ""}
     if checkout is None:
-        return RunNames(slug, campaign, campaigns / campaign, "")
+        return named
     branch = naming.first_free(branch, lambda name: branches.branch_commit(checkout, name))
-    return RunNames(slug, campaign, campaigns / campaign, branch, checkout.head, checkout.branch)
+    return {**named, "branch": branch, "parent_commit": checkout.head, "parent_branch": checkout.branch}
 
 
-def names_of_repair(
-    fixed: RunSpec, resolved: ResolvedBlueprint, checkout: Checkout | None, settings: Settings
-) -> RunNames:
+def names_of_repair(fixed: RunSpec, checkout: Checkout | None) -> dict[str, Any]:
     """A repaired rerun stays in the campaign, and on the branch, of the run that it repairs."""
-    names = RunNames(fixed.slug, fixed.campaign, Path(fixed.ledger).parent, fixed.branch, fixed.commit, fixed.branch)
-    if checkout:
-        return names
-    return replace(names, branch="", parent_commit="", parent_branch="")
+    code = {"branch": fixed.branch, "parent_commit": fixed.commit, "parent_branch": fixed.branch}
+    records = {"slug": fixed.slug, "campaign": fixed.campaign, "ledger": fixed.ledger}
+    return {**records, **(code if checkout else {"branch": ""})}
 
 
 def branch_in(settings: Settings, campaign: str, slug: str) -> str:
