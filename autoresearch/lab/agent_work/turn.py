@@ -136,19 +136,20 @@ def answer_of(agent: Agent, turn: Turn, most: int = PRINTED_BYTES) -> Answer:
     return replace(answer, fault=fault, message=message, usage=replace(answer.usage, seconds=words.seconds))
 
 
-def is_over(rundir: RunDir, most: int | None = None) -> bool:
+def is_over(rundir: RunDir, most: int = 0) -> bool:
     """Whether a turn, or a guard command, is over; one that printed more than `most` bytes is told to end.
 
     Where a Runner died, or never began, what it left is ended and recorded. Its lock is held meanwhile, and then there
     is a record: a Runner that begins only now starts nothing.
     """
-    files = (rundir.path / "out", rundir.path / "err") if most else ()
-    if any(_size(file) >= (most or 0) for file in files) and not rundir.stop.exists():
-        request_stop(rundir, f"it printed more than {(most or 0) >> 20} MiB", cause=_FLOOD, durable=False)
-    if child_lives(rundir):
-        return False
-    if rundir.exit_record.exists():
+    lives = child_lives(rundir)
+    if rundir.exit_record.exists() and not lives:
         return True
+    files = (rundir.path / "out", rundir.path / "err") if most else ()
+    if any(_size(file) >= most for file in files) and not rundir.stop.exists():
+        request_stop(rundir, f"it printed more than {most >> 20} MiB", cause=_FLOOD, durable=False)
+    if lives:
+        return False
     if is_locked(rundir.lock):
         return False
     with locked(rundir.lock, blocking=False) as alone:

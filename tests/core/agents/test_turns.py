@@ -34,3 +34,20 @@ def test_a_turn_that_was_ended_early_costs_what_its_tokens_cost_elsewhere() -> N
     research.take(told | {"name": "4", "agent": "codex"} | early)
     research.take(told | {"name": "5", "agent": "claude", "tokens_in": None, "tokens_out": None} | early)
     assert [turn.usage.usd for turn in research.turns.values()] == [0.5, None, 1.0, None, None]
+
+
+def test_a_job_from_its_line_to_its_end() -> None:
+    """Each question with its tries; what it waits for is over when it is asked again."""
+    research, job = Research(), {"kind": "edit", "slug": "x", "agent": "claude", "usd": 1.0, "editor": 2}
+    research.take({"do": "job", **job, "parent": "best", "resumes": False})
+    for name, again in (("0001-edit", False), ("0002-edit", True), ("0003-review", False)):
+        research.take({"do": "asking", "job": "edit x", "turn": name, "again": again})
+        if name == "0001-edit":
+            waits = {"role": "edit", "fault": "quota", "said": "429", "until": 60.0, "tries": 1}
+            research.take({"do": "waits", "job": "edit x", **waits})
+            assert [one.name for one in research.waiting] == ["edit x"]
+    (found,) = research.jobs.values()
+    assert found.questions == (("0001-edit", "0002-edit"), ("0003-review",)) and found.waits is None
+    assert research.edited == {"x": ("claude", 2)}
+    research.take({"do": "job_over", "ends": "edit x"})
+    assert not research.jobs
