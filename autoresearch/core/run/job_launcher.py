@@ -169,7 +169,7 @@ class JobLauncher(Protocol):
         """Cancel the job: gracefully (the Runner gets TERM and its grace), or by force. No error if it has ended."""
 
     def forget(self, handle: Handle) -> str | None:
-        """Remove what the launcher still keeps of a recorded run. Never raises.
+        """Remove what the launcher still keeps of a run that is over; called once. May raise Unreachable.
 
         Returns a sentence on what else of the run was freed on the target, or could not be; None if there was nothing.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ class FarRun:
     order: Order
     mirror: RemoteMirror
     seen: Observed | None  # as it was written last
+    lock: int  # descriptor of the file `looked`
     last_look: float  # before this one; wall clock
     memory: Memory
     observation: Observation | None = None  # the launcher's last answer; None: not asked yet, or no answer
@@ -38,7 +40,7 @@ class FarRun:
     news: bool = False  # something came with this look
 
     @classmethod
-    def open(cls, rundir: RunDir, order: Order, seen: Observed | None, last_look: float) -> FarRun:
+    def open(cls, rundir: RunDir, order: Order, seen: Observed | None, lock: int, last_look: float) -> FarRun:
         """The run of a directory, as the last look left it. Raises NotFoundError where it cannot be read."""
         spec = recorded_run.read(rundir)
         mirror = RemoteMirror(RecordedRun(rundir, spec), order.watched)
@@ -49,7 +51,15 @@ class FarRun:
                 polled, hurry = float(seen.polled), bool(seen.hurry)
                 observation = from_record(Observation, seen.answer) if seen.answer else None
         memory.pending_since = order.submitted
-        return cls(rundir, spec, order, mirror, seen, last_look, memory, observation, polled, hurry)
+        return cls(rundir, spec, order, mirror, seen, lock, last_look, memory, observation, polled, hurry)
+
+    @property
+    def held(self) -> bool:
+        """Whether its lock still counts: the run directory is there, and nobody else took it over."""
+        try:
+            return os.fstat(self.lock).st_ino == self.rundir.looked.stat().st_ino
+        except OSError:
+            return False
 
     @property
     def recorded(self) -> RecordedRun:

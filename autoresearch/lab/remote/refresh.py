@@ -55,6 +55,7 @@ POLLS_S = (2.0, 15.0)  # between two questions to the launcher: fastest, slowest
 LOAD = 20.0  # times its duration pass between two looks: one that takes a second is made every 20 s ...
 COSTLY_S = 60.0  # ... but no look waits longer than this for its cost
 QUIET = 0.1  # of the time since a run's state changed passes between two questions to its launcher
+HELD_S = 3600.0  # who has looked at a run for so long was stopped (Ctrl-Z): others look again
 CATCH_UP_S = 20.0  # longest series of looks that fetch what came during a long silence
 SUBMITTING_S = 2.0  # longest series of submits before the other runs are looked at again
 SHIPPING_S = 600.0  # a run whose files cannot be shipped for reasons of its own is given up after so long ...
@@ -144,7 +145,8 @@ class Refresher:
         news = False
         with contextlib.ExitStack() as locks:
             targets: dict[str, list[FarRun]] = {}
-            with locked(self.parts.index.directory / "looking"):  # of two at once, one takes all runs of both
+            # of two at once, one takes all runs of both; who was stopped while it took them is not waited for
+            with locked(self.parts.index.directory / "looking", blocking=False):
                 for rundir in rundirs:
                     with contextlib.suppress(*_OWN):  # a damaged or removed run must not affect the others
                         if far_run := self._taken(rundir, within_s, patient, locks):
@@ -168,6 +170,8 @@ class Refresher:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if now - os.fstat(fd).st_mtime > HELD_S:
+                rundir.looked.unlink(missing_ok=True)  # the next look makes another one
             return None
         known, last = order_file.observed(rundir), os.fstat(fd).st_mtime
         answered = known is not None and (patient or known.state != RunState.UNREACHABLE.value)
@@ -179,7 +183,7 @@ class Refresher:
             reason = f"{rundir.order} is damaged"
             order_file.observe(rundir, order_file.Observed(RunState.UNREACHABLE.value, now, reason))
             return None
-        return FarRun.open(rundir, order, known, last)
+        return FarRun.open(rundir, order, known, fd, last)
 
     def _look_at_target(self, far_runs: Sequence[FarRun], patient: bool) -> bool:
         try:
@@ -233,6 +237,8 @@ class _Look:
     # -- submitting ---------------------------------------------------------------------------------------------
 
     def _submit_or_wait(self, far_run: FarRun) -> bool:
+        if not far_run.held:
+            return False
         try:
             self._submit(far_run)
         except (Unreachable, Declined) as silent:
@@ -346,6 +352,8 @@ class _Look:
         return False
 
     def _settle(self, far_run: FarRun, directory_state: DirectoryState) -> None:
+        if not far_run.held:
+            return
         if far_run.memory.record:  # the look that settled it was killed before it had written the exit record
             self._write_end(far_run, far_run.memory.record)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import sys
@@ -380,3 +381,15 @@ def test_after_a_long_silence_everything_is_fetched_at_once(ground: Any, eventua
     eventually(lambda: (rundir.far / "run.log").exists() and (rundir.far / "run.log").stat().st_size >= 7_000_000)
     ground.look()
     assert rundir.log.stat().st_size >= 7_000_000
+
+
+@pytest.mark.system
+def test_who_was_stopped_in_a_look_keeps_nobody_from_looking(ground: Any) -> None:
+    rundir = ground.order("exit 0")
+    ground.until(lambda: ground.far(rundir))
+    with rundir.looked.open() as held:  # as by `wait` and Ctrl-Z
+        fcntl.flock(held, fcntl.LOCK_EX)
+        ground.look()
+        assert not rundir.exit_record.exists()
+        ground.ahead_s += 4000
+        assert ground.ended(rundir).ending == "finished"

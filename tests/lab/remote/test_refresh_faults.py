@@ -117,10 +117,11 @@ def test_a_line_that_never_ends_is_no_reason_to_wait_for_ever(ground: Any) -> No
 def test_a_run_directory_that_was_removed_is_not_made_again(ground: Any) -> None:
     rundir = ground.order("sleep 300")
     ground.until(lambda: ground.starts(rundir))
-    run = FarRun.open(rundir, order_file.read(rundir), None, 0.0)
-    shutil.rmtree(rundir.path)
-    with pytest.raises(FileNotFoundError):
-        run.mirror.take(DirectoryState(claimed=True, alive=True, grown={"run.log": b"more\n"}), 0.0)
+    refresher = refresh_module._Look(ground.parts(), ground.jobs, patient=False)
+    with rundir.looked.open() as lock:
+        run = FarRun.open(rundir, order_file.read(rundir), None, lock.fileno(), 0.0)
+        shutil.rmtree(rundir.path)
+        refresher._settle(run, DirectoryState(claimed=True, alive=True, grown={"run.log": b"more\n"}))
     assert not rundir.path.exists()
 
 
