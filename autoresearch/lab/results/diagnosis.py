@@ -17,7 +17,6 @@ from autoresearch.core.diagnosis.failure import (
 )
 from autoresearch.core.metrics.nearest_lines import nearest_lines
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.metrics.signal import SignalPattern
 from autoresearch.core.run.ending import HUNG_AFTER_END, LEFT_TRAINING, NO_NUMBER, Ending
 from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.trainer import Trainer
@@ -50,12 +49,12 @@ def diagnose(finished: FinishedRun, trainer: Trainer) -> Diagnosis:
     followed the report of a stall, may end by its total time limit, or by a person, hours after the actual failure.
     What the log says after autoresearch decided to end the run is a consequence of that.
     """
-    spec, end, log = finished.spec, finished.exit, finished.rundir.log
+    end, log = finished.exit, finished.rundir.log
     if end.ending is Ending.FINISHED and (said := _confession(log, trainer.confessions())):
-        words = words_of(log, trainer, spec.signals, ended_badly=True)
+        words = words_of(log, trainer, ended_badly=True)
         return diagnosis(words, words.cause or Failure(FailureKind.UNKNOWN, said))
     if end.ending is Ending.FINISHED and (cause := _silent_failure(finished, trainer)):
-        return diagnosis(words_of(log, trainer, spec.signals), cause)
+        return diagnosis(words_of(log, trainer), cause)
     if failed := _failed_evaluation(finished, trainer):
         return Diagnosis(failed)
     if end.ending is Ending.STALLED and (over := end_of(log, trainer.harmless()).over):
@@ -64,7 +63,7 @@ def diagnose(finished: FinishedRun, trainer: Trainer) -> Diagnosis:
     hung = end.ending is not Ending.FINISHED and open_stall(events.read(finished.rundir.events)[0]) is not None
     if not (badly or hung):
         return Diagnosis()
-    words = words_of(log, trainer, spec.signals, end.log_bytes_at_stop, ended_badly=badly)
+    words = words_of(log, trainer, end.log_bytes_at_stop, ended_badly=badly)
     killed = killed_from_outside(end.ending, end.cause, end.returncode)
     cause = with_the_end(words.cause, end.ending, killed=killed)
     if cause is None and badly and end.error_kind == "disk_full":
@@ -72,20 +71,10 @@ def diagnose(finished: FinishedRun, trainer: Trainer) -> Diagnosis:
     return diagnosis(words, cause)
 
 
-def words_of(
-    log: Path,
-    trainer: Trainer | None,
-    signals: Sequence[SignalPattern] = (),
-    until: int | None = None,
-    *,
-    ended_badly: bool = False,
-) -> LastWords:
-    """The failures in a log; without a trainer, by the patterns of all of them.
-
-    signals: those of its run, if they are known. until, ended_badly: as in `last_words`.
-    """
+def words_of(log: Path, trainer: Trainer | None, until: int | None = None, *, ended_badly: bool = False) -> LastWords:
+    """The failures in a log, by the patterns of its trainer, else of all. until, ended_badly: as in `last_words`."""
     known = (trainer,) if trainer else registry.every()
-    patterns = signals or [signal for one in known for signal in one.signals()]
+    patterns = [signal for one in known for signal in one.signals()]
     harmless = [harmless for one in known for harmless in one.harmless()]
     spelled = not all(one.named for one in known)
     return last_words(log, patterns, harmless, until, spelled=spelled, ended_badly=ended_badly)

@@ -88,7 +88,7 @@ def explain_run(recorded: RecordedRun, end: ExitRecord | None, trainer: Trainer,
     rundir, spec = recorded.rundir, recorded.spec
     happened = events.read(rundir.events)[0]
     if end is None:
-        words = words_of(rundir.log, trainer, spec.signals)
+        words = words_of(rundir.log, trainer)
         found = diagnosis(words, words.cause)
         death = _living(happened, order_file.observed(rundir))
     else:
