@@ -147,17 +147,20 @@ class ParsedLine:
     `steps`: every number that may be the step, by name, as (value, total); `total` is 0 where none is named.
     `metrics`: the other pairs. `bare`: whether the line consists of its pairs, and is no prose around a number.
     `dump`: whether it is a whole dict or JSON object, which is printed on purpose. `heading`: "test/" of
-    `Test set: loss 0.5`, whose loss is not the one that is trained.
+    `Test set: loss 0.5`, whose loss is not the one that is trained. `counters`: every number that may be its step, by
+    name, those of lines above it too. `at`, `text`: when it was read, and what it says.
     """
 
-    __slots__ = ("bare", "dump", "empty", "heading", "metrics", "steps")
+    __slots__ = ("at", "bare", "counters", "dump", "empty", "heading", "metrics", "steps", "text")
 
     def __init__(self) -> None:
         self.steps: dict[str, tuple[int, int]] = {}
         self.metrics: dict[str, float] = {}
         self.bare = True
         self.dump = False
-        self.heading = ""
+        self.heading = self.text = ""
+        self.at = 0.0
+        self.counters: dict[str, int] = {}
         self.empty: list[str] = []  # names in a dict whose value is None
 
     def add(self, name: str, value: float, total: int = 0) -> None:

@@ -85,11 +85,11 @@ class FoundLine:
 
     __slots__ = ("at", "counted", "main", "metrics", "step", "text")
 
-    def __init__(self, step: int, metrics: dict[str, float], dated: _Seen, *, counted: bool, main: bool) -> None:
+    def __init__(self, step: int, metrics: dict[str, float], parsed: ParsedLine, *, counted: bool, main: bool) -> None:
         self.step = step
         self.metrics = metrics
-        self.at = dated.at  # the clock's time that was passed with the line
-        self.text = dated.text
+        self.at = parsed.at  # the clock's time that was passed with the line
+        self.text = parsed.text
         self.counted = counted
         self.main = main  # whether it carries the step that was taken
 
@@ -116,9 +116,9 @@ class StepName:
         self.names: dict[str, float] = {}  # the first value of each metric beside it
         self.changes = False  # whether any of them changes, as what is measured does
 
-    def see(self, value: int, pairs: ParsedLine, known: int, text: str) -> bool:
+    def see(self, value: int, pairs: ParsedLine, known: int) -> bool:
         """Note the number on one more line; whether it grew."""
-        redrawn = value == self.before and "%|" in text
+        redrawn = value == self.before and "%|" in pairs.text
         grew = self.last is not None and value > self.last and not redrawn
         if self.last is None:
             self.first = value
@@ -133,7 +133,7 @@ class StepName:
             self.before, self.last = self.last, value
         self.count += 1
         self.known = max(self.known, known)
-        self.example = self.example or text
+        self.example = self.example or pairs.text
         self.changes = self.changes or any(self.names.get(name, v) != v for name, v in pairs.metrics.items())
         if len(self.names) < 100 and not pairs.metrics.keys() <= self.names.keys():
             self.names = {**pairs.metrics, **self.names}
@@ -168,18 +168,6 @@ class StepName:
         """The axis with the smallest is preferred."""
         counted, rank = self.rank == _COUNTED, max(self.rank, RANK[BAR] * self.above)
         return counted, not self.known, rank, self.above, -self.count, -(self.last or 0), len(self.step_name)
-
-
-class _Seen:
-    """A line, or a block, with every number that may be its step."""
-
-    __slots__ = ("at", "line", "steps", "text")
-
-    def __init__(self, pairs: ParsedLine, steps: dict[str, int], at: float, text: str) -> None:
-        self.line = pairs
-        self.steps = steps
-        self.at = at
-        self.text = text
 
 
 def _heading(text: str, words: str) -> str:
@@ -217,10 +205,10 @@ class StepFinder:
         self._group = ""
         self._tree: list[tuple[int, str]] = []  # branches above the present line: (indentation, name)
         self._block: ParsedLine | None = None
-        self._block_at = (0.0, "", 0)  # its first line: time, text, indentation
+        self._indent = 0  # of its first line
         self._between = 0  # lines in it that hold no number
-        self._pending: list[_Seen] = []
-        self._tail: list[_Seen] = []  # what was left out since the last step
+        self._pending: list[ParsedLine] = []
+        self._tail: list[ParsedLine] = []  # what was left out since the last step
         self._once: dict[str, float] = {}  # what was printed once, after the last step
         self._early: list[FoundLine] = []  # lines that had to be placed before the end, as there were too many
         self._step: int | None = None  # the last step on the axis
@@ -268,9 +256,9 @@ class StepFinder:
         self.axis = self.axis or self._best()
         if self.axis is None:
             grown = [one for one in self.axes.values() if one.likely and one.step_name not in self._fractional]
-            named = [seen for seen in self._pending if self.names and plausible(seen.line.metrics, self.names) == 2]
-            beside = [self.axes[name] for seen in named for name in seen.steps if name in self.axes]
-            results = [seen for seen in self._pending if isinstance(seen.line, TableRow) and seen.line.dump]
+            named = [seen for seen in self._pending if self.names and plausible(seen.metrics, self.names) == 2]
+            beside = [self.axes[name] for seen in named for name in seen.counters if name in self.axes]
+            results: list[ParsedLine] = [seen for seen in self._pending if isinstance(seen, TableRow) and seen.dump]
             usable = [one for one in beside if one.rank < RANK[BAR] + bool(one.grows) and not one.falls]
             if usable and not any(one in grown for one in usable):
                 grown, self._pending = usable, named
@@ -325,15 +313,16 @@ class StepFinder:
             return
         row = self._tables.row(cells) if tabled else None
         if row is not None:
+            row.at, row.text = at, cells
             if isinstance(row, TableRow):
-                self._add(row, at, cells, 0)
+                self._add(row, 0)
             else:
-                self._see(row, at, cells, tabled=row.steps.keys() != {NUMBER})
+                self._see(row, tabled=row.steps.keys() != {NUMBER})
             return
         batch = "/" in words and _BATCH.match(words)
         line = parse(_MEAN_SO_FAR.sub(r" \1", words) if batch else words)
         if line is not None:
-            line.heading = _heading(text, words)
+            line.at, line.text, line.heading = at, words, _heading(text, words)
             above, self._batch = self._batch, line if batch else None
             if above and not line.heading and not line.steps and line.metrics.keys() <= above.metrics.keys():
                 line.heading = above.heading  # ` * Acc@1 71.2`, of all batches
@@ -345,11 +334,11 @@ class StepFinder:
             self._pass_over()
         elif len(line.steps) + len(line.metrics) == 1 and not line.dump and line.bare:
             drawn = bool(line.steps) and _DRAWN.match(text.lstrip()) is not None
-            self._add(line, at, words, len(text) - len(text.lstrip()), drawn=drawn)
+            self._add(line, len(text) - len(text.lstrip()), drawn=drawn)
         else:
             self._close()
             if line.metrics:
-                self._see(line, at, words)
+                self._see(line)
             if line.bare and len(line.metrics) < 2 and not plausible(line.metrics, self.names):  # `Epoch 3 | time 12s`
                 self._head(line)
 
@@ -396,10 +385,11 @@ class StepFinder:
             return True
         line = ParsedLine()
         line.add(self._group + re.sub(r"\s+", "_", found["name"]), value)
-        self._add(line, at, text, 0)
+        line.at, line.text = at, text
+        self._add(line, 0)
         return True
 
-    def _add(self, pairs: ParsedLine, at: float, text: str, indent: int, *, drawn: bool = False) -> None:
+    def _add(self, pairs: ParsedLine, indent: int, *, drawn: bool = False) -> None:
         """Add a row, or a line with a single pair, to the block, which ends where a name comes again.
 
         A step that is `drawn`, as headings are, or stands further to the left begins another.
@@ -415,7 +405,7 @@ class StepFinder:
             or len(block.metrics) > 200
             or (not block.steps and self._leading & pairs.steps.keys())
             or drawn
-            or (pairs.steps and not self._tree and indent < self._block_at[2])
+            or (pairs.steps and not self._tree and indent < self._indent)
         ):
             group, tree = self._group, self._tree
             self._close()
@@ -424,8 +414,8 @@ class StepFinder:
         if block is None:
             self._leading.update(pairs.steps)
             block = self._block = type(pairs)()
-            block.heading, block.dump = pairs.heading, pairs.dump
-            self._block_at = at, text, 0 if self._tree else indent
+            block.heading, block.dump, block.at, block.text = pairs.heading, pairs.dump, pairs.at, pairs.text
+            self._indent = 0 if self._tree else indent
         block.steps.update(pairs.steps)
         block.metrics.update(pairs.metrics)
         if pairs.steps:
@@ -439,11 +429,11 @@ class StepFinder:
         block, self._block, self._group = self._block, None, ""
         self._tree, self._between = [], 0
         if block is not None and block.metrics:
-            self._see(block, self._block_at[0], self._block_at[1], block=True)
+            self._see(block, block=True)
 
     # -- steps --------------------------------------------------------------------------------------------------
 
-    def _see(self, pairs: ParsedLine, at: float, text: str, *, block: bool = False, tabled: bool = False) -> None:
+    def _see(self, pairs: ParsedLine, *, block: bool = False, tabled: bool = False) -> None:
         """Note a line with metrics, and every number that may be its step. The columns of a table are metrics."""
         known = plausible(pairs.metrics, self.names) or int(tabled)
         if not pairs.bare and not pairs.dump and known < 2:
@@ -455,7 +445,8 @@ class StepFinder:
         if self._headings:
             self._headings = {name: n for name, n in self._headings.items() if steps.get(name, n) == n}
             steps = _with_coarser(steps, self._headings)
-        self._pending.append(_Seen(pairs, steps, at, text))
+        pairs.counters = steps
+        self._pending.append(pairs)
         if isinstance(pairs, TableRow):
             return
         if not steps or steps.keys() == {BAR}:
@@ -469,7 +460,7 @@ class StepFinder:
                 rank = step_rank(name)
                 axis = self.axes.setdefault(name, StepName(name, _UNNAMED if rank is None else rank))
                 before = axis.falls
-                grew = axis.see(value, pairs, known, text)
+                grew = axis.see(value, pairs, known)
                 grown += [axis] if grew else []
                 fallen += [axis] if axis.falls > before else []
                 axis.above &= name not in pairs.steps
@@ -480,7 +471,7 @@ class StepFinder:
             for other in coarser:
                 other.resets += 1
         if known == 2 or not block:  # else a block that is printed again and again may be a configuration
-            self._count_line(pairs, known, text)
+            self._count_line(pairs, known)
         if len(self._pending) > _MOST_PENDING:
             self._choose()
             if self.axis is None:
@@ -488,7 +479,7 @@ class StepFinder:
             else:
                 self._early = self._resolved()
 
-    def _count_line(self, pairs: ParsedLine, known: int, text: str) -> None:
+    def _count_line(self, pairs: ParsedLine, known: int) -> None:
         """Lines that are counted have the same names each time; those of Hugging Face have an epoch between steps."""
         hugging = pairs.dump and "loss" in pairs.metrics and "epoch" in [*pairs.metrics, *pairs.steps]
         name = "{}" if hugging else " ".join(pairs.metrics)
@@ -496,7 +487,7 @@ class StepFinder:
             return
         if (known and len(self.axes) < _MOST_AXES) or name in self.axes:
             axis = self.axes.setdefault(name, StepName(name, _COUNTED))
-            axis.see(axis.count, pairs, known, text)
+            axis.see(axis.count, pairs, known)
             axis.certain = hugging
 
     def _best(self) -> StepName | None:
@@ -521,56 +512,56 @@ class StepFinder:
     def _last_words(self, axis: StepName) -> Iterator[FoundLine]:
         """What a script prints once, after its last step: `final_mse: 0.003`."""
         for seen in self._tail if self._step is not None else ():
-            metrics = {k: value for k, value in seen.line.metrics.items() if known_metric(k) and k not in axis.names}
-            if metrics and seen.line.bare and not seen.line.steps:
+            metrics = {k: value for k, value in seen.metrics.items() if known_metric(k) and k not in axis.names}
+            if metrics and seen.bare and not seen.steps:
                 self._once.update(metrics)
                 yield FoundLine(self._step or 0, metrics, seen, counted=axis.rank == _COUNTED, main=False)
 
-    def _placed(self, dated: _Seen, axis: StepName) -> FoundLine | None:
+    def _placed(self, parsed: ParsedLine, axis: StepName) -> FoundLine | None:
         counted = axis.rank == _COUNTED
-        metrics = dated.line.metrics
-        own = self._own(dated, axis)
+        metrics = parsed.metrics
+        own = self._own(parsed, axis)
         if own is not None:
             if self._step is not None and own > self._step:
                 self._gap = own - self._step
             self._step = own
             if axis.rank == _UNNAMED:
                 metrics = {name: value for name, value in metrics.items() if name != axis.step_name}
-            metrics = as_declared(metrics, self.names, dated.line.heading)
-            return FoundLine(own, metrics, dated, counted=counted, main=True) if metrics else None
-        if dated.steps.keys() == {NUMBER}:
+            metrics = as_declared(metrics, self.names, parsed.heading)
+            return FoundLine(own, metrics, parsed, counted=counted, main=True) if metrics else None
+        if parsed.counters.keys() == {NUMBER}:
             return None
         named = plausible(metrics, self.names) == 2
-        first = self._step is None and axis.first in dated.steps.values() and dated.line.bare
-        early = self._step is None and not dated.line.dump and not first  # settings, printed before the first step
-        proven = first or any(self.axes[name].qualifies for name in dated.steps if name in self.axes)
+        first = self._step is None and axis.first in parsed.counters.values() and parsed.bare
+        early = self._step is None and not parsed.dump and not first  # settings, printed before the first step
+        proven = first or any(self.axes[name].qualifies for name in parsed.counters if name in self.axes)
         if not proven:
             metrics = {
                 name: value
                 for name, value in metrics.items()
-                if name not in axis.names or (same_name(name) in self.names and not early) or dated.line.heading
+                if name not in axis.names or (same_name(name) in self.names and not early) or parsed.heading
             }
-        held_out = dated.line.heading or any(map(is_validation, metrics))
-        validates = isinstance(dated.line, TableRow) or held_out
+        held_out = parsed.heading or any(map(is_validation, metrics))
+        validates = isinstance(parsed, TableRow) or held_out
         if not metrics or not (named or proven or (validates and not early)):
             return None
         here = self._step or 0
-        own_steps = {name: n for name, n in dated.steps.items() if not name.startswith(("num_", "n_"))}  # totals
+        own_steps = {name: n for name, n in parsed.counters.items() if not name.startswith(("num_", "n_"))}  # totals
         ranks = {name: _fineness(name) for name in own_steps}
         finest = {value for name, value in own_steps.items() if ranks[name] == min(ranks.values())}
         if self._step is None and len(finest) > 1 and not named:  # which of them counts is not known yet
             return None
         fits = [value for value in sorted(finest) if self._step is None or here <= value <= here + 2 * self._gap]
-        metrics = as_declared(metrics, self.names, dated.line.heading)
-        return FoundLine(fits[0] if fits and not counted else here, metrics, dated, counted=counted, main=False)
+        metrics = as_declared(metrics, self.names, parsed.heading)
+        return FoundLine(fits[0] if fits and not counted else here, metrics, parsed, counted=counted, main=False)
 
-    def _own(self, dated: _Seen, axis: StepName) -> int | None:
+    def _own(self, parsed: ParsedLine, axis: StepName) -> int | None:
         """The line's step on the axis; None if it is not on it."""
         if axis.rank != _COUNTED:
-            return dated.steps.get(axis.step_name)
-        metrics = dated.line.metrics
+            return parsed.counters.get(axis.step_name)
+        metrics = parsed.metrics
         if axis.step_name == "{}":
-            if not (dated.line.dump and "loss" in metrics):
+            if not (parsed.dump and "loss" in metrics):
                 return None
         elif axis.step_name and " ".join(metrics) != axis.step_name:
             return None
