@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.campaign_view import state_of
 from autoresearch.commands.layout import Column, Whole, cut, grid, width_of
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.run.ledger_row import NUMERIC_COLUMNS, LedgerRow, shown_statuses
 from autoresearch.core.text.numbers import counted
 from autoresearch.errors import NotFoundError, UsageError
+from autoresearch.lab.campaign_report import formatting
+from autoresearch.records import tsv
+from autoresearch.records.appending import finite
+
+if TYPE_CHECKING:
+    from autoresearch.core.campaign.state import CampaignState
 
 FORMATS = ("table", "tsv", "json", "md")
+BRIEF = ("index", "run_id", "status", "ending", "metric_name", "metric_value", "elapsed_min", "description")
+CLAIM, NOTE = "claim", "claim_note"
 NAME = "name"  # of the idea, in a campaign
 GO_FIRST = ("status", "claim", "ending", "elapsed_min", "metric_name")  # the last one first, where there is no room
 LEAST = {"run_id": 15, "description": 12}  # cells; of the others all
 NOTE_MOST = 700  # characters of what may be said of an idea that has a claim
+CELL_MAX = 80  # characters of a cell in markdown
 
 
 def show(
@@ -31,11 +41,9 @@ def show(
 ) -> CommandResult:
     """The rows of the ledger that a run is in."""
     from autoresearch.core.controller.standing import standing
-    from autoresearch.core.run.ledger_row import LedgerRow
     from autoresearch.core.statistics.comparable import mixed
-    from autoresearch.lab.campaign_report import formatting
     from autoresearch.lab.runs import lookup
-    from autoresearch.records import campaign_records, ledger_views
+    from autoresearch.records import campaign_records
     from autoresearch.records.campaign_records import CampaignDir
     from autoresearch.records.ledger import Ledger
 
@@ -53,9 +61,9 @@ def show(
     records = list(ledger.records())
     output.typed.as_json = output.typed.as_json or style == "json"
     if not output.typed.as_json and style != "tsv":
-        records = list(ledger_views.for_people(records))
+        records = as_shown(records)
     shown = records[-last:] if last > 0 else records
-    brief = list(ledger_views.BRIEF)
+    brief = list(BRIEF)
     notes = dict[int, str]()  # what may be said of ideas that have a claim
     state = state_of(campaign_dir) if campaign_dir.spec.is_file() else None  # of lone runs there is none
     if state:
@@ -64,12 +72,12 @@ def show(
         brief[0] = NAME
     if state and state.said_later:
         notes = {idea.index: standing(state, idea).sentence for idea in state.ideas if idea.confirmed}
-        shown = list(ledger_views.with_claims(shown, state, notes))
-        header = (*header, ledger_views.CLAIM, ledger_views.NOTE)
-        brief.insert(brief.index("status") + 1, ledger_views.CLAIM)
+        shown = list(_with_claims(shown, state, notes))
+        header = (*header, CLAIM, NOTE)
+        brief.insert(brief.index("status") + 1, CLAIM)
     warning = mixed(LedgerRow.from_cells(record) for record in shown)
     if output.typed.as_json:
-        objects = list(ledger_views.as_objects(shown))
+        objects = list(map(as_object, shown))
         objects = objects if style == "json" else output.newest(objects, output.ROOM)
         left = len(records) - len(objects)
         whole = f"autoresearch ledger show {shlex.quote(str(path))} --format json --last 0"
@@ -77,9 +85,10 @@ def show(
         return CommandResult(payload | {"warning": warning or None, "next": [whole] if left else []})
     lines = list[str]()
     if style == "tsv":
-        lines += map(Whole, ledger_views.as_tsv(header, shown))
+        rows = [header, *([record.get(name, "") for name in header] for record in shown)]
+        lines += (Whole(tsv.join(row).decode().rstrip("\n")) for row in rows)
     elif style == "md":
-        lines += map(Whole, ledger_views.as_markdown(shown, brief))
+        lines += map(Whole, as_markdown(shown, brief))
         lines += (Whole(f"\n{formatting.cell(note, NOTE_MOST)}") for note in notes.values())
     else:
         rows = [[r.get(name, "")[:60] for name in brief] for r in shown]
@@ -89,6 +98,39 @@ def show(
     if warning:
         output.remark(f"warning: {warning}")
     return CommandResult({}, lines)
+
+
+def as_shown(records: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """The rows of a whole ledger with `pending` as the status of a run whose idea is still owed more runs."""
+    statuses = shown_statuses([LedgerRow.from_cells(record) for record in records])
+    return [{**record, "status": status} for record, status in zip(records, statuses, strict=True)]
+
+
+def _with_claims(
+    records: Iterable[Mapping[str, str]], state: CampaignState, notes: Mapping[int, str]
+) -> Iterator[dict[str, str]]:
+    """Yield the rows with a column `claim`, what was said of run and idea later, and with a note by the index."""
+    ideas = {str(idea.index): idea for idea in state.ideas}
+    removed = {str(line.get("run")) for line in state.said_later if line["do"] == "outputs_removed"}
+    for record in records:
+        idea, run = ideas.get(record.get("index", "")), record.get("run_id", "")
+        smoke = idea is not None and run in idea.smoke
+        built = f"built on demoted {idea.marked}" if idea and idea.marked else ""
+        marks = ("smoke" if smoke else "", "its outputs were removed" if run in removed else "", built)
+        claim = ", ".join(filter(None, (idea.confirmed if idea else "", *marks)))
+        yield {**record, CLAIM: claim, NOTE: notes.get(idea.index, "") if idea else ""}
+
+
+def as_object(record: Mapping[str, str]) -> dict[str, Any]:
+    """A row for programs: numbers as numbers, empty or non-finite ones as None; columns unknown to us stay text."""
+    row = LedgerRow.from_cells(record)
+    return dict(finite({**record, **{name: getattr(row, name) for name in NUMERIC_COLUMNS & record.keys()}}))
+
+
+def as_markdown(records: Iterable[Mapping[str, str]], names: Sequence[str] = BRIEF) -> Iterator[str]:
+    """Yield the lines of a table; cells are escaped and cut."""
+    cells = ([formatting.cell(record.get(name, ""), CELL_MAX) for name in names] for record in records)
+    yield from (f"| {' | '.join(row)} |" for row in (names, ["---"] * len(names), *cells))
 
 
 def _export(name: str, out: Path) -> CommandResult:

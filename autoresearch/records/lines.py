@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records.hostile import open_readable
@@ -59,12 +57,3 @@ def tail(path: Path, limit: int) -> bytes:
     except OSError:
         return b""
     return data if size <= limit else data[data.find(b"\n") + 1 :]
-
-
-def objects(numbered: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON objects in numbered lines; an invalid line (half of one, from a killed writer) is skipped."""
-    for seq, line in numbered:
-        with contextlib.suppress(ValueError):
-            record = json.loads(line)
-            if isinstance(record, dict):
-                yield seq, record

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 from collections.abc import Iterator
 from hashlib import sha256
@@ -38,5 +40,7 @@ def events_of_before(path: Path) -> list[dict[str, Any]]:
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
     with lines.reading(path) as fd:
-        if fd is not None:
-            yield from (record for _, record in lines.objects(enumerate(lines.forwards(fd), 1)) if "do" in record)
+        for line in () if fd is None else lines.forwards(fd):
+            with contextlib.suppress(ValueError):  # half of one, from a killed writer
+                if isinstance(record := json.loads(line), dict) and "do" in record:
+                    yield record

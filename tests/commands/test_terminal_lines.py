@@ -24,10 +24,9 @@ import pytest
 from autoresearch.commands import output
 from autoresearch.commands.demo import BLUEPRINT
 from autoresearch.commands.layout import Whole, from_here, painted, wrapped
-from autoresearch.commands.ledger import GO_FIRST, fitted
+from autoresearch.commands.ledger import BRIEF, GO_FIRST, fitted
 from autoresearch.commands.output import notice_sequence, ring
 from autoresearch.records.campaign_records import CampaignDir, write_ledger
-from autoresearch.records.ledger_views import BRIEF
 from tests.screenshots import Night
 
 COLUMNS = 80

@@ -18,8 +18,7 @@ HEAVY = {
 def test_records_import_nothing_heavy() -> None:
     code = (
         "import sys; sys.path.insert(0, '.')\n"
-        "from autoresearch.records import events, exit_record, index, journal, ledger\n"
-        "from autoresearch.records import ledger_views, recorded_run\n"
+        "from autoresearch.records import events, exit_record, index, journal, ledger, recorded_run\n"
         "print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -1,4 +1,4 @@
-"""A ledger as TSV, JSON and markdown."""
+"""The rows of a ledger as JSON and as markdown."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from autoresearch.commands import ledger as views
 from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
-from autoresearch.records import ledger_views as views
 from autoresearch.records.ledger import Ledger
 
 
@@ -21,12 +21,8 @@ def ledger(tmp_path: Path, row: Callable[..., LedgerRow]) -> Ledger:
     return ledger
 
 
-def test_tsv_is_the_file(ledger: Ledger) -> None:
-    assert "\n".join(views.as_tsv(ledger.header(), ledger.records())) + "\n" == ledger.path.read_text()
-
-
 def test_json_has_numbers_and_no_nan(ledger: Ledger) -> None:
-    first, second = views.as_objects(ledger.records())
+    first, second = map(views.as_object, ledger.records())
     assert tuple(first) == COLUMNS
     assert (first["metric_value"], first["index"], first["seed"], first["commit"]) == (0.5, 1, 7, "0123abc")
     assert first["description"] == "a | pipe\nand a line"
@@ -34,7 +30,7 @@ def test_json_has_numbers_and_no_nan(ledger: Ledger) -> None:
 
 
 def test_json_keeps_unknown_columns_as_text(ledger: Ledger) -> None:
-    assert next(views.as_objects({**r, "mine": "1"} for r in ledger.records()))["mine"] == "1"
+    assert views.as_object({**next(ledger.records()), "mine": "1"})["mine"] == "1"
 
 
 def test_markdown_is_a_table_whatever_the_cells_hold(ledger: Ledger) -> None:
@@ -47,5 +43,5 @@ def test_markdown_is_a_table_whatever_the_cells_hold(ledger: Ledger) -> None:
 
 def test_people_see_no_pending_row_of_a_decided_idea() -> None:
     rows = [LedgerRow(2, status="discard", standing="pending"), LedgerRow(2, status="keep", standing="keep")]
-    assert [record["status"] for record in views.for_people(row.cells() for row in rows)] == ["keep", "keep"]
-    assert [record["status"] for record in views.for_people([rows[0].cells()])] == ["pending"]
+    assert [record["status"] for record in views.as_shown([row.cells() for row in rows])] == ["keep", "keep"]
+    assert [record["status"] for record in views.as_shown([rows[0].cells()])] == ["pending"]
