@@ -1,7 +1,7 @@
 """The architecture test: the rules of the house, kept by reading the source, never by running it.
 
-Each rule is a function from sources to faults. The first half applies them to the package; the second
-half shows each of them failing on a small bad source, and passing on its near miss.
+Each rule is a function from sources to faults. They are applied to the package, and each is seen to fail on a small
+bad source.
 """
 
 from __future__ import annotations
@@ -554,12 +554,11 @@ def test_nothing_that_is_shipped_names_the_workplace() -> None:
     assert not (faults := no_workplace(sources)), "\n".join(faults)
 
 
-# --- The rules themselves: each is seen to fail, and to leave its near miss alone ---
+# --- The rules themselves: each is seen to fail; that they leave alone what is fine, the package shows ---
 
 DOC = '"""Says what it is for."""\n'
 HERE = "autoresearch/core/a.py"
 RUNNER = "autoresearch/runner/a.py"
-TINY = "autoresearch/tinygrpo/a.py"
 LAB = "autoresearch/lab/a.py"
 TMUX = "autoresearch/launchers/tmux.py"
 
@@ -573,129 +572,61 @@ def lazily(line: str) -> str:
     return f"def _f():\n    {line}\n"
 
 
-def caught(*kinds: str) -> str:
-    return "".join(f"try: x\nexcept {kind}: y\n" for kind in kinds)
-
-
 _CLASSES = "class A: ...\nclass B: ...\n"
 
 BAD: dict[Rule, list[tuple[dict[str, str], str]]] = {
     imports_run_one_way: [
         ({HERE: "from autoresearch.records import rundir"}, "core must not import autoresearch.records"),
-        ({HERE: "import autoresearch.lab.run"}, "core must not import autoresearch.lab.run"),
-        (
-            {HERE: lazily("from autoresearch import cli"), "autoresearch/cli.py": ""},
-            "must not import autoresearch.cli",
-        ),
         ({HERE: "from ..lab import run"}, "core must not import autoresearch.lab"),
         ({HERE: "if TYPE_CHECKING:\n    from autoresearch.lab import run"}, "core must not import autoresearch.lab"),
-        ({LAB: "import autoresearch.commands"}, "lab must not"),
-        ({LAB: "import autoresearch.tinygrpo"}, "lab must not"),
         ({LAB: lazily("from autoresearch.agentjet import up")}, "lab must not"),
-        ({"autoresearch/commands/a.py": "import autoresearch.agentjet.up"}, "commands must not"),
-        ({"autoresearch/agentjet/a.py": "from autoresearch.trainers import registry"}, "agentjet must not"),
-        ({TMUX: "import autoresearch.readers.x"}, "launchers must not"),
-        ({RUNNER: "import autoresearch.errors"}, "runner must not"),
-        ({TINY: "import autoresearch.runner"}, "tinygrpo must not"),
-        ({"autoresearch/errors.py": "from autoresearch.core import a"}, "errors must not"),
         ({"autoresearch/attic/a.py": ""}, "attic is no room"),
     ],
-    programs_stand_alone: [
-        ({RUNNER: "import psutil"}, "runner must not import psutil"),
-        ({RUNNER: lazily("import numpy")}, "runner must not import numpy"),
-        ({TINY: "import torch.nn"}, "tinygrpo must not import torch.nn"),
-        ({TINY: "from autoresearch import core"}, "tinygrpo must not"),
-    ],
+    programs_stand_alone: [({RUNNER: lazily("import numpy")}, "runner must not import numpy")],
     no_import_cycle: [
         (
-            {
-                HERE: "from autoresearch.core import b",
-                "autoresearch/core/b.py": lazily("import autoresearch.core.a"),
-            },
+            {HERE: "from . import b", "autoresearch/core/b.py": lazily("import autoresearch.core.a")},
             "autoresearch.core.a -> autoresearch.core.b -> autoresearch.core.a",
-        ),
-        (
-            {
-                HERE: "from . import b",
-                "autoresearch/core/b.py": "from .c import x",
-                "autoresearch/core/c.py": "from . import a",
-            },
-            "core.a -> autoresearch.core.b -> autoresearch.core.c -> autoresearch.core.a",
         ),
     ],
     only_the_front_prints: [
         ({LAB: "print(1)"}, "lab/a.py:2"),
         ({LAB: lazily("import rich.live")}, "imports rich"),
-        ({LAB: "from typer import echo"}, "imports typer"),
         ({LAB: "import sys\nsys.stderr.write('x')"}, "sys.stderr"),
-        ({LAB: "x = input('?')"}, "input()"),
     ],
     core_is_pure: [
-        ({HERE: "import os"}, "core must not import os"),
         ({HERE: lazily("import os.path")}, "core must not import os.path"),
-        ({HERE: "from pathlib import Path"}, "core must not import pathlib"),
         ({HERE: "from pathlib import PurePath, Path"}, "core must not import pathlib"),
-        ({HERE: "import pathlib"}, "core must not import pathlib"),
         ({HERE: "from datetime import datetime\nx = datetime.now()"}, "datetime.now()"),
-        ({HERE: "x = open('f')"}, "open()"),
         ({HERE: "import numpy"}, "an outside library"),
     ],
     one_owner_each: [
         ({LAB: lazily("import libtmux")}, "libtmux belongs to"),
-        ({LAB: lazily("from git import Repo")}, "git belongs to"),
-        ({LAB: lazily("import yaml")}, "yaml belongs to"),
         ({TMUX: "import libtmux"}, "heavy"),
         (
             {f"autoresearch/git_repo/{name}.py": lazily("import git") for name in "ab"},
             "git has several owners: autoresearch/git_repo/a.py, autoresearch/git_repo/b.py",
         ),
     ],
-    few_broad_excepts: [
-        (
-            {HERE: caught("Exception", "(ValueError, BaseException)", *["Exception"] * 2), LAB: "try: x\nexcept: y"},
-            "5 broad excepts",
-        ),
-        (
-            {HERE: caught(*["builtins.Exception"] * 5)},
-            "core/a.py:3, autoresearch/core/a.py:5, autoresearch/core/a.py:7",
-        ),
-        ({HERE: "try: x\nexcept Exception as e: raise X(e)\n" * 5}, "5 broad excepts"),
-    ],
+    few_broad_excepts: [({HERE: "try: x\nexcept (ValueError, Exception) as e: raise X(e)\n" * 5}, "5 broad excepts")],
     standard_terms: [
-        ({"autoresearch/core/utils.py": ""}, "utils"),
         ({"autoresearch/core/run_helper.py": ""}, "run_helper"),
-        ({HERE: "class AgentWarden: ..."}, "AgentWarden"),
         ({HERE: "class HTTPCouriers: ..."}, "HTTPCouriers"),
-        ({HERE: "def f():\n    class Told: ..."}, "Told"),
     ],
-    one_class_one_meaning: [
-        ({HERE: "class A: ...", RUNNER: "class _A: ..."}, "A is the name of several classes"),
-        ({HERE: "class A: ...\ndef f():\n    class A: ..."}, "a.py:2, autoresearch/core/a.py:4"),
-    ],
+    one_class_one_meaning: [({HERE: "class A: ...", RUNNER: "class _A: ..."}, "A is the name of several classes")],
     one_parameter_one_class: [
-        ({LAB: _CLASSES + "def f(x: A): ...\ndef g(x: B): ..."}, "x is a parameter of several classes: A in"),
         (
             {LAB: _CLASSES + "def f(x: A): ...\ndef g(*, x: Sequence[B] | None = None): ..."},
             "B in autoresearch/lab/a.py:5",
         ),
-        ({LAB: _CLASSES + "def f(x: A): ...\ndef g(x: A | B): ..."}, "A, B in"),
         ({LAB: _CLASSES + "def f(x: A): ...", TMUX: "def f(x: lab.B): ..."}, "B in autoresearch/launchers/tmux.py:2"),
-        ({LAB: _CLASSES + "def f(*x: A):\n    def g(x: dict[str, tuple[B, int]]): ..."}, "several classes"),
-        (
-            {HERE: _CLASSES, LAB: "def f(x: A): ...\ndef g(x: B): ..."},
-            "A in autoresearch/lab/a.py:2; B in autoresearch/lab/a.py:3",
-        ),
     ],
     no_vague_names: [
-        ({LAB: "def f(place): ..."}, "lab/a.py:2: place says nothing"),
         ({LAB: "def f(a, *, wanted: str = '', **asked: int): ..."}, "asked says nothing"),
         ({TMUX: "class A:\n    found: int"}, "tmux.py:3: A.found says nothing"),
         ({TMUX: "class A:\n    async def _told(self): ..."}, "tmux.py:3: _told says nothing"),
     ],
-    few_imports: [
-        ({HERE: "".join(f"import autoresearch.core.b{n}\n" for n in range(21))}, "a.py: 21 imports, 20 at most"),
-        ({HERE: "".join(lazily(f"import autoresearch.core.b{n}") for n in range(21))}, "21 imports"),
-    ],
+    few_imports: [({HERE: "".join(lazily(f"import autoresearch.core.b{n}") for n in range(21))}, "21 imports")],
     files_stay_small: [
         ({HERE: "\n" * 600}, "601 lines, 600 at most"),
         ({RUNNER: "\n" * 800}, "801 lines, 800 at most"),
@@ -704,71 +635,13 @@ BAD: dict[Rule, list[tuple[dict[str, str], str]]] = {
         ({HERE: "def f(): ..."}, "f says not"),
         ({HERE: "class A:\n    x = 1"}, "A says not"),
     ],
-    patterns_are_compiled_late: [
-        ({HERE: "import re\nA, B = re.compile('a'), 1"}, "a.py:3: write later"),
-        ({RUNNER: "A = re.compile('a').match"}, "LazyPattern"),
-    ],
+    patterns_are_compiled_late: [({HERE: "import re\nA, B = re.compile('a'), 1"}, "a.py:3: write later")],
     no_workplace: [({HERE: "x = '/w" + "ork/shared/x'"}, "a.py:2")],
-}
-
-FINE: dict[Rule, list[dict[str, str]]] = {
-    imports_run_one_way: [
-        {HERE: "from autoresearch.core import b\nfrom autoresearch.errors import X\nfrom . import c"},
-        {"autoresearch/readers/a.py": "from autoresearch.runner import follow"},
-        {LAB: "from autoresearch import __version__"},
-        {"autoresearch/cli.py": "from autoresearch.commands import run\nimport autoresearch.lab"},
-        {RUNNER: "from autoresearch.runner import b\nfrom . import c"},
-    ],
-    programs_stand_alone: [
-        {TINY: "import numpy as np, yaml, os.path\nfrom . import b"},
-        {RUNNER: "from autoresearch.runner import b"},
-    ],
-    no_import_cycle: [
-        {HERE: "from autoresearch.core import b", "autoresearch/core/b.py": "import math"},
-        {"autoresearch/core/__init__.py": "from .a import x", HERE: "import re"},
-    ],
-    only_the_front_prints: [{"autoresearch/commands/a.py": "import typer\nprint(1)", LAB: "fingerprint(1)"}],
-    core_is_pure: [
-        {HERE: "from pathlib import PurePosixPath\nimport re, math, datetime\nx.reopen()"},
-        {HERE: "from autoresearch.core.metrics.signal import Reading"},
-        {"autoresearch/records/a.py": "import os, time\nopen('x')"},
-    ],
-    one_owner_each: [{TMUX: lazily("import libtmux"), TINY: "import yaml, numpy"}],
-    few_broad_excepts: [
-        {HERE: "try: x\nexcept BaseException:\n    tidy()\n    raise\n" * 3 + caught("OSError") * 3},
-        {HERE: caught("Exception", "Exception")},
-    ],
-    standard_terms: [{"autoresearch/core/futile.py": "class Utility: ...\nclass Toldness: ...\nhelper = 1"}],
-    one_class_one_meaning: [{HERE: "class A: ...", RUNNER: "class B: ..."}],
-    one_parameter_one_class: [
-        {LAB: _CLASSES + "def f(x: A): ...\ndef g(x: Sequence[A] | None, y: B): ...\ndef h(x: int): ..."},
-        {LAB: _CLASSES + "def f(x: A): ...\ndef g(x: Callable[[B], B]): ...\ndef h(x: Annotated[B, 1]): ..."},
-        {LAB: "class Event: ...\ndef f(x: Event): ...\nclass A: ...", TMUX: "def g(x: threading.Event): ..."},
-        {LAB: _CLASSES + "def f(x: A): ...", TMUX: "B = Annotated[str, 1]\ndef g(x: B): ..."},
-    ],
-    no_vague_names: [
-        {LAB: "def f(target, placed, a_place):\n    found = wanted(target)\n    return found.told"},
-        {LAB: "class Order:\n    place: str\nx: int\nplaces: int = 1"},
-    ],
-    few_imports: [{HERE: "".join(f"import autoresearch.core.b{n % 20}\n" for n in range(30)) + "import math"}],
-    files_stay_small: [{HERE: "\n" * 599, RUNNER: "\n" * 799}],
-    public_things_are_explained: [{HERE: "def _f(): ...\nclass A:\n    " + DOC + "    def g(self): ..."}],
-    patterns_are_compiled_late: [
-        {HERE: "A = later('a')\ndef f(): return re.compile('a')", TINY: "A = re.compile('a')"},
-    ],
-    no_workplace: [{HERE: "x = '/home/me/w" + "ork/shared'\ny = '/w" + "orkspace/main'"}],
 }
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_a_rule_catches_a_bad_source_and_leaves_a_near_miss_alone(rule: Rule) -> None:
+def test_a_rule_catches_a_bad_source(rule: Rule) -> None:
     for files, message in BAD[rule]:
         faults = rule(house(files))
         assert any(message in fault for fault in faults), (files, faults)
-    for files in FINE[rule]:
-        assert rule(house(files)) == []
-
-
-def test_a_module_without_a_word_is_caught() -> None:
-    assert public_things_are_explained([Source(HERE, "x = 1\n")])
-    assert not public_things_are_explained([Source(HERE, "")])

@@ -35,7 +35,6 @@ class Request:
     at: float  # wall clock, seconds
     method: str
     path: str
-    size: int  # bytes of the body
     tokens: int  # a token per four of those bytes, rounded up
     tools: int = 0
     dialect: str = ""  # "" was no question to the model: a list of models, a count of tokens
@@ -134,7 +133,7 @@ class ModelServer:
         with self._lock:
             number = len(self.requests)
             size = len(body)
-            request = Request(number, time.time(), size=size, tokens=tokens_of(size), body=body, **values)
+            request = Request(number, time.time(), tokens=tokens_of(size), body=body, **values)
             self.requests.append(request)
 
     def next_step(self, asked: Asked) -> tuple[str, Step, Sequence[Step]]:

@@ -1,18 +1,14 @@
-"""Logs as verl (Ray, vLLM, numpy 2) and TRL (transformers 5, tqdm) write them, of any size.
+"""Logs as verl writes them (Ray, vLLM, numpy 2), of any size.
 
 The shapes are those of real output: step lines of 3,000 characters behind a coloured Ray prefix, bars that
-are redrawn with carriage returns, engines that report, sampled answers, a warning now and then. A block
-of some megabytes is made once, with seeded numbers, and repeated: scanning costs the same.
+are redrawn with carriage returns, engines that report, sampled answers, a warning now and then.
 """
 
 from __future__ import annotations
 
 import random
-import re
 from pathlib import Path
 
-BLOCK_STEPS = 300
-STEP = re.compile(rb"step:\d+ - ")
 _RAY = "\x1b[36m(TaskRunner pid=12420)\x1b[0m "
 _WORKER = "\x1b[36m(WorkerDict pid=13077)\x1b[0m "
 _GROUPS = ("actor", "critic", "perf", "response_length", "prompt_length", "timing_s", "timing_per_token_ms", "training")
@@ -33,12 +29,6 @@ _WORDS = (
     "step",
     "two",
 )
-
-
-def block(steps: int = BLOCK_STEPS) -> bytes:
-    """A stretch of both trainers' output, some megabytes long."""
-    dice = random.Random(7)
-    return "".join(_verl(dice, n) + _trl(dice, n, steps) for n in range(1, steps + 1)).encode()
 
 
 def write(path: Path, size: int, piece: bytes) -> None:
@@ -91,15 +81,6 @@ def _pairs(dice: random.Random, step: int) -> str:
     if step % 20 == 0:
         pairs.append(f"val-core/openai/gsm8k/acc/mean@1:np.float64({dice.random():.6g})")
     return " - ".join(pairs)
-
-
-def _trl(dice: random.Random, step: int, steps: int) -> str:
-    bars = "".join(f"\r{_bar('', step, steps)}" for _ in range(4))
-    names = ["loss", "grad_norm", "learning_rate", "num_tokens", "completions/mean_length", "completions/max_length"]
-    names += ["rewards/accuracy/mean", "rewards/format/std", "reward", "reward_std", "kl", "entropy", "step_time"]
-    values = ", ".join(f"'{name}': '{dice.uniform(0, 9):.4g}'" for name in names)
-    rows = (f"│ {_talk(dice, 12):<80.80} │ {_talk(dice, 25):<120.120} │ {dice.random():4.2f} │\n" for _ in range(6))
-    return f"{bars}\r{' ' * 90}\r{{{values}, 'epoch': '{step / steps:.4g}'}}\n{''.join(rows)}"
 
 
 def _bar(name: str, done: int, total: int) -> str:

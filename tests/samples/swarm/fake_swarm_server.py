@@ -3,8 +3,7 @@
     python fake_swarm_server.py --swarm-port=10086 [--fault NAME ...] [--total 3] [--state STATUS:STEP] [--batch 2]
 
 Paths, answers, log lines and processes are those of charlesHsuGG/AgentJet at af6b611 (ajet/swarm_cli.py,
-ajet/tuner_lib/experimental/{swarm_server,oai_model_server}.py); tests/agentjet/test_contract.py compares both. Three
-processes: the command, the server on 0.0.0.0, and the engine in a process group of its own, which speaks HTTP to the
+ajet/tuner_lib/experimental/{swarm_server,oai_model_server}.py). Three processes: the command, the server on 0.0.0.0, and the engine in a process group of its own, which speaks HTTP to the
 server: OFFLINE -> BOOTING -> ROLLING(1) -> ROLLING_POST -> WEIGHT_SYNCING -> ROLLING(2) ... -> OFFLINE with step 0.
 Every batch of finished training episodes is a step. /fake/... are the test's own.
 
