@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from autoresearch.core.campaign.tip import edits_of
+
 if TYPE_CHECKING:
     from tests.agents.homes import AgentHome
     from tests.agents.model_server import ModelServer
@@ -303,3 +305,81 @@ def test_a_finding_outlives_a_controller_that_is_killed_while_it_is_told(
     page = (camp.place.path / "findings.md").read_text()
     assert all(f"> {text}" in page for text in told.values())
     assert f"- {asked_for[0][0]}: {told[asked_for[0][0]]}" in prompts[-1]
+
+
+RUIN = """A = 0.0
+#
+B = 0.0
+#
+C = 0.0
+#
+D = 0.0
+
+
+def score(lr):
+    return 0.1 if sum(part > 0 for part in (A, B, C)) > 1 else 0.3 + A + B + C
+"""
+GAINS = {"raise-a": ("Raise A", "A = 0.0", "A = 0.44"), "raise-b": ("Raise B", "B = 0.0", "B = 0.44")}
+GAINS |= {"raise-c": ("Raise C", "C = 0.0", "C = 0.42")}
+IDLE = {f"remark-{n}": (f"Say thing {n} of D", "D = 0.0", f"D = 0.0  # {n}") for n in range(1, 7)}
+
+
+def test_a_night_in_which_three_gains_ruin_each_other(
+    lab: Any, agent_home: Callable[[str], AgentHome], model_server: ModelServer
+) -> None:
+    """Two agents in turn: the best one is confirmed, `apply` brings it home, and the next campaign knows of it."""
+    camp, bench = lab.camp, lab.camp.bench
+    agents = {name: agent_home(name) for name in ("claude", "codex")}
+    for agent in agents.values():
+        bench.env |= agent.variables
+    bench.env["PATH"] = os.environ["PATH"]
+    trainer = bench.repo / "train.py"
+    noise = '__import__("random").Random(seed).gauss(0, 0.01)'
+    trainer.write_text(trainer.read_text().replace("0.0001 * (seed % 3)", noise))
+    (bench.repo / "knobs.py").write_text(RUIN)
+    bench.git("commit", "-qam", "three gains that do not go together")
+    edits, prompts = GAINS | IDLE, list[str]()
+    ideas = [
+        lab.idea(slug, title=title, rationale=f"{title}: it counts.")
+        | {"parent": "baseline" if slug in GAINS else "best"}
+        for slug, (title, _, _) in edits.items()
+    ]
+
+    def answer(asked: Asked) -> list[Step]:
+        prompts.append(asked.text)
+        if "# Change the code" not in asked.text:
+            told, ideas[:3] = ideas[:3], []
+            return [{"json": {"hypotheses": told, "findings": []}}]
+        (mine,) = [edit for edit in edits.values() if f"{edit[0]}\n" in asked.text or f"{edit[0]}:" in asked.text]
+        return [{"read": "knobs.py"}, {"edit": {"path": "knobs.py", "old": mine[1], "new": mine[2]}}, {"text": "Done."}]
+
+    model_server.answer_with(answer)
+    keys = lab.keys(
+        **{"agent": None, "agent_command": None, "search": None, "sandbox": None, "retests": None, "baseline": 4},
+        **{"confirm": None, "count": 1 + len(edits), "ideas_per_turn": 3, "max_fixes": 0},
+        agent_model={name: agent.model for name, agent in agents.items()},
+        agent_program={name: str(agent.program) for name, agent in agents.items()},
+    )
+    flags = ("--proposer", "agent", "--agent", "claude,codex")
+    camp.start(*flags, **keys)
+    camp.until(lambda: camp.state().phase in ("ended", "paused") and not camp.place.controlled)
+    state, seen = camp.state(), camp.said()
+    best = state.best
+    assert state.attempted == 1 + len(edits) and best.confirmed == "confirmed", seen
+    gains = [slug for slug in GAINS if state.by_slug(slug).index in edits_of(state, best)]
+    assert len(gains) == 1 and best.value > 0.6, seen
+    assert "does not go with #" in (camp.place.path / "report.md").read_text()
+    assert {row.agent for row in state.rows if row.agent} == {*agents}
+
+    branch = bench.ask("apply", state.spec.name)["branch"]
+    bench.git("merge", "-q", branch)
+    assert bench.ask("run", bench.repo / "exp.md")["metrics"]["task_pass_rate@1"] > 0.6
+
+    before = len(prompts)
+    ideas.append(lab.idea("remark-7", title=IDLE["remark-1"][0], rationale="It counts."))
+    camp.start(*flags, **keys | {"count": 2, "prefix": "autoresearch/second"})
+    camp.until(lambda: camp.state().phase in ("ended", "paused") and not camp.place.controlled)
+    assert camp.state().baseline.value > 0.6, "it begins where the first one ended"
+    told = next(prompt for prompt in prompts[before:] if "# Earlier campaigns" in prompt)
+    assert f"- confirmed: {best.name}" in told and "does not go with #" in told, told
+    assert not [slug for slug in gains if f"given up: {state.by_slug(slug).name}" in told]
