@@ -158,7 +158,7 @@ def test_addresses() -> None:
         check(Target("ray", Kind.RAY, 1, {"adress": "http://head:8265"}))
 
 
-def test_two_shells_that_mean_two_clusters_have_two_followers() -> None:
+def test_two_shells_that_mean_two_clusters_have_two_targets() -> None:
     place, said = Target("ray", Kind.RAY, 1), Target("ray", Kind.RAY, 1, {"address": "http://c:1"})
     first, second = (pinned(place, {"RAY_ADDRESS": f"http://{host}:8265"}) for host in "ab")
     assert first.text("address") == "http://a:8265" and first.key != second.key != place.key

@@ -192,7 +192,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_half(sshd: Any, ssh_job: Any, di
     assert job.run.startswith("run-1-")
 
 
-def test_two_followers_at_once_start_it_once(sshd: Any, ssh_job: Any, tmp_path: Path, eventually: Eventually) -> None:
+def test_two_submitters_at_once_start_it_once(sshd: Any, ssh_job: Any, tmp_path: Path, eventually: Eventually) -> None:
     job, place = ssh_job(tmp_path / "run-1", COUNTING), tmp_path / "run-1"
     launchers = [sshd.launcher() for _ in range(4)]
     handles: list[Any] = []

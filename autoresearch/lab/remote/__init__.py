@@ -1,1 +1,1 @@
-"""Runs on other hosts: submitted, followed, reconciled."""
+"""Runs on other hosts: submitted, looked at, reconciled."""
