@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from .basics import NEVER, LazyPattern, clock, whole
+from .metric_lines import body, is_count, metrics_of, step_rank, value_of
 from .text import Needles, clean
 
 TYPE_CHECKING = False
@@ -137,8 +138,6 @@ class LinePattern:
 
     def _read_whole(self, line: bytes, match: re.Match[bytes], signal: LineSignal) -> bool:
         """Read the pairs of the line and the named groups; False if its step is no whole number."""
-        from .metric_lines import body, is_count, metrics_of, step_rank, value_of
-
         named: dict[str, float] = {}
         for name, raw in match.groupdict().items():
             text = (raw or b"").decode("utf-8", "replace")
@@ -167,9 +166,7 @@ def _quoted(line: bytes, at: int) -> bool:
 
 
 def pairs_of_part(part: bytes) -> Mapping[str, float]:
-    """The pairs of a part of a line. Their reader is loaded only when there is one: a Runner is kept small."""
-    from .metric_lines import metrics_of
-
+    """The pairs of a part of a line."""
     return metrics_of(part.decode("utf-8", "replace"))
 
 
@@ -189,12 +186,7 @@ def _group(match: re.Match[bytes], name: str) -> bytes:
 
 def _number(match: re.Match[bytes], name: str) -> float | None:
     """A named group's number, as Python or numpy prints it; None for any other text."""
-    text = _group(match, name).decode("utf-8", "replace")
-    if not text:
-        return None
-    from .metric_lines import value_of  # loaded only when there is one: a Runner is kept small
-
-    return value_of(text)
+    return value_of(_group(match, name).decode("utf-8", "replace"))
 
 
 def _bytes(text: str) -> bytes:
