@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 from autoresearch.core.text.regex import later
 
@@ -21,18 +22,11 @@ def nearest_lines(names: Sequence[str], lines: Iterable[str], count: int = 3) ->
     """
     from difflib import SequenceMatcher  # for messages only
 
-    matchers = [SequenceMatcher(None, "", bare, autojunk=False) for bare in filter(None, map(_bare, names))]
-    likeness: dict[str, float] = {}  # of a word, to the most similar name
+    bare_names = [bare for bare in map(_bare, names) if bare]
 
+    @cache
     def of_phrase(phrase: str) -> float:
-        if phrase not in likeness:
-            best = 0.0
-            for matcher in matchers:
-                matcher.set_seq1(phrase)
-                if matcher.quick_ratio() > best:
-                    best = max(best, matcher.ratio())
-            likeness[phrase] = best
-        return likeness[phrase]
+        return max((SequenceMatcher(None, phrase, bare, autojunk=False).ratio() for bare in bare_names), default=0.0)
 
     def of_line(line: str) -> float:
         words = [_bare(word) for word in _WORD.findall(line)[:_MOST_WORDS]]
