@@ -158,8 +158,8 @@ class Acp(Adapter):
                 case "error":
                     heard.error = words(event.get("message"))
                     heard.fault = next((fault for fault in TurnFault if fault == event.get("fault")), None)
-        heard.steps = heard.acts + bool(heard.text)
-        if heard.session and not (heard.steps or heard.denied or heard.error or stop or heard.tokens_in):
+        answered = heard.acts or heard.text or heard.denied or heard.error or stop or heard.tokens_in
+        if heard.session and not answered:
             # all that were tried retry usage limits and outages without a word, for longer than a turn may take
             heard.trouble, heard.status = "its model did not answer, or only with errors", _NO_ANSWER
         if heard.session:

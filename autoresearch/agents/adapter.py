@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.events import listed, one_line, plain
+from autoresearch.agents.events import one_line, plain
 from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault, TurnRole, Usage
-from autoresearch.core.agents.proposals import object_with
 from autoresearch.core.text.durations import find_durations, normalise, problem
 from autoresearch.core.text.regex import later
 
@@ -106,7 +105,6 @@ class AgentOutput:
     usd: float | None = None
     tokens_in: int | None = None
     tokens_out: int | None = None
-    steps: int = 0  # requests to the model
     acts: int = 0  # tools that it used
     denied: list[str] = field(default_factory=list)
     fault: TurnFault | None = None  # that it names itself
@@ -119,21 +117,14 @@ class AgentOutput:
         fault, said = self._fault(turn, spoken)
         return Answer(
             text=self.text[:_MOST_TEXT],
-            data=self._data(turn),
+            data=self.data,
             session="" if fault is TurnFault.SESSION else self.session or turn.session,
             usage=Usage(self.usd, self.tokens_in, self.tokens_out, spoken.seconds),
             fault=fault,
             message=one_line(said),
             retry_s=retry_s(said) if fault is not None and fault.passes else None,
             denied=tuple(one_line(each, 200) for each in self.denied[:_MOST_DENIED]),
-            steps=self.steps,
         )
-
-    def _data(self, turn: Turn) -> Mapping[str, Any] | None:
-        if turn.schema is None:
-            return None
-        wanted = str(next(iter(listed(turn.schema, "required")), ""))
-        return object_with(wanted, self.text[:_MOST_TEXT])[0] if self.data is None else self.data
 
     def _fault(self, turn: Turn, spoken: Spoken) -> tuple[TurnFault | None, str]:
         said = self.error or self.trouble or last_lines(spoken.err)

@@ -60,7 +60,6 @@ class Claude(Adapter):
             heard.session = words(event.get("session_id")) or heard.session
             match event.get("type"):
                 case "assistant":
-                    heard.steps += 1
                     messages.append(inside(event, "message"))
                     content = listed(inside(event, "message"), "content")
                     heard.acts += sum(inside(each).get("type") == "tool_use" for each in content)
@@ -79,7 +78,6 @@ def _result(event: Mapping[str, Any], agent_output: AgentOutput) -> None:
     text, subtype = words(event.get("result")), words(event.get("subtype"))
     agent_output.trouble, agent_output.status = "", count(event.get("api_error_status"))
     agent_output.data = inside(event, "structured_output") or None
-    agent_output.steps = count(event.get("num_turns")) or agent_output.steps
     agent_output.usd = money(event.get("total_cost_usd"))
     agent_output.tokens_in, agent_output.tokens_out = _tokens(event)
     agent_output.fault = _FAULTS.get(subtype)

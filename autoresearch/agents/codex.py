@@ -59,7 +59,6 @@ class Codex(Adapter):
                     heard.error = words(inside(event, "error").get("message")) or heard.trouble or "the turn failed"
                 case "turn.completed":
                     heard.trouble, usage = "", inside(event, "usage")
-                    heard.steps = heard.acts + 1
                     heard.tokens_in = count(usage.get("input_tokens"))
                     heard.tokens_out = count(usage.get("output_tokens"))
         heard.denied += _refusals(spoken.err)

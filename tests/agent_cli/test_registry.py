@@ -117,8 +117,3 @@ def test_bounds_and_schema_where_flags_exist(make, ask) -> None:
     assert '"answer"' in argv[argv.index("--json-schema") + 1]
     argv = make("codex").argv(ask(TurnRole.PROPOSE, schema=True))
     assert argv[argv.index("--output-schema") + 1] == "/home/me/turns/7/schema.json"
-
-
-def test_codex_has_no_sandbox_of_its_own_within_ours(make, ask) -> None:
-    words = make("codex", outside=True).argv(ask(TurnRole.REVIEW))
-    assert 'sandbox_mode="danger-full-access"' in words, "sandboxes do not nest"

@@ -157,7 +157,6 @@ class Answer:
     message: str = ""  # the agent's own error message, one line; it may contain secrets, so mask it before printing
     retry_s: float | None = None  # seconds after which the agent says that it will accept requests again
     denied: tuple[str, ...] = ()  # actions that it attempted and was not permitted
-    steps: int = 0  # requests to the model, as far as it reports them
 
 
 @dataclass(frozen=True, slots=True)

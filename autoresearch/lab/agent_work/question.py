@@ -128,11 +128,11 @@ class TurnContext:
             turn = Turn(role, words, self.cwd, directory, schema, session, self.bounds, alone=whole)
             answer = self.ask(turn)
             session = answer.session or session
-            if answer.fault not in _ASKED_AGAIN and answer.data is None:
-                raise UnansweredError(answer.fault, answer.message)
             data, missing = answer.data, ""
             if data is None:
                 data, missing = object_with(next(iter(schema["properties"])), answer.text)
+            if data is None and answer.fault not in _ASKED_AGAIN:
+                raise UnansweredError(answer.fault, answer.message)
             try:
                 if not missing:
                     return read(data, directory.name)
