@@ -62,13 +62,15 @@ _BESIDE = frozenset([
 ELSEWHERE = frozenset({"sbatch", "srun", "ssh", "kubectl"})
 _AWAY = frozenset({"ssh", "docker", "podman", "singularity", "apptainer", "kubectl"})  # with files of their own
 _RUNNERS = frozenset({"uv", "poetry", "conda", "mamba", "micromamba", "pdm", "pixi", "pipenv", "rye", "hatch"})
-_WRAPPERS = _AWAY | {"srun", "mpirun", "mpiexec", "sudo", "env", "xargs", "nice", "exec", "time", "timeout", "taskset",
-                     "numactl", "stdbuf", "nohup", "command", "setsid", "eval"}  # fmt: skip
+_OF_MACHINES = _AWAY | {"srun", "mpirun", "mpiexec"}  # with words of their own before the command
+_WRAPPERS = _OF_MACHINES | {"sudo", "env", "xargs", "nice", "exec", "time", "timeout", "taskset", "numactl", "stdbuf",
+                            "nohup", "command", "setsid", "eval"}  # fmt: skip
 _STARTED = later(
     r"(?:bash|sh|zsh|python[\d.]*|uv|env|nohup|sudo|timeout|torchrun|accelerate|deepspeed|ray|exec|p?kill|killall|trl)\Z"
     r"|\S+\.(?:sh|bash|py)\Z|.*\s"
 )
-_OPTION = later(r"-.*|\d[\w.,-]*|\w+=.*", re.DOTALL)
+_OPTION = later(r"-.*|\d[\w.,-]*", re.DOTALL)
+_VALUED = later(r"-[a-zA-Z]|--(?:directory|project|name|environment|extra|group|with|package|python|user|env-file)")
 _LAUNCHERS = ("python", "torchrun", "deepspeed", "accelerate", "ray")  # they start modules, too
 _LAUNCHES = ("torch.distributed.launch", "torch.distributed.run", "accelerate.commands.launch")
 
@@ -197,18 +199,17 @@ def assignments(text: str) -> Iterator[tuple[ShellWord, str, str]]:
 class _Statement:
     """The words between two operators. Words of syntax, such as `then`, are left out, `for` and `case` are not."""
 
-    before: str = ""  # the operator before it
     words: list[ShellWord] = field(default_factory=list)
     output: str = ""  # the word behind the last `>`, as it is written
     document: str = ""  # what it reads from `<<EOF`
     end: str = ""  # the operator behind it
-    level: int = 0  # of the branches, loops, functions and subshells around it
+    level: int = 0  # of the branches, loops, functions and subshells around it, and of `&&` before it
     at: int = 0  # where its first word begins
 
 
 def _statements(text: str, offset: int = 0) -> Iterator[_Statement]:
     """The statements of a text in the order in which they are written; its words are those of a longer text."""
-    at, level, in_patterns, operator = 0, 0, False, ""
+    at, level, in_patterns, operator, before = 0, 0, False, "", ""
     now, documents = _Statement(), list[tuple[_Statement, str]]()
     while at < len(text):
         token = _TOKEN.match(text, at)
@@ -227,7 +228,7 @@ def _statements(text: str, offset: int = 0) -> Iterator[_Statement]:
             if now.words or source in "()":
                 yield now
             level = max(level + (source == "(") - (source == ")"), 0)
-            now = _Statement(before=source)
+            now, before = _Statement(), source
         elif kind == "redirect":
             operator = source
         elif operator:
@@ -240,7 +241,7 @@ def _statements(text: str, offset: int = 0) -> Iterator[_Statement]:
             syntax = source == "{" or (not now.words and source in _SYNTAX)
             in_patterns = in_patterns and not syntax
             if not now.words:
-                now.level, now.at = level, token.start()
+                now.level, now.at = level + (before in ("&&", "||", "|")), token.start()
             level = max(level + (syntax and source in _OPENS) - (syntax and source in _CLOSES), 0)
             if syntax and source not in _NAMED:
                 continue
@@ -298,7 +299,8 @@ def text_or_script(argv: Sequence[str]) -> tuple[int, bool]:
 def unwrapped(words: Sequence[str]) -> tuple[list[str], dict[str, str], list[str]]:
     """The words from the program on, without sudo, `env A=b`, `uv run`; the assignments, and the wrappers.
 
-    Behind a wrapper the program is the first word that is known to be one, else the first that is no option.
+    Behind a wrapper the program is a word that is known to be one, or else the first that is no option and no value of
+    one; of `docker run` and the like only such a program is found, or what stands behind `--`.
     """
     left, assigned, through = list(words), dict[str, str](), list[str]()
     while left:
@@ -310,15 +312,20 @@ def unwrapped(words: Sequence[str]) -> tuple[list[str], dict[str, str], list[str
         if head not in _WRAPPERS and not (head in _RUNNERS and "run" in left):
             break
         at = left.index("run") + 1 if head in _RUNNERS else 1
-        known = (n for n in range(at, len(left)) if _STARTED.match(_base(left[n])))
-        plain = (n for n in range(at, len(left)) if head not in _AWAY and not _OPTION.fullmatch(left[n]))
-        start = next(known, next(plain, 0))
+        start = next((n for n in range(at, len(left)) if _begins(head, left[n - 1], left[n])), 0)
         if not start:
             break
-        assigned |= {match[1]: match[4] for match in map(_ASSIGNMENT.fullmatch, left[1:start]) if match}
         left = left[start:]
         through.append(head)
     return left, assigned, through
+
+
+def _begins(wrapper: str, before: str, word: str) -> bool:
+    """Whether a word among those of a wrapper is the program that it starts."""
+    known = _STARTED.match(_base(word)) is not None
+    if wrapper in _OF_MACHINES:
+        return known or before == "--"
+    return known or not (_OPTION.fullmatch(word) or _VALUED.fullmatch(before))
 
 
 def python_file(argv: Sequence[str]) -> str:
@@ -376,7 +383,7 @@ class _Shell:
 
     def _statement(self, statement: _Statement, *, editable: bool) -> None:
         """Follow the assignments and the command of a statement. What may not be set, or not always, is unknown."""
-        words, surely = statement.words, not statement.level and statement.before not in ("&&", "||", "|")
+        words, surely = statement.words, not statement.level
         own = next((n for n, word in enumerate(words) if not _ASSIGNMENT.fullmatch(word.source)), len(words))
         first, rest = words[own].text if words[own:] else "", words[own + 1 :]
         plain = words if first in _DECLARES else words[:own]

@@ -132,6 +132,19 @@ def test_lines_follow_quotes_continuations_and_here_documents() -> None:
     assert [(c.line, c.words[0]) for c in simple_commands(text)] == [(1, "cat"), (6, "echo"), (10, "pkill")]
 
 
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        ("exec $PY train.py", "$PY"),
+        ("nohup ./launch --script train.py", "launch"),
+        ("uv run --frozen --extra vllm axolotl train x.yaml", "axolotl"),
+        ("srun --partition gpu python x", "python"),
+    ],
+)
+def test_the_program_behind_a_wrapper(text: str, program: str) -> None:
+    assert simple_commands(text)[0].name == program
+
+
 def test_what_is_no_program_is_not_taken_for_the_training() -> None:
     text = "f() { python t.py; }\nif [[ -f x && -f y ]]; then (( n++ )); fi\n"
     text += "case $A in a) cd x;; esac; for i in 1; do :; done"

@@ -68,12 +68,9 @@ def test_what_hurts_others_is_an_error(command: str, code: str) -> None:
         "# pkill python\npython x",
         "python x # --autokill",
         "python pkill.py --autokiller",
-        "python x --note pkill",
         "cat > f <<EOF\npkill x\nEOF\npython y",
-        "kill $PID",
         "pkill -P $$",
         "pkill --parent 12 -TERM",
-        "ray job stop ID; uv run ray status",
         "trap 'kill $PID' EXIT; python t.py",
         "tmux kill-session -t =mine",
         "ray start --head; python stop.py; ray status",
@@ -81,9 +78,7 @@ def test_what_hurts_others_is_an_error(command: str, code: str) -> None:
         'echo "unbalanced',
         "python x --kill python",
         "python x --auto",
-        "ajet --conf x.yaml --backbone verl --debug a",
         "NOTE='--autokiller is no flag' python x",
-        "python tests/bench/kill.py --kind ajet",
     ],
 )
 def test_near_misses(command: str) -> None:

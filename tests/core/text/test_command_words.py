@@ -16,15 +16,11 @@ PLACES = {
     "alone": "python train.py a=1@",
     "redirected": "python train.py a=1@ > log 2>&1",
     "a pipe behind it": "set -o pipefail; python train.py a=1@ | tee log",
-    "a comment": "python train.py a=1@  # the usual",
-    "over lines": "cd x\npython train.py \\\n  a=1@\necho done",
     "something before and after": "cd train.py.d && export A=train.py && python train.py@ && echo train.py",
-    "in parentheses": "(cd x && python train.py@)",
     "in the background": "ray start --head; python train.py@ & wait",
     "a job": "ray job submit --address http://h -- python train.py a=1@",
     "the last of two": "python train.py --prepare && python train.py a=1@",
     "a here-document": "python train.py -@ <<EOF\npython train.py\nEOF",
-    "in quotes": "python train.py 'a=[1, 2]' \"b\"@",
 }
 
 
