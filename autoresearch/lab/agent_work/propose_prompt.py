@@ -33,10 +33,12 @@ from autoresearch.lab.agent_work.propose_ideas import (
 )
 from autoresearch.lab.agent_work.question import UNTRUSTED, fenced, limits, section, within
 from autoresearch.lab.campaign_report import formatting
+from autoresearch.lab.campaign_report.how_it_ran import how_it_ran
 from autoresearch.lab.campaign_report.summary import band_of
 from autoresearch.lab.render import render
 from autoresearch.runner.masking import mask_text
 
+MACHINE = ("machines", "GPUs", "python", "packages")  # of how it is run, what an idea may depend on
 BYTES = 20_000  # at most; a campaign of 24 ideas needs half of it
 SHARES = {  # bytes of each section; what a section does not use is not given to another
     "blueprint": 1_200,
@@ -113,6 +115,7 @@ def _campaign(propose_context: ProposeContext) -> str:
         peak = "" if memory is None else f", and up to {memory:.3g} GB of memory"
         limit = "" if spec.timeout_s is None else f"; it is ended after {span(spec.timeout_s)}"
         lines.append(f"A run takes {span(median(took))} (median of {len(took)}){peak}{limit}.")
+    lines += [f"Its {what}: {formatting.plain(words, 700)}." for what, words in how_it_ran(state) if what in MACHINE]
     lines += ["Why, as the person who started it says:", *_quoted(propose_context.purpose, half)]
     lines += ["How each run is started:", *_quoted(propose_context.command, half)]
     return section("The campaign", lines)

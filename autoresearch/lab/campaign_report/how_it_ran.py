@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.text.numbers import counted
+from autoresearch.lab.runs.processes import memory_gb
 from autoresearch.records.rundir import RunDir, read_json
 
 MOST_RUNS = 200  # of which the machine is looked up
@@ -34,11 +36,12 @@ def how_it_ran(state: CampaignState) -> list[tuple[str, str]]:
 
 
 def _machines(rows: list[LedgerRow]) -> Iterator[str]:
-    """`gpu1 (12 runs)`, by the names under which the Runners knew themselves."""
+    """`gpu1 (12 runs; 16 CPUs, 128 GB of memory)`, by the names under which the Runners knew themselves."""
     hosts = Counter(str((read_json(RunDir(Path(row.run_dir)).runner) or {}).get("host") or "") for row in rows)
     for host, runs in hosts.most_common():
         if host:
-            yield f"{host} ({counted(runs, 'run')})"
+            here = f"; {os.cpu_count()} CPUs, {memory_gb():.0f} GB of memory" if host == os.uname().nodename else ""
+            yield f"{host} ({counted(runs, 'run')}{here})"
 
 
 def _version(interpreter: Path) -> str:

@@ -146,3 +146,10 @@ def use_of(rundir: RunDir, spec: RunSpec) -> dict[str, Any]:
         with contextlib.suppress(psutil.Error):
             cpu, memory = cpu + process.cpu_percent(), memory + process.memory_info().rss
     return {"cpu_percent": round(cpu, 1), "memory_bytes": memory, "gpu_use": gpus.use(spec.gpus)}
+
+
+def memory_gb() -> float:
+    """The memory of this machine, in 10^9 bytes."""
+    import psutil
+
+    return float(psutil.virtual_memory().total / 1e9)

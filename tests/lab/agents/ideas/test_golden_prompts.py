@@ -13,6 +13,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median, variance
+from unittest.mock import patch
 
 import pytest
 
@@ -21,7 +22,7 @@ from autoresearch.core.campaign import tip
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.git_repo import checkout as repository
-from autoresearch.lab.agent_work import fix_job
+from autoresearch.lab.agent_work import fix_job, propose_prompt
 from autoresearch.lab.agent_work.edit_prompt import edit_prompt
 from autoresearch.lab.agent_work.edit_workspace import workspace_for
 from autoresearch.lab.agent_work.propose_context import ProposeContext, gather
@@ -34,6 +35,7 @@ from autoresearch.records.campaign_records import CampaignDir
 pytestmark = pytest.mark.system
 SAMPLE = Path(__file__).parents[3] / "samples" / "records" / "agent_campaign.tar.gz"
 GOLDEN = Path(__file__).parent / "golden"
+MACHINE = [("machines", "gpu1 (15 runs; 16 CPUs, 128 GB of memory)"), ("packages", "numpy 2.4.1, torch 2.13.0")]
 ROLES = ("propose", "edit", "fix", "review")
 _NUMBER = re.compile(r"(?<![\w.@#/-])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.]*\w)")
 
@@ -61,7 +63,8 @@ class Recorded:
 
     def _prompt(self, role: str) -> str:
         if role == "propose":
-            return brief(self.matter, 3, bounds=Bounds(1800.0, 60, 2.0))
+            with patch.object(propose_prompt, "how_it_ran", lambda _: MACHINE):
+                return brief(self.matter, 3, bounds=Bounds(1800.0, 60, 2.0))
         idea = self.state.by_slug("broken" if role == "fix" else "updates-4")
         assert idea is not None
         workspace = workspace_for(self.builder, self.state.spec.research, self._turn)
