@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.events import one_line, plain
 from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault, TurnRole, Usage
 from autoresearch.core.text.durations import find_durations, normalise, problem
 from autoresearch.core.text.regex import later
+from autoresearch.runner.text import logical_lines, plain
 
 _WORDS = {  # in this order: "429 insufficient_quota" does not pass by itself
     TurnFault.LOGIN: later(
@@ -121,9 +121,9 @@ class AgentOutput:
             session="" if fault is TurnFault.SESSION else self.session or turn.session,
             usage=Usage(self.usd, self.tokens_in, self.tokens_out, spoken.seconds),
             fault=fault,
-            message=one_line(said),
+            message=plain(said),
             retry_s=retry_s(said) if fault is not None and fault.passes else None,
-            denied=tuple(one_line(each, 200) for each in self.denied[:_MOST_DENIED]),
+            denied=tuple(plain(each, 200) for each in self.denied[:_MOST_DENIED]),
         )
 
     def _fault(self, turn: Turn, spoken: Spoken) -> tuple[TurnFault | None, str]:
@@ -144,8 +144,7 @@ class AgentOutput:
 
 def last_lines(err: bytes) -> str:
     """The end of standard error: from the last line that complains, else its last lines."""
-    text = plain(err[-_MOST_ERR:].decode("utf-8", "replace"))
-    lines = [line.strip() for line in text.splitlines() if line.strip()][-40:]
+    lines = [line.strip() for line in logical_lines(err[-_MOST_ERR:])][-40:]
     found = [at for at, line in enumerate(lines) if _COMPLAINT.search(line[:1000]) and "WARN" not in line[:40]]
     return "\n".join(lines[found[-1] :][:5] if found else lines[-3:])
 

@@ -15,10 +15,7 @@ from autoresearch.core.text.regex import later
 
 _HEAD, _TAIL = 1 << 18, 16 << 20  # bytes that are read of a flood: its beginning (the session) and its end
 _MOST_LINES = 20_000  # of each
-_MOST_TEXT = 1 << 20  # characters that are made a line
 _OBJECT_LINE = later(r"^[ \t]{0,9}(\{[^\n]*\})[ \t\r]{0,9}$", re.MULTILINE)
-_ESCAPES = later(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
-_INVISIBLE = later(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def events(out: bytes) -> Iterator[Mapping[str, Any]]:
@@ -77,14 +74,3 @@ def added(*counts: int | None) -> int | None:
     """Their sum; None where none is known."""
     known = [each for each in counts if each is not None]
     return sum(known) if known else None
-
-
-def plain(text: str) -> str:
-    """Without the escape sequences and control characters of a terminal; line ends stay."""
-    return _INVISIBLE.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
-
-
-def one_line(text: str, most: int = 300) -> str:
-    """In one line, at most so many characters: the beginning, which says what it is about, and the very end."""
-    line = " ".join(plain(text[:_MOST_TEXT]).split())
-    return line if len(line) <= most else f"{line[: most - 61]} … {line[-58:]}"
