@@ -150,6 +150,4 @@ def use_of(rundir: RunDir, spec: RunSpec) -> dict[str, Any]:
 
 def memory_gb() -> float:
     """The memory of this machine, in 10^9 bytes."""
-    import psutil
-
     return float(psutil.virtual_memory().total / 1e9)
