@@ -25,7 +25,7 @@ COMMON = {
     "pending_limit": "how long a run may wait in a queue; default 24h",
     "poll": "how often its launcher is asked about all runs together; default every 2 s to 15 s",
 }
-COPIED = {  # options of an ssh host, and of a plug-in's target; lab/remote_files/{upload,remote_host,download}.py
+COPIED = {  # options of an ssh host; lab/remote_files/{upload,remote_host,download}.py
     "root": "the directory there for code and runs; default /ephemeral/autoresearch, else ~/.cache/autoresearch",
     "venv": "the trainer's environment there; default: the blueprint's path, else .venv or venv of the code there",
     "interpreter": "the trainer's interpreter there, instead of `venv`",
@@ -45,7 +45,7 @@ _LAUNCHERS = {  # module in this package and its launcher; imported when a targe
 
 
 # A plug-in is a class, or a function: (Target, environment of this shell) -> JobLauncher. Its attribute `OPTIONS`
-# (option -> description), if it has one, names what a target of this kind may say beside `COMMON` and `COPIED`.
+# (option -> description), if it has one, names what a target of this kind may say beside `COMMON`. They see our files.
 PLUGINS = PluginGroup("launchers", (*Kind, "tmux", "k8s"), made=False)
 
 
@@ -65,8 +65,7 @@ def options_of(launcher_kind: str) -> Mapping[str, str]:
     if launcher_kind == Kind.LOCAL:
         return {}
     own = _module(launcher_kind) if launcher_kind in _LAUNCHERS else _plugin(launcher_kind)
-    shares = launcher_kind in (Kind.SLURM, Kind.RAY, Kind.KUBERNETES)  # a file system, with this machine
-    return {**COMMON, **({} if shares else COPIED), **dict(getattr(own, "OPTIONS", ()))}
+    return {**COMMON, **(COPIED if launcher_kind == Kind.SSH else {}), **dict(getattr(own, "OPTIONS", ()))}
 
 
 def _module(launcher_kind: str) -> ModuleType:

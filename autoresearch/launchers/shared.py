@@ -15,9 +15,9 @@ from autoresearch.core.run.job_launcher import DirectoryState, ProgramOutput, Un
 from autoresearch.runner import remote_agent
 from autoresearch.runner.remote_agent import MOST_SAID as MOST_SAID
 
-# The remote file agent (`runner/remote_agent.py`) and its imports as one text: a host needs nothing of ours.
+# The remote file agent (`runner/remote_agent.py`) and its imports, in order, as one text: a host needs nothing of ours.
 
-PARTS = ("basics", "libc", "processes", "remote_requests", "remote_agent")  # in the order of their imports
+PARTS = ("basics", "libc", "processes", "remote_requests", "remote_files", "remote_agent")
 _LOADER = """
 import json, sys, types
 package = types.ModuleType("ajet_remote")

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from . import remote_requests
+from . import remote_files, remote_requests
 from .basics import is_locked, parse_object, read_file, take_lock
 from .processes import process_table, run_id_of, send, start_ticks
 
@@ -365,4 +365,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "poll": poll,
     "end": end,
     "probe": probe,
+    "survey": remote_files.survey,
+    "interpreter": remote_files.interpreter,
+    "checkout": remote_files.checkout,
+    "release": remote_files.release,
 }

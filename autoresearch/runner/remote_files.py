@@ -1,7 +1,6 @@
-"""File operations on a target without a shared file system: make directories, check out code, send results.
+"""Requests about files on an ssh host, executed there: make a run's directories, check out its code, send its results.
 
-Standard library only, Python 3.9, a single file: `python - <this file and a call of answer()`, or by path.
-Each call but `results` prints one JSON object; an error is `{"error": sentence, "code": identifier}`.
+Standard library only, Python 3.9. What cannot be done is answered as `{"error": sentence, "code": identifier}`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,9 @@ import shutil
 import subprocess
 import sys
 from fnmatch import fnmatchcase
+
+from .basics import is_locked, read_file
+from .remote_requests import put
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,53 +42,41 @@ GIT_SETTINGS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=", "-c",
 ANSWER = ".answer"  # a member of an archive of absolute paths
 
 
-def answer(text: str) -> bool:
-    """Execute a JSON request and print the JSON result; returns whether it succeeded."""
-    request = json.loads(text)
-    try:
-        found = _DO[request["do"]](request)
-    except OSError as error:
-        word = {errno.ENOSPC: "disk_full", errno.EDQUOT: "disk_full", errno.EROFS: "read_only"}
-        code = word.get(error.errno or 0, "not_writable" if isinstance(error, PermissionError) else "file_trouble")
-        found = {"error": f"{error.strerror}: {error.filename}" if error.filename else str(error), "code": code}
-    sys.stdout.write(json.dumps(found) + "\n")
-    return "error" not in found
-
-
 # ---------------------------------------------------------------------------------------------- directories
 
 
-def survey(request: dict[str, Any]) -> dict[str, Any]:
+def survey(
+    root: str, name: str, code: str, interpreters: list[str], paths: list[str], min_free: float
+) -> dict[str, Any]:
     """Create a run's directories; returns them, the free bytes, the interpreter, and which of `paths` are missing."""
-    root = _root(request.get("root") or "")
+    root = _root(root)
     os.makedirs(root, exist_ok=True)
     if not os.access(root, os.W_OK):
         return {"error": f"{root} cannot be written", "code": "not_writable"}
     free = shutil.disk_usage(root).free
-    if free < request["min_free"]:
-        least = f"{request['min_free'] / 1e9:g} GB"
+    if free < min_free:
+        least = f"{min_free / 1e9:g} GB"
         return {"error": f"{root} has {free / 1e9:.1f} GB free, and {least} is the least", "code": "disk_full"}
-    directory = f"{root}/runs/{request['name']}"
+    directory = f"{root}/runs/{name}"
     os.makedirs(directory, exist_ok=True)
-    results = f"{root}/results/{request['name']}"
+    results = f"{root}/results/{name}"
     os.makedirs(results, exist_ok=True)
-    code = _claimed(f"{root}/code/{request['code']}", directory) if request["code"] else ""
+    code = _claimed(f"{root}/code/{code}", directory) if code else ""
     return {
         "root": root,
         "directory": directory,
         "results": results,
         "code": code,
         "free": free,
-        "interpreter": _first_python(request["interpreters"], code),
-        "lacking": [path for path in request["paths"] if not os.path.exists(path)],
+        "interpreter": _first_python(interpreters, code),
+        "lacking": [path for path in paths if not os.path.exists(path)],
         "caches": caches(root, os.path.expanduser("~"), os.environ) if root.startswith(BIG_VOLUME + "/") else {},
     }
 
 
-def interpreter(request: dict[str, Any]) -> dict[str, Any]:
+def interpreter(root: str, code: str, interpreters: list[str]) -> dict[str, Any]:
     """The interpreter that a run would use on this host; creates nothing."""
-    code = f"{_root(request.get('root') or '')}/code/{request['code']}" if request["code"] else ""
-    return {"interpreter": _first_python(request["interpreters"], code)}
+    return {"interpreter": _first_python(interpreters, f"{_root(root)}/code/{code}" if code else "")}
 
 
 def caches(directory: str, home: str, environ: Mapping[str, str]) -> dict[str, str]:
@@ -126,12 +116,12 @@ def _claimed(base: str, directory: str) -> str:
     fd = os.open(os.path.dirname(base) + "/.claims", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        ours = [path[: -len(".run")] for path in glob.glob(glob.escape(base) + "*.run") if _read(path) == directory]
+        ours = [path[: -len(".run")] for path in glob.glob(glob.escape(base) + "*.run") if _owner(path) == directory]
         names = [base, *(f"{base}-{number}" for number in range(2, 1000))]
         claimed = ours[0] if ours else next((name for name in names if _is_free(name)), "")
         if not claimed:
             raise OSError(errno.EEXIST, "a thousand code directories are in use", base)
-        _write(claimed + ".run", directory.encode())
+        put(os.path.dirname(base), {os.path.basename(claimed) + ".run": directory.encode()})
     finally:
         os.close(fd)
     os.makedirs(claimed, exist_ok=True)
@@ -139,37 +129,28 @@ def _claimed(base: str, directory: str) -> str:
 
 
 def _is_free(path: str) -> bool:
-    owner = _read(path + ".run")
-    return not owner or not os.path.isdir(owner) or (os.path.exists(f"{owner}/exit.json") and not _held(owner))
+    owner = _owner(path + ".run")
+    over = os.path.exists(f"{owner}/exit.json") and not is_locked(f"{owner}/lock")
+    return over or not owner or not os.path.isdir(owner)
 
 
-def release(request: dict[str, Any]) -> dict[str, Any]:
+def _owner(note: str) -> str:
+    return os.fsdecode(read_file(note)).strip()
+
+
+def release(code: str, directory: str, *, over: bool = False) -> dict[str, Any]:
     """Release the run's claim on its code directory, for other runs, unless its Runner is alive.
 
     over: also delete its `environment` file, which may hold secrets and will not be read any more.
     """
-    note, environment = request["code"] + ".run", request["directory"] + "/environment"
-    if _held(request["directory"]):
+    note, environment = code + ".run", directory + "/environment"
+    if is_locked(f"{directory}/lock"):
         return {}
-    if request.get("over") and os.path.exists(environment):
+    if over and os.path.exists(environment):
         os.unlink(environment)
-    if request["code"] and _read(note) == request["directory"]:
+    if code and _owner(note) == directory:
         os.unlink(note)
     return {}
-
-
-def _held(directory: str) -> bool:  # a copy of `basics.is_locked`: this file must be self-contained
-    try:
-        fd = os.open(f"{directory}/lock", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
-    return False
 
 
 def _first_python(candidates: list[str], code: str) -> str:
@@ -187,35 +168,48 @@ def _python_of(path: str) -> str:
 # ------------------------------------------------------------------------------------------------- the code
 
 
-def checkout(request: dict[str, Any]) -> dict[str, Any]:
+def checkout(code: str, git_dir: str, commit: str, links: Mapping[str, str], *, anew: bool = False) -> dict[str, Any]:
     """Make the directory `code` hold the files of a commit, and `links` (path -> target), and nothing else.
 
     git_dir: the bare repository. anew: the directory is made again; else virtual environments in it stay, and so do
     the files that are as they should be.
     """
-    code, index = request["code"], request["code"] + ".index"
-    for path in (code, index) if request["anew"] else ():
-        _remove(path)
-    os.makedirs(code, exist_ok=True)
-    _remove(index + ".lock")  # of a git that was killed: a code directory has one run at a time
-    git = ["git", f"--git-dir={request['git_dir']}", f"--work-tree={code}", *GIT_SETTINGS]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment["GIT_INDEX_FILE"] = index
-    for words in (
-        ["read-tree", "--reset", request["commit"]],
-        ["clean", "-ffdxq", *(f"--exclude=/{name}" for name in LIVES_IN_CODE)],
-        ["read-tree", "--reset", "-u", request["commit"]],
-    ):
-        done = subprocess.run([*git, *words], env=environment, cwd=code, stdin=subprocess.DEVNULL, capture_output=True)
-        if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip()
-            full = os.strerror(errno.ENOSPC) in said
-            return {"error": f"git {words[0]} failed: {said}", "code": "disk_full" if full else "git_failed"}
-    for path, target in request["links"].items():
-        _remove(f"{code}/{path}")
-        os.makedirs(os.path.dirname(f"{code}/{path}"), exist_ok=True)
-        os.symlink(target, f"{code}/{path}")
+    gate = os.open(f"{code}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(gate, fcntl.LOCK_EX)  # against one whose link was cut
+        for path in (code, f"{code}.index") if anew else (f"{code}.index.lock",):  # of a git that was killed
+            _remove(path)
+        os.makedirs(code, exist_ok=True)
+        for words in (
+            ["read-tree", "--reset", commit],
+            ["clean", "-ffdxq", *(f"--exclude=/{name}" for name in LIVES_IN_CODE)],
+            ["read-tree", "--reset", "-u", commit],
+        ):
+            if said := _git(code, git_dir, words):
+                full = os.strerror(errno.ENOSPC) in said
+                return {"error": f"git {words[0]} failed: {said}", "code": "disk_full" if full else "git_failed"}
+        for path, target in links.items():
+            _remove(f"{code}/{path}")
+            os.makedirs(os.path.dirname(f"{code}/{path}"), exist_ok=True)
+            os.symlink(target, f"{code}/{path}")
+    finally:
+        os.close(gate)
     return {}
+
+
+def _git(code: str, git_dir: str, words: list[str]) -> str:
+    """Run git on a code directory, with an index beside it; returns what it complains of, "" if it succeeds."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    done = subprocess.run(
+        ["git", f"--git-dir={git_dir}", f"--work-tree={code}", *GIT_SETTINGS, *words],
+        env={**environment, "GIT_INDEX_FILE": f"{code}.index"},
+        cwd=code,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    said = done.stderr.decode("utf-8", "replace").strip()
+    return (said or f"exit code {done.returncode}") if done.returncode else ""
 
 
 def _remove(path: str) -> None:
@@ -228,7 +222,7 @@ def _remove(path: str) -> None:
 # ---------------------------------------------------------------------------------------------- the results
 
 
-def results(request: dict[str, Any]) -> dict[str, Any]:
+def results(code: str, directory: str, request: Mapping[str, Any]) -> None:
     """Write the files to copy back to stdout, as a tar archive, and release the run's code. What stays there is
     answered by the archive's last member, ANSWER, so that an archive that was cut shows it.
 
@@ -238,7 +232,7 @@ def results(request: dict[str, Any]) -> dict[str, Any]:
     """
     import tarfile  # takes milliseconds to import
 
-    there = os.path.isdir(request["directory"])
+    there = os.path.isdir(directory)
     left: dict[str, int] = {}
     seen: set[str] = set()
     room = request["most"]
@@ -251,12 +245,12 @@ def results(request: dict[str, Any]) -> dict[str, Any]:
                 left[path] = size
             elif wish == WANTED:
                 room -= size
-        gone = {"error": f"{request['directory']} is not there any more", "code": "gone"}
+        gone = {"error": f"{directory} is not there any more", "code": "gone"}
         data = json.dumps({"left": sorted(left.items())} if there else gone).encode()
         member = tarfile.TarInfo(ANSWER)
         member.size = len(data)
         tar.addfile(member, io.BytesIO(data))
-    return release({**request, "over": True})
+    release(code, directory, over=True)
 
 
 def _add(tar: TarFile, path: str) -> bool:
@@ -279,7 +273,7 @@ def _add(tar: TarFile, path: str) -> bool:
 NEEDED, WANTED, UNWANTED = range(3)
 
 
-def _candidates(request: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
+def _candidates(request: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
     """How much each file is wanted, its size, its path."""
     for place in request["always"]:
         for hit in sorted(glob.glob(place)):
@@ -292,7 +286,7 @@ def _candidates(request: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
             yield WANTED if selected else UNWANTED, _size(path), path
 
 
-def _is_selected(relative: str, request: dict[str, Any], only: Collection[str]) -> bool:
+def _is_selected(relative: str, request: Mapping[str, Any], only: Collection[str]) -> bool:
     parts = relative.split("/")
     if any(fnmatchcase(parts[-1], pattern) for pattern in request["keep"]):
         return True
@@ -318,29 +312,3 @@ def _size(path: str) -> int:
         return 0 if os.path.islink(path) else os.path.getsize(path)
     except OSError:
         return 0
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
-def _write(path: str, data: bytes) -> None:
-    with open(path + ".new", "wb") as file:
-        file.write(data)
-    os.rename(path + ".new", path)
-
-
-_DO = {
-    "survey": survey,
-    "interpreter": interpreter,
-    "release": release,
-    "checkout": checkout,
-    "results": results,
-}
-
-if __name__ == "__main__" and len(sys.argv) == 2:  # called by a command in the run's spec
-    sys.exit(0 if answer(sys.argv[1]) else 1)

@@ -128,6 +128,12 @@ class Reach(Protocol):
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
         """Run a short program on the remote host, without a shell. A missing program has exit code 127."""
 
+    def call(self, op: str, *, within_s: float = 30.0, **arguments: Any) -> Any:
+        """The answer of an operation of `runner.remote_agent`. Raises OSError (of the target), too.
+
+        Only asked for where files are not shared.
+        """
+
     def command(self, argv: Sequence[str]) -> list[str]:
         """The words that run a program there from here, with their stdin, stdout and stderr as its own.
 

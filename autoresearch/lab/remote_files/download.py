@@ -88,18 +88,15 @@ class _Download:
     def _fetch(self, archive: Path) -> None:
         spec, only = self.recorded.spec, self.order.place.options.get("collect") or []
         results = self.order.paths.get(spec.result_dir, "")
-        self.there.fetch(
-            "results",
-            archive,
-            directory=self.order.directory,
-            code=self.order.code,
-            places=[results] if results else [],
-            always=[self.far.path(one.path) for one in spec.sources],
-            only=[only] if isinstance(only, str) else [str(one) for one in only],
-            leave=WEIGHTS,
-            keep=STATES,
-            most=int(float(self.order.place.text("collect_max_gb", str(MOST_GB))) * 1e9),
-        )
+        request = {
+            "places": [results] if results else [],
+            "always": [self.far.path(one.path) for one in spec.sources],
+            "only": [only] if isinstance(only, str) else [str(one) for one in only],
+            "leave": WEIGHTS,
+            "keep": STATES,
+            "most": int(float(self.order.place.text("collect_max_gb", str(MOST_GB))) * 1e9),
+        }
+        self.there.fetch(archive, code=self.order.code, directory=self.order.directory, request=request)
 
     def _here(self, far: str) -> Path | None:
         """The local path of a file or link; None for one that is not copied."""

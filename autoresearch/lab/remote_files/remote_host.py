@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import errno
 import re
 import shutil
 import subprocess
@@ -18,6 +18,7 @@ from typing import Any
 from autoresearch.core.run.job_launcher import Declined, ProgramOutput, Reach, Unreachable
 from autoresearch.core.run.targets import Target
 from autoresearch.git_repo.checkout import Checkout, locate
+from autoresearch.launchers.shared import program
 
 # The interpreter of a run on a host without shared files: where to search for it, and the error if there is none.
 
@@ -60,7 +61,7 @@ class InterpreterSearch:
         Unreachable.
         """
         found = RemoteHost(reach, self.target).ask(
-            "interpreter", root=self.target.text("root"), code=self.code, interpreters=self.paths, timeout_s=60.0
+            "interpreter", root=self.target.text("root"), code=self.code, interpreters=self.paths, within_s=60.0
         )
         if not found["interpreter"] and not self.prepared:
             raise self.missing()
@@ -90,11 +91,9 @@ def plain_word(text: str) -> str:
     return re.sub(r"[^\w.-]+", "_", text, flags=re.ASCII).strip(".") or "x"
 
 
-REMOTE_FILES = Path(__file__).parents[2] / "runner" / "remote_files.py"
-PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 8, -1)), "/usr/bin/python3")
-LEAST = (3, 9)
-_PROBE = "import sys; print(sys.executable, *sys.version_info[:2])"
 LONGEST_S = 6 * 3600.0  # of one copy of all results
+_CODES = {errno.ENOSPC: "disk_full", errno.EDQUOT: "disk_full", errno.EROFS: "read_only"}
+_CODES |= dict.fromkeys((errno.EACCES, errno.EPERM), "not_writable")
 
 
 class RemoteHost:
@@ -103,31 +102,25 @@ class RemoteHost:
     def __init__(self, reach: Reach, target: Target) -> None:
         self.reach = reach
         self.target = target
-        self.python = _python(reach, target)
+        self.python = str(reach.call("probe", paths=[], programs=[])["executable"])
 
-    def ask(self, do: str, *, timeout_s: float = 300.0, **request: object) -> dict[str, Any]:
-        """The answer of `runner.remote_files`. Raises Declined if it cannot be done, Unreachable without an answer."""
-        words = [self.python, "-S", "-E", "-s", "-"]
-        said = self.reach.run(words, stdin=_program(do, request), timeout_s=timeout_s)
+    def ask(self, op: str, *, within_s: float = 300.0, **arguments: object) -> dict[str, Any]:
+        """The answer of an operation of `runner.remote_files`. Raises Declined if it cannot be done, Unreachable."""
         try:
-            found = dict(json.loads(said.text))
-        except ValueError:
-            raise Unreachable(f"{self.target.name}: {do} gave no answer: {said.complaint}") from None
-        self.refuse(found)
-        return found
+            answer = self.reach.call(op, within_s=within_s, **arguments) or {}
+        except OSError as error:
+            why = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            answer = {"error": why, "code": _CODES.get(error.errno or 0, "file_trouble")}
+        self.refuse(answer)
+        return answer
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: tuple[str, ...] = ()) -> None:
         """Write files on the host; raises Declined if its disk is full or not writable."""
-        if not files:
-            return
-        try:
-            self.reach.put(directory, files, private=private)
-        except OSError as error:
-            why = f"{self.target.name}: {directory} cannot be written: {error.strerror or error}"
-            raise Declined(why, code="not_writable") from error
+        if files:
+            self.ask("put", directory=directory, files=dict(files), private=list(private))
 
-    def fetch(self, do: str, path: Path, **request: object) -> None:
-        """Write all that `runner.remote_files` prints into a file here. Raises Unreachable if its end is missing."""
+    def fetch(self, path: Path, **arguments: object) -> None:
+        """Write the archive of `remote_files.results` into a file here. Raises Unreachable if its end is missing."""
         words = self.reach.command([self.python, "-S", "-E", "-s", "-"])
         with (
             path.open("wb") as file,
@@ -138,7 +131,7 @@ class RemoteHost:
             timer.start()
             try:
                 with contextlib.suppress(BrokenPipeError):  # it has ended already, and says why
-                    process.stdin.write(_program(do, request))
+                    process.stdin.write(program("agent.remote_files.results(**ARGUMENTS)", ARGUMENTS=arguments))
                 process.stdin.close()
                 shutil.copyfileobj(process.stdout, file)  # through this process, with which it ends
                 said = ProgramOutput(process.wait(), err=process.stderr.read())
@@ -146,33 +139,12 @@ class RemoteHost:
                 timer.cancel()
                 process.kill()
         if said.returncode:
-            raise Unreachable(f"{self.target.name}: {do} did not come to its end: {said.complaint}", code="cut")
+            raise Unreachable(f"{self.target.name}: its results were cut: {said.complaint}", code="cut")
 
     def refuse(self, answer: Mapping[str, Any]) -> None:
         """Raise Declined if `runner.remote_files` answered with an error."""
         if "error" in answer:
             raise Declined(f"{self.target.name}: {answer['error']}", code=answer["code"], hint=_hint(answer))
-
-
-def _program(do: str, request: Mapping[str, object]) -> bytes:
-    text = json.dumps({"do": do, **request})
-    return f"{REMOTE_FILES.read_text()}\nanswer({text!r})\n".encode()
-
-
-def _python(reach: Reach, target: Target) -> str:
-    """The interpreter for the Runner: the target's option, else the first that is new enough."""
-    said = target.text("python")
-    for name in (said,) if said else PYTHONS:
-        start = ["sh", "-c", 'exec ~/"$0" "$@"', name[2:]] if name.startswith("~/") else [name]
-        words = reach.run([*start, "-c", _PROBE]).text.split()
-        if len(words) == 3 and words[1].isdecimal() and (int(words[1]), int(words[2])) >= LEAST:
-            return words[0] if words[0].startswith("/") else name
-    wanted = f"{said} is no" if said else "there is no"
-    raise Declined(
-        f"{target.name}: {wanted} python >= {LEAST[0]}.{LEAST[1]}, which the Runner needs",
-        code="no_python",
-        hint=f"install one there, or name it: launchers: {{{target.name}: {{python: /path/to/python3}}}}",
-    )
 
 
 def _hint(answer: Mapping[str, Any]) -> str:

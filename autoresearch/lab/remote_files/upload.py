@@ -50,6 +50,11 @@ ALLOCATED = ("SLURM_", "RAY_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "
 MIN_FREE_GB = 1.0
 LIVE = (SourceFormat.JSONL, SourceFormat.DICT_LINES, SourceFormat.SWARM_VAL)  # they grow by lines; stop rules read them
 ANYWHERE = dict.fromkeys(("directory", "results", "code"), "/")  # a survey, where it only counts what is mapped
+CHECKOUT = (  # the directory of a Runner, its name, and what to check out -> a message, or nothing
+    "import importlib, json, sys; sys.path.insert(0, sys.argv[1]); "
+    "files = importlib.import_module(sys.argv[2] + '.remote_files'); "
+    "sys.exit(files.checkout(**json.loads(sys.argv[3])).get('error'))"
+)
 GIVEN = "given"  # in a remote run directory: a recipe from outside of the code
 
 
@@ -264,7 +269,7 @@ class _Upload:
         git_dir = f"{host['root']}/repositories/{code_name(checkout.project)}.git"
         words = self.there.reach.command(["sh", "-c", RECEIVE, git_dir])
         commit = push(checkout, commit, words, self.rundir.path / "pushed")
-        return {"git_dir": git_dir, "commit": commit, "code": there, "anew": False}
+        return {"git_dir": git_dir, "commit": commit, "code": there}
 
     def _recipes(self, translation: Translation) -> dict[str, dict[str, bytes]]:
         """Recipes with remote paths: in the code, beside the run, and their copies in the results."""
@@ -286,9 +291,8 @@ class _Upload:
         if not is_slot(Path(self.apart)):
             why = f"runs on {self.target.name} cannot be measured apart from their own code"
             raise Declined(why, code="no_evaluation_place", hint="take `evaluate:` out, or have it run here")
-        checkout = self._checkout(host, Path(self.apart), "", far[self.apart])
-        request = {**checkout, "do": "checkout", "anew": True, "links": {}}
-        words = [self.there.python, "-S", "-E", "-s", f"{runner}/remote_files.py", json.dumps(request)]
+        checkout = {**self._checkout(host, Path(self.apart), "", far[self.apart]), "links": {}, "anew": True}
+        words = [self.there.python, "-S", "-E", "-s", "-c", CHECKOUT, *os.path.split(runner), json.dumps(checkout)]
         return {"evaluate_place": shlex.join(words)}
 
     def _watched(self, translation: Translation) -> dict[str, str]:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,14 @@ import pytest
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.job_launcher import (
-    DirectoryState,
     Job,
-    ProgramOutput,
     Unreachable,
-    Want,
 )
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.launchers.shared import SharedFiles
+from autoresearch.launchers.shared import ANSWER_S, SharedFiles
 from autoresearch.records import journal, order_file, recorded_run
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun
@@ -77,17 +74,9 @@ class OtherHost(SharedFiles):
         self.cut_after -= 1
         self.calls.append(what)
 
-    def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
-        self._call("look")
-        return super().look(wants)
-
-    def put(self, directory: str, files: Mapping[str, bytes], *, private: Any = ()) -> None:
-        self._call("put")
-        super().put(directory, files, private=private)
-
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
-        self._call(f"run {argv[0]}")
-        return super().run(argv, stdin=stdin, timeout_s=timeout_s, cwd=cwd)
+    def call(self, op: str, *, within_s: float = ANSWER_S, **arguments: Any) -> Any:
+        self._call(op)
+        return super().call(op, within_s=within_s, **arguments)
 
     def command(self, argv: Sequence[str]) -> list[str]:
         self._call(f"command {argv[0]}")

@@ -21,6 +21,7 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.refresh import Refresher
 from autoresearch.lab.remote_files import download, remote_host
 from autoresearch.lab.remote_files.download import gather
+from autoresearch.launchers import shared
 from autoresearch.records import order_file
 from autoresearch.records.index import Index
 from autoresearch.records.recorded_run import RecordedRun
@@ -274,12 +275,12 @@ def test_an_evaluation_has_a_tree_of_its_own_made_afresh_over_there(
 
 def test_a_file_that_cannot_be_read_keeps_no_other_there(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     order = left_there(yard, **{"a": b"fine", "b": b"denied", "c": b"fine"})
-    program = remote_host.REMOTE_FILES.read_text()
-    denying = program.replace("open(path, ", 'open(path + "/" * path.endswith("/b"), ')
-    assert denying != program
-    changed = yard.root / "changed.py"
-    changed.write_text(denying)
-    monkeypatch.setattr(remote_host, "REMOTE_FILES", changed)
+    opened, asked = b"open(path, ", shared.program
+
+    def denying(call: str, **values: Any) -> bytes:
+        return asked(call, **values).replace(opened, b'open(path + "/" * path.endswith("/b"), ')
+
+    monkeypatch.setattr(remote_host, "program", denying)
     assert gathered(yard, order)
     assert names(yard.spec.result_dir) == ["a", "c"]
     assert f"left on gpu1: {order.paths[yard.spec.result_dir]}/b" in yard.said()
