@@ -12,9 +12,8 @@ import json
 import math
 import re
 import subprocess
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError, UsageError
-from autoresearch.launchers.kubernetes_states import MAY_COME, disruption, observe
+from autoresearch.launchers.kubernetes_states import disruption, observe
 from autoresearch.launchers.shared import SharedFiles
 
 OPTIONS = {
@@ -59,7 +58,6 @@ Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
 JOBS = "jobs.batch"
 ANSWER_S = 30.0
 MOST_SAID = 256 << 20  # a namespace with a thousand jobs lists 20 MiB
-HOPELESS_S = 60.0  # a registry may reject a token, or lack an image, for a moment
 AFTER_GRACE_S = 60.0  # for the Runner's cleanup and record, after the trainer's grace
 MARGIN_S = 300.0  # the Runner's own limits apply first
 RUN, CAMPAIGN, PLACE = (f"autoresearch/{word}" for word in ("run", "campaign", "place"))
@@ -73,17 +71,13 @@ class KubernetesLauncher:
 
     kind = Kind.KUBERNETES
 
-    def __init__(
-        self, target: Target, environ: Mapping[str, str], render: Render, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, target: Target, environ: Mapping[str, str], render: Render) -> None:
         check_options(target)
         self.target = target
-        self.clock = clock
         self.render = render
         self.kubectl = Kubectl.of(target, environ)
         self.reach = VolumeFiles(environ)
         self._disrupted: dict[str, Observation] = {}  # a preempted pod is gone before its job reports it
-        self._hopeless: dict[str, float] = {}  # run -> since when
 
     def describe(self) -> list[tuple[str, str]]:
         """See `Describes`."""
@@ -181,22 +175,12 @@ class KubernetesLauncher:
     ) -> Observation | None:
         if job is None or _label(job, RUN) != label_value(handle.run):
             return self._disrupted.get(handle.run)
-        found = self._lasting(handle.run, observe(job, pods))
+        found = observe(job, pods)
         for pod in pods:
             if lost := disruption(pod):
                 self._disrupted[handle.run] = lost
         kept = self._disrupted.get(handle.run)
         return kept if kept and found.state is JobState.OVER and not found.cause else found
-
-    def _lasting(self, run: str, observation: Observation) -> Observation:
-        """Waits that a registry or a person may still end are hopeless only if they last; the kubelet keeps trying."""
-        if observation.word not in MAY_COME:
-            self._hopeless.pop(run, None)
-            return observation
-        if observation.hopeless:
-            self._hopeless.setdefault(run, self.clock())
-        since = self._hopeless.get(run, math.inf)
-        return replace(observation, hopeless=self.clock() - since >= HOPELESS_S)
 
     # -- ending -------------------------------------------------------------------------------------------------
 
@@ -214,7 +198,6 @@ class KubernetesLauncher:
     def forget(self, handle: Handle) -> None:
         """See `JobLauncher`: deletes the job and its pods, unless the target says how long they stay."""
         self._disrupted.pop(handle.run, None)
-        self._hopeless.pop(handle.run, None)
         if not self.target.text("ttl"):
             with contextlib.suppress(Declined, Unreachable):
                 words = ("-l", self._mine(handle), "--wait=false", "--cascade=background")

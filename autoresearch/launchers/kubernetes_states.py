@@ -19,7 +19,6 @@ Object = Mapping[str, Any]
 
 _NEVER = {"InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff", "CreateContainerConfigError", "StartError"}
 _PULL = ("ImagePullBackOff", "ErrImagePull")
-MAY_COME = (*_PULL, "CreateContainerConfigError")  # retried: an image may be pushed, a Secret created
 _NO_SUCH_IMAGE = later(r"not found|manifest unknown|does not exist|denied|unauthorized|no match for", re.I)
 _USUAL_WAIT = {"", "ContainerCreating", "PodInitializing"}
 _DISRUPTED = {  # reason of the condition DisruptionTarget -> cause
@@ -109,7 +108,9 @@ def _living_pod(pod: Object) -> Observation:
         return Observation(JobState.PENDING, word, str(scheduled.get("message") or word)[:300])
     for waiting in _waiting(pod):
         word, text = str(waiting.get("reason") or ""), str(waiting.get("message") or "")[:300]
-        never = word in _NEVER or (word in _PULL and bool(_NO_SUCH_IMAGE.search(text)))
+        never: bool | None = word in _NEVER or (word in _PULL and bool(_NO_SUCH_IMAGE.search(text)))
+        if word in _PULL and not never:  # between two tries, of which one may have said more
+            never = None
         if word not in _USUAL_WAIT:
             return Observation(JobState.PENDING, word, f"{word}: {text}" if text else word, hopeless=never, node=node)
     if status.get("phase") == "Running":

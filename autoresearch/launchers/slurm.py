@@ -40,7 +40,6 @@ OPTIONS = {
 }
 ANSWER_S = 30.0
 PREFLIGHT_S = 10.0
-HOPELESS_S = 60.0  # seconds; a hopeless reason may be temporary: a partition that is being changed
 ASK_AGAIN_S = 30.0  # seconds; about a job that is not in the queue
 ACCOUNTED_AT_ONCE = 50
 MOST_PARTITIONS = 8  # that `doctor` shows
@@ -74,7 +73,6 @@ def cleaned(environ: Mapping[str, str]) -> dict[str, str]:
 class _Known:
     """What is kept of one job from poll to poll."""
 
-    hopeless_since: float | None = None
     last_words: str | None = None  # of its output
     asked_at: float | None = None  # when accounting was asked about it: it is not in the queue
     row: Row | None = None  # ... and the answer
@@ -266,17 +264,12 @@ class SlurmLauncher:
         return list(jobs.accounted(said.text)) if said.returncode == 0 else []
 
     def _observation(self, handle: Handle, job_row: Row) -> Observation:
-        known, now = self._known[job_row.native], self.clock()
-        if not job_row.hopeless:
-            known.hopeless_since = None
-        elif known.hopeless_since is None:
-            known.hopeless_since = now
-        for_ever = known.hopeless_since is not None and now - known.hopeless_since >= HOPELESS_S
+        known = self._known[job_row.native]
         if job_row.went_wrong and known.last_words is None:
             known.last_words = self._tail(f"{handle.more.get('directory', '')}/{jobs.OUTPUT}")
         if job_row.word == "RUNNING" and self._prepares and not known.begun:
             job_row = Row(job_row.native, "CONFIGURING", node=job_row.node, reason="its nodes are being set up")
-        return observation(job_row, last_words=known.last_words or "", for_ever=for_ever)
+        return observation(job_row, last_words=known.last_words or "")
 
     @property
     def _prepares(self) -> bool:

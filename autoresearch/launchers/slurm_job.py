@@ -247,12 +247,12 @@ def accounted(text: str) -> Iterator[Row]:
             yield Row(cells[0], cells[1].split()[0], status, cells[3].replace("None assigned", ""), cells[4])
 
 
-def observation(job_row: Row, *, last_words: str = "", for_ever: bool = False) -> Observation:
-    """The observation of a row. last_words: of the job's output; for_ever: it has been hopeless for a while."""
+def observation(job_row: Row, *, last_words: str = "") -> Observation:
+    """The observation of a row. last_words: of the job's output."""
     if job_row.state is not JobState.OVER:
         hint = hint_for(job_row.reason)[1] if job_row.hopeless else ""
         reason = f"{job_row.reason} ({hint})" if hint else job_row.reason
-        return Observation(job_row.state, job_row.word, reason, node=job_row.node, hopeless=for_ever)
+        return Observation(job_row.state, job_row.word, reason, node=job_row.node, hopeless=job_row.hopeless)
     ending, cause, why = _OVER[job_row.word]
     code, number = job_row.status >> 8, job_row.status & 127
     if job_row.word == "DEADLINE" and not job_row.node:

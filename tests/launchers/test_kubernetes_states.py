@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.job_launcher import Handle, JobState, Observation
+from autoresearch.core.run.job_launcher import JobState, Observation
 from autoresearch.core.run.targets import Kind, Target
-from autoresearch.launchers.kubernetes import RUN, KubernetesLauncher
 from autoresearch.launchers.kubernetes_states import disruption, observe
 
 PLACE = Target("k8s", Kind.KUBERNETES, 2, {"image": "x", "claim": "c", "mount": "/m"})
@@ -88,7 +85,7 @@ def test_plain_jobs(found: Any, pods: list[Any], says: tuple[Any, ...]) -> None:
     ("one", "hopeless"),
     [
         (waits("ImagePullBackOff", NO_IMAGE), True),
-        (waits("ImagePullBackOff", SLOW), False),
+        (waits("ImagePullBackOff", SLOW), None),
         (waits("ErrImagePull", "pull access denied, repository does not exist"), True),
         (waits("InvalidImageName", "couldn't parse"), True),
         (waits("CrashLoopBackOff"), True),
@@ -97,45 +94,9 @@ def test_plain_jobs(found: Any, pods: list[Any], says: tuple[Any, ...]) -> None:
         (pod(conditions=[UNSCHEDULABLE]), False),
     ],
 )
-def test_what_would_wait_for_ever(one: Any, hopeless: bool) -> None:
+def test_what_would_wait_for_ever(one: Any, hopeless: bool | None) -> None:
     found = observe(job(), [one])
     assert found.state is PENDING and found.hopeless is hopeless
-
-
-def test_an_image_that_cannot_be_pulled_is_hopeless_when_that_lasts() -> None:
-    """A registry that refuses a token, or an image that is pushed just now: the kubelet tries again, and it runs."""
-    now, one = [0.0], [waits("ErrImagePull", "401 Unauthorized")]
-
-    def told() -> list[dict[str, Any]]:
-        name = {"metadata": {"name": "ajet-r", "labels": {RUN: "r"}}}
-        return [job() | name, one[0] | name]
-
-    launcher = KubernetesLauncher(PLACE, {}, lambda *_: {}, lambda: now[0])
-    launcher.kubectl = Told(told)  # type: ignore[assignment]
-
-    def hopeless(at: float) -> bool:
-        now[0] = at
-        return launcher.poll([Handle("r", "ajet-r")])["r"].hopeless
-
-    assert not hopeless(0.0)
-    one[0] = waits("ImagePullBackOff", "Back-off pulling image")  # all that it says between two tries
-    assert not hopeless(59.0) and hopeless(61.0)
-    one[0] = pod("Running", node="n1")
-    assert not hopeless(62.0)
-    one[0] = waits("ErrImagePull", "401 Unauthorized")
-    assert not hopeless(63.0)
-    one[0] = waits("InvalidImageName", "couldn't parse")
-    assert hopeless(64.0), "nothing will change that"
-
-
-class Told:
-    """A kubectl that lists what a test says."""
-
-    def __init__(self, items: Callable[[], list[dict[str, Any]]]) -> None:
-        self.items = items
-
-    def ask(self, *words: str) -> bytes:
-        return json.dumps({"items": self.items()}).encode()
 
 
 def test_reasons_are_told() -> None:

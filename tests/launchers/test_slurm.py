@@ -143,22 +143,7 @@ def test_words_that_end_nothing_and_what_waits_for_ever() -> None:
     assert {state: [word for word in words if Row("7", word).state is state] for state, words in LIVES.items()} == LIVES
     hopeless = [reason for reason in FOR_EVER + FOR_NOW if Row("7", "PENDING", reason=reason).hopeless]
     assert hopeless == FOR_EVER
-
-
-def test_hopeless_is_said_when_it_lasts() -> None:
-    now = [0.0]
-    told = ["7|PENDING|0||x|PartitionTimeLimit|"]
-    launcher = desk(Scripted(squeue=lambda _: queue(*told)), now)
-    handle = Handle("r", "7")
-    assert not launcher.poll([handle])["r"].hopeless
-    told[0] = "7|PENDING|0||x|Priority|"
-    now[0] = 59.0
-    assert not launcher.poll([handle])["r"].hopeless
-    told[0] = "7|PENDING|0||x|PartitionTimeLimit|"
-    now[0] = 61.0
-    assert not launcher.poll([handle])["r"].hopeless, "it was possible in between"
-    now[0] = 122.0
-    said = launcher.poll([handle])["r"]
+    said = observation(Row("7", "PENDING", reason="PartitionTimeLimit"))
     assert said.hopeless and "`time` of the target" in said.reason
 
 

@@ -64,7 +64,8 @@ class Observation:
     cause: str = ""  # the cause for the exit record in that case: walltime, preempted, node_failed, cancelled ...
     returncode: int | None = None
     outranks: bool = False  # ending and cause override the exit record (preempted: the Runner saw a TERM)
-    hopeless: bool = False  # it would stay pending for ever: do not wait for the pending limit
+    # It would stay pending for ever: if that lasts, the pending limit is not waited for. None: as it was.
+    hopeless: bool | None = False
     node: str = ""  # where it runs
 
 

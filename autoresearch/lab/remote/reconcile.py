@@ -73,6 +73,7 @@ SAYS_S = 15.0  # the launcher may take this long to report why it signalled a Ru
 BEATS_S = 60.0  # a Runner touches its lock more often than this
 FROZEN_S = 900.0  # ... and without a touch for so long it is dead, whatever its launcher says
 START_S = 180.0  # a job that runs this long without a sign of its Runner does not see the run directory
+HOPELESS_S = 60.0  # a reason to wait for ever may pass: a partition is changed, an image is pushed
 UNKNOWN_S = 60.0  # a job unknown to the launcher may just not be listed yet
 KILLED = (137, 143)  # exit codes of a trainer killed by a signal from outside
 SIGNALLED = ("sigterm", "sigint", "sigquit")  # causes in an exit record that name a signal, but not who sent it
@@ -89,6 +90,7 @@ class Memory:
     recorded_since: float | None = None
     beat: float | None = None
     beat_at: float | None = None
+    hopeless_since: float | None = None
     looks_dead: int = 0
     stop_passed: int = 0  # modification time of the stop request that was passed on last, in ns
     stop_at: float = 0.0  # when that was
@@ -99,7 +101,7 @@ class Memory:
 
     def after_silence(self, now: float) -> None:
         """Restart the timers: the target did not answer."""
-        self.over_since = self.unknown_since = self.running_since = None
+        self.over_since = self.unknown_since = self.running_since = self.hopeless_since = None
         self.looks_dead = 0
         self.beat_at = None if self.beat_at is None else now
 
@@ -158,6 +160,8 @@ class _Evidence:
         memory.unknown_since = since(memory.unknown_since, state is JobState.UNKNOWN)
         memory.running_since = since(memory.running_since, state is JobState.RUNNING)
         memory.recorded_since = since(memory.recorded_since, bool(self.directory_state.exit))
+        if self.observation is not None and self.observation.hopeless is not None:
+            memory.hopeless_since = since(memory.hopeless_since, self.observation.hopeless)
         if state is JobState.PENDING and memory.pending_since is None:
             memory.pending_since = now
         if self.directory_state.beat is not None and self.directory_state.beat != memory.beat:
@@ -210,9 +214,10 @@ class _Evidence:
 
     def _pending(self, observation: Observation) -> Settled:
         waited, why = self._for(self.memory.pending_since), observation.reason or observation.word
-        if self.claimed or not (observation.hopeless or waited >= self.pending_limit_s):  # claimed: it was suspended
+        hopeless = self._for(self.memory.hopeless_since) >= HOPELESS_S
+        if self.claimed or not (hopeless or waited >= self.pending_limit_s):  # claimed: it was suspended
             return Settled(RunState.PENDING, why)
-        if observation.hopeless:
+        if hopeless:
             return _ended(Ending.LAUNCH_FAILED, "never_starts", f"it would wait for ever: {why}", remove=True)
         reason = f"it waited for {waited:.0f} s, the pending limit: {why}"
         return _ended(Ending.LAUNCH_FAILED, "pending_limit", reason, remove=True)

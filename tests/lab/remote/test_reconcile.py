@@ -12,6 +12,7 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.lab.remote.reconcile import (
     BEATS_S,
     FROZEN_S,
+    HOPELESS_S,
     LATE_S,
     SAYS_S,
     START_S,
@@ -26,6 +27,7 @@ OVER, UNKNOWN = Observation(JobState.OVER, "FAILED"), Observation(JobState.UNKNO
 FAILED = Observation(JobState.OVER, "NODE_FAIL", "the node died", Ending.LOST, "node_failed")
 PREEMPTED = Observation(JobState.OVER, "PREEMPTED", "preempted", Ending.LOST, "preempted", outranks=True)
 HOPELESS = Observation(JobState.PENDING, "PENDING", "PartitionNodeLimit", hopeless=True)
+NOT_TOLD = Observation(JobState.PENDING, "ImagePullBackOff", "Back-off pulling image", hopeless=None)
 NOTHING, CLAIMED = DirectoryState(), DirectoryState(claimed=True)
 ALIVE, DEAD = DirectoryState(claimed=True, alive=True), DirectoryState(claimed=True, alive=False)
 BEATING = DirectoryState(claimed=True, beat=1.0)
@@ -102,7 +104,18 @@ ENDS: list[tuple[str, tuple[Look, ...], tuple[str, str], bool]] = [
     ),
     ("signalled, the launcher knows no better", ((0, TERMED, OVER),), ("stopped", "sigterm"), False),
     ("the pending limit", ((0, NOTHING, PENDING), (3600, NOTHING, PENDING)), ("launch_failed", "pending_limit"), True),
-    ("it could never start", ((0, NOTHING, HOPELESS),), ("launch_failed", "never_starts"), True),
+    (
+        "it could never start",
+        ((0, NOTHING, HOPELESS), (HOPELESS_S, NOTHING, HOPELESS)),
+        ("launch_failed", "never_starts"),
+        True,
+    ),
+    (
+        "its image never came, between two tries nothing is said of it",
+        ((0, NOTHING, HOPELESS), (59, NOTHING, NOT_TOLD), (HOPELESS_S, NOTHING, NOT_TOLD)),
+        ("launch_failed", "never_starts"),
+        True,
+    ),
     ("over without a record", ((0, CLAIMED, OVER), (LATE_S, CLAIMED, OVER)), ("lost", "no_exit_record"), False),
     (
         "over without a Runner",
@@ -143,6 +156,7 @@ def test_it_ends(looks: tuple[Look, ...], says: tuple[str, str], remove: bool) -
         ((0, NOTHING, UNKNOWN), (30, NOTHING, None), (UNKNOWN_S, NOTHING, UNKNOWN)),
         ((0, NOTHING, RUNNING), (30, None, None), (START_S, NOTHING, RUNNING)),
         ((0, DEAD, RUNNING), (1, None, RUNNING), (2, DEAD, RUNNING)),
+        ((0, NOTHING, HOPELESS), (30, NOTHING, PENDING), (HOPELESS_S, NOTHING, HOPELESS)),
         ((0, BEATING, RUNNING), (1, None, None), (9000, None, None), (9001, BEATING, UNKNOWN)),
     ],
 )
