@@ -5,8 +5,8 @@ changes one number of the recipe. CPU is that of its controller and of all that 
 the tmux server, are not in it. A row compares the last tenth of the ideas with the second (the first holds the start),
 or the largest repository with the smallest, each divided by its size: 1 is linear. Commands at 100,000 rows are
 compared with those at 10. SCALE_IDEAS: another number. What else grows is measured beside its own subject: what a run
-costs and the gap between runs (`campaign`), living runs (`idle`, `queue`), a long log (`follow`, `explain`), runs at
-one target (`slurm`). docs/scale.md draws the conclusions.
+costs and the gap between runs (`campaign`), living runs (`idle`), a long log (`explain`).
+docs/scale.md draws the conclusions.
 """
 
 from __future__ import annotations
