@@ -17,6 +17,7 @@ from autoresearch.core.keys import nearest
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_MAX
+from autoresearch.runner.masking import mask_text
 
 # The schema is in a form that every agent accepts. Codex passes it on as OpenAI's strict structured output, where every
 # object must have `additionalProperties: false` and require all of its properties, and where free maps are not allowed:
@@ -169,8 +170,8 @@ def _is_json(text: str, at: int) -> bool:
 
 
 def one_line(text: str, limit: int) -> str:
-    """The text as one line of at most `limit` characters, without control and formatting characters."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * limit]).split())
+    """The text as one line of at most `limit` characters, without secrets, control and formatting characters."""
+    line = mask_text(" ".join("".join(c if c.isprintable() else " " for c in text[: 4 * limit]).split()))
     return line if len(line) <= limit else line[: limit - 3].rstrip() + "..."
 
 

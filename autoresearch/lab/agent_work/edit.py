@@ -31,7 +31,7 @@ from autoresearch.lab.results.explain import Explanation
 from autoresearch.records.rundir import read_json, write_atomically
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import mask_text
-from autoresearch.runner.text import clean_line
+from autoresearch.runner.text import logical_lines
 
 PATCH, EDIT_FILE = "edit.patch", "edit.json"
 GRADED = (None, TurnFault.SILENT, TurnFault.ANSWER)  # after any other fault the files may be half of what was meant
@@ -201,7 +201,7 @@ def _recipe(workspace: EditWorkspace, base: str, tree: str) -> tuple[NotMade, st
 
 def _summary(answer: Answer) -> str:
     """The agent's last words, for people: no colours, no secrets, some lines."""
-    lines = [line for raw in answer.text.splitlines() if (line := clean_line(raw))]
+    lines = list(logical_lines(answer.text.encode("utf-8", "replace")))
     return mask_text("\n".join(line[:300] for line in lines[-SAID_LINES:]))
 
 

@@ -14,7 +14,6 @@ from autoresearch.core.campaign.overrides import unused
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import brief
 from autoresearch.lab.agent_work.question import TurnContext, UnansweredError, UnusableError
-from autoresearch.runner.masking import mask_text
 
 TRIES = 3
 
@@ -55,10 +54,10 @@ def propose(
 
     def read(data: object, turn: str) -> None:
         said = read_findings(data, propose_context.newly_decided, so_far)
-        findings.update((one.idea, replace(one, text=mask_text(one.text))) for one in said)
+        findings.update((one.idea, one) for one in said)
         checked = validate(data, replace(known_ideas, turn=turn))
         problems = list(checked.problems)
-        for one in map(_masked, checked.hypotheses):
+        for one in checked.hypotheses:
             parent = resolved(state, one.parent)
             values = propose_context.recipe or None if best and parent == best.slug else None
             why = (
@@ -83,14 +82,3 @@ def propose(
     except UnansweredError as failed:
         return ProposeResult((), tuple(refused), tuple(findings.values()), failed.fault, failed.why)
     return ProposeResult(tuple(taken), tuple(refused), tuple(findings.values()))
-
-
-def _masked(hypothesis: Hypothesis) -> Hypothesis:
-    """The same without anything that looks like a secret in its words."""
-    return replace(
-        hypothesis,
-        sentence=mask_text(hypothesis.sentence),
-        rationale=mask_text(hypothesis.rationale),
-        risk=mask_text(hypothesis.risk),
-        expected=mask_text(hypothesis.expected),
-    )

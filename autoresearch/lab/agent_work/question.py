@@ -12,7 +12,6 @@ from autoresearch.core.agents.agent import Answer, Ask, Bounds, Turn, TurnFault,
 from autoresearch.core.agents.proposals import object_with, one_line
 from autoresearch.core.text.durations import spoken
 from autoresearch.lab.campaign_report.formatting import block
-from autoresearch.runner.masking import mask_text
 
 # Untrusted text, shown to an agent as data: bounded, masked, and unable to end the fence around it.
 #
@@ -95,7 +94,7 @@ class UnansweredError(Exception):
 
     def __init__(self, fault: TurnFault, why: str) -> None:
         super().__init__(why)
-        self.fault, self.why = fault, mask_text(one_line(why, 400))
+        self.fault, self.why = fault, one_line(why, 400)
 
 
 @dataclass(frozen=True, slots=True)

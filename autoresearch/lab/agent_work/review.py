@@ -16,7 +16,6 @@ from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.agent_work.question import UNTRUSTED, TurnContext, UnansweredError, UnusableError, fenced
 from autoresearch.lab.render import render
-from autoresearch.runner.masking import mask_text
 
 ACCEPT, REFUSE = "accept", "refuse"
 MOST_REASONS = 5
@@ -55,7 +54,7 @@ def reviewed(workspace: EditWorkspace, hypothesis: Hypothesis, base: str, edit: 
         told = f"not reviewed, as the review failed ({failed.fault}): {failed.why}"
         return replace(edit, flags=(*edit.flags, told))
     worktree.close()
-    why = mask_text("; ".join(reasons))
+    why = "; ".join(reasons)
     if refused:
         return replace(edit, unmade=NotMade.REFUSED, why=f"the review refused it: {why}")
     return replace(edit, flags=(*edit.flags, f"its review says: {why}")) if why else edit
