@@ -71,6 +71,7 @@ _STARTED = later(
 )
 _OPTION = later(r"-.*|\d[\w.,-]*", re.DOTALL)
 _VALUED = later(r"-[a-zA-Z]|--(?:directory|project|name|environment|extra|group|with|package|python|user|env-file)")
+_MODULE = ("-m", "--module")
 _LAUNCHERS = ("python", "torchrun", "deepspeed", "accelerate", "ray")  # they start modules, too
 _LAUNCHES = ("torch.distributed.launch", "torch.distributed.run", "accelerate.commands.launch")
 
@@ -315,14 +316,14 @@ def unwrapped(words: Sequence[str]) -> tuple[list[str], dict[str, str], list[str
         start = next((n for n in range(at, len(left)) if _begins(head, left[n - 1], left[n])), 0)
         if not start:
             break
-        left = left[start:]
+        left = [*(["python"] if left[start] in _MODULE else []), *left[start:]]  # `uv run -m pkg`
         through.append(head)
     return left, assigned, through
 
 
 def _begins(wrapper: str, before: str, word: str) -> bool:
     """Whether a word among those of a wrapper is the program that it starts."""
-    known = _STARTED.match(_base(word)) is not None
+    known = _STARTED.match(_base(word)) is not None or (wrapper in _RUNNERS and word in _MODULE)
     if wrapper in _OF_MACHINES:
         return known or before == "--"
     return known or not (_OPTION.fullmatch(word) or _VALUED.fullmatch(before))
@@ -333,7 +334,7 @@ def python_file(argv: Sequence[str]) -> str:
     name = _base(argv[0]) if argv else ""
     python, launcher = name.startswith("python"), name.startswith(_LAUNCHERS)
     for before, word in pairwise(argv if name not in _BESIDE | SHELLS else ()):
-        if launcher and before in ("-m", "--module"):
+        if launcher and before in _MODULE:
             if word not in _LAUNCHES:
                 return f"{word.replace('.', '/')}.py" if re.fullmatch(r"[\w.]+", word) else ""
             python = False
