@@ -17,6 +17,7 @@ from autoresearch.core.diagnosis.failure import (
 )
 from autoresearch.core.metrics.nearest_lines import nearest_lines
 from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.ending import HUNG_AFTER_END, LEFT_TRAINING, NO_NUMBER, Ending
 from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.trainer import Trainer
@@ -76,7 +77,7 @@ def words_of(log: Path, trainer: Trainer | None, until: int | None = None, *, en
     known = (trainer,) if trainer else registry.every()
     patterns = [signal for one in known for signal in one.signals()]
     harmless = [harmless for one in known for harmless in one.harmless()]
-    spelled = not all(one.named for one in known)
+    spelled = trainer is None or all(one.kind is not SignalKind.STEP for one in patterns)  # nobody says how they look
     return last_words(log, patterns, harmless, until, spelled=spelled, ended_badly=ended_badly)
 
 
