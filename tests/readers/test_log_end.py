@@ -62,6 +62,14 @@ def test_a_pattern_without_needles_sees_every_line(tmp_path: Path) -> None:
     assert found(tmp_path, OOM + "round 1 done\nwell\n", declared) == [("memory", 1, 0)]
 
 
+def test_of_an_unknown_trainer_a_line_that_names_a_step_and_a_metric_is_a_step(tmp_path: Path) -> None:
+    path = log(tmp_path, OOM + "iter 1 | loss 0.5\niter 2 | loss 0.4\n")
+    assert last_words(path, (), spelled=True).cause is None
+    assert last_words(path, ()).cause is not None
+    failed = log(tmp_path, OOM + "iter 1 | loss 0.5\nFloatingPointError: step 3: loss is inf\n")
+    assert [one.kind.value for one in last_words(failed, (), spelled=True).failures] == ["memory", "diverged"]
+
+
 def test_nan_in_a_step(tmp_path: Path) -> None:
     assert found(tmp_path, "step 1 loss 0.1\nstep 2 loss nan\n") == [("diverged", 2, 16)]
     assert found(tmp_path, "step 1 loss nan\nstep 2 loss 0.1\n") == []
