@@ -35,11 +35,6 @@ def test_number_and_offset(tmp_path: Path) -> None:
     assert found(tmp_path, f"x\n{bar}\n{bar}\r{OOM}") == [("memory", 3, len(f"x\n{bar}\n{bar}\r".encode()))]
 
 
-def test_nothing_to_read(tmp_path: Path) -> None:
-    assert last_words(tmp_path / "none", (STEP,)).failures == ()
-    assert found(tmp_path, "") == []
-
-
 def test_what_stands_behind_the_last_two_steps(tmp_path: Path) -> None:
     before = "step 1\nstep 2\n" + CHAT * 200
     assert found(tmp_path, before + OOM + CHAT * 200) == [("memory", 203, len(before))]

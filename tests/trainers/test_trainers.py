@@ -84,9 +84,3 @@ def test_tinygrpo_recipe() -> None:
     assert TINY.seed({}) == 0
     assert TINY.seed({"seed": "three"}) is None
     assert TINY.objective(recipe) == Objective("task_pass_rate@1", Direction.MAXIMIZE)
-
-
-def test_generic_knows_nothing() -> None:
-    assert GENERIC.objective({}) is None
-    assert GENERIC.sources({"metrics_jsonl_path": "x"}) == ()
-    assert (GENERIC.seed({"seed": 5}), GENERIC.seed({"seed": True}), GENERIC.seed({})) == (5, None, None)

@@ -11,12 +11,7 @@ from autoresearch.core.diagnosis.kinds import table
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.text.durations import spoken
-from autoresearch.lab.results.diagnosis import (
-    BADLY,
-    diagnosis,
-    open_stall,
-    words_of,
-)
+from autoresearch.lab.results.diagnosis import BADLY, diagnosis, open_stall, words_of
 from autoresearch.lab.results.not_shown import diagnosed
 from autoresearch.lab.runs.run_status import tail_lines
 from autoresearch.records import events, order_file
