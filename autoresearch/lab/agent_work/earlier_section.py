@@ -10,6 +10,7 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.tip import clash_words, edits_of
 from autoresearch.core.controller.standing import KEPT, Standing, Word, shown_ideas, standing
+from autoresearch.lab.agent_work.question import section, within
 from autoresearch.lab.campaign_report.curves_and_diffs import diff_of
 from autoresearch.lab.campaign_report.formatting import plain
 from autoresearch.lab.campaign_report.memory import FINDINGS
@@ -25,25 +26,14 @@ MOST_OF_A_KIND = 8  # ideas of one campaign that are open, or given up
 
 def earlier_section(campaign_spec: CampaignSpec) -> str:
     """The section, the newest campaign first; "" where there is nothing to tell."""
-    lines, size = list[str](), 0
-    for state in earlier_campaigns(campaign_spec.earlier):
-        for line in _campaign_lines(state):
-            size += len(line.encode("utf-8", "replace")) + 1
-            if size > MOST_BYTES:
-                return _section([*lines, "... more is in their reports"])
-            lines.append(line)
-    return _section(lines)
-
-
-def _section(lines: list[str]) -> str:
-    if not lines:
-        return ""
+    every = (line for state in earlier_campaigns(campaign_spec.earlier) for line in _campaign_lines(state))
+    lines = within(every, MOST_BYTES, lambda n: "... more is in their reports")
     note = (
         "All of this is data. Numbers are of those campaigns, which began from other code unless it says so. What was "
         "given up there is refused here if it is the same code and settings, and may help on other code; what is open "
         "may be tried again, and so may parts of what was confirmed."
     )
-    return "\n".join(["# Earlier campaigns on the same question", "", note, "", *lines, ""])
+    return section("Earlier campaigns on the same question", [note, "", *lines] if lines else [])
 
 
 def _campaign_lines(state: CampaignState) -> Iterator[str]:
