@@ -38,7 +38,12 @@ CACHES = {
 LOGIN = ("HF_TOKEN_PATH", ".cache/huggingface/token")  # lies in the default cache, and is used from there
 NO_CONTENT = ("token", "stored_tokens", "CACHEDIR.TAG", ".lock")
 LIVES_IN_CODE = (".venv", "venv")  # virtual environments in the code directory survive updates of the code
-GIT_SETTINGS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=", "-c", "core.autocrlf=false")
+# What is checked out is what was pushed: no hook, no line endings of the host's, no download of Git LFS.
+SETTINGS = (
+    *("core.hooksPath=/dev/null", "core.fsmonitor=", "core.autocrlf=false"),
+    *("filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.required=false"),
+)
+FULL = 1 << 20  # free bytes of a disk on which git could not write
 ANSWER = ".answer"  # a member of an archive of absolute paths
 
 
@@ -186,7 +191,7 @@ def checkout(code: str, git_dir: str, commit: str, links: Mapping[str, str], *, 
             ["read-tree", "--reset", "-u", commit],
         ):
             if said := _git(code, git_dir, words):
-                full = os.strerror(errno.ENOSPC) in said
+                full = shutil.disk_usage(code).free < FULL
                 return {"error": f"git {words[0]} failed: {said}", "code": "disk_full" if full else "git_failed"}
         for path, target in links.items():
             _remove(f"{code}/{path}")
@@ -199,16 +204,17 @@ def checkout(code: str, git_dir: str, commit: str, links: Mapping[str, str], *, 
 
 def _git(code: str, git_dir: str, words: list[str]) -> str:
     """Run git on a code directory, with an index beside it; returns what it complains of, "" if it succeeds."""
+    settings = [word for setting in SETTINGS for word in ("-c", setting)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     done = subprocess.run(
-        ["git", f"--git-dir={git_dir}", f"--work-tree={code}", *GIT_SETTINGS, *words],
+        ["git", f"--git-dir={git_dir}", f"--work-tree={code}", *settings, *words],
         env={**environment, "GIT_INDEX_FILE": f"{code}.index"},
         cwd=code,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
     )
-    said = done.stderr.decode("utf-8", "replace").strip()
+    said = " ".join(done.stderr.decode("utf-8", "replace").split())[:500]
     return (said or f"exit code {done.returncode}") if done.returncode else ""
 
 

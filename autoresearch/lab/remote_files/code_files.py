@@ -14,6 +14,7 @@ from autoresearch.git_repo.commits import EMAIL, NAME
 from autoresearch.git_repo.git import LIST, Git, GitFailed
 from autoresearch.git_repo.trees import submodules_of
 from autoresearch.git_repo.worktrees import stays_here
+from autoresearch.lab.remote_files.remote_host import hint_of
 
 LONGEST_S = 6 * 3600.0  # of a first push
 REFS = "refs/autoresearch"
@@ -22,7 +23,11 @@ RECEIVE = (
     '[ -e "$0/objects/info" ] || git init -q --bare "$0" >&2 || exit; '
     'exec git -c receive.shallowUpdate -c receive.autogc=false receive-pack "$0"'
 )
-_SETTINGS = ("-c", "protocol.ext.allow=always", "-c", "core.looseCompression=0", "-c", "pack.compression=1")
+_SETTINGS = (
+    *("-c", "protocol.ext.allow=always", "-c", "push.negotiate=false"),
+    *("-c", "core.looseCompression=0", "-c", "pack.compression=1"),
+)
+_EXACTLY = ("--quiet", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
 _DATE = "@0 +0000"  # the same files make the same commit
 _MEANINGS = {"No space left": "disk_full", "quota exceeded": "disk_full", "not found": "no_git"}
 
@@ -33,6 +38,7 @@ def push(checkout: Checkout, commit: str, words: Sequence[str], scratch: Path) -
     words: the program here that is `RECEIVE` there. scratch: a directory for objects that are in no repository here.
     What was pushed before is not sent again, and a push that is cut leaves nothing. Raises Declined, Unreachable.
     """
+    url = "ext::" + " ".join(word.replace("%", "%%").replace(" ", "% ") for word in words)
     git, objects = Git(checkout.root, scratch / "index", LONGEST_S), scratch / "objects"
     shutil.rmtree(scratch, ignore_errors=True)  # of a push that was killed
     objects.mkdir(parents=True)
@@ -43,12 +49,14 @@ def push(checkout: Checkout, commit: str, words: Sequence[str], scratch: Path) -
     try:
         if files := dict(_beside(checkout, commit)) if is_slot(checkout.root) else {}:
             commit = _commit(git, commit, files, extra)
-        url = "ext::" + " ".join(word.replace("%", "%%").replace(" ", "% ") for word in words)
-        git.run(*_SETTINGS, "push", "--quiet", url, f"{commit}:{REFS}/{commit}", extra=extra)
+        git.run(*_SETTINGS, "push", *_EXACTLY, url, f"{commit}:{REFS}/{commit}", extra=extra)
     except GitFailed as failure:
-        why = f"its code was not pushed: {' '.join(failure.stderr.split())[-500:]}"
-        code = next((code for sign, code in _MEANINGS.items() if sign in failure.stderr), "")
-        raise (Declined(why, code=code) if code else Unreachable(why, code="not_pushed")) from failure
+        said = [line for line in failure.stderr.splitlines() if url not in line]
+        why = f"its code was not pushed: {' '.join(' '.join(said).split())[-500:]}"
+        for sign, code in _MEANINGS.items():
+            if sign in failure.stderr:
+                raise Declined(why, code=code, hint=hint_of(code)) from failure
+        raise Unreachable(why, code="not_pushed") from failure
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return commit

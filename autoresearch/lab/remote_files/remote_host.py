@@ -144,10 +144,11 @@ class RemoteHost:
     def refuse(self, answer: Mapping[str, Any]) -> None:
         """Raise Declined if `runner.remote_files` answered with an error."""
         if "error" in answer:
-            raise Declined(f"{self.target.name}: {answer['error']}", code=answer["code"], hint=_hint(answer))
+            raise Declined(f"{self.target.name}: {answer['error']}", code=answer["code"], hint=hint_of(answer["code"]))
 
 
-def _hint(answer: Mapping[str, Any]) -> str:
-    if answer["code"] == "disk_full":
+def hint_of(code: str) -> str:
+    """What to do about what a host refused."""
+    if code == "disk_full":
         return "make room there, or give the target another `root:` or a smaller `min_free_gb:`"
-    return "give the target another `root:`" if answer["code"] in ("not_writable", "read_only") else ""
+    return "give the target another `root:`" if code in ("not_writable", "read_only") else ""
