@@ -352,7 +352,7 @@ def seed_way_of(launch: LaunchSettings, whole: Recipe, notes: Notes) -> SeedWay:
 def _can_be_set(launch: LaunchSettings, key: str) -> bool:
     """Whether a key of the trainer's can be set: in the recipe, behind the command, or in a script."""
     try:
-        launch.check({key: 1})
+        launch.with_settings(launch.applied({key: 1}, new_keys=True).command)
     except BlueprintError:
         return False
     return True
