@@ -29,13 +29,7 @@ from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.runner.metric_lines import object_of, value_of
-from autoresearch.trainers.framework import (
-    HOLD_S,
-    SILENT_S,
-    CommandFramework,
-    own_directory,
-    words_of,
-)
+from autoresearch.trainers.framework import HOLD_S, SILENT_S, CommandFramework, own_directory, words_of
 
 # The time limit that a recipe may set itself.
 

@@ -24,11 +24,7 @@ from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers.framework import (
-    CommandFramework,
-    own_directory,
-    words_of,
-)
+from autoresearch.trainers.framework import CommandFramework, own_directory, words_of
 
 _PPO = "ppo_ray"
 _COMMAND_KEY = "openrlhf_command"  # stored beside the recipe's keys

@@ -28,12 +28,7 @@ from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers.framework import (
-    HOLD_S,
-    CommandFramework,
-    own_directory,
-    words_of,
-)
+from autoresearch.trainers.framework import HOLD_S, CommandFramework, own_directory, words_of
 
 _COMMAND = later(
     r"(?<![\w.-])slime/(?:train|scripts|examples|tests)\b|(?<![\w.-])slime/?(?:[ \t;&|\n]|\Z)"

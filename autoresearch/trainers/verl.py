@@ -25,13 +25,7 @@ from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers.framework import (
-    HOLD_S,
-    SILENT_S,
-    CommandFramework,
-    own_directory,
-    words_of,
-)
+from autoresearch.trainers.framework import HOLD_S, SILENT_S, CommandFramework, own_directory, words_of
 
 _LOOP = "verl_loop"  # stored beside the recipe's keys: sft, sft_ray, apart, or missing for PPO on one pool
 _SFT = later(r"\b\w*sft_trainer(?P<ray>_ray)?\b")

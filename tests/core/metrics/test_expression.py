@@ -6,15 +6,7 @@ import math
 
 import pytest
 
-from autoresearch.core.metrics.expression import (
-    ExpressionError,
-    MetricKey,
-    Point,
-    curve,
-    near_miss,
-    parse,
-    value,
-)
+from autoresearch.core.metrics.expression import ExpressionError, MetricKey, Point, curve, near_miss, parse, value
 from autoresearch.core.metrics.objective import Direction, Objective, same_metric, usual_direction
 from autoresearch.core.metrics.signal import Reading, SignalKind
 
