@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 # Numbers of things, in words.
 
@@ -10,6 +11,11 @@ import math
 def counted(number: float, noun: str) -> str:
     """`1 run`, `2 runs`, `1200 rows`. A number that is an estimate is rounded to a whole one."""
     return f"{number:.0f} {noun}{'' if round(number) == 1 else 's'}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """`a, b and 3 more`: at most so many of them."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def subtracted(value: float, other: float) -> tuple[str, str, str]:

@@ -16,6 +16,7 @@ from autoresearch.core.agents import suspicion
 from autoresearch.core.agents.agent import Answer, Ask, Edit, NotMade, Turn, TurnFault, TurnRole
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.run.json_record import from_record
+from autoresearch.core.text.numbers import listed
 from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.commits import PatchError
@@ -156,7 +157,7 @@ def _judged(workspace: EditWorkspace, extracted: ExtractedPatch, edit: Edit, dir
     paths = tuple(one.path for one in extracted.differences)
     edit = replace(edit, patch=extracted.patch.decode("utf-8", "surrogateescape"), paths=paths)
     if touched := workspace.protection.touched(paths):
-        return replace(edit, unmade=NotMade.PROTECTED, why=f"it changes what is protected: {_some(touched)}")
+        return replace(edit, unmade=NotMade.PROTECTED, why=f"it changes what is protected: {listed(touched, 5)}")
     try:
         tree = patched(workspace.clean, extracted.base, extracted.patch, workspace.shown)
     except PatchError as failure:
@@ -196,7 +197,7 @@ def _recipe(workspace: EditWorkspace, base: str, tree: str) -> tuple[NotMade, st
     except AutoresearchError as broken:
         return NotMade.GUARD, f"the recipe cannot be read any more: {broken.message}"
     changed = workspace.protection.keys_changed(before, after)
-    return (NotMade.PROTECTED, f"it changes protected keys of the recipe: {_some(changed)}") if changed else None
+    return (NotMade.PROTECTED, f"it changes protected keys of the recipe: {listed(changed, 5)}") if changed else None
 
 
 def _summary(answer: Answer) -> str:
@@ -211,8 +212,3 @@ def _unchanged(edit: Edit, answer: Answer) -> str:
     why = f": {' '.join(stated[1].split())[:SAID]}" if stated else ""
     denied = f"; it was not allowed to: {mask_text(', '.join(answer.denied))[:300]}" if answer.denied else ""
     return f"the agent changed no file{why}{denied}"
-
-
-def _some(names: tuple[str, ...]) -> str:
-    told = ", ".join(names[:5])
-    return told if len(names) <= 5 else f"{told} and {len(names) - 5} more"

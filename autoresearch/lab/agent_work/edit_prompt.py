@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from autoresearch.core.agents.proposals import title_of
 from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.text.numbers import listed
 from autoresearch.git_repo.patches import MAX_FILES, MAX_PATCH_BYTES
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.agent_work.question import UNTRUSTED, fenced, limits
@@ -56,8 +57,7 @@ def edit_prompt(
 
 
 def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(f"`{name}`" for name in names[:30])
-    return shown + (f" and {len(names) - 30} more" if len(names) > 30 else "")
+    return listed([f"`{name}`" for name in names], 30)
 
 
 def _line(text: str) -> str:

@@ -20,7 +20,7 @@ from autoresearch.core.campaign.overrides import shown
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.diagnosis.kinds import table
 from autoresearch.core.statistics.student_t import t_quantile
-from autoresearch.core.text.numbers import counted, span
+from autoresearch.core.text.numbers import counted, listed, span
 from autoresearch.lab.agent_work.earlier_section import earlier_section
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_ideas import (
@@ -196,9 +196,8 @@ def _findings(propose_context: ProposeContext) -> str:
 def _failures(propose_context: ProposeContext) -> str:
     lines = []
     for one in propose_context.failures:
-        names = ", ".join(one.slugs[:5]) + (f" and {len(one.slugs) - 5} more" if len(one.slugs) > 5 else "")
         hint = table().remedy(one.kind)
-        told = [f"- {formatting.plain(one.kind)} ({names}){f': {hint}' if hint else ''}"]
+        told = [f"- {formatting.plain(one.kind)} ({listed(one.slugs, 5)}){f': {hint}' if hint else ''}"]
         told += [fenced(one.line, f"what shows {one.kind}", most=300, lines=4)] if one.line else []
         lines.append("\n".join(told))
     return section("How runs failed", within(lines, SHARES["failures"], lambda n: f"... and {n} more kinds"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.text.numbers import listed
 from autoresearch.lab.disk.usage import GB, DiskUsage, disk_usage, free_bytes, gb
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir, read_json
@@ -50,13 +50,14 @@ def words(state: CampaignState) -> list[str]:
     """What the report says of it: the best idea's files first, then what was removed, by name."""
     every = outputs_of(state)
     best = [one for one in every if one.files and is_best(state, one.rundir)]
-    found = [f"{one.idea.name}: {shown(one.files)} ({gb(one.bytes)}) in {one.rundir.outputs}" for one in best]
+    files = ((one, f"{listed(one.files, MOST_NAMED)} ({gb(one.bytes)})") for one in best)
+    found = [f"{one.idea.name}: {named} in {one.rundir.outputs}" for one, named in files]
     kept = [one for one in every if one.files and one not in best]
     if kept:
         size = gb(sum(one.bytes for one in kept))
         found.append(f"of {len(kept)} other runs {size} are kept, in `outputs` of their run directories")
     gone = (one for one in every if one.removed)
-    return [*found, *(f"{one.row.run_id}: removed {shown(one.removed)}: {one.why}" for one in gone)]
+    return [*found, *(f"{one.row.run_id}: removed {listed(one.removed, MOST_NAMED)}: {one.why}" for one in gone)]
 
 
 def is_best(state: CampaignState, rundir: RunDir) -> bool:
@@ -64,12 +65,6 @@ def is_best(state: CampaignState, rundir: RunDir) -> bool:
     best = state.best
     rows = [row for row in best.rows if measured(row) is not None] if best else []
     return bool(rows) and Path(rows[-1].run_dir) == rundir.path
-
-
-def shown(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    first = ", ".join(names[:MOST_NAMED])
-    return first + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from autoresearch.core.metrics.constraint import of_cell, parsed
 from autoresearch.core.run.ending import WITHOUT_VALUE
 from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.core.statistics.noise import mean, noise_in
-from autoresearch.core.text.numbers import counted, span
+from autoresearch.core.text.numbers import counted, listed, span
 from autoresearch.lab.campaign_report import formatting
 from autoresearch.lab.campaign_report.formatting import plain
 from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now, reason_now
@@ -254,8 +254,7 @@ def groups(idea_lines: Sequence[IdeaLine]) -> Iterator[str]:
             found.setdefault(f"{line.word}{failure}", []).append(line)
     for title, ideas in found.items():
         ideas.sort(key=lambda one: -(one.stands.gain if one.stands.gain is not None else float("inf")))
-        more = f" and {len(ideas) - SHOWN} more" if len(ideas) > SHOWN else ""
-        yield f"{title} ({len(ideas)}): {', '.join(line.named for line in ideas[:SHOWN])}{more}"
+        yield f"{title} ({len(ideas)}): {listed([line.named for line in ideas], SHOWN)}"
 
 
 def goal(campaign_spec: CampaignSpec) -> str:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.text.numbers import listed
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_setup.campaign_spec import ProposedBase, not_code
 from autoresearch.lab.parts import Parts
@@ -57,8 +58,7 @@ def not_sent(campaign_spec: CampaignSpec, parts: Parts) -> Iterator[Finding]:
     elsewhere = [target for target in campaign_spec.places if missing and not target.is_local]
     with contextlib.suppress(AutoresearchError):  # one that cannot be used is an error elsewhere
         if hosts := [one.name for one in elsewhere if not parts.launcher_for(one, parts.environ).reach.shared]:
-            more = f" and {len(missing) - _FEW} more" if len(missing) > _FEW else ""
-            message = f"not in git, and not sent to {', '.join(hosts)}: {', '.join(missing[:_FEW])}{more}"
+            message = f"not in git, and not sent to {', '.join(hosts)}: {listed(missing, _FEW)}"
             hint = f"`include: [{missing[0]}]` sends it; an environment is never sent, only looked for there"
             yield Finding(Severity.WARNING, "not_sent", message, hint)
 

@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.text.numbers import listed
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.git_repo.worktrees import Slot
-from autoresearch.lab.campaign_report.run_outputs import RunOutputs, is_best, outputs_of, shown
+from autoresearch.lab.campaign_report.run_outputs import MOST_NAMED, RunOutputs, is_best, outputs_of
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.disk.usage import GB, MOST_OF_A_RUN, disk_usage, gb
 from autoresearch.records import campaign_records, journal
@@ -52,7 +53,7 @@ def gather(context: CampaignContext, rundir: RunDir, slot: Slot, *, result_dir: 
     record = {"files": kept, "bytes": held, "removed": removed, "why": why, "results": results}
     write_json(rundir.outputs_record, {"schema": 1, **record})
     if kept:
-        _tell(result_dir, f"kept its outputs: {shown(kept)}, in {rundir.outputs}")
+        _tell(result_dir, f"kept its outputs: {listed(kept, MOST_NAMED)}, in {rundir.outputs}")
     if removed:
         _note_removed(context, rundir, result_dir, removed, why)
     return True
@@ -106,7 +107,7 @@ def _note_removed(
     context: CampaignContext, rundir: RunDir, result_dir: str, names: Sequence[str], why: str
 ) -> None:
     """Say by name what is gone: in the campaign's log, the run's history, and beside its row."""
-    sentence = f"removed its outputs, {shown(names)}: {why}"
+    sentence = f"removed its outputs, {listed(names, MOST_NAMED)}: {why}"
     run = next((row.run_id for row in context.state.rows if Path(row.run_dir) == rundir.path), rundir.path.name)
     campaign_records.append(context.campaign_dir, "outputs_removed", run=run, names=list(names[:100]), why=why)
     context.say(f"{rundir.path.name}: {sentence}")

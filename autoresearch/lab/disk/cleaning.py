@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunState
+from autoresearch.core.text.numbers import listed
 from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.git_repo import checkout as repository
@@ -171,8 +172,7 @@ def _unsaved(slot: Slot, parts: Parts, lone: bool) -> str:
     if lone and parts.clock() - slot.marker.stat().st_mtime < YOUNG_S:
         return "it was used a moment ago"
     lost = slot.unsaved() or tuple(written(slot))
-    more = f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
-    return f"changes that no commit holds: {', '.join(lost[:MOST_NAMED])}{more}" if lost else ""
+    return f"changes that no commit holds: {listed(lost, MOST_NAMED)}" if lost else ""
 
 
 def _remove(

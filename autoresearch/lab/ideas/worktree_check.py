@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.text.numbers import listed
 from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
@@ -60,8 +61,7 @@ def after(recorded: RecordedRun) -> tuple[str, str]:
                 return "", f"could not be checked: its worktree, after {ATTEMPTS} attempts: {error.message}"
     if not (names := sorted(set(found) - set(noted.get("changed", ())))):
         return "", ""
-    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-    return "", f"it changed tracked files: {', '.join(names[:MOST])}{more}"
+    return "", f"it changed tracked files: {listed(names, MOST)}"
 
 
 def command(rundir: RunDir) -> str:

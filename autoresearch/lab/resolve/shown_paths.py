@@ -20,6 +20,7 @@ from autoresearch.core.run.extra_paths import (
     is_within,
     parse_include,
 )
+from autoresearch.core.text.numbers import listed
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.extras import extra_paths
@@ -160,7 +161,4 @@ def shown_words(paths: Collection[ExtraPath]) -> str:
         own = f", {one.way}" if one.way is Way.OWN else ""
         size = f" ({gb(one.bytes)}{own})" if one.path in large or own else ""
         groups.setdefault("" if one.way.is_shown else f"{one.way}: ", []).append(one.name + size)
-    return "; ".join(
-        title + ", ".join(names[:_FEW]) + (f" and {len(names) - _FEW} more" if len(names) > _FEW else "")
-        for title, names in groups.items()
-    )
+    return "; ".join(title + listed(names, _FEW) for title, names in groups.items())

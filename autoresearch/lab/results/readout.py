@@ -14,6 +14,7 @@ from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
+from autoresearch.core.text.numbers import listed
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.results.diagnosis import nearest_in
 from autoresearch.lab.results.measure import RunFiles
@@ -75,8 +76,7 @@ class Readout:
                 kept.append(replace(reading, metrics=metrics))
         if self.shown and not kept:
             names = list(dict.fromkeys(name for reading in self.shown for name in reading.metrics))
-            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-            text = f"no metric's name matches {' or '.join(patterns)}; there are {', '.join(names[:MOST_NAMES])}{more}"
+            text = f"no metric's name matches {' or '.join(patterns)}; there are {listed(names, MOST_NAMES)}"
             return replace(self, shown=(), warnings=(*self.warnings, text))
         return replace(self, shown=tuple(kept))
 
