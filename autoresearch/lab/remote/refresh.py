@@ -139,8 +139,7 @@ class Refresher:
         """Look at those at other targets that nobody has looked at within `within_s` and nobody looks at now.
 
         `patient`: their launcher is asked less and less while nothing happens; else one that did not answer is asked
-        again at once. Returns whether there was news. Raises
-        nothing.
+        again at once. Returns whether there was news. Raises nothing.
         """
         news = False
         with contextlib.ExitStack() as locks:
@@ -224,11 +223,8 @@ class _Look:
                 submitted = more
             news = any(far_run.news for far_run in far_runs)
         until = time.monotonic() + SUBMITTING_S
-        # last those whose own submit got no answer before (too much code to compare)
-        for far_run in sorted(
-            (far_run for far_run in far_runs if far_run.order.handle is None),
-            key=lambda far_run: far_run.memory.failures,
-        ):
+        ordered = [far_run for far_run in far_runs if far_run.order.handle is None]
+        for far_run in sorted(ordered, key=lambda one: one.memory.failures):  # last those that got no answer before
             news = self._submit_or_wait(far_run) or news
             if time.monotonic() >= until:
                 break
