@@ -354,8 +354,8 @@ def test_one_run_that_cannot_be_recorded_keeps_no_other_from_it(bench: Any) -> N
     assert (asked["recorded"], asked["living"], asked["exit_code"]) == (1, 0, 6)
     assert [r["run"] for r in bench.ask("status")["runs"] if r["trouble"]] == [stuck["run"]]
     bench.settled(payload, "finished")
-    with mock.patch("autoresearch.lab.runs.adopt.adopt", side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))):
-        why = f"{os.path.relpath(stuck['run_dir'], bench.repo)}: No space left on device"
+    with mock.patch("autoresearch.lab.runs.adopt._settled", side_effect=OSError(errno.ENOSPC, "No space left")):
+        why = f"{os.path.relpath(stuck['run_dir'], bench.repo)}: No space left"
         assert f"not recorded: {why}\n" in bench.here("status")[1]
     Path(stuck["ledger"]).unlink()
     assert bench.ask("status")["recorded"] == 1
