@@ -14,9 +14,7 @@ from autoresearch.core.run.extra_paths import Include, Way, parse_include
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout, find
-from autoresearch.git_repo.worktrees import slot
 from autoresearch.lab.campaign_setup.shown_to_runs import not_sent
-from autoresearch.lab.remote_files.code_files import RECEIVE, push
 from autoresearch.lab.resolve.shown_paths import ShowRules, named_paths, paths_to_show, shown_words
 
 pytestmark = pytest.mark.system
@@ -109,25 +107,6 @@ def test_what_a_command_names(checkout: Checkout) -> None:
     words = [f"cd {root}; python src/train.py --data=../data --init runs/best.pt > 'a", "/etc/passwd"]
     assert named_paths(root, root, words) == ("src/train.py", "runs/best.pt")
     assert named_paths(root, root / "src", ["x --data=../data"]) == ("data",)
-
-
-def test_to_another_host_travels_only_what_is_included(checkout: Checkout, tmp_path: Path) -> None:
-    one, there = slot(checkout, tmp_path / "slot-1"), tmp_path / "there.git"
-
-    def sent() -> list[str]:
-        tree = find(one.path)
-        assert tree is not None
-        words = ["env", "-i", f"PATH={os.environ['PATH']}", "sh", "-c", RECEIVE, str(there)]
-        commit = push(tree, checkout.head, words, tmp_path / "scratch")
-        return checkout.git.line(f"--git-dir={there}", "ls-tree", "-r", "--name-only", commit).split()
-
-    (checkout.root / "src/one.bin").write_text("x")
-    rules = ShowRules(include=("data/raw", "src/one.bin"), own=("reports",))
-    one.switch("HEAD", paths_to_show(checkout, (), rules))
-    assert (one.path / "data/train.bin").exists() and (one.path / "src/fast.so").exists()
-    assert sent() == [".gitignore", "src/one.bin", "src/train.py"]
-    one.switch("HEAD", paths_to_show(checkout, (), ShowRules(include=("data",))))
-    assert "data/train.bin" in sent()
 
 
 def test_the_plan_says_what_is_not_sent(checkout: Checkout) -> None:

@@ -14,9 +14,8 @@ from autoresearch.git_repo.commits import EMAIL, NAME
 from autoresearch.git_repo.git import LIST, Git, GitFailed
 from autoresearch.git_repo.trees import submodules_of
 from autoresearch.git_repo.worktrees import stays_here
-from autoresearch.lab.remote_files.remote_host import hint_of
+from autoresearch.lab.remote_files.remote_host import LONGEST_S, hint_of
 
-LONGEST_S = 6 * 3600.0  # of a first push
 REFS = "refs/autoresearch"
 # `objects/info` is what `git init` makes last. A clone without its whole history may be pushed, too.
 RECEIVE = (

@@ -91,7 +91,7 @@ def plain_word(text: str) -> str:
     return re.sub(r"[^\w.-]+", "_", text, flags=re.ASCII).strip(".") or "x"
 
 
-LONGEST_S = 6 * 3600.0  # of one copy of all results
+LONGEST_S = 6 * 3600.0  # of a push, a checkout, or a copy of all results
 _CODES = {errno.ENOSPC: "disk_full", errno.EDQUOT: "disk_full", errno.EROFS: "read_only"}
 _CODES |= dict.fromkeys((errno.EACCES, errno.EPERM), "not_writable")
 

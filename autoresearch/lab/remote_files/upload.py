@@ -24,6 +24,7 @@ from autoresearch.core.run.trainer import COPIES, SourceFormat
 from autoresearch.lab.launch.runner_session import RUNNER
 from autoresearch.lab.remote_files.code_files import RECEIVE, is_slot, push
 from autoresearch.lab.remote_files.remote_host import (
+    LONGEST_S,
     InterpreterSearch,
     RemoteHost,
     checkout_of,
@@ -256,7 +257,7 @@ class _Upload:
         """Have the host check out exactly the run's commit; beside it goes the recipe, with remote paths."""
         inside = self._inside(Path(self.spec.result_dir))
         checkout = self._checkout(host, Path(self.spec.cwd), self.spec.commit, host["code"])
-        self.there.ask("checkout", **checkout, links={inside: host["results"]} if inside else {})
+        self.there.ask("checkout", within_s=LONGEST_S, **checkout, links={inside: host["results"]} if inside else {})
         for directory, files in self._recipes(translation).items():
             self.there.put(host[directory], files)
 

@@ -80,3 +80,33 @@ def test_one_campaign_on_this_machine_a_host_and_a_cluster(
     assert [row["ending"] for row in rows] == ["finished"] * 8
     assert {row["launcher"] for row in rows} == {"tmux", "ssh/gpu1", "slurm"}
     assert list(root.rglob("tiny.yaml")), "the host ran on a copy"
+
+
+def test_a_host_gets_a_copy_of_code_and_of_included_data(sshd: Any, camp: Any) -> None:
+    bench = camp.bench
+    environment = bench.root / "elsewhere/venv"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin/python").symlink_to(sys.executable)
+    (bench.repo / ".gitignore").write_text("data/\nreports/\n")
+    (bench.repo / "data").mkdir()
+    (bench.repo / "data/set.txt").write_text("the ignored data\n")
+    blueprint = bench.blueprint("data", name="data.md", command="cat data/set.txt && python train.py recipe.yaml")
+    blueprint.write_text(blueprint.read_text().replace("- path: NA", "- path: recipe.yaml"))
+    root = bench.root / "elsewhere/root"
+    host = {"kind": "ssh", "host": "far", "config": str(sshd.config), "root": str(root)}
+    host |= {"venv": str(environment), "gpus_per_run": 0}
+    (bench.repo / "autoresearch.yaml").write_text(json.dumps({"launchers": {"gpu1": host}}))
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "data and a host")
+    keys = {"count": 3, "baseline": 1, "retests": 0, "confirm": False, "space": {"lr": [0.1, 0.2, 0.3]}}
+    camp.start("--launcher", "gpu1:2", blueprint="data.md", include=["data"], **keys)
+    camp.until(lambda: camp.state().rows)
+    os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
+    sshd.cut()
+    bench.until(lambda: not camp.place.controlled)
+    bench.ask("campaign", "resume", camp.place.path.name, "--detach")
+    state = camp.over()
+    assert [row["ending"] for row in counted(rows_of(camp.place))] == ["finished"] * 3
+    logs = [camp.log(row) for row in state.rows if row.failure != "launch_interrupted"]
+    assert all(log.count("the ignored data") == 1 for log in logs)
+    assert len(list(root.glob("repositories/*.git"))) == 1

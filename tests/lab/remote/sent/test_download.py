@@ -107,22 +107,6 @@ def test_what_is_collected_can_be_said(yard: Any, options: Any, stays: set[str],
     assert all(f"left on gpu1: {order.paths[yard.spec.result_dir]}/{name}" in yard.said() for name in stays)
 
 
-def test_a_cut_at_any_call_is_gone_on_from(yard: Any) -> None:
-    order = left_there(yard, **FILES)
-    cuts = 0
-    while True:
-        yard.reach.cut_after = cuts
-        try:
-            assert gathered(yard, order)
-        except Unreachable:
-            cuts += 1
-        else:
-            break
-    assert cuts >= 2
-    assert names(yard.spec.result_dir) == CAME
-    assert Path(yard.spec.result_dir, "big.bin.log").read_bytes() == FILES["big.bin.log"]
-
-
 def test_a_stream_that_is_cut_is_fetched_again_as_a_whole(yard: Any) -> None:
     order = left_there(yard, **FILES)
     for at in (0, 1, 5000, 200_000):
