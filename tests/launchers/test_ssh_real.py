@@ -159,6 +159,16 @@ def test_a_port_that_takes_and_says_nothing_is_given_up(sshd: Any) -> None:
         assert code_of(sshd.launcher(port=mute.getsockname()[1], connect_timeout=1)) in ("timeout", "connection_lost")
 
 
+def test_a_host_without_git_gets_no_copies(sshd: Any) -> None:
+    sshd.stop()
+    (sshd.folder / "bash").symlink_to("/bin/bash")
+    sshd.environment["PATH"] = str(sshd.folder)
+    sshd.start()
+    (found,) = sshd.launcher(shared=False).preflight()
+    assert (found.code, found.message) == ("no_git", "far: git is not on PATH")
+    assert sshd.launcher().preflight() == []
+
+
 def test_a_host_without_python(sshd: Any) -> None:
     sshd.stop()
     sshd.environment["PATH"] = str(sshd.folder)
