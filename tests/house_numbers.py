@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 from collections import Counter
 
@@ -36,28 +35,6 @@ def commands_and_options() -> tuple[int, int]:
     return len(shown), options
 
 
-def share_of_imports(sources: list[Source]) -> float:
-    """The lines of import statements, of all lines that are neither blank nor a comment nor a docstring."""
-    imports = code = 0
-    for source in sources:
-        spans = [(n.lineno, n.end_lineno or n.lineno) for n in ast.walk(source.tree) if isinstance(n, ast.stmt)]
-        docs = {
-            line
-            for node in ast.walk(source.tree)
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node)
-            for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
-        }
-        lines = {line for first, last in spans for line in range(first, last + 1)} - docs
-        texts = source.text.splitlines()
-        code += sum(bool(texts[line - 1].strip()) and not texts[line - 1].strip().startswith("#") for line in lines)
-        imports += sum(
-            (node.end_lineno or node.lineno) - node.lineno + 1
-            for node in ast.walk(source.tree)
-            if isinstance(node, ast.Import | ast.ImportFrom)
-        )
-    return imports / code
-
-
 def print_budgets(sources: list[Source]) -> None:
     """A table of rooms: files, lines, the budget of today, the goal."""
     budgets = read_budgets()
@@ -79,7 +56,6 @@ def main() -> None:
     classes = sum(len(source.nodes.classes) for source in sources)
     commands, options = commands_and_options()
     print(f"files {len(sources)}, lines {lines}, classes {classes}")
-    print(f"imports: {share_of_imports(sources):.0%} of the code")
     print(f"import circles, those for type checkers counted: {len(no_import_cycle(sources))}")
     print(f"class names with several meanings: {len(one_class_one_meaning(sources))}")
     print(f"parameters that stand for several classes: {len(one_parameter_one_class(sources))}")

@@ -71,14 +71,6 @@ def test_what_a_test_leaves_is_ended(
         eventually(lambda: not lives(pid))
 
 
-@pytest.mark.system
-def test_a_test_that_starts_a_process_needs_a_tier(tmp_path: Path) -> None:
-    said = run_here(tmp_path, "import subprocess\ndef test_it():\n    subprocess.run(['true'])\n")
-    assert said.returncode == 1 and "needs a tier" in said.stdout
-    said = run_here(tmp_path, "def test_it():\n    pass\n")
-    assert said.returncode == 0
-
-
 INTERRUPTED = (
     LEAVES
     + SETSID

@@ -181,16 +181,6 @@ def test_an_environment_that_does_not_fit_is_made_again(
     assert make(machine, clone, "setup") == (0, "") and machine.called() == []
 
 
-def test_somebody_elses_environment_is_never_cleared(machine: Machine, clone: Path) -> None:
-    machine.has("python3", PYTHON.format(calls=machine.calls))
-    (clone / "theirs").mkdir()
-    make(machine, clone, "setup", "VENV=theirs")
-    assert machine.called()[-3] == "python3 -m venv theirs"
-    other = clone.rename(clone.with_name("elsewhere"))
-    assert make(machine, other, "setup", "VENV=theirs")[0] == 0  # another clone's, named by somebody
-    assert machine.called()[-3:] == ["python3 -m venv theirs", *INSTALLED]
-
-
 def test_a_newer_python_by_another_name_is_found(machine: Machine, clone: Path) -> None:
     machine.has("python3", "exit 1")  # 3.10
     machine.has("python3.12", PYTHON.format(calls=machine.calls))
@@ -231,47 +221,3 @@ def test_what_stops_make_says_what_to_type(python: str, tmux: bool, says: str, m
     assert code != 0 and says in text
     assert (clone / ".venv" / ".installed").exists() is not tmux
     assert "venv -m pytest" not in machine.called()
-
-
-def tools(machine: Machine) -> tuple[int, str]:
-    return machine.run("sh", str(ROOT / "tests" / "install_tools.sh"))
-
-
-def test_the_extended_tests_get_their_programs_without_a_question(machine: Machine) -> None:
-    machine.has("apt-get", 'case "$*" in *install*strace) ln -s /bin/sh "${0%/*}/strace";; esac')
-    machine.has("id", "echo 0")
-    machine.has("cc")
-    code, says = tools(machine)
-    assert code == 0 and "installing, for the tests that need them: strace bubblewrap" in says
-    calls = machine.called()
-    assert "apt-get install -y --no-install-recommends bubblewrap" in calls
-    assert not [call for call in calls if "gcc" in call]
-    missing = next(line for line in says.splitlines() if line.startswith("missing, so that tests will be skipped:"))
-    assert " bwrap" in missing and " strace" not in missing.split(";")[0]
-
-
-def test_what_the_extended_tests_cannot_have_does_not_stop_them(machine: Machine, clone: Path) -> None:
-    machine.has("python3", PYTHON.format(calls=machine.calls))
-    machine.has("id", "echo 1000")
-    for tool in ("grep", "cksum", "tr"):
-        (machine.bin / tool).symlink_to(str(shutil.which(tool)))
-    for name in ("install_tools.sh", "install_packages.sh"):
-        shutil.copy(ROOT / "tests" / name, clone / "tests")
-    shutil.copytree(ROOT / "tests" / "real", clone / "tests" / "real")
-    code, says = make(machine, clone, "test-real")
-    assert code == 0 and ".venv-trl could not be" in says and ".venv-ray could not be" in says
-    assert machine.called()[-1] == "venv -m pytest -m real --dist loadfile --no-loadscope-reorder -r sfE --durations=40"
-    assert make(machine, clone, "trl")[0] != 0
-
-
-@pytest.mark.parametrize("npm", ["exit 0", "echo no such version >&2; exit 1"])
-def test_an_agent_that_cannot_be_had_is_named_and_stops_no_other(npm: str, machine: Machine, tmp_path: Path) -> None:
-    (tmp_path / "tests" / "real").mkdir(parents=True)
-    (tmp_path / "tests" / "real" / "agents.json").write_text("{}")
-    machine.has("node", 'echo "one pack-one 1.0 -"; echo "two pack-two 2.0 -"')
-    machine.has("npm", npm)
-    code, says = machine.run("sh", str(ROOT / "tests" / "install_agents.sh"), cwd=tmp_path)
-    assert code == 1 and "pack-one 1.0 could not be installed" in says and "pack-two 2.0 could not" in says
-    assert ("no such version" in says) == ("no such" in npm)
-    assert not list((tmp_path / ".agents").iterdir())
-    assert not [call for call in machine.called() if call.startswith("npm") and "--ignore-scripts" not in call]

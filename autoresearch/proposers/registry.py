@@ -51,8 +51,8 @@ def check_packages(name: str) -> None:
 def proposer(name: str, inputs: ProposerInputs) -> Proposer:
     """The proposer of that name; nothing is written before its first ask.
 
-    Raises UsageError for an unknown name, a missing space or queue, or a space that it cannot search
-    (`bad_space`); NotFoundError for a queue that is not there; EnvironmentUnusable where optuna is missing.
+    Raises UsageError for an unknown name; NotFoundError for a queue that is not there any more; EnvironmentUnusable
+    where optuna is missing. A space that cannot be searched is refused when the campaign is resolved.
     """
     from autoresearch.proposers.tpe import GridSweep, RandomSweep, Tpe
 
@@ -67,9 +67,7 @@ def proposer(name: str, inputs: ProposerInputs) -> Proposer:
         raise UsageError(f"there is no proposer {name!r}", hint=hint, code="unknown_proposer")
     if name == "queue":
         return _queue(inputs)
-    if inputs.space is None:
-        hint = "declare `space:` in the campaign file, or give --space FILE, or a list of your own: --queue FILE"
-        raise UsageError(f"the proposer {name} needs a search space", hint=hint, code="no_space")
+    assert inputs.space is not None, name
     if name == "grid":
         return GridSweep(inputs.space, inputs.baseline)
     if name == "random":
@@ -85,9 +83,7 @@ def _of_plugin(name: str, made: Proposer) -> Proposer:
 
 
 def _queue(inputs: ProposerInputs) -> Queue:
-    if inputs.queue is None:
-        hint = "name a folder of blueprints or a YAML list of ideas"
-        raise UsageError("the proposer queue needs a queue", hint=hint, code="no_queue")
+    assert inputs.queue is not None, "queue"
     if not inputs.queue.exists():
         hint = "make it, empty if need be: ideas can be added while the campaign runs"
         raise NotFoundError(f"{inputs.queue}: there is no such queue", hint=hint, code="no_queue")

@@ -24,7 +24,7 @@ from autoresearch.core.campaign import overrides
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import canonical, changed, flatten
 from autoresearch.core.campaign.proposer import Attempt, Proposer, config_only, points, tried
-from autoresearch.core.campaign.space import MOST_GRID_POINTS, Choices, Dimension, Point, Space, need_grid, need_search
+from autoresearch.core.campaign.space import MOST_GRID_POINTS, Choices, Dimension, Point, Space
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.errors import EnvironmentUnusable
@@ -48,8 +48,6 @@ class Sweep(Proposer):
     name = ""
 
     def __init__(self, space: Space, baseline: Mapping[str, object]) -> None:
-        """Raises UsageError `bad_space` where the space holds one point."""
-        need_search(space)
         self.space, self.baseline = space, baseline
         self.asked: dict[str, Hypothesis] = {}  # in this life, by fingerprint
 
@@ -85,11 +83,6 @@ class GridSweep(Sweep):
     """Every point of the grid once, in the order of the file."""
 
     name = "grid"
-
-    def __init__(self, space: Space, baseline: Mapping[str, object]) -> None:
-        """Raises UsageError `bad_space` where a grid cannot cover the space."""
-        need_grid(space)
-        super().__init__(space, baseline)
 
     def choose(self, number: int, known: Set[str], attempts: Sequence[Attempt]) -> Point | None:
         """The first point of the grid that is not known."""

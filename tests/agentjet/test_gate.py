@@ -9,7 +9,6 @@ import pytest
 
 from autoresearch.agentjet import gate
 from autoresearch.agentjet.engine import SwarmFault
-from autoresearch.agentjet.server import free_port
 
 DEBUG = "agent_roll_one_episode_debug.py"
 
@@ -25,14 +24,6 @@ def test_a_server_that_is_slow_to_be_healthy_is_waited_for(stand: Any) -> None:
     given = stand.swarm_run()
     stand.serve(given, "--fault", "slow_health", "--after", "0.4")
     assert gate.await_health(given) > 0.0
-
-
-def test_a_server_that_is_not_there_is_said_to_be_missing(stand: Any) -> None:
-    given = stand.swarm_run(health_s=0.2, url=f"http://127.0.0.1:{free_port()}")
-    fault = fault_of(lambda: gate.up(given, stand.services, stand.said.append))
-    assert fault.kind == "server_unhealthy"
-    assert "swarm_server" in str(fault)
-    assert not given.owns_engine()
 
 
 @pytest.mark.system

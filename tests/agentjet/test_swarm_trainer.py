@@ -29,6 +29,7 @@ from autoresearch.errors import ConflictError, UsageError
 from autoresearch.records import recorded_run
 from autoresearch.trainers import ask, registry
 from tests.line_signals import read_line, told
+from tests.specs import blueprint_text
 
 TRAINER = AgentJetSwarm()
 EVAL = (
@@ -127,27 +128,9 @@ def test_the_rest_of_what_a_trainer_says() -> None:
     assert (TRAINER.seed({}), TRAINER.seed_key) == (None, "")
 
 
-SECTIONS = """# t
-## [exp_purpose]
-why
-## [exp_codebase_dir]
-/c
-## [exp_venv_exe]
-auto
-## [exp_yaml_path]
-NA
-## [exp_launch_command]
-{command}
-## [exp_result_dir]
-/r
-## [exp_max_time]
-1h
-## Other Notes
-"""
-
-
 def blueprint(*notes: str, command: str = "python agent_roll.py") -> Blueprint:
-    return parse_blueprint((SECTIONS.format(command=command) + "\n".join(notes)).encode(), "b.md")
+    text = blueprint_text(trainer="", metric="", command=command, notes="\n".join(notes))
+    return parse_blueprint(text.encode(), "b.md")
 
 
 def errors(findings: Iterable[Finding]) -> list[str]:

@@ -35,7 +35,7 @@ class Request:
     at: float  # wall clock, seconds
     method: str
     path: str
-    tokens: int  # a token per four of those bytes, rounded up
+    tokens: int  # a token per four bytes of the body, rounded up
     tools: int = 0
     dialect: str = ""  # "" was no question to the model: a list of models, a count of tokens
     turn: str = ""  # the end of the latest user turn

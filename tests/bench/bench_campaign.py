@@ -34,9 +34,8 @@ from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 from autoresearch.records import campaign_records, tsv
 from autoresearch.records.campaign_records import CampaignDir
 from tests.bench import published
-from tests.bench.bench_snapshot import FILES, fill
 from tests.bench.result import Result
-from tests.bench.yard import Tmux, World, private_tmux, start_ms, until
+from tests.bench.yard import FILES, Tmux, World, fill, private_tmux, start_ms, until
 
 YOUNG, OLD = (10, 10), (5_000, 10_000)  # ideas (each has a branch), rows
 RUN_S, IDEAS = 300.0, 24  # of the simulated campaign

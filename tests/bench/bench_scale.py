@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -26,17 +27,32 @@ from pathlib import Path
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.git_repo.branches import claim_branch
+from autoresearch.git_repo.checkout import find
+from autoresearch.git_repo.snapshot import snapshot
 from autoresearch.records import tsv
 from autoresearch.records.campaign_records import CampaignDir
-from tests.bench import bench_snapshot
 from tests.bench.result import Result
-from tests.bench.yard import COMMAND, ROOT, World, cpu_ms, end_run, isolated, memory_mb, processes_with, spent_ms, until
+from tests.bench.yard import (
+    COMMAND,
+    ROOT,
+    World,
+    cpu_ms,
+    end_run,
+    fill,
+    isolated,
+    memory_mb,
+    processes_with,
+    spent_ms,
+    until,
+)
 
 PLOT = ROOT / "docs" / "scale.svg"
 IDEAS = int(os.environ.get("SCALE_IDEAS", "1000"))
 TENTH = IDEAS // 10
 ROWS = (10, 10_000, 100_000)
 FILES = (1_000, 10_000, 100_000)
+MODIFIED, UNTRACKED = 20, 10  # of a dirty tree
 TRAINER = """echo "step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.2"
 sleep 0.1
 echo "step:1 - task_pass_rate@1:0.$((RANDOM % 900 + 100)) - pass_n:2"
@@ -179,12 +195,40 @@ def _crowd(spec: RunSpec, count: int) -> None:
 
 def _files(repeats: int, lines: Lines) -> Iterator[Result]:
     """A snapshot of a dirty tree: milliseconds of CPU for 1,000 files."""
-    costs = {
-        files: [took / files * 1000 for took in bench_snapshot.measure(repeats, files, alone=True)[0]]
-        for files in FILES
-    }
+    costs = {files: [took / files * 1000 for took in _snapshots(repeats, files)] for files in FILES}
     for files, cost in costs.items():
         print(f"   snapshot of {files} files: {statistics.median(cost):.1f} ms of CPU for each 1,000", flush=True)
     lines["files: snapshot"] = {files: statistics.median(cost) * files / 1000 for files, cost in costs.items()}
     what = f"snapshot of a dirty tree of {FILES[-1]} files: CPU for each file"
     yield Result(what, f"of {FILES[0]} files", costs[FILES[-1]], costs[FILES[0]], 1.1, reached=0.173)
+
+
+def _snapshots(repeats: int, files: int) -> list[float]:
+    """Milliseconds of CPU of a snapshot branch of a dirty tree, with the git that it waits for."""
+    took = []
+    with tempfile.TemporaryDirectory(prefix="bench-snapshot-") as scratch:
+        world = World.make(Path(scratch), lambda root: fill(root, files))
+        checkout = find(world.repo)
+        assert checkout is not None
+        for turn in range(-1, repeats):  # the first turn warms the caches
+            _dirty(world.repo, turn, files)
+            subprocess.run(["git", "update-index", "-q", "--refresh"], cwd=world.repo, capture_output=True)
+            began = _cpu_s()
+            claim_branch(checkout, f"try/{turn + 1}", snapshot(checkout, message="snapshot").commit)
+            if turn >= 0:
+                took.append((_cpu_s() - began) * 1000)
+    return took
+
+
+def _cpu_s() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def _dirty(root: Path, turn: int, files: int) -> None:
+    """Change and add other content each time; time stamps in the past, as in a tree at rest."""
+    past = time.time() - 100
+    changed = [root / f"package{number}/module{number * (files // 100)}.py" for number in range(MODIFIED)]
+    for path in (*changed, *(root / f"package{number}/new{number}.py" for number in range(UNTRACKED))):
+        path.write_text(f"turn = {turn}\n" * 21)
+        os.utime(path, (past, past))

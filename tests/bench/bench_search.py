@@ -1,4 +1,4 @@
-"""Search on two landscapes: true score of the incumbent against ideas tried; on tinygrpo's, compute as well.
+"""Search on the landscape of the embedded trainer: true score of the incumbent against ideas tried, and compute.
 
 Paired seeds: equal seeds have the same luck in the n-th run, whoever proposes it. The incumbent is what a campaign
 would take for the best, the highest single measurement (the baseline is measured three times); its true score is
@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.proposer import Attempt
@@ -28,9 +27,9 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.pruning import PRUNED, Curve, MedianRule
 from autoresearch.proposers.registry import ProposerInputs, proposer
 from tests.bench import search_landscape
-from tests.bench.hartmann import Hartmann
 from tests.bench.replay import first_stop, replay
 from tests.bench.result import Result
+from tests.bench.search_landscape import Landscape
 
 SEEDS = range(100)
 STOPPING = range(40)
@@ -40,32 +39,6 @@ COUNTS = range(12, IDEAS + 1)
 OBJECTIVE = Objective("score")
 MEDIAN = MedianRule(warmup=0, least=4)
 """Chosen with the seeds 100 to 139."""
-
-
-class Landscape(Protocol):
-    """What is searched; scores are to be maximised."""
-
-    name: str
-    start: Mapping[str, float]  # the recipe before the search
-    steps: Sequence[int]  # at which a run is validated
-
-    @property
-    def space(self) -> Mapping[str, Mapping[str, object]]:
-        """As a campaign file declares it."""
-
-    @property
-    def best(self) -> float:
-        """The highest true score."""
-
-    @property
-    def noise(self) -> float:
-        """The standard deviation of one run, over all of the space."""
-
-    def score(self, point: Mapping[str, object]) -> float:
-        """The true score of a point."""
-
-    def run(self, point: Mapping[str, object], chance: random.Random) -> Sequence[float]:
-        """The scores that one run would show at each of `steps`."""
 
 
 @dataclass
@@ -114,27 +87,21 @@ def search(land: Landscape, name: str, seed: int, *, rule: MedianRule | None = N
 
 def run(repeats: int) -> Iterator[Result]:
     """The goals of the search; seeds are fixed, so `repeats` changes nothing."""
-    for land, goal, before in ((search_landscape.load(), 16, 14), (Hartmann(), IDEAS, 14)):
-        chance, tpe = _searches(land, "random", SEEDS), _searches(land, "tpe", SEEDS)
-        low, high = reached_range(tpe, chance)
-        at = "; ".join(f"at {n} random {_shown(chance, n)}, TPE {_shown(tpe, n)}" for n in (12, IDEAS))
-        yield Result(
-            f"{land.name}: idea at which TPE reaches the true score of {IDEAS} random ideas",
-            "random",
-            [reached(tpe, mean_at(chance, IDEAS))],
-            [IDEAS],
-            goal,
-            unit="ideas",
-            absolute=True,
-            note=f"90 % of resamplings of the {len(SEEDS)} seeds {low:g} to {high:g}; {at} (± standard error)",
-            reached=before,
-        )
-        if land.name == "tinygrpo":
-            yield from _embedded(land, chance, tpe)
-
-
-def _embedded(land: Landscape, chance: list[Search], tpe: list[Search]) -> Iterator[Result]:
-    """Every count of ideas, and early stopping, on the table of the embedded trainer."""
+    land = search_landscape.load()
+    chance, tpe = _searches(land, "random", SEEDS), _searches(land, "tpe", SEEDS)
+    low, high = reached_range(tpe, chance)
+    at = "; ".join(f"at {n} random {_shown(chance, n)}, TPE {_shown(tpe, n)}" for n in (12, IDEAS))
+    yield Result(
+        f"idea at which TPE reaches the true score of {IDEAS} random ideas",
+        "random",
+        [reached(tpe, mean_at(chance, IDEAS))],
+        [IDEAS],
+        16,
+        unit="ideas",
+        absolute=True,
+        note=f"90 % of resamplings of the {len(SEEDS)} seeds {low:g} to {high:g}; {at} (± standard error)",
+        reached=14,
+    )
     ends = f"from {land.score(land.start):.3f} at the start to {land.best:.3f}"
     yield Result(
         f"true score of the incumbent at 12 to {IDEAS} ideas, TPE",

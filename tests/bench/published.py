@@ -34,21 +34,6 @@ given = parser.parse_args()
 print(json.dumps({"name": given.name}) if given.json else given.name)
 """
 
-# A verl log as a table, as a user would write it for the Python that has pandas.
-PANDAS_READER = r"""
-import re, sys
-import pandas
-head = re.compile(r"step:(\d+) - (.*)")
-pair = re.compile(r"([^\s:]+):(?:np\.float64\()?([-+.\deE]+|nan|inf)\)?")
-steps = {}
-with open(sys.argv[1], errors="replace") as log:
-    for line in log:
-        if found := head.search(line):
-            steps.setdefault(int(found[1]), {}).update((k, float(v)) for k, v in pair.findall(found[2]))
-table = pandas.DataFrame.from_dict(steps, orient="index")
-print(table.iloc[:, :5].tail())
-"""
-
 
 def wait_argv(socket: str, session: str, seconds: float) -> list[str]:
     """The command line of the polling wait script."""

@@ -47,7 +47,6 @@ class Landscape:
 
     def __init__(
         self,
-        name: str,
         axes: Mapping[str, Sequence[float]],
         logarithmic: Collection[str],
         start: Mapping[str, float],
@@ -55,7 +54,7 @@ class Landscape:
         curves: Mapping[tuple[Corner, int], Sequence[float]],
     ) -> None:
         """`curves`: (grid point, seed) -> the score after each of `steps`."""
-        self.name, self.start, self.steps = name, start, steps
+        self.start, self.steps = start, steps
         self._axes, self._logarithmic = axes, logarithmic
         self._seeds: dict[Corner, list[Sequence[float]]] = {}
         for (corner, _), curve in sorted(curves.items()):
@@ -130,7 +129,7 @@ def load(path: Path = TABLE) -> Landscape:
             right = [int(n) for n in row["right"].split()]
             curve = [n / ANSWERS for n in right] + [0.0] * (len(STEPS) - len(right))
             curves[corner, int(row["seed"])] = curve
-    return Landscape("tinygrpo", AXES, LOGARITHMIC, START, STEPS, curves)
+    return Landscape(AXES, LOGARITHMIC, START, STEPS, curves)
 
 
 def measure() -> None:

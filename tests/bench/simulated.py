@@ -16,7 +16,7 @@ from autoresearch.core.campaign.claim import CLAIMS, Claim
 from autoresearch.core.campaign.fold import Fold
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.judgement import decision_of, usual_sd
-from autoresearch.core.campaign.spec import MOST_ROUNDS, CampaignSpec, ProposerSpec, Rules
+from autoresearch.core.campaign.spec import MOST_ROUNDS, Rules
 from autoresearch.core.campaign.state import Idea
 from autoresearch.core.controller import confirmation_rounds, scheduler
 from autoresearch.core.controller.actions import Note
@@ -27,20 +27,17 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.confirmation import confirm, design
 from autoresearch.core.statistics.noise import collapsed
 from autoresearch.core.statistics.seeding import SeededRun
-from tests.specs import events
+from tests.specs import campaign_spec, events
 
 COLLAPSED = -6.0
 CURVE, JITTER = 12, 0.3  # values of a curve, and the share of chance in a copy's last one
 SAME_IDEAS = 10_000_000
 ACCURACY_SD = math.sqrt(0.96 * 0.04 / 200)
-PATHS = ("directory", "repository", "codebase", "trees", "blueprint", "blueprint_text", "prefix", "base_commit", "base")
-SPEC = CampaignSpec(
-    **dict.fromkeys((*PATHS, "recipe", "interpreter", "result_dir", "slug"), "x"),
+SPEC = campaign_spec(
     name="simulated",
+    directory="x",
     objective=Objective("reward", Direction.MAXIMIZE),
-    proposer=ProposerSpec("queue"),
     rules=Rules(count=25),
-    created=0.0,
     replicates=5,
 )
 

@@ -26,6 +26,7 @@ from autoresearch.lab import settings as project
 from autoresearch.lab.launch.experiment import Experiment, begin
 from autoresearch.records.rundir import RunDir
 from tests.bench import published
+from tests.specs import blueprint_text
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("autoresearch")  # what a user types, as it was installed
@@ -190,36 +191,15 @@ def private_tmux(home: Path) -> Iterator[Tmux]:
         server.end()
 
 
-BLUEPRINT = """# {name}
+FILES = 10_000
 
-## [exp_purpose]
-- description: {name}
 
-## [exp_codebase_dir]
-- dir: {repo}
-
-## [exp_venv_exe]
-- path: {python}
-
-## [exp_yaml_path]
-- path: NA
-
-## [exp_launch_command]
-```bash
-{command}
-```
-
-## [exp_result_dir]
-- dir: {results}
-
-## [exp_max_time]
-- time: 24 hours in all, 12 hours to the first step
-
-## Other Notes
-- trainer: verl
-- metric: task_pass_rate@1
-- direction: maximize
-"""
+def fill(root: Path, files: int = FILES) -> None:
+    """Put so many small files there."""
+    for number in range(files):
+        path = root / f"package{number // (files // 100)}/{'deep/' if number % 2 else ''}module{number}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"value = {number}\n" * 20)
 
 
 @dataclass
@@ -249,8 +229,9 @@ class World:
         """A blueprint beside the repository that runs this command in it."""
         path = self.place / f"{name}.md"
         results = self.place / "results" / name
+        limits = {"max_time": "24 hours", "first_step": "12 hours"}
         path.write_text(
-            BLUEPRINT.format(name=name, repo=self.repo, python=sys.executable, command=command, results=results)
+            blueprint_text(title=name, codebase=str(self.repo), command=command, result_dir=str(results), **limits)
         )
         return path
 

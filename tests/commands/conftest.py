@@ -21,6 +21,7 @@ from unittest import mock
 import pytest
 
 from tests.commands.rows import ledger_rows
+from tests.specs import blueprint_text
 from tests.waiting import PATIENCE_S, until
 
 REPO = Path(__file__).parents[2]
@@ -78,38 +79,6 @@ def validation(n, rate):
     print(f"step:{n} - global_steps:{n} - total_tasks:4 - task_pass_rate@1:{rate} - mean_reward:{rate}", flush=True)
 """
 
-BLUEPRINT = """# {title}
-
-## [exp_purpose]
-- description: {purpose}
-
-## [exp_codebase_dir]
-- dir: {codebase}
-
-## [exp_venv_exe]
-- path: {python}
-
-## [exp_yaml_path]
-- path: NA
-
-## [exp_launch_command]
-```bash
-{command}
-```
-
-## [exp_result_dir]
-- dir: {result_dir}
-
-## [exp_max_time]
-- time: {max_time} in all, {first_step} to the first step
-
-## Other Notes
-- trainer: {trainer}
-- metric: task_pass_rate@1
-- direction: maximize
-{notes}
-"""
-
 
 @dataclass
 class Bench:
@@ -123,23 +92,12 @@ class Bench:
     spawned: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def blueprint(self, mode: str = "ok", *, name: str = "exp.md", **values: str) -> Path:
-        """Write a blueprint that runs the little trainer in a mode."""
-        given = {
-            "title": f"Try {mode}",
-            "purpose": f"See what {mode} does.",
-            "codebase": str(self.repo),
-            "python": sys.executable,
-            "command": f"python trainer.py {mode}",
-            "result_dir": str(self.root / "results"),
-            "max_time": "10 minutes",
-            "first_step": "5 minutes",
-            "trainer": "verl",
-            "notes": "",
-            **values,
-        }
+        """Write a blueprint that runs the little trainer in a mode; `values` as `blueprint_text` takes them."""
+        usual = {"title": f"Try {mode}", "purpose": f"See what {mode} does.", "command": f"python trainer.py {mode}"}
+        places = {"codebase": str(self.repo), "result_dir": str(self.root / "results")}
         path = self.repo / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(BLUEPRINT.format(**given), encoding="utf-8")
+        path.write_text(blueprint_text(**{**usual, **places, **values}), encoding="utf-8")
         return path
 
     def cli(self, *args: object, check: int | None = 0, **env: str) -> subprocess.CompletedProcess[str]:
@@ -197,12 +155,10 @@ class Bench:
     def unknown(self, text: str, *, first_step: str = "", metric: str = "", notes: str = "") -> Path:
         """A blueprint of a script of the test's own, with no word about its trainer."""
         (self.repo / "odd.py").write_text(textwrap.dedent(text))
-        path = self.blueprint("odd", name="odd.md", command="python odd.py", notes=notes)
-        said = path.read_text().replace("- trainer: verl\n", "", 1)
-        declared = f"- metric: {metric}\n- direction: maximize\n" if metric else ""
-        said = said.replace("- metric: task_pass_rate@1\n- direction: maximize\n", declared)
+        given = {"command": "python odd.py", "trainer": "", "metric": metric, "notes": notes}
+        path = self.blueprint("odd", name="odd.md", **given)
         first = f", {first_step} to the first step" if first_step else ""
-        path.write_text(said.replace(", 5 minutes to the first step", first))
+        path.write_text(path.read_text().replace(", 5 minutes to the first step", first))
         return path
 
     def picture(self, *without: str) -> dict[str, bytes | str]:
@@ -293,6 +249,11 @@ class Bench:
     def until(self, condition: Callable[[], object], seconds: float = PATIENCE_S) -> Any:
         """Poll for a fact; what it waits for is an event of another process, not the passing of time."""
         return until(condition, seconds)
+
+    def commit(self, message: str) -> None:
+        """Commit all that lies in the repository."""
+        self.git("add", "-A")
+        self.git("commit", "-qm", message)
 
     def git(self, *args: str) -> str:
         """Run git in the repository."""
@@ -433,7 +394,6 @@ class Crashes:
 
         return CampaignHistory(self.place).state()
 
-
     def journal(self) -> list[dict[str, Any]]:
         from autoresearch.records.campaign_records import read
 
@@ -542,8 +502,9 @@ def crashes(undrawn: Bench) -> Crashes:
     bench.env |= {"STARTS": str(one.starts), "GO": str(one.go)}
     (bench.repo / "knobs.py").write_text(KNOBS)
     one.recipe()
-    path = bench.blueprint(name="exp.md", command="python -S -E knobs.py exp.yaml", purpose="Turn the knobs.")
-    path.write_text(path.read_text().replace("- path: NA", "- path: exp.yaml"))
+    bench.blueprint(
+        name="exp.md", command="python -S -E knobs.py exp.yaml", purpose="Turn the knobs.", recipe="exp.yaml"
+    )
     bench.git("add", "-A")
     bench.git("commit", "-qm", "a trainer with knobs")
     return one
@@ -682,8 +643,7 @@ def tiny(bench: Bench) -> Callable[[int], Path]:
     def write(ideas: int) -> Path:
         (bench.repo / "tiny.yaml").write_text("".join(f"{key}: {value}\n" for key, value in TINY.items()))
         command = "python -m autoresearch.tinygrpo --conf tiny.yaml"
-        path = bench.blueprint("tiny", name="tiny.md", command=command, trainer="tinygrpo")
-        path.write_text(path.read_text().replace("- path: NA", "- path: tiny.yaml"))
+        bench.blueprint("tiny", name="tiny.md", command=command, trainer="tinygrpo", recipe="tiny.yaml")
         keys = {"blueprint": "tiny.md", "prefix": "autoresearch/one", "baseline": 1, "count": ideas}
         keys |= {"retests": 0, "confirm": False, "space": {"lr": {"low": 0.0005, "high": 0.01}}, "proposer": "random"}
         file = bench.repo / "campaign.yaml"

@@ -21,7 +21,8 @@ from typing import Any
 
 import pytest
 
-from tests.commands.conftest import BLUEPRINT, REPO, TRAINER, needs
+from tests.commands.conftest import REPO, TRAINER, needs
+from tests.specs import blueprint_text
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.real
@@ -89,9 +90,8 @@ class Shared:
         name = f"exp{which}.md"
         given = {"title": "Shared", "purpose": "Two accounts.", "codebase": str(self.repo)}
         given |= {"python": "/usr/bin/python3", "command": "python3 trainer.py"}
-        given |= {"result_dir": str(self.home(which) / "results"), "notes": ""}
-        given |= {"max_time": "10 minutes", "first_step": "5 minutes", "trainer": "verl"}
-        (self.repo / name).write_text(BLUEPRINT.format(**given))
+        given |= {"result_dir": str(self.home(which) / "results")}
+        (self.repo / name).write_text(blueprint_text(**given))
         return name
 
 

@@ -15,28 +15,15 @@ from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.actions import ControllerAction, Note, Say
-from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import SeededRun
-from tests.specs import events
+from tests.specs import campaign_spec, events
 
 START = 1_790_000_000.0
-SPEC = CampaignSpec(
+SPEC = campaign_spec(
     name="20261121-sort",
-    slug="sort",
     directory="/reports/20261121-sort",
-    repository="/code",
-    codebase="",
-    trees="/trees",
-    blueprint="/code/exp.md",
-    blueprint_text="# Sort",
     prefix="autoresearch/20261121-sort",
-    base_commit="ab" * 20,
-    base="a snapshot of the working tree",
-    recipe="recipe.yaml",
-    interpreter="/v/python",
-    result_dir="/results",
-    objective=Objective("pass@1", Direction.MAXIMIZE),
     proposer=ProposerSpec("tpe"),
     rules=Rules(count=12, deadline=START + 7200),
     created=START,

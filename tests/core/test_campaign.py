@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import MISSING, asdict, fields
 
 import pytest
 
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules, parse_target
 from autoresearch.core.metrics.objective import Direction, Objective
+from tests.specs import campaign_spec
 
 UP = Objective("pass@1", Direction.MAXIMIZE)
 DOWN = Objective("loss", Direction.MINIMIZE)
 
 
 def spec() -> CampaignSpec:
-    words = ("name", "slug", "directory", "repository", "codebase", "trees", "blueprint", "blueprint_text", "prefix")
-    more = ("base_commit", "base", "recipe", "interpreter", "result_dir")
-    return CampaignSpec(
-        **{word: f"a {word}" for word in (*words, *more)},
-        objective=UP,
+    texts = {one.name: f"a {one.name}" for one in fields(CampaignSpec) if one.type == "str" and one.default is MISSING}
+    return campaign_spec(
+        **texts,
         proposer=ProposerSpec("tpe", space={"lr": {"low": 1e-4, "high": 1e-2}}),
         rules=Rules(count=24, target=0.8),
         created=5.0,

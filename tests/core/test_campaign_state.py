@@ -8,24 +8,14 @@ import pytest
 
 from autoresearch.core.campaign.claim import ClaimEstimate
 from autoresearch.core.campaign.fold import Fold, fold
-from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec, ProposerSpec, Rules
+from autoresearch.core.campaign.spec import CampaignPhase, Rules
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import stand
 from autoresearch.core.controller import rules
-from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
-from tests.specs import events
+from tests.specs import campaign_spec, events
 
-SPEC = CampaignSpec(
-    **{  # type: ignore[arg-type]
-        **{name: "" for name, f in CampaignSpec.__dataclass_fields__.items() if f.type == "str"},
-        "objective": Objective("pass@1", Direction.MAXIMIZE),
-        "proposer": ProposerSpec("queue"),
-        "rules": Rules(count=5),
-        "created": 0.0,
-        "gpus_per_run": 2,
-    }
-)
+SPEC = campaign_spec(rules=Rules(count=5), gpus_per_run=2)
 
 
 def idea(index: int, slug: str, parent: str = "baseline") -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
-from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.run.targets import LOCAL, Kind, Target, parse_pool, spelled, with_slots
+from tests.specs import campaign_spec
 
 DECLARED: dict[str, dict[str, Any]] = {
     "gpu1": {"kind": "ssh", "host": "gpu1.example.org", "slots": 4},
@@ -129,19 +129,8 @@ def test_parallel_that_contradicts_the_slots(pool: str, parallel: int, room: int
         with_slots(parse_pool(pool, {}), parallel)
 
 
-def _campaign(**more: Any) -> CampaignSpec:
-    return CampaignSpec(
-        *("n", "n", "/d", "/r", "", "/t", "/b.md", "", "p", "", "", "", "/py", "/out"),
-        Objective("m", Direction.MAXIMIZE),
-        ProposerSpec("tpe"),
-        Rules(count=3),
-        created=0.0,
-        **more,
-    )
-
-
 def test_a_campaign_keeps_its_places() -> None:
-    spec = _campaign(places=parse_pool("local:2, gpu1", DECLARED), parallel=6)
+    spec = campaign_spec(places=parse_pool("local:2, gpu1", DECLARED), parallel=6)
     assert CampaignSpec.from_json(json.loads(json.dumps(asdict(spec)))) == spec
-    older = {key: value for key, value in asdict(_campaign()).items() if key != "places"}
+    older = {key: value for key, value in asdict(campaign_spec()).items() if key != "places"}
     assert CampaignSpec.from_json(older).places == (LOCAL,)

@@ -33,7 +33,7 @@ from autoresearch.records.campaign_records import CampaignDir, write_spec
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.rundir import RunDir
-from tests.specs import run_spec
+from tests.specs import campaign_spec, run_spec
 
 METRIC = "task_pass_rate@1"
 PROOF = {"gain": 0.15, "gain_low": 0.05, "gain_high": 0.25, "coverage": 0.9, "value": 0.65,
@@ -219,17 +219,15 @@ def made_campaign(folder: Path, name: str = "20261121-sort", **changes: Any) -> 
     (root / "recipe.yaml").write_text(RECIPE.format(lr=0.1, seed=0, out="out"))
     place = CampaignDir(folder / "reports" / name)
     place.path.mkdir(parents=True)
-    spec = CampaignSpec(
+    spec = campaign_spec(
         name=name,
         slug="sort",
         directory=str(place.path),
         repository=str(root),
-        codebase="",
         trees=str(folder / "trees"),
         blueprint=str(root / "exp.md"),
         blueprint_text="# Sort",
         prefix=f"autoresearch/{name}",
-        base_commit="",
         base="a snapshot of the working tree",
         recipe="recipe.yaml",
         interpreter="/v/python",

@@ -12,32 +12,14 @@ import pytest
 from autoresearch.core.campaign.hypothesis import BEST
 from autoresearch.lab.yaml_files import line_numbers
 from autoresearch.proposers.queue import Queue
+from tests.specs import blueprint_text
 
 Reader = Callable[[bytes, str], object]
-BLUEPRINT = """# {title}
-
-## [exp_purpose]
-- purpose: {title}, to see what it does.
-
-## [exp_codebase_dir]
-- dir: ./
-
-## [exp_venv_exe]
-- path: auto
-
-## [exp_yaml_path]
-- path: recipe.yaml
-
-## [exp_launch_command]
-- command: `python train.py`
-
-## [exp_result_dir]
-- path: ./results/
-
-## [exp_max_time]
-- time: 1 hour
-"""
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n"
+
+
+def blueprint_of(title: str) -> str:
+    return blueprint_text(title=title, purpose=f"{title}, to see what it does.", recipe="recipe.yaml")
 
 
 @pytest.fixture
@@ -53,7 +35,7 @@ def test_every_word_of_an_entry(queue: Any, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     (tmp_path / "new/reward.py").write_text("def reward(): ...\n")
     (tmp_path / "a.diff").write_text(DIFF)
-    (tmp_path / "b.md").write_text(BLUEPRINT.format(title="Longer"))
+    (tmp_path / "b.md").write_text(blueprint_of(title="Longer"))
     entry = (
         "- {slug: Wide Clip, sentence: a wider clip, overrides: {actor: {clip: 1e-1}, lr: 0.1}, parent: baseline,\n"
         "   files: {src/reward.py: {from: new/reward.py}, a.txt: hello}, patches: [a.diff], blueprint: b.md,\n"
@@ -158,13 +140,6 @@ def test_a_parent_that_comes_later_frees_its_child(queue: Any, campaign: Any) ->
     assert [idea.slug for idea in running.run(queue(text), 5)] == ["root", "child"]
 
 
-def test_two_entries_of_one_name(queue: Any) -> None:
-    waiting = queue("- {slug: a, overrides: {lr: 1}}\n- {slug: a, overrides: {lr: 2}}\n")
-    assert waiting.ask([]).overrides == {"lr": 1}
-    assert waiting.ask([]) is None
-    assert [str(f) for f in waiting.faults()] == ["ideas.yaml:2: error: entry 2: it is called like entry 1: `a`"]
-
-
 @pytest.mark.parametrize("text", ["- a: [", "a: {b", "just text", "a: 1"])
 def test_a_file_that_is_half_written_sinks_nothing(queue: Any, text: str) -> None:
     waiting = queue(text)
@@ -179,7 +154,7 @@ def test_a_folder_of_blueprints(tmp_path: Path, read_yaml: Reader, campaign: Any
     folder, running = tmp_path / "queue", campaign()
     folder.mkdir()
     for name in ("20 Second", "10-first"):
-        (folder / f"{name}.md").write_text(BLUEPRINT.format(title=name))
+        (folder / f"{name}.md").write_text(blueprint_of(title=name))
     (folder / "notes.txt").write_text("no blueprint")
     waiting = Queue(folder, read_yaml)
     first = running.step(waiting)
@@ -191,7 +166,7 @@ def test_a_folder_of_blueprints(tmp_path: Path, read_yaml: Reader, campaign: Any
     assert running.step(waiting) is None
     assert len(waiting.faults()) == 1
     assert str(waiting.faults()[0]).startswith("15-broken.md: ")
-    (folder / "15-broken.md").write_text(BLUEPRINT.format(title="mended"))
+    (folder / "15-broken.md").write_text(blueprint_of(title="mended"))
     assert running.step(Queue(folder, read_yaml)).slug == "15-broken"
 
 

@@ -41,13 +41,7 @@ def test_every_proposer_proposes(name: str, given: Any, tmp_path: Path) -> None:
     ("name", "more", "code", "says"),
     [
         ("gird", {}, "unknown_proposer", "no proposer 'gird'"),
-        ("tpe", {}, "no_space", "tpe needs a search space"),
-        ("grid", {}, "no_space", "grid needs"),
-        ("queue", {}, "no_queue", "needs a queue"),
         ("queue", {"queue": Path("gone")}, "no_queue", "gone: there is no such queue"),
-        ("tpe", {"space": read_space({"a": [1]})}, "bad_space", "one point only"),
-        ("random", {"space": read_space({"a": [1]})}, "bad_space", "one point only"),
-        ("grid", {"space": read_space({"a": {"low": 0.1, "high": 1}})}, "bad_space", "continuous"),
     ],
 )
 def test_what_is_missing_is_said(name: str, more: dict[str, Any], code: str, says: str, given: Any) -> None:

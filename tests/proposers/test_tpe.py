@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import logging
 import math
@@ -18,7 +17,6 @@ from autoresearch.core.campaign.overrides import fingerprint
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.space import Space, read_space
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.errors import EnvironmentUnusable
 from autoresearch.proposers.tpe import Tpe
 
 UP = Objective("pass@1")
@@ -125,14 +123,6 @@ def test_a_restart_before_every_ask_changes_nothing(tpe: Any, campaign: Any) -> 
         assert tpe(seed=5).ask(torn.attempts), "lost in a crash: it is proposed again"
         torn.step(tpe(seed=5))
     assert [(i.overrides, i.token) for i in torn.ideas] == [(i.overrides, i.token) for i in whole.ideas]
-
-
-def test_without_optuna_it_says_what_to_install(tpe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(EnvironmentUnusable) as caught:
-        tpe()
-    assert caught.value.fix == f"{sys.executable} -m pip install 'optuna>=4'"
-    assert caught.value.code == "no_optuna"
 
 
 def test_optuna_is_quiet(tpe: Any, campaign: Any, capfd: pytest.CaptureFixture[str]) -> None:

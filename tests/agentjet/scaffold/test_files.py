@@ -14,7 +14,7 @@ from autoresearch.agentjet import scaffold as scaffolds
 from autoresearch.agentjet.scaffold import Blackbox, agent_words, blackbox
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.run.scaffold import ScaffoldOptions, Templates
-from autoresearch.errors import ConflictError, NotFoundError, UsageError
+from autoresearch.errors import ConflictError, UsageError
 from autoresearch.lab.render import render, render_blueprint
 
 TEMPLATES = Templates(render, render_blueprint)
@@ -103,13 +103,6 @@ def test_the_python_of_a_virtual_environment_keeps_its_name(tmp_path: Path) -> N
     assert made.agent[0] == str(python)  # what it links to knows nothing of its packages
     text = scaffolds.blueprint(made, tmp_path / "out", TEMPLATES)
     assert "the agent `python agent.py` on data.jsonl" in text
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match=r"there is no file .*none\.jsonl"):
-        box(tmp_path, dataset="none.jsonl")
-    with pytest.raises(NotFoundError, match="is no file"):
-        box(tmp_path, dataset=".")
 
 
 def test_nothing_is_written_over_without_force(tmp_path: Path) -> None:

@@ -115,6 +115,18 @@ class Camp:
         found = self.bench.ask("campaign", path, "--yes", "--detach", *flags)
         return self.known(dict(found))
 
+    def killed_at(self, point: str, **keys: object) -> None:
+        """Begin the campaign; its controller is killed at this point, and gone when this returns."""
+        self.bench.env["AUTORESEARCH_FAILPOINT"] = f"{point}:kill"
+        self.start(**keys)
+        del self.bench.env["AUTORESEARCH_FAILPOINT"]
+        self.bench.until(lambda: not self.place.controlled)
+
+    def kill(self) -> None:
+        """Kill the controller; it is gone when this returns."""
+        os.kill(json.loads(self.place.controller.read_bytes())["pid"], signal.SIGKILL)
+        self.bench.until(lambda: not self.place.controlled)
+
     def known(self, payload: dict[str, Any]) -> dict[str, Any]:
         """Remember where it is, so that its controller is ended with the test."""
         from autoresearch.records.campaign_records import CampaignDir
@@ -252,10 +264,8 @@ def camp(undrawn: Any) -> Iterator[Camp]:
     bench = undrawn
     (bench.repo / "train.py").write_text(textwrap.dedent(TRAINER))
     (bench.repo / "recipe.yaml").write_text(RECIPE)
-    path = bench.blueprint("ok", command="python train.py recipe.yaml")
-    path.write_text(path.read_text().replace("- path: NA", "- path: recipe.yaml"))
-    bench.git("add", "-A")
-    bench.git("commit", "-qm", "a trainer")
+    bench.blueprint("ok", command="python train.py recipe.yaml", recipe="recipe.yaml")
+    bench.commit("a trainer")
     bench.env["GO"] = str(bench.root / "go")
     one = Camp(bench, bench.root / "go")
     yield one

@@ -42,10 +42,8 @@ def test_no_two_runs_share_a_name_or_a_file(camp: Any) -> None:
     (bench.repo / "ajet").mkdir()
     (bench.repo / "ajet" / "launcher.py").write_text(textwrap.dedent(LAUNCHER))
     (bench.repo / "agent.yaml").write_text(RECIPE)
-    path = bench.blueprint("ok", command="python -m ajet.launcher --conf agent.yaml", trainer="agentjet")
-    path.write_text(path.read_text().replace("- path: NA", "- path: agent.yaml"))
-    bench.git("add", "-A")
-    bench.git("commit", "-qm", "a trainer")
+    bench.blueprint("ok", command="python -m ajet.launcher --conf agent.yaml", trainer="agentjet", recipe="agent.yaml")
+    bench.commit("a trainer")
     state = camp.run(space={KEY: [0.001, 0.004]}, proposer="grid", count=2, retests=0, confirm=False)
     rows = state.rows
     assert [row.index for row in rows] == [1, 1, 2]

@@ -47,12 +47,9 @@ def tried(camp: Any) -> Any:
     (repo / "edit.patch").write_text(EDIT)
     (repo / "notes.txt").write_text("one\n")
     notes = "- step_line: pairs step"
-    path = camp.bench.blueprint("ok", command="python train.py --lr 0.1", trainer="generic", notes=notes)
-    text = path.read_text().replace("- metric: task_pass_rate@1", "- metric: score")
-    text = text.replace("See what ok does.", "See what `python train.py --lr 0.1` comes to.")
-    path.write_text(text.replace("recipe.yaml", "conf.yaml"))
-    camp.bench.git("add", "-A")
-    camp.bench.git("commit", "-qm", "a script of one's own")
+    command, purpose = "python train.py --lr 0.1", "See what `python train.py --lr 0.1` comes to."
+    camp.bench.blueprint("ok", command=command, purpose=purpose, trainer="generic", metric="score", notes=notes)
+    camp.bench.commit("a script of one's own")
     ideas = [
         {"slug": "flag", "overrides": {"lr": 0.2}, "parent": "baseline"},
         {"slug": "all", "overrides": {"lr": 0.4, "gain": 0.25}, "patches": ["edit.patch"], "parent": "baseline"},

@@ -37,8 +37,7 @@ CHOSEN = ("--metric", "fit quality on the grid", "--direction", "maximize")
 def begun(camp: Any, text: str = FIT, **keys: object) -> Any:
     """Start it, and wait for the pause."""
     camp.bench.unknown(text)
-    camp.bench.git("add", "-A")
-    camp.bench.git("commit", "-qm", "a script that nobody knows")
+    camp.bench.commit("a script that nobody knows")
     camp.start(**KEYS | keys)
     return paused(camp)
 
@@ -120,20 +119,9 @@ def test_a_kill_at_the_pause_loses_nothing(camp: Any) -> None:
     assert measured(camp.over()) == [1.0] * 2
 
 
-def test_a_kill_before_the_controller_is_asked_loses_nothing(camp: Any) -> None:
-    from autoresearch.commands.wiring import parts
-    from autoresearch.lab.campaign_setup.read_again import read_again
-
-    begun(camp)
-    chosen = {"metric": CHOSEN[1], "direction": CHOSEN[3]}
-    assert read_again(camp.place, parts(), [f"{key}={word}" for key, word in chosen.items()]).taken == ("metric",)
-    camp.bench.ask("campaign", "resume", "--detach")
-    assert measured(camp.over()) == [1.0] * 2
-
-
 def test_the_notes_may_name_it_too_and_a_script_that_prints_nothing_is_mended(camp: Any) -> None:
     ask = camp.bench.ask
-    silent = FIT.replace("    print(f\"fit", "    (f\"fit").replace("    print(f\"seconds", "    (f\"seconds")
+    silent = FIT.replace('    print(f"fit', '    (f"fit').replace('    print(f"seconds', '    (f"seconds')
     state = begun(camp, silent, baseline=2)
     assert "no metric was named, and it printed no number with a name; see " in state.reason
     assert ask("campaign", "status")["numbers"] == []

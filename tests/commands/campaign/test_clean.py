@@ -44,10 +44,7 @@ def everything(root: Path) -> dict[str, bytes]:
 @pytest.fixture
 def over(camp: Any) -> Any:
     """A campaign that is over, and whose controller was killed before it removed its worktrees."""
-    path = camp.file(**FAST)
-    point = "campaign.reported:kill"
-    camp.known(camp.bench.ask("campaign", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT=point))
-    camp.bench.until(lambda: not camp.place.controlled)
+    camp.killed_at("campaign.reported", **FAST)
     spec = camp.state().spec
     checkout = find(Path(spec.repository))
     assert checkout is not None
@@ -129,10 +126,7 @@ def test_changes_that_no_commit_holds_stay_and_are_named(over: Any) -> None:
 
 
 def test_a_campaign_that_may_go_on_keeps_its_worktrees(camp: Any) -> None:
-    path = camp.file(**FAST)
-    point = "campaign.settled:kill"
-    camp.known(camp.bench.ask("campaign", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT=point))
-    camp.bench.until(lambda: not camp.place.controlled)
+    camp.killed_at("campaign.settled", **FAST)
     done = camp.bench.ask("clean", "--yes")
     assert [one for one in done["leftovers"] if one["kind"] == "worktree"] == []
     assert "`campaign resume` goes on" in done["kept"][0]["why"]

@@ -46,11 +46,8 @@ for step in (1, 2, 3):
 
 def blueprint(bench: Any, command: str, trainer: str, recipe: str = "NA") -> None:
     """exp.md of this trainer, with the metric that it has itself; committed."""
-    path = bench.blueprint("ok", command=command, trainer=trainer)
-    text = path.read_text().replace("- metric: task_pass_rate@1\n", "").replace("- direction: maximize\n", "")
-    path.write_text(text.replace("- path: NA", f"- path: {recipe}"))
-    bench.git("add", "-A")
-    bench.git("commit", "-qm", "a trainer")
+    bench.blueprint("ok", command=command, trainer=trainer, metric="", recipe=recipe)
+    bench.commit("a trainer")
 
 
 def verl(bench: Any, command: str = COMMAND) -> None:
@@ -130,8 +127,7 @@ def test_settings_of_a_known_trainer_in_a_script_of_ours_are_changed_in_the_scri
     verl(camp.bench, "bash run.sh")
     words = COMMAND.replace(" ", " \\\n    ", 3)
     (camp.bench.repo / "run.sh").write_text(f"set -x\nEXTRA=(--mode 3)\n{words} $@\n")
-    camp.bench.git("add", "-A")
-    camp.bench.git("commit", "-qm", "a script")
+    camp.bench.commit("a script")
     keys = {"space": {LR: [0.5, 0.1], "algorithm.kl_ctrl.kl_coef": [0.01]}, "proposer": "grid", "count": 3}
     state = camp.run(**keys, retests=0, confirm=False)
     values = [(row.index, row.seed, round(row.metric_value, 9)) for row in state.rows]  # of metrics.jsonl, not printed

@@ -112,8 +112,7 @@ def test_a_tip_that_breaks_a_constraint_is_made_anew_after_the_first_idea_on_it(
     score = trainer.read_text().replace('float(recipe["bonus"])', "parts.A + parts.B")
     trainer.write_text(f"import parts\n{score}")
     (camp.bench.repo / "parts.py").write_text(PARTS)
-    camp.bench.git("add", "-A")
-    camp.bench.git("commit", "-qm", "parts")
+    camp.bench.commit("parts")
     queue = [
         edit(camp, "a", "A = 0.0", "A = 0.06", parent="baseline"),
         edit(camp, "b", "B = 0.0", "B = 0.05", parent="baseline"),
@@ -154,8 +153,7 @@ def test_what_the_evaluation_prints_goes_before_what_the_training_does(camp: Any
         trainer.write('open(os.environ["AUTORESEARCH_RESULT_DIR"] + "/lr", "w").write(str(lr))\n')
     blueprint = camp.bench.repo / "exp.md"
     blueprint.write_text(blueprint.read_text().rstrip() + "\n- evaluate: python measure.py\n")
-    camp.bench.git("add", "-A")
-    camp.bench.git("commit", "-qm", "it is measured")
+    camp.bench.commit("it is measured")
     queue = camp.ideas({"slug": "gamed", "overrides": {"lr": 0.4}}, {"slug": "mild", "overrides": {"lr": 0.2}})
     state = camp.run(queue=queue, count=3, baseline=2, confirm=False, constraints=["val/toxicity < 0.3"])
     cells = {idea.slug: (idea.rows[0].failure, idea.rows[0].constraints) for idea in state.ideas}

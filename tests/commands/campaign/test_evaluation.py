@@ -68,8 +68,7 @@ def measured(camp: Any) -> Any:
     (repo / "odd.py").write_text(TRAINER)
     (repo / ".gitignore").write_text("*.ignored\n__pycache__/\n")
     camp.bench.blueprint("ok", command="python odd.py", notes=f"- evaluate: python {repo}/measure.py")
-    camp.bench.git("add", "-A")
-    camp.bench.git("commit", "-qm", "a trainer that is measured")
+    camp.bench.commit("a trainer that is measured")
     return camp
 
 

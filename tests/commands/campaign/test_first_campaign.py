@@ -39,8 +39,7 @@ def project(bench: Any, text: str = TRAIN) -> None:
     for path in bench.repo.glob("*.md"):
         path.unlink()
     (bench.repo / "train.py").write_text(textwrap.dedent(text))
-    bench.git("add", "-A")
-    bench.git("commit", "-qm", "the task")
+    bench.commit("the task")
 
 
 def test_a_campaign_from_init_and_one_command(camp: Any) -> None:
@@ -178,8 +177,7 @@ def test_numbers_whose_names_say_nothing_are_offered_to_choose_from(camp: Any) -
     made = json.loads(bench.here("init", "--json", "--metric", "acc", "--", "bash", "go.sh")[1])
     assert made["settings"] == {"$RATE": 0.3} and "is for you to say" in made["remarks"][-1]
     path = bench.repo / "campaign.yaml"
-    bench.git("add", "-A")
-    bench.git("commit", "-qm", "start")
+    bench.commit("start")
     assert bench.ask("campaign", path, check=2)["error"]["code"] == "no_space"
     path.write_text(path.read_text().replace("# space:", "space:").replace("#   $RATE: [0.3]", "  $RATE: [0.3, 0.6]"))
     assert bench.ask("campaign", path, "--dry-run")["plan"]["space"].startswith("$RATE 0.3 or 0.6")

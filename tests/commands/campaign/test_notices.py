@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from typing import Any
 
 import pytest
@@ -46,9 +44,7 @@ def test_the_end_is_told_once(camp: Any, hook: Any) -> None:
 @pytest.mark.parametrize("point", ["campaign.removed", "campaign.announced"])
 def test_a_controller_killed_at_its_end_has_told_it_once_when_it_is_resumed(camp: Any, hook: Any, point: str) -> None:
     tell(camp, hook.url)
-    path = camp.file(**FAST)
-    camp.known(camp.bench.ask("campaign", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT=f"{point}:kill"))
-    camp.bench.until(lambda: not camp.place.controlled)
+    camp.killed_at(point, **FAST)
     camp.bench.until(lambda: not senders(camp))
     assert len(hook.posts) == (0 if point == "campaign.removed" else 1)
     camp.bench.ask("campaign", "resume", "one", "--detach")
@@ -80,8 +76,7 @@ def test_a_controller_that_ends_on_an_error_says_so(camp: Any, hook: Any) -> Non
     camp.recipe(mode="hold")
     camp.start(**FAST)
     camp.until(lambda: camp.live("baseline"))
-    os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
-    camp.bench.until(lambda: not camp.place.controlled)
+    camp.kill()
     repo = camp.bench.repo
     (repo / ".git").rename(repo / ".git-moved")
     camp.bench.here("campaign", "resume", str(camp.place.path), "--detach")

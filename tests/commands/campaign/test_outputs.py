@@ -34,10 +34,8 @@ FAST = {"proposer": "grid", "baseline": 1, "retests": 0, "confirm": False}
 def project(bench: Any, command: str) -> None:
     (bench.repo / "train.py").write_text(textwrap.dedent(TRAIN))
     (bench.repo / ".gitignore").write_text("out/\n")
-    path = bench.blueprint("ok", command=command, trainer="generic", notes="- step_line: pairs step\n")
-    path.write_text(path.read_text().replace("- metric: task_pass_rate@1", "- metric: score"))
-    bench.git("add", "-A")
-    bench.git("commit", "-qm", "a script that writes")
+    bench.blueprint("ok", command=command, trainer="generic", notes="- step_line: pairs step\n", metric="score")
+    bench.commit("a script that writes")
 
 
 def kept(row: Any) -> list[str]:
@@ -87,9 +85,7 @@ def test_a_place_that_all_runs_share_is_warned_of(camp: Any) -> None:
 
 def test_a_controller_killed_before_it_kept_them_keeps_them_when_it_goes_on(camp: Any) -> None:
     project(camp.bench, "python train.py --lr 0.1")
-    path = camp.file(space={"lr": [0.2, 0.3]}, count=2, **FAST)
-    camp.known(camp.bench.ask("campaign", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT="campaign.recorded:kill"))
-    camp.bench.until(lambda: not camp.place.controlled)
+    camp.killed_at("campaign.recorded", space={"lr": [0.2, 0.3]}, count=2, **FAST)
     (row,) = camp.state().rows
     assert kept(row) == []
     camp.bench.ask("campaign", "resume", "one", "--detach")

@@ -83,8 +83,7 @@ def test_what_cannot_be_resumed_says_why(camp: Any) -> None:
     queue = camp.ideas({"slug": "held", "overrides": {"mode": "hold"}})
     camp.start(queue=queue, count=3, confirm=False)
     camp.until(lambda: camp.live("held"))
-    os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
-    camp.bench.until(lambda: not camp.place.controlled)
+    camp.kill()
     assert all("its controller is gone and said nothing" in reason for reason in reasons(camp))
 
     Path(camp.bench.repo / queue).unlink()

@@ -34,9 +34,7 @@ def test_none_is_left_at_the_end_but_those_of_lone_runs(camp: Any) -> None:
 @pytest.mark.parametrize("point", ["campaign.settled", "campaign.removed"])
 def test_none_is_left_after_a_kill_either(camp: Any, point: str) -> None:
     """After settled the run's pane is still open, after removed only the controller's."""
-    path = camp.file(space=SPACE, count=2, **FAST)
-    camp.known(camp.bench.ask("campaign", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT=f"{point}:kill"))
-    camp.bench.until(lambda: not camp.place.controlled)
+    camp.killed_at(point, space=SPACE, count=2, **FAST)
     assert sessions(camp.bench)
     camp.bench.ask("campaign", "resume", "one", "--detach")
     camp.over()

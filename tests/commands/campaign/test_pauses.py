@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 from typing import Any
 from unittest import mock
@@ -98,8 +96,7 @@ def test_what_a_reboot_interrupted_is_named_and_goes_on_at_once(camp: Any, monke
     camp.recipe(mode="hold")
     camp.start(**GRID, baseline=1)
     camp.until(lambda: camp.live("baseline"))
-    os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
-    camp.bench.until(lambda: not camp.place.controlled)
+    camp.kill()
     assert ask("campaign", "status")["reason"].startswith("its controller is gone and said nothing")
     assert ask("campaign", "resume", "--all")["campaigns"] == [], "it was killed, and perhaps given up"
     record = json.loads(camp.place.controller.read_bytes())

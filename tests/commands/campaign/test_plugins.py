@@ -47,12 +47,8 @@ def dice(camp: Any, site: Path) -> Iterator[Any]:
     bench.env["PYTHONPATH"] += f":{site}"
     (bench.repo / "dice.py").write_text(DICE)
     (bench.repo / "recipe.yaml").write_text("lr: 0.8\n")
-    bench.blueprint("ok", command="python dice.py recipe.yaml", trainer="dice", notes="")
-    path = bench.repo / "exp.md"
-    text = path.read_text().replace("- path: NA", "- path: recipe.yaml")
-    path.write_text(text.replace("- trainer: dice\n- metric: task_pass_rate@1\n- direction: maximize\n", ""))
-    bench.git("add", "-A")
-    bench.git("commit", "-qm", "dice")
+    bench.blueprint("ok", command="python dice.py recipe.yaml", trainer="", metric="", recipe="recipe.yaml")
+    bench.commit("dice")
     yield camp
 
 

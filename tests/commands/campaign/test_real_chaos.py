@@ -34,8 +34,7 @@ def prepared(camp: Any, sshd: Any) -> list[Any]:
     (bench.repo / "autoresearch.yaml").write_text(json.dumps({"launchers": {"gpu1": host}}))
     (bench.repo / "offset").write_text("0.0")
     camp.recipe(sleep=0.3)
-    bench.git("add", "-A")
-    bench.git("commit", "-qm", "it knows whose it is")
+    bench.commit("it knows whose it is")
     found = [camp]
     for number, name in enumerate(("clone", "copy"), 1):
         root = bench.root / name

@@ -28,8 +28,7 @@ def test_a_campaign_of_four_ideas(camp: Any, kubernetes: Any) -> None:
     block = {"kind": "kubernetes", **options}
     (camp.bench.repo / "autoresearch.yaml").write_text(json.dumps({"launchers": {"k8s": block}}))
     camp.recipe(mode="hold")
-    camp.bench.git("add", "-A")
-    camp.bench.git("commit", "-qm", "hold")
+    camp.bench.commit("hold")
     rates = [0.4, 0.2, 0.05]
     keys = {"space": {"lr": rates}, "proposer": "grid", "confirm": False, "baseline": 1, "count": 4, "retests": 0}
     camp.start("--launcher", "k8s:4", **keys)

@@ -16,8 +16,7 @@ def test_where_records_are_removed_the_controller_ends_and_what_runs_goes_on(cam
     bench = camp.bench
     camp.recipe(mode="hold")
     camp.file(queue=camp.ideas({"slug": "a", "overrides": {"lr": 0.2}}), baseline=1, retests=0, confirm=False, count=2)
-    bench.git("add", "-A")
-    bench.git("commit", "-qm", "all")
+    bench.commit("all")
     camp.known(bench.ask("campaign", "--yes", "--detach"))
     (run,) = camp.until(lambda: [run for _, run in camp.state().live])
     camp.until(lambda: "first_step" in Path(run.run_dir, "events.jsonl").read_text())

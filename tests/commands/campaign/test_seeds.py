@@ -29,11 +29,8 @@ def prepared(camp: Any, seed: str, *, jitter: float = 0.0, command: str = "") ->
     repo = camp.bench.repo
     (repo / "train.py").write_text(textwrap.dedent(SCRIPT).replace("SEED", seed, 1))
     (repo / "recipe.yaml").write_text(RECIPE.replace("jitter: 0", f"jitter: {jitter}"))
-    path = repo / "exp.md"
-    text = path.read_text().replace("python train.py recipe.yaml", command or "python train.py")
-    notes = [line for line in text.splitlines() if not line.startswith(("- trainer:", "- metric:", "- direction:"))]
-    added = ["- trainer: generic", "- metric: val_score", "- direction: maximize"]
-    path.write_text("\n".join([*notes, *added]) + "\n")
+    given = {"command": command or "python train.py", "recipe": "recipe.yaml"}
+    camp.bench.blueprint("ok", trainer="generic", metric="val_score", **given)
     camp.bench.git("commit", "-qam", "a script of one's own")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import signal
@@ -113,31 +112,6 @@ def test_refusals(camp: Any, serving: Any) -> None:
     bench.ask("report", "--serve", "--port", 65536, check=2)
     assert bench.ask("report", "nobody", "--serve", check=4)["error"]["code"] == "not_found"
     assert server.end(signal.SIGTERM)[0] == 0
-
-
-@pytest.mark.real
-def test_over_a_real_ssh_tunnel(camp: Any, serving: Any, sshd: Any) -> None:
-    camp.start(**FAST)
-    camp.over()
-    server, here = serving(), free_port()
-    there = server.told["port"]
-    words = ["ssh", "-F", str(sshd.config), "-N", "-L", f"{here}:127.0.0.1:{there}", "far"]
-    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as tunnel:
-        base = server.url.replace(f":{there}/", f":{here}/")
-        with contextlib.suppress(subprocess.CalledProcessError):
-            server.curl(base=base)
-        until(lambda: _status(server, base) == 200)
-        assert server.curl("data.json", base=base.replace("127.0.0.1", "localhost"))[0] == 200
-        wrong = base.replace(server.url.split("/")[3], "1" * 32)
-        assert server.curl(base=wrong) == (403, b"")
-        tunnel.terminate()
-
-
-def _status(server: Serving, base: str) -> int:
-    try:
-        return server.curl(base=base)[0]
-    except subprocess.CalledProcessError:  # the tunnel is not there yet
-        return 0
 
 
 @pytest.mark.real

@@ -20,10 +20,10 @@ def test_one_run_after_the_other_each_with_its_own_lines(camp: Any) -> None:
     bench = camp.bench
     (bench.repo / "shared.py").write_text(TRAINER)
     shared = bench.root / "shared.jsonl"
-    path = bench.blueprint("ok", command=f"python shared.py recipe.yaml {shared}", notes=f"- source: jsonl {shared}")
-    path.write_text(path.read_text().replace("- path: NA", "- path: recipe.yaml"))
-    bench.git("add", "-A")
-    bench.git("commit", "-qm", "a trainer")
+    bench.blueprint(
+        "ok", command=f"python shared.py recipe.yaml {shared}", notes=f"- source: jsonl {shared}", recipe="recipe.yaml"
+    )
+    bench.commit("a trainer")
     state = camp.run(space={"lr": [0.2, 0.3]}, proposer="grid", count=3, retests=0, confirm=False)
     assert [row.ending for row in state.rows] == ["finished"] * 4, [row.description for row in state.rows]
     assert [row.metric_value for row in state.rows] == [0.1, 0.1, 0.2, 0.3]

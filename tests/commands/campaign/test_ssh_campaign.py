@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,22 +29,19 @@ def test_eight_ideas_on_two_hosts_whose_connections_are_cut(sshd: Any, camp: Any
     """
     (bench.repo / "together.sh").write_text(together)
     command = "sh together.sh && python -m autoresearch.tinygrpo --conf tiny.yaml"
-    path = bench.blueprint("tiny", name="tiny.md", command=command, trainer="tinygrpo")
-    path.write_text(path.read_text().replace("- path: NA", "- path: tiny.yaml"))
+    bench.blueprint("tiny", name="tiny.md", command=command, trainer="tinygrpo", recipe="tiny.yaml")
     hosts = "".join(
         f"  {name}: {{kind: ssh, host: {host}, config: {sshd.config}, shared: true, slots: 2}}\n"
         for name, host in (("gpu1", "far"), ("gpu2", "far2"))
     )
     (bench.repo / "autoresearch.yaml").write_text(f"launchers:\n{hosts}")
-    bench.git("add", "-A")
-    bench.git("commit", "-qm", "two hosts")
+    bench.commit("two hosts")
 
     keys = {"blueprint": "tiny.md", "count": 8, "baseline": 1, "retests": 0, "confirm": False}
     camp.start("--launcher", "gpu1,gpu2", **keys)
     camp.until(lambda: len(camp.state().rows) >= 2)
-    os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
+    camp.kill()
     sshd.cut()
-    bench.until(lambda: not camp.place.controlled)
     bench.ask("campaign", "resume", camp.place.path.name, "--detach")
     camp.until(lambda: len(camp.state().rows) >= 5)
     sshd.cut()
@@ -72,8 +67,7 @@ def test_one_campaign_on_this_machine_a_host_and_a_cluster(
     words = ("campaign", tiny(8), "--yes", "--detach", "--launcher", "local:1, gpu1:1, slurm:2")
     camp.known(bench.ask(*words))
     camp.until(lambda: len(camp.state().rows) >= 3)
-    os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
-    bench.until(lambda: not camp.place.controlled)
+    camp.kill()
     bench.ask("campaign", "resume", camp.place.path.name, "--detach")
     camp.over()
     rows = counted(rows_of(camp.place))
@@ -101,9 +95,8 @@ def test_a_host_gets_a_copy_of_code_and_of_included_data(sshd: Any, camp: Any) -
     keys = {"count": 3, "baseline": 1, "retests": 0, "confirm": False, "space": {"lr": [0.1, 0.2, 0.3]}}
     camp.start("--launcher", "gpu1:2", blueprint="data.md", include=["data"], **keys)
     camp.until(lambda: camp.state().rows)
-    os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
+    camp.kill()
     sshd.cut()
-    bench.until(lambda: not camp.place.controlled)
     bench.ask("campaign", "resume", camp.place.path.name, "--detach")
     state = camp.over()
     assert [row["ending"] for row in counted(rows_of(camp.place))] == ["finished"] * 3

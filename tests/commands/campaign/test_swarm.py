@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -21,22 +20,13 @@ def test_each_run_has_its_server_and_the_next_one_the_same_port(camp: Any) -> No
     for path in SAMPLES.glob("*.py"):
         shutil.copy(path, bench.repo)
     server = f"- swarm_server: python fake_swarm_server.py --swarm-port={free_port()}\n- swarm_poll: 0.1 s"
-    path = bench.blueprint("swarm", command="python agent_roll.py steps=2 evals", trainer="TAKEN", notes=server)
-    text = path.read_text().replace("- path: NA", "- path: recipe.yaml").replace("- trainer: TAKEN\n", "")
-    path.write_text(re.sub(r"^- direction: .*\n", "", text, flags=re.MULTILINE))
-    bench.git("add", "-A")
-    bench.git("commit", "-qm", "a client")
+    path = bench.blueprint(
+        "swarm", command="python agent_roll.py steps=2 evals", trainer="", recipe="recipe.yaml", notes=server
+    )
+    path.write_text(path.read_text().replace("- direction: maximize\n", ""))
+    bench.commit("a client")
     state = camp.run(space={"lr": [0.2, 0.3]}, proposer="grid", count=2, retests=0, confirm=False)
     assert [(row.ending, row.trainer) for row in state.rows] == [("finished", "agentjet_swarm")] * 3, camp.said()
     assert state.spec.objective.metric == "swarm/task_pass_rate@1"
     assert [row.metric_name for row in state.rows] == ["swarm/task_pass_rate@1"] * 3
     assert all(row.metric_value is not None and row.status != "crash" for row in state.rows)
-
-
-def test_runs_side_by_side_need_a_server_each(camp: Any) -> None:
-    note = "- swarm_server: ajet-swarm start --swarm-port=10086"
-    (camp.bench.repo / "agent_roll.py").touch()
-    camp.bench.blueprint("swarm", command="python agent_roll.py", trainer="agentjet_swarm", notes=note)
-    file = camp.file(count=2, parallel=2, queue=camp.ideas({"description": "Try", "overrides": {"lr": 0.2}}))
-    refused = camp.bench.ask("campaign", file, "--yes", "--detach", check=3)
-    assert refused["error"]["code"] == "one_swarm_server"

@@ -21,8 +21,7 @@ def project(camp: Any) -> None:
     trainer = camp.bench.repo / "train.py"
     trainer.write_text("import parts\n" + trainer.read_text().replace('float(recipe["bonus"])', "parts.A + parts.B"))
     (camp.bench.repo / "parts.py").write_text(PARTS)
-    camp.bench.git("add", "-A")
-    camp.bench.git("commit", "-qm", "parts")
+    camp.bench.commit("parts")
 
 
 def edit(camp: Any, slug: str, before: str, after: str, **more: Any) -> dict[str, Any]:

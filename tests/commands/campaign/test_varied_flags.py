@@ -31,10 +31,8 @@ def project(bench: Any, command: str, **files: str) -> None:
     (bench.repo / "train.py").write_text(textwrap.dedent(TRAIN))
     for name, text in files.items():
         (bench.repo / name.replace("__", ".")).write_text(text)
-    path = bench.blueprint("ok", command=command, trainer="generic", notes="- step_line: pairs step\n")
-    path.write_text(path.read_text().replace("- metric: task_pass_rate@1", "- metric: score"))
-    bench.git("add", "-A")
-    bench.git("commit", "-qm", "a script of one's own")
+    bench.blueprint("ok", command=command, trainer="generic", notes="- step_line: pairs step\n", metric="score")
+    bench.commit("a script of one's own")
 
 
 def test_flags_of_the_command_and_of_the_program_alone(camp: Any) -> None:
@@ -73,13 +71,6 @@ def test_flags_and_variables_of_a_shell_script_are_changed_where_they_stand(camp
     assert "export BS=16; bash run.sh" in camp.bench.git("show", f"{state.ideas[1].branch}:.autoresearch/blueprint.md")
 
 
-def test_a_flag_that_only_its_help_names(camp: Any) -> None:
-    project(camp.bench, "python train.py --lr 0.1")
-    state = camp.run(space={"weight-decay": [0.05, 0.1]}, count=2, **FAST)
-    assert [row.command for row in state.rows][1] == "python train.py --lr 0.1 --weight-decay 0.05 --seed 3"
-    assert state.spec.flags == {"--lr": None, "--batch-size": 8, "--seed": 3, "--weight-decay": None}
-
-
 HYDRA = {
     "train.py": """
 import hydra
@@ -103,10 +94,8 @@ def test_the_keys_of_hydra_are_those_of_the_configuration_that_the_command_compo
     for name, text in HYDRA.items():
         (camp.bench.repo / name).parent.mkdir(parents=True, exist_ok=True)
         (camp.bench.repo / name).write_text(text)
-    path = camp.bench.blueprint("ok", command="python train.py experiment=fast", trainer="generic")
-    path.write_text(path.read_text().replace("- metric: task_pass_rate@1", "- metric: score"))
-    camp.bench.git("add", "-A")
-    camp.bench.git("commit", "-qm", "a program of hydra")
+    camp.bench.blueprint("ok", command="python train.py experiment=fast", trainer="generic", metric="score")
+    camp.bench.commit("a program of hydra")
     wrong = camp.bench.ask("campaign", camp.file(space={"optim.lr": [0.1, 1]}, **FAST), "--dry-run", check=3)["error"]
     assert "did you mean model.optimizer.lr?" in wrong["message"], wrong
     space = {"+model.optimizer.weight_decay": [0.125, 0.25], "model.optimizer.lr": [1.0]}

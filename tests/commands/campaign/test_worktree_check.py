@@ -26,8 +26,7 @@ def arranged(camp: Any, notes: str = "", **files: str) -> None:
     (repo / "best.json").write_text("{}\n")
     (repo / "prepared.txt").write_text("before\n")
     camp.bench.blueprint("ok", command="python odd.py", notes=notes)
-    camp.bench.git("add", "-A")
-    camp.bench.git("commit", "-qm", "a trainer that writes to its own repository")
+    camp.bench.commit("a trainer that writes to its own repository")
 
 
 def test_tracked_files_that_training_changes_are_flagged(camp: Any) -> None:

@@ -10,12 +10,12 @@ import pytest
 
 from autoresearch.core.campaign.claim import CLAIMS
 from autoresearch.core.campaign.decision import Resolution, RunEvidence, decide_once
-from autoresearch.core.campaign.judgement import JITTERED, anchor, decision_of, pending, resolution_of
-from autoresearch.core.campaign.spec import CHECKED, Rules
-from autoresearch.core.controller import confirmation_rounds, rules, scheduler
-from autoresearch.core.controller.actions import Finish, Note, Say
+from autoresearch.core.campaign.judgement import JITTERED, anchor, resolution_of
+from autoresearch.core.campaign.spec import Rules
+from autoresearch.core.controller import confirmation_rounds
+from autoresearch.core.controller.actions import Finish, Note
 from autoresearch.core.controller.confirmation_rounds import check_seeds, plan_round
-from autoresearch.core.controller.next_actions import Machine, answer, next_actions
+from autoresearch.core.controller.next_actions import Machine, next_actions
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.seeding import SeededRun
@@ -152,31 +152,6 @@ def test_jitter_alone_is_rarely_better_than_the_resolution(records: Callable[...
 # -- the campaign ----------------------------------------------------------------------------------------------------
 
 
-def test_no_run_is_spent_on_a_copy(records: Callable[..., Any]) -> None:
-    """Five replicates are planned: after the check of three nothing but ideas is run, once each."""
-    made = records(empty=True, replicates=5)
-    made.idea("baseline")
-    asked = 0
-    while (owed := scheduler.owed(made.state())) is not None:
-        asked += 1
-        made.run("baseline", 0.5)
-        if asked == CHECKED:
-            assert not scheduler.baseline_done(made.state())
-            made.checked(seen=False)
-    assert asked == 3 and owed is None and scheduler.baseline_done(made.state())
-    for slug, value in (("better", 0.53), ("equal", 0.53), ("worse", 0.4), ("better-still", 0.6), ("dead", None)):
-        made.idea(slug)
-        state = made.state()
-        found = decision_of(state, state.by_slug(slug), [value], simpler=False, smoke=False)
-        made.run(slug, value, found.status)
-        state = made.state()
-        assert pending(state, state.by_slug(slug)) is None and scheduler.decided(state, state.by_slug(slug))
-        assert scheduler.owed(state) is None
-    assert [idea.status for idea in made.state().ideas] == ["keep", "keep", "discard", "discard", "keep", "crash"]
-    assert made.state().best.slug == "better-still"
-    assert rules.reserve_s(made.state(), 100.0) == 0.0  # no time is set aside for confirmation runs
-
-
 @pytest.mark.parametrize("direction", list(Direction))
 def test_the_verdict_at_the_end(records: Callable[..., Any], direction: Direction) -> None:
     sign = 1 if direction is Direction.MAXIMIZE else -1
@@ -199,17 +174,6 @@ def test_the_verdict_at_the_end(records: Callable[..., Any], direction: Directio
     assert state.by_slug("b").kept and state.best.slug == "b" and not state.by_slug("b").marked
     again = next_actions(state, Machine(now=made.clock, tried=frozenset()))
     assert not [one for one in again if isinstance(one, Note) and one.do in CLAIMS]
-
-
-def test_a_person_asks_for_confirmation(records: Callable[..., Any]) -> None:
-    made = exact(records, 0.5, 0.5, 0.5)
-    made.idea("a")
-    made.run("a", 0.7)
-    actions = answer(made.state(), {"do": "confirm", "slugs": ["a"]}, [])
-    assert [one.do for one in actions if isinstance(one, Note) and one.do in CLAIMS] == [ONE_SEED]
-    made.apply(actions)
-    (said,) = answer(made.state(), {"do": "confirm", "slugs": ["a"]}, [])
-    assert isinstance(said, Say) and "no confirmation" in said.text
 
 
 def test_a_round_that_finds_the_seed_idle_ends_without_runs(records: Callable[..., Any]) -> None:

@@ -29,7 +29,7 @@ from autoresearch.core.controller.actions import (
     WatchRun,
 )
 from autoresearch.core.controller.next_actions import Machine, ReadyRun, next_actions, resume_actions, waits_for
-from autoresearch.core.controller.rules import exit_code_of, expected_run_s
+from autoresearch.core.controller.rules import exit_code_of
 from autoresearch.core.controller.scheduler import RunRequest
 
 Make = Callable[..., Any]
@@ -397,17 +397,6 @@ def test_a_proof_needs_time(records: Make) -> None:
     assert due(made, now=late) == (Do.JUDGE_ROUND,) and made.state().open_round.sizes == (4, 5)
 
 
-def test_a_proof_is_begun_with_what_fits_before_the_deadline(records: Make) -> None:
-    made = confirming(records)
-    each = expected_run_s(made.state())
-    for runs, begins in ((7, False), (8, True), (12, True), (500, True)):
-        actions = due(made, now=made.spec.rules.deadline - runs * each)
-        notes = [action for action in actions if isinstance(action, Note) and action.do == "confirming"]
-        assert bool(notes) is begins, runs
-        assert all(2 * note.fields["sizes"][-1] <= min(runs, 16) for note in notes)
-        assert begins or actions[0] == Say("not confirmed: too little time is left")
-
-
 def test_no_round_after_the_last_one(records: Make) -> None:
     made = confirming(records)
     for number in (1, 2):
@@ -417,9 +406,6 @@ def test_no_round_after_the_last_one(records: Make) -> None:
     made.note("state", state="ended", reason="")
     made.note("state", state="running", reason="continued")
     assert any(isinstance(action, Note) and action.do == "confirming" for action in due(made)), "it has them again"
-
-
-# -- no ideas --------------------------------------------------------------------------------------------------------
 
 
 # -- the coding agent ------------------------------------------------------------------------------------------------

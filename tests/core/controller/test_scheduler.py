@@ -11,37 +11,8 @@ import pytest
 from autoresearch.core.controller import scheduler
 
 
-def bare(made: Any) -> Any:
-    """The campaign without its baseline's rows."""
-    state = made.state()
-    state.baseline.runs.clear()
-    state.baseline.rows.clear()
-    return state
-
-
 def wanted(found: Any) -> tuple[str, int, str] | None:
     return (found.idea.slug, found.replicate, found.why) if found else None
-
-
-def test_the_baseline_comes_first_as_often_as_it_was_asked_for(records: Callable[..., Any]) -> None:
-    made = records()
-    state = made.state()
-    assert scheduler.owed(state) is None and scheduler.baseline_done(state) and not scheduler.baseline_failed(state)
-    more = replace(state, spec=replace(state.spec, replicates=5))
-    assert wanted(scheduler.owed(more)) == ("baseline", 4, "baseline")
-    assert not scheduler.baseline_done(more)
-    none = bare(made)
-    assert wanted(scheduler.owed(none)) == ("baseline", 1, "baseline")
-    assert not scheduler.baseline_done(none)
-
-
-def test_a_baseline_without_its_metric_runs_again_once_somebody_says_so(records: Callable[..., Any]) -> None:
-    state = records().state()
-    state.baseline.rows[:] = [replace(row, metric_value=None, status="crash") for row in state.baseline.rows]
-    assert scheduler.baseline_failed(state) and scheduler.owed(state) is None
-    state.again = 1
-    assert not scheduler.baseline_failed(state)
-    assert wanted(scheduler.owed(state)) == ("baseline", 4, "baseline")
 
 
 def test_retests_are_owed_while_an_idea_looks_better(records: Callable[..., Any]) -> None:
@@ -126,36 +97,6 @@ def test_what_the_machine_did_and_what_the_idea_did(
     idea = made.state().by_slug("a")
     for by_agent, excused in ((False, own), (True, edited)):
         assert replace(idea, edited=by_agent).excused(row) is excused, by_agent
-
-
-def seeds(made: Any, slug: str, **options: Any) -> list[int]:
-    """The seeds of an idea's runs, prepared one after the other."""
-    found = []
-    for _ in range(3):
-        idea = made.state().by_slug(slug)
-        replicate = len(idea.runs) + 1
-        found.append(scheduler.seed_of(scheduler.RunRequest(idea, replicate, "retest"), 7, **options))
-        run = made.prepare(slug)
-        made.journal[-1]["seed"] = found[-1]
-        made.note("started", run=run)
-        made.end(run, 0.5)
-    return found
-
-
-def test_each_run_of_an_idea_has_a_seed_of_its_own_and_the_baseline_repeats_one(records: Callable[..., Any]) -> None:
-    made = records(empty=True)
-    made.idea("baseline")
-    assert seeds(made, "baseline") == [7, 7, 8]
-    made.idea("one")
-    assert seeds(made, "one") == [7, 8, 9]
-    lone = records(empty=True)
-    lone.idea("baseline")
-    assert seeds(lone, "baseline", repeats=False) == [7, 8, 7]  # the third run alone is there for a claim
-
-
-def test_a_confirmation_has_a_fresh_seed(records: Callable[..., Any]) -> None:
-    idea = records().state().baseline
-    assert scheduler.seed_of(scheduler.RunRequest(idea, 4, "confirm"), 7) == 7 + 3 + scheduler.FRESH_SEEDS
 
 
 def measured(records: Callable[..., Any], *values: float) -> Any:

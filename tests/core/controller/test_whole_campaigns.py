@@ -71,14 +71,6 @@ def test_where_most_ideas_are_better_the_baseline_has_not_collapsed() -> None:
         assert played.run().claimed and all(counted)
 
 
-def test_what_the_machine_ends_is_made_again() -> None:
-    """A claim is as likely as without; there are more runs."""
-    plain = [campaign(World(effect=4.0, ideas=10), seed) for seed in range(10)]
-    lossy = [campaign(World(effect=4.0, ideas=10, lost=0.3), seed) for seed in range(10)]
-    assert abs(sum(bool(one.claimed) for one in plain) - sum(bool(one.claimed) for one in lossy)) <= 3
-    assert sum(one.runs + one.fresh for one in lossy) > 1.2 * sum(one.runs + one.fresh for one in plain)
-
-
 class _Watched(Fold):
     """After each line, what is kept of the state says what reading all lines anew would say."""
 

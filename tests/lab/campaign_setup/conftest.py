@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from autoresearch.core.blueprint.model import Notes
-from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
+from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.lab.campaign_setup.campaign_file import DEFAULTS, CampaignFile
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.records.index import Index
 from autoresearch.trainers import registry
+from tests.specs import campaign_spec
 
 NOW = 1_800_000_000.0
 NO_RUNS = Index(Path("/nonexistent/autoresearch"))
@@ -64,23 +65,12 @@ def setup() -> Callable[..., CampaignSetup]:
 @pytest.fixture
 def spec() -> CampaignSpec:
     """A small campaign on this machine."""
-    return CampaignSpec(
+    return campaign_spec(
         name="20270115-exp",
-        slug="exp",
-        directory="/x/reports/auto_research/20270115-exp",
         repository="/x",
-        codebase="",
-        trees="/state/trees",
         blueprint="/x/exp.md",
-        blueprint_text="# Exp",
-        prefix="autoresearch/20270115-exp",
-        base_commit="",
-        base="",
-        recipe="",
         interpreter="/v/python",
-        result_dir="/x/results",
         objective=Objective("score", Direction.MAXIMIZE),
         proposer=ProposerSpec("tpe"),
-        rules=Rules(),
         created=NOW,
     )

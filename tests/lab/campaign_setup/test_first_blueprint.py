@@ -80,25 +80,6 @@ def made(root: Path, **environ: str) -> FirstCampaign:
     return first_campaign(path, {**os.environ, **environ}, "campaign.yaml")
 
 
-HELP = """import argparse
-p = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-p.add_argument("--lr", type=float, default=3e-5, help="the rate")
-p.add_argument("--batch-size", type=int, default=8)
-p.add_argument("--seed", type=int, default=1, help="of the draws")
-p.parse_args()
-"""
-
-
-@pytest.mark.system
-def test_what_a_launch_takes_stands_in_the_campaign_file_to_be_chosen_from(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(HELP)
-    campaign = made(tmp_path)
-    assert campaign.settings == {"lr": 3e-5, "batch-size": None}, "no seed; the help does not say the other's default"
-    assert "space" not in parse_mapping(campaign.text.encode(), "campaign.yaml") and "`space:`" in campaign.remark
-    chosen = campaign.text.replace("# space:", "space:").replace("#   lr: [3.0e-05]", "  lr: [3.0e-05, 1.0e-4]")
-    assert parse_mapping(chosen.encode(), "campaign.yaml")["space"] == {"lr": [3e-5, 1e-4]}
-
-
 def test_the_keys_of_a_recipe_count_as_what_it_takes(tmp_path: Path) -> None:
     shutil.copytree(PROJECTS / "yamlcfg", tmp_path / "it")
     assert {"learning_rate", "entropy_coef", "minibatch_size"} <= {*made(tmp_path / "it").settings}

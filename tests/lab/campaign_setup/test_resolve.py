@@ -112,21 +112,6 @@ def test_what_is_named_decides_the_proposer(keys: Any, name: str, space: Any, so
     assert resolve_proposer(setup(proposer="random"), LaunchSettings(TINY, {}, "")).space, "tinygrpo has its own"
 
 
-@pytest.mark.parametrize(
-    ("keys", "words"),
-    [
-        ({"proposer": "queue"}, "the proposer is a queue, and none is named"),
-        ({"queue": "/nowhere/at/all"}, "the queue /nowhere/at/all is not there"),
-        ({"proposer": "random"}, "the trainer generic has none of its own"),
-        ({"proposer": "grid", "space": {"lr": {"low": 0.1, "high": 1.0}}}, "a grid cannot cover a continuous range"),
-    ],
-)
-def test_what_leaves_nothing_to_try(keys: Any, words: str, setup: Any) -> None:
-    with pytest.raises(UsageError) as refused:
-        resolve_proposer(setup(**keys), LAUNCH)
-    assert words in refused.value.message
-
-
 def test_without_a_space_it_says_what_could_be_varied(setup: Any) -> None:
     launch = LaunchSettings(GENERIC, None, "python train.py --lr 0.3 --seed 1 --epochs 9", flags={"--batch-size": 32})
     with pytest.raises(InputMissing) as refused:

@@ -89,18 +89,6 @@ def the_words_are_honest(markdown: str, data: dict[str, Any]) -> None:
 
 
 @pytest.mark.system
-def test_without_a_confirmation_nothing_is_claimed(campaign: Callable[..., Any]) -> None:
-    made = campaign()
-    made.idea("one")
-    made.run("one", 0.9)
-    made.verdict("undecided", "one")
-    _, markdown, data = written(made)
-    for text in (markdown, words_of(data)):
-        assert "Nothing is confirmed" in text and "#2 Try one: kept, undecided" in text
-    assert data["outcome"][1].startswith("Nothing is confirmed")
-
-
-@pytest.mark.system
 def test_what_others_wrote_is_data(campaign: Callable[..., Any]) -> None:
     made = campaign()
     index = made.idea("e-vil", EVIL, parent=EVIL, git=False, overrides={EVIL: EVIL})

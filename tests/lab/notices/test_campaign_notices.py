@@ -9,7 +9,7 @@ import pytest
 
 from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.lab.notices.campaign_notices import best_line, due_notices, end_notice
+from autoresearch.lab.notices.campaign_notices import due_notices, end_notice
 
 pytestmark = pytest.mark.system
 HOST = "box"
@@ -18,10 +18,6 @@ HOST = "box"
 def due(made: Any) -> dict[str, Any]:
     """The notices that are due, by kind."""
     return {str(one.kind): one for one in due_notices(made.state(), made.clock, HOST)}
-
-
-def test_nothing_is_said_of_a_campaign_that_runs(campaign: Callable[..., Any]) -> None:
-    assert due(campaign()) == {}
 
 
 def test_a_confirmed_idea_comes_with_its_interval(lived: Any) -> None:
@@ -94,8 +90,3 @@ def test_the_end_says_how_much_was_found_and_where(lived: Any) -> None:
     lived.tell("state", state="ended", reason="x")
     lived.tell("state", state="running", reason="")
     assert end_notice(lived.state(), "y", HOST).key == "campaign_end:2"
-
-
-def test_a_baseline_that_nothing_beats_is_said_to_be_that(campaign: Callable[..., Any]) -> None:
-    line = best_line(campaign().state())
-    assert line.startswith("best: #1 baseline: ") and line.endswith("; no idea was better")
