@@ -117,10 +117,12 @@ def test_the_plan_says_what_is_not_sent(checkout: Checkout) -> None:
 
     def warnings(*include: str) -> list[str]:
         shown = paths_to_show(checkout, (), ShowRules(include=include, own=("reports",)))
-        spec: Any = SimpleNamespace(shown=shown, places=places)
+        spec: Any = SimpleNamespace(shown=shown, places=places, repository=str(checkout.root))
         parts: Any = SimpleNamespace(launcher_for=launcher_for, environ={})
         return [finding.message for finding in not_sent(spec, parts)]
 
     (said,) = warnings("data", ".env", "src/fast.so", ".venv")
     assert said == "not in git, and not sent to gpu1: .venv/, vendor/"
-    assert warnings("data", ".env", "src/fast.so", "vendor/") == ["not in git, and not sent to gpu1: .venv/"]
+    (checkout.root / ".venv/pyvenv.cfg").touch()  # an environment is looked for there
+    assert warnings("data", ".env", "src/fast.so") == ["not in git, and not sent to gpu1: vendor/"]
+    assert not warnings("data", ".env", "src/fast.so", "vendor/")

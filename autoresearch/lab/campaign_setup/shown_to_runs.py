@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.overrides import flatten
@@ -54,12 +55,14 @@ def with_shown(
 
 def not_sent(campaign_spec: CampaignSpec, parts: Parts) -> Iterator[Finding]:
     """A warning about what of the checkout runs on hosts that do not share its files will miss."""
-    missing = [one.name for one in campaign_spec.shown if one.way.is_shown and not one.included]
+    shown = (one.name for one in campaign_spec.shown if one.way.is_shown and not one.included)
+    # an environment is looked for there instead
+    missing = [name for name in shown if not Path(campaign_spec.repository, name, "pyvenv.cfg").exists()]
     elsewhere = [target for target in campaign_spec.places if missing and not target.is_local]
     with contextlib.suppress(AutoresearchError):  # one that cannot be used is an error elsewhere
         if hosts := [one.name for one in elsewhere if not parts.launcher_for(one, parts.environ).reach.shared]:
             message = f"not in git, and not sent to {', '.join(hosts)}: {listed(missing, _FEW)}"
-            hint = f"`include: [{missing[0]}]` sends it; an environment is never sent, only looked for there"
+            hint = f"`include: [{missing[0]}]` sends it"
             yield Finding(Severity.WARNING, "not_sent", message, hint)
 
 

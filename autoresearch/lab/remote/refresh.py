@@ -108,7 +108,8 @@ def kept_fresh(rundirs: Callable[[], Iterable[RunDir]], parts: Parts) -> Iterato
                 began = time.monotonic()
                 news = refresher.look(rundirs(), within_s=pause, patient=True)
                 gap = LOOKS_S[0] if news else min(max(pause, LOOKS_S[0]) * 1.5, LOOKS_S[1])
-                pause = max(gap, min(LOAD * (time.monotonic() - began), COSTLY_S))
+                most = LOOKS_S[1] if news else COSTLY_S  # a run that was just sent is looked at soon
+                pause = max(gap, min(LOAD * (time.monotonic() - began), most))
                 if woken.wait(pause):
                     woken.clear()
                     pause = 0.0

@@ -44,6 +44,7 @@ from autoresearch.records.hostile import read_own
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import read_json
+from autoresearch.runner.remote_files import LIVES_IN_CODE
 
 MARGIN_S = 120.0  # beside the limits, for what the Runner does after them
 ALLOCATED = ("SLURM_", "RAY_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
@@ -255,9 +256,11 @@ class _Upload:
 
     def _send_code(self, host: Mapping[str, Any], translation: Translation) -> None:
         """Have the host check out exactly the run's commit; beside it goes the recipe, with remote paths."""
-        inside = self._inside(Path(self.spec.result_dir))
+        links = self._environment_links(host)
+        if inside := self._inside(Path(self.spec.result_dir)):
+            links[inside] = host["results"]
         checkout = self._checkout(host, Path(self.spec.cwd), self.spec.commit, host["code"])
-        self.there.ask("checkout", within_s=LONGEST_S, **checkout, links={inside: host["results"]} if inside else {})
+        self.there.ask("checkout", within_s=LONGEST_S, **checkout, links=links)
         for directory, files in self._recipes(translation).items():
             self.there.put(host[directory], files)
 
@@ -271,6 +274,13 @@ class _Upload:
         words = self.there.reach.command(["sh", "-c", RECEIVE, git_dir])
         commit = push(checkout, commit, words, self.rundir.path / "pushed")
         return {"git_dir": git_dir, "commit": commit, "code": there}
+
+    def _environment_links(self, host: Mapping[str, Any]) -> dict[str, str]:
+        """The environment of the host under the name that a command such as `.venv/bin/python` gives it in the code."""
+        ours, theirs = _environment_of(self.spec.interpreter), str(Path(self._interpreter(host)).parents[1])
+        if not ours or theirs.startswith(f"{host['code']}/"):
+            return {}
+        return {name: theirs for name in LIVES_IN_CODE if os.path.realpath(self.root / name) == os.path.realpath(ours)}
 
     def _recipes(self, translation: Translation) -> dict[str, dict[str, bytes]]:
         """Recipes with remote paths: in the code, beside the run, and their copies in the results."""

@@ -81,11 +81,17 @@ def test_a_host_gets_a_copy_of_code_and_of_included_data(sshd: Any, camp: Any) -
     environment = bench.root / "elsewhere/venv"
     (environment / "bin").mkdir(parents=True)
     (environment / "bin/python").symlink_to(sys.executable)
-    (bench.repo / ".gitignore").write_text("data/\nreports/\n")
+    own = bench.repo / ".venv"  # the host's has another place, and its name here in the command
+    (own / "bin").mkdir(parents=True)
+    (own / "pyvenv.cfg").touch()
+    (own / "bin/python").symlink_to(sys.executable)
+    (bench.repo / ".gitignore").write_text("data/\nreports/\n.venv/\n")
     (bench.repo / "data").mkdir()
     (bench.repo / "data/set.txt").write_text("the ignored data\n")
-    blueprint = bench.blueprint("data", name="data.md", command="cat data/set.txt && python train.py recipe.yaml")
-    blueprint.write_text(blueprint.read_text().replace("- path: NA", "- path: recipe.yaml"))
+    command = "cat data/set.txt && .venv/bin/python train.py recipe.yaml"
+    blueprint = bench.blueprint("data", name="data.md", command=command)
+    text = blueprint.read_text().replace("- path: NA", "- path: recipe.yaml")
+    blueprint.write_text(text.replace(f"- path: {sys.executable}", f"- path: {own}/bin/python"))
     root = bench.root / "elsewhere/root"
     host = {"kind": "ssh", "host": "far", "config": str(sshd.config), "root": str(root)}
     host |= {"venv": str(environment), "gpus_per_run": 0}
