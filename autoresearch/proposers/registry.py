@@ -20,7 +20,6 @@ NAMES = ("queue", "grid", "random", "tpe")
 class ProposerInputs:
     """All that a proposer may ask of a campaign; what a proposer does not need may be left out."""
 
-    directory: Path  # of the campaign, for what an optimiser may have to keep
     objective: Objective
     read_yaml: ReadYaml
     lines: Lines = lambda data: {}
@@ -28,7 +27,6 @@ class ProposerInputs:
     queue: Path | None = None  # a folder of blueprints or a YAML list
     baseline: Mapping[str, object] = field(default_factory=dict)  # the recipe's own values, nested or dotted
     seed: int = 0
-    parallel: int = 1  # runs at a time
 
 
 # A plug-in is a class, or a function: ProposerInputs -> Proposer.

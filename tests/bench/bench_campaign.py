@@ -21,7 +21,6 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,14 +48,6 @@ echo "step:1 - task_pass_rate@1:0.45 - pass_n:2"
 until [ -e "$1/end-$AUTORESEARCH_RUN_ID" ]; do sleep 0.05; done
 echo "last $EPOCHREALTIME $AUTORESEARCH_RUN_ID" >>"$1/stamps"
 """
-
-SLOTTED = """echo "first $EPOCHREALTIME $AUTORESEARCH_RUN_ID" >>"$1/stamps"
-echo "step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.2"
-echo "step:1 - task_pass_rate@1:0.45 - pass_n:2"
-read -r -t 10 _ <> <(:) || true
-echo "last $EPOCHREALTIME $AUTORESEARCH_RUN_ID" >>"$1/stamps"
-"""
-SLOTS, SLOTTED_RUNS = 2, 16
 
 PUBLISHED = """echo "first $EPOCHREALTIME" >>"$1"
 sleep "$2"
@@ -86,31 +77,10 @@ def run(repeats: int = 5) -> list[Result]:
                 gaps.append(1000 * _theirs(place, theirs, tmux, turn, (turn + 0.5) / repeats))
             for night in (young, old):
                 night.finish()
-        slots = [*_slots(place / "slots")]
     return [
         *_gaps(young, old, bare, gaps),
         *(_share(night) for night in (young, old)),
-        *slots,
     ]
-
-
-def _slots(place: Path) -> Iterator[Result]:
-    """The share of the slots' time in which a trainer runs, from the first one's first instruction to the last's last.
-
-    The baseline is alone in it: no idea begins before it is judged. Then without it: from the first idea's.
-    """
-    night = Night.make(place, SLOTTED_RUNS, 0, 0, fill=None, parallel=SLOTS)
-    (place / "train.sh").write_text(SLOTTED)
-    start_campaign.start_controller(night.records, real_parts())
-    until(night.records.flag.exists, 600, 0.2)
-    until(lambda: not night.records.controlled, 60)
-    first, last = night.stamps("first"), night.stamps("last")
-    what = f"campaign of {len(first)} runs of 10 s in {SLOTS} slots: share of the slots' time in which a trainer runs"
-    order = sorted(first, key=first.__getitem__)
-    for name, runs, reached in (("", order, 93.3), (", without the baseline", order[1:], 99.0)):
-        trained, end = sum(last[run] - first[run] for run in runs), max(last[run] for run in runs)
-        share = 100 * trained / SLOTS / (end - first[runs[0]])
-        yield Result(what + name, "", [share], [], 97.0, unit="%", at_least=True, reached=reached)
 
 
 def _gaps(young: Night, old: Night, bare: list[float], theirs: list[float]) -> list[Result]:
@@ -176,15 +146,7 @@ class Night:
     tail_s: float = 0.0
 
     @classmethod
-    def make(
-        cls,
-        place: Path,
-        repeats: int,
-        ideas: int,
-        rows: int,
-        fill: Callable[[Path], None] | None = fill,
-        parallel: int = 1,
-    ) -> Night:
+    def make(cls, place: Path, repeats: int, ideas: int, rows: int) -> Night:
         """A repository of 10,000 files, a queue, and a campaign that has lived already."""
         world = World.make(place, fill)
         (place / "train.sh").write_text(TRAINER)
@@ -192,7 +154,7 @@ class Night:
         entries = [f"- {{slug: fresh-{n}, overrides: {{level: {n}}}}}" for n in range(1, repeats + 4)]
         (place / "ideas.yaml").write_text("\n".join(entries) + "\n")
         flags = {"queue": str(place / "ideas.yaml"), "count": ideas + repeats + 1, "baseline": 1, "confirm": False}
-        flags |= {"parallel": parallel}
+        flags |= {"parallel": 1}
         parts = real_parts()
         campaign_file = read_campaign_file(
             str(blueprint), {**flags, "prefix": f"try/{place.name}"}, start=place, now=parts.clock()

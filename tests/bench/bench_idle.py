@@ -1,9 +1,7 @@
-"""Watching idle runs: CPU of the watching process and of the Runners, and the memory of both.
+"""Idle runs: the CPU of their Runners, the memory of these and of a process that watches 200 of them.
 
-Both sides are measured in the same window, side by side: `repeats` processes with a Watcher over 200 runs each,
-the 200 Runners themselves (real ones, on `sleep`, started with the command line that the product uses), and
-published wait scripts, each polling a session with a sleeper in it. 200 scripts are not started: four for each
-repeat are, and scaled. Before that, the same for one run.
+The Runners are real ones, on `sleep`, started with the command line that the product uses, and all live in the same
+window; beside them `repeats` processes with a Watcher over all their runs.
 """
 
 from __future__ import annotations
@@ -19,10 +17,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from autoresearch.records.rundir import RunDir
-from tests.bench import published
 from tests.bench.result import Result
 from tests.bench.yard import (
-    Tmux,
     World,
     ask_to_stop,
     cpu_ms,
@@ -30,14 +26,12 @@ from tests.bench.yard import (
     is_dead,
     line_of,
     memory_mb,
-    private_tmux,
     python,
     runner_pid,
     until,
 )
 
 RUNS = 200
-SCRIPTS = 4  # for each repeat
 SETTLE_S = 30.0  # the Runner looks more often at first
 WINDOW_S = 30.0
 WATCH = """
@@ -53,7 +47,7 @@ watcher.wait(3600)
 
 
 def run(repeats: int = 5) -> list[Result]:
-    """CPU in milliseconds per second of idling; memory in megabytes."""
+    """Per cent of a core; memory in megabytes."""
     with tempfile.TemporaryDirectory() as scratch:
         return _measure(Path(scratch), repeats)
 
@@ -62,70 +56,22 @@ def _measure(place: Path, repeats: int) -> list[Result]:
     world = World.make(place / "world")
     alone = [_alone(world, turn) for turn in range(repeats)]
     model = world.run("idle", "sleep 900")
-    with private_tmux(place) as tmux:
-        published.start(tmux.socket, "theirs", "sleep 900")
-        until(lambda: not published.pane_is_idle(tmux.socket, "theirs"))
-        with ExitStack() as stack:
-            one = [_watcher(stack, place / "one", [model]) for _ in range(repeats)]
-            cpu = _rates(one, scripts := _scripts(stack, tmux, repeats))
-            single = [cpu[pid] for pid in one], [cpu[pid] for pid in scripts]
-        with _runners(place / "runs", model) as runs, ExitStack() as stack:
-            many = [_watcher(stack, place / "many", runs) for _ in range(repeats)]
-            scripts = _scripts(stack, tmux, SCRIPTS * repeats)
-            runners = [runner_pid(rundir) for rundir in runs]
-            time.sleep(SETTLE_S)
-            cpu = _rates([*many, *runners], scripts)
-            sampled = [statistics.fmean(cpu[pid] for pid in scripts[n::repeats]) for n in range(repeats)]
-            memory = [memory_mb(pid, "Rss") for pid in many]
-            shared = statistics.median(memory_mb(pid) for pid in many)
-            crowd = statistics.median(memory_mb(pid) for pid in runners)
+    with _runners(place / "runs", model) as runs, ExitStack() as stack:
+        watchers = [_watcher(stack, place / "many", runs) for _ in range(repeats)]
+        runners = [runner_pid(rundir) for rundir in runs]
+        time.sleep(SETTLE_S)
+        busy = _rates(runners)
+        memory = [memory_mb(pid, "Rss") for pid in watchers]
+        shared = statistics.median(memory_mb(pid) for pid in watchers)
+        crowd = statistics.median(memory_mb(pid) for pid in runners)
     end_run(model)
-    own = [cpu[pid] for pid in many]
-    busy = [cpu[pid] / 10 for pid in runners]
+    every, many = f"each of {RUNS} Runners at once", f"alone; {crowd:.1f} MB as one of {RUNS}"
+    watching = f"memory of the CLI watching {RUNS} runs"
     return [
-        Result("watching 1 idle run: CPU of the CLI", "1 published script", *single, 0.05, "ms/s", reached=0.0028),
-        Result(
-            f"watching {RUNS} idle runs: CPU of the CLI",
-            f"{RUNS} published scripts",
-            own,
-            [RUNS * value for value in sampled],
-            0.002,
-            "ms/s",
-            note=f"theirs: {SCRIPTS} scripts a sample, scaled to {RUNS}",
-            reached=0.00022,
-        ),
-        Result(
-            "idle Runner: CPU", "", busy, [], 0.1, "% of a core", note=f"each of {RUNS} Runners at once", reached=0.0048
-        ),
-        Result(
-            "memory of a Runner",
-            "",
-            alone,
-            [],
-            6,
-            "MB PSS",
-            note=f"alone; {crowd:.1f} MB as one of {RUNS}",
-            reached=5.92,
-        ),
-        Result(
-            f"memory of the CLI watching {RUNS} runs",
-            "",
-            memory,
-            [],
-            60,
-            "MB RSS",
-            note=f"PSS {shared:.0f} MB",
-            reached=25.6,
-        ),
+        Result("idle Runner: CPU", "", busy, [], 0.1, "% of a core", note=every, reached=0.0048),
+        Result("memory of a Runner", "", alone, [], 6, "MB PSS", note=many, reached=5.92),
+        Result(watching, "", memory, [], 60, "MB RSS", note=f"PSS {shared:.0f} MB", reached=25.6),
     ]
-
-
-def _scripts(stack: ExitStack, tmux: Tmux, count: int) -> list[int]:
-    """Published wait scripts that poll one session."""
-    argv = published.wait_argv(tmux.socket, "theirs", 900)
-    pids = [_ended(stack, subprocess.Popen(argv)) for _ in range(count)]
-    time.sleep(1)  # their start is no part of watching
-    return pids
 
 
 def _alone(world: World, turn: int) -> float:
@@ -193,14 +139,10 @@ def _ended(stack: ExitStack, process: subprocess.Popen[str] | subprocess.Popen[b
     return process.pid
 
 
-def _rates(alone: list[int], with_children: list[int]) -> dict[int, float]:
-    """Milliseconds of CPU per second of each process over one window."""
-
-    def now() -> dict[int, float]:
-        return {pid: cpu_ms(pid) for pid in alone} | {pid: cpu_ms(pid, children=True) for pid in with_children}
-
-    before, began = now(), time.monotonic()
+def _rates(pids: list[int]) -> list[float]:
+    """Per cent of a core that each process takes over one window."""
+    before, began = [cpu_ms(pid) for pid in pids], time.monotonic()
     time.sleep(WINDOW_S)
-    after, took = now(), time.monotonic() - began
-    assert not any(is_dead(pid) for pid in before), "a process under measurement has ended"
-    return {pid: (after[pid] - before[pid]) / took for pid in before}
+    took = time.monotonic() - began
+    assert not any(is_dead(pid) for pid in pids), "a process under measurement has ended"
+    return [(cpu_ms(pid) - was) / took / 10 for pid, was in zip(pids, before, strict=True)]

@@ -10,15 +10,11 @@ that of the landscape there, which the search never sees.
 from __future__ import annotations
 
 import math
-import os
 import random
 import statistics
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.proposer import Attempt
@@ -65,23 +61,20 @@ def search(land: Landscape, name: str, seed: int, *, rule: MedianRule | None = N
     found.steps.append(spent)
     found.curves.append(first[0])
     shown.append(first[0])
-    with tempfile.TemporaryDirectory() as folder:
-        given = ProposerInputs(
-            Path(folder), OBJECTIVE, _no_yaml, space=read_space(land.space), baseline=land.start, seed=seed
-        )
-        source = proposer(name, given)
-        while len(attempts) < ideas and (idea := source.ask(attempts)) is not None:
-            curve = _curve(land, idea.overrides, f"{seed}:{len(attempts)}")
-            length, stop = (len(curve), None) if rule is None else first_stop(rule, curve, shown, OBJECTIVE)
-            shown.append(curve[:length])
-            value, spent = curve[length - 1][1], spent + curve[length - 1][0]
-            if stop is None and value > best:
-                best, incumbent = value, dict(idea.overrides)
-            attempts.append(Attempt(len(attempts) + 1, idea, PRUNED if stop else "keep", value, 1))
-            source.tell(attempts[-1])
-            found.scores.append(land.score(incumbent))
-            found.steps.append(spent)
-            found.curves.append(curve)
+    given = ProposerInputs(OBJECTIVE, _no_yaml, space=read_space(land.space), baseline=land.start, seed=seed)
+    source = proposer(name, given)
+    while len(attempts) < ideas and (idea := source.ask(attempts)) is not None:
+        curve = _curve(land, idea.overrides, f"{seed}:{len(attempts)}")
+        length, stop = (len(curve), None) if rule is None else first_stop(rule, curve, shown, OBJECTIVE)
+        shown.append(curve[:length])
+        value, spent = curve[length - 1][1], spent + curve[length - 1][0]
+        if stop is None and value > best:
+            best, incumbent = value, dict(idea.overrides)
+        attempts.append(Attempt(len(attempts) + 1, idea, PRUNED if stop else "keep", value, 1))
+        source.tell(attempts[-1])
+        found.scores.append(land.score(incumbent))
+        found.steps.append(spent)
+        found.curves.append(curve)
     return found
 
 
@@ -131,8 +124,7 @@ def run(repeats: int) -> Iterator[Result]:
 def _searches(
     land: Landscape, name: str, seeds: Sequence[int], *, rule: MedianRule | None = None, ideas: int = IDEAS
 ) -> list[Search]:
-    with _without_fsync():
-        return [search(land, name, seed, rule=rule, ideas=ideas) for seed in seeds]
+    return [search(land, name, seed, rule=rule, ideas=ideas) for seed in seeds]
 
 
 def mean_at(searches: Sequence[Search], ideas: int) -> float:
@@ -189,16 +181,6 @@ def _curve(land: Landscape, point: Mapping[str, object], luck: str) -> list[tupl
 
 def _no_yaml(data: bytes, name: str) -> object:
     raise NotImplementedError
-
-
-@contextmanager
-def _without_fsync() -> Iterator[None]:
-    """The disk is no part of what is measured here."""
-    real, os.fsync = os.fsync, lambda _: None
-    try:
-        yield
-    finally:
-        os.fsync = real
 
 
 if __name__ == "__main__":

@@ -134,9 +134,9 @@ def test_optuna_is_quiet(tpe: Any, campaign: Any, capfd: pytest.CaptureFixture[s
 @pytest.mark.system
 def test_optuna_is_not_imported_before_the_first_ask() -> None:
     text = (
-        "import sys; from pathlib import Path; from autoresearch.proposers.registry import *\n"
+        "import sys; from autoresearch.proposers.registry import *\n"
         "from autoresearch.core.campaign.space import read_space\n"
-        "inputs = ProposerInputs(Path('.'), Objective('x'), None, space=read_space({'a': [1, 2]}))\n"
+        "inputs = ProposerInputs(Objective('x'), None, space=read_space({'a': [1, 2]}))\n"
         "proposer('tpe', inputs); print('optuna' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", text], capture_output=True, text=True).stdout.split() == ["False"]

@@ -121,7 +121,6 @@ class IdeaSources:
         if mine.space or f"proposers.{mine.name}" in self.spec.plugins:
             baseline = self.builder.whole(self.spec.base_commit) if self.builder.recipe_path == self.spec.recipe else {}
         return ProposerInputs(
-            directory=self.campaign_dir.path,
             objective=self.spec.objective,
             read_yaml=parse_any,
             lines=line_numbers,
@@ -129,7 +128,6 @@ class IdeaSources:
             queue=Path(mine.queue) if mine.queue else None,
             baseline=baseline,
             seed=mine.seed,
-            parallel=self.spec.parallel + 1,  # one more run is always being prepared
         )
 
     def open(self) -> None:
