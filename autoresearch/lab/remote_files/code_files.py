@@ -11,7 +11,7 @@ from autoresearch.core.run.extra_paths import is_within
 from autoresearch.core.run.job_launcher import Declined, Unreachable
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.commits import EMAIL, NAME
-from autoresearch.git_repo.git import LIST, Git, GitFailed
+from autoresearch.git_repo.git import LIST, Git
 from autoresearch.git_repo.trees import submodules_of
 from autoresearch.git_repo.worktrees import stays_here
 from autoresearch.lab.remote_files.remote_host import LONGEST_S, hint_of
@@ -28,14 +28,18 @@ _SETTINGS = (
 )
 _EXACTLY = ("--quiet", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
 _DATE = "@0 +0000"  # the same files make the same commit
-_MEANINGS = {"No space left": "disk_full", "quota exceeded": "disk_full", "not found": "no_git"}
+_MEANINGS = {
+    **dict.fromkeys(("No space left", "quota exceeded"), "disk_full"),
+    **dict.fromkeys(("git: not found", "git: command not found"), "no_git"),
+}
 
 
 def push(checkout: Checkout, commit: str, words: Sequence[str], scratch: Path) -> str:
     """Push a commit, with what a worktree of ours shows beside it; returns the commit that was pushed.
 
     words: the program here that is `RECEIVE` there. scratch: a directory for objects that are in no repository here.
-    What was pushed before is not sent again, and a push that is cut leaves nothing. Raises Declined, Unreachable.
+    What was pushed before is not sent again, and a push that is cut leaves nothing. Raises Declined, Unreachable,
+    and GitFailed for what git cannot do here.
     """
     url = "ext::" + " ".join(word.replace("%", "%%").replace(" ", "% ") for word in words)
     git, objects = Git(checkout.root, scratch / "index", LONGEST_S), scratch / "objects"
@@ -48,16 +52,16 @@ def push(checkout: Checkout, commit: str, words: Sequence[str], scratch: Path) -
     try:
         if files := dict(_beside(checkout, commit)) if is_slot(checkout.root) else {}:
             commit = _commit(git, commit, files, extra)
-        git.run(*_SETTINGS, "push", *_EXACTLY, url, f"{commit}:{REFS}/{commit}", extra=extra)
-    except GitFailed as failure:
-        said = [line for line in failure.stderr.splitlines() if url not in line]
-        why = f"its code was not pushed: {' '.join(' '.join(said).split())[-500:]}"
-        for sign, code in _MEANINGS.items():
-            if sign in failure.stderr:
-                raise Declined(why, code=code, hint=hint_of(code)) from failure
-        raise Unreachable(why, code="not_pushed") from failure
+        status, _, said = git.ask(*_SETTINGS, "push", *_EXACTLY, url, f"{commit}:{REFS}/{commit}", extra=extra)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+    if status:
+        said = " ".join(line for line in said.splitlines() if url not in line)
+        why = f"its code was not pushed: {' '.join(said.split())[-500:]}"
+        for sign, code in _MEANINGS.items():
+            if sign in said:
+                raise Declined(why, code=code, hint=hint_of(code))
+        raise Unreachable(why, code="not_pushed")
     return commit
 
 
@@ -91,7 +95,8 @@ def _beside(checkout: Checkout, commit: str) -> Iterator[tuple[str, Path]]:
     """What a worktree shows beside its commit and goes to other hosts: path in the tree, and the file or link here."""
     stays = stays_here(checkout.root)
     listed = checkout.git.run(*LIST, "--others", "--modified").split(b"\0")
-    for path in sorted({*map(os.fsdecode, filter(None, listed)), *submodules_of(checkout, commit)}):
+    paths = {os.fsdecode(path).rstrip("/") for path in listed if path}  # a slash ends the name of a repository
+    for path in sorted(paths.union(submodules_of(checkout, commit))):
         if not any(is_within(path, one) for one in stays):
             yield from _files(path, checkout.root / path)
 

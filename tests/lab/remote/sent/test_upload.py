@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -219,6 +220,9 @@ def test_a_push_that_is_cut_is_made_again(yard: Any) -> None:
 
 @pytest.mark.system
 def test_what_a_worktree_shows_beside_its_commit_goes_along_once(yard: Any) -> None:
+    subprocess.run(["git", "clone", "-q", yard.repo, yard.root / "library"], check=True)
+    yard.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(yard.root / "library"), "library")
+    yard.commit()
     checkout = repository.find(yard.repo)
     assert checkout is not None
     (yard.repo / "data").mkdir()
@@ -236,6 +240,7 @@ def test_what_a_worktree_shows_beside_its_commit_goes_along_once(yard: Any) -> N
         order, _ = yard.ship(yard.order(cwd=str(tree.path), command="python train.py", recipe=""))
         assert files_below(f"{order.code}/data") == ["a b", "latest", "tool"]
         assert os.access(f"{order.code}/data/tool", os.X_OK) and Path(order.code, "data/latest").read_text() == "1"
+        assert Path(order.code, "library/train.py").exists(), "a submodule's files"
         assert not Path(order.code, "secret.env").exists(), "no `include:` names it"
         sent.append(sorted(yard.far.glob("repositories/*/objects/*/*")))
     assert sent[0] == sent[1]
