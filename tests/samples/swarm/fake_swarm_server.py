@@ -2,10 +2,11 @@
 
     python fake_swarm_server.py --swarm-port=10086 [--fault NAME ...] [--total 3] [--state STATUS:STEP] [--batch 2]
 
-Paths, answers, log lines and processes are those of charlesHsuGG/AgentJet at af6b611 (ajet/swarm_cli.py,
-ajet/tuner_lib/experimental/{swarm_server,oai_model_server}.py). Three processes: the command, the server on 0.0.0.0, and the engine in a process group of its own, which speaks HTTP to the
-server: OFFLINE -> BOOTING -> ROLLING(1) -> ROLLING_POST -> WEIGHT_SYNCING -> ROLLING(2) ... -> OFFLINE with step 0.
-Every batch of finished training episodes is a step. /fake/... are the test's own.
+Paths, answers, log lines and processes are, as far as anybody here looks at them, those of charlesHsuGG/AgentJet at
+af6b611 (ajet/swarm_cli.py, ajet/tuner_lib/experimental/{swarm_server,oai_model_server}.py). Three processes: the
+command, the server on 0.0.0.0, and the engine in a process group of its own, which speaks HTTP to the server: OFFLINE
+-> BOOTING -> ROLLING(1) -> ROLLING_POST -> WEIGHT_SYNCING -> ROLLING(2) ... -> OFFLINE with step 0. Every batch of
+finished training episodes is a step. /fake/... are the test's own.
 
 Faults: boot_failure (one line in the log, OFFLINE), stuck (BOOTING for ever), claims (no episode is ever registered),
 slow_health (no health before --after seconds), dies (the server exits when the engine boots), never (exits 1 at once),
@@ -17,8 +18,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import base64
-import io
 import json
 import os
 import signal
@@ -29,7 +28,6 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 TRACEBACK = """Traceback (most recent call last):
@@ -40,22 +38,15 @@ BORN = time.monotonic()
 SEEN_S = 10.0
 AHEAD = 14  # episodes beyond the batch that can be claimed: a batch may overshoot
 PLAIN = "NO_COLOR" in os.environ or os.environ.get("LOGURU_COLORIZE", "YES").upper() in ("NO", "0", "FALSE")
-KNOWN = [f"ENGINE.{n}" for n in ("OFFLINE", "BOOTING", "ROLLING", "ROLLING_POST", "WEIGHT_SYNCING", "WEIGHT_EXPORTING")]
 ROLLING = ("ENGINE.ROLLING", "ENGINE.ROLLING_POST")
 LATER = "Try again (maybe 1 minute) later."
-REQUIRED = {
-    "/sync_train_config": ("yaml_as_string",),
-    "/register_episode": ("episode_uuid",),
-    "/claim_episode": ("client_uuid", "episode_type", "discard_episode_timeout"),
-    "/end_episode": ("client_uuid", "episode_uuid", "workflow_output", "task_id"),
-    "/abort_episode": ("client_uuid", "episode_uuid", "workflow_output", "task_id"),
-    "/v1/chat/completions": (),
-}
+POSTS = (
+    *("/start_engine", "/stop_engine", "/sync_train_config", "/update_engine_status", "/push_pool"),
+    *("/register_episode", "/claim_episode", "/end_episode", "/abort_episode"),
+)
 POOL = {
-    "sample_collection_method": "",
     **dict.fromkeys(("completed_episodes", "completed_episode_target", "completed_tasks", "completed_task_target"), 0),
-    **dict.fromkeys(("completed_non_dummy_tasks", "completed_non_dummy_task_target", "task_expected_num_repeat"), 0),
-    **{"completed_tasks_details": {}, "completed_tasks_rewards": {}, "completed_tasks_client_uuids": {}},
+    "completed_tasks_rewards": {},
 }
 
 Answer = tuple[int, object]
@@ -85,13 +76,10 @@ class Server:
         self.status = f"ENGINE.{status}"
         self.step = int(step) if step else None
         self.config = ""
-        self.model_path: str | None = None
-        self.booting_since: float | None = None
-        self.episodes: dict[str, dict[str, object]] = {}
+        self.episodes: dict[str, tuple[str, str]] = {}  # by whom it is claimed, "" by nobody; what for
         self.unclaimed: list[str] = []
         self.ended: list[tuple[str, float]] = []  # task, reward: what the engine has not taken yet
         self.pushed: dict[str, object] = dict(POOL)
-        self.active: dict[str, float] = {}
         self.engine: subprocess.Popen[bytes] | None = None
         self.errors = args.errors_for
         self.looks = 0  # at the pool: the harness asks for it with every look, the fake client never
@@ -116,54 +104,23 @@ class Server:
 
     def pool(self) -> dict[str, object]:
         """What the trainer pushed last, and what the server knows itself."""
-        claimed = {
-            key: {"episode_status": "claimed", "time_since_last_activity": "0.0s", "discard_episode_timeout": "60.0s",
-                  "llm_call_count": str(one["llm_call_count"]), "client_uuid": one["client_uuid"],
-                  "optional_task_id": ""}
-            for key, one in self.episodes.items() if one["episode_status"] == "claimed"
-        }  # fmt: skip
-        clients = [
-            {"client_uuid": name, "last_activity_at": at, "allowed_sync_weight": False}
-            for name, at in self.active.items()
-        ]
-        return {
-            **self.pushed,
-            "running_episode_details": claimed or None,
-            "engine_status": self.status,
-            "global_step": self.step,
-            "booting_start_time": self.booting_since,
-            "training_model_path": self.model_path,
-            "swarm_client_instruction": {"active_clients": clients},
-        }
+        claimed = {key: {} for key, (client, _) in self.episodes.items() if client}
+        return {**self.pushed, "running_episode_details": claimed or None}
 
-    def post(self, path: str, raw: bytes, headers: object) -> Answer:
+    def post(self, path: str, body: dict[str, object]) -> Answer:
         """A POST's status and object."""
-        if path in ("/start_engine", "/stop_engine"):
-            return getattr(self, path[1:])()  # type: ignore[no-any-return]
-        try:
-            body = json.loads(raw)
-            missing = [name for name in REQUIRED.get(path, ()) if name not in body]
-        except (ValueError, TypeError):
-            body, missing = {}, ["body"]
-        if missing:
-            return 422, {"detail": [{"type": "missing", "loc": ["body", n], "msg": "Field required"} for n in missing]}
-        if path == "/v1/chat/completions":
-            return self.chat(body, headers)
-        method = getattr(self, path[1:], None) if path in REQUIRED or path in OTHER else None
-        if method is None:
+        if path not in POSTS:
             return 404, {"detail": "Not Found"}
-        return method(body)  # type: ignore[no-any-return]
+        return getattr(self, path[1:])(body)  # type: ignore[no-any-return]
 
     def sync_train_config(self, body: dict[str, str]) -> Answer:
         if self.status != "ENGINE.OFFLINE":
             call = "Engine is already started. Call `stop_engine` first before"
             return 400, {"detail": f"{call} syncing new training configuration."}
         self.config = body["yaml_as_string"]
-        paths = [line.split(":", 1)[1].strip() for line in self.config.splitlines() if line.strip().startswith("path:")]
-        self.model_path = paths[0] if paths else None
         return 200, {"success": True}
 
-    def start_engine(self) -> Answer:
+    def start_engine(self, body: object) -> Answer:
         log("start_engine", 380, "Running: /start_engine")
         if self.status != "ENGINE.OFFLINE":
             return 400, {"detail": f"Cannot start engine when engine is not offline. Current status: {self.status}"}
@@ -171,35 +128,30 @@ class Server:
             return 200, {"success": False, "error": "No training config found"}
         self.set_status("ENGINE.BOOTING")
         time.sleep(self.args.blocks)  # the real one answers nobody for 7 to 22 s
-        self.booting_since = time.time()
         argv = [sys.executable, __file__, "--role", "engine", *sys.argv[3:]]
         self.engine = subprocess.Popen(argv, process_group=0)
         log("start_engine", 519, f"[start_engine] Successfully started training process (PID: {self.engine.pid})")
         return 200, {"success": True, "pid": self.engine.pid}
 
-    def stop_engine(self) -> Answer:
+    def stop_engine(self, body: object) -> Answer:
         log("kill_process_tree", 11, "[stop_engine] Initiating engine shutdown and cleanup...")
         if self.engine:
             self.engine.kill()
             self.engine.wait()
             self.engine = None
         self.episodes, self.unclaimed = {}, []
-        self.status = "ENGINE.OFFLINE"  # step, pool, config and path stay as they were
+        self.status = "ENGINE.OFFLINE"  # step, pool and config stay as they were
         log("kill_process_tree", 98, "[stop_engine] Engine status set to OFFLINE")
         return 200, {"success": True, "failure_reason": ""}
 
     def set_status(self, status: str) -> None:
         if self.status in ROLLING and status not in ROLLING:
-            self.episodes, self.unclaimed, self.active = {}, [], {}
-        if self.status == "ENGINE.BOOTING" and status != "ENGINE.BOOTING":
-            self.booting_since = None
+            self.episodes, self.unclaimed = {}, []
         self.status = status
 
     def update_engine_status(self, body: dict[str, object]) -> Answer:
         log("update_engine_status", 535, "Running /update_engine_status")
-        status = str(body.get("engine_status", ""))
-        if status not in KNOWN:
-            return 200, {"success": False, "failure_reason": "Invalid engine status"}
+        status = str(body["engine_status"])
         pid = body.get("pid")
         if pid is None or (self.engine and self.engine.pid == pid):  # not of an engine that was just stopped
             self.set_status(status)
@@ -208,61 +160,37 @@ class Server:
             log("update_engine_status", 558, f"[update_engine_status] Engine status set to {status}")
         return 200, {"success": True, "failure_reason": ""}
 
-    def update_current_batch_rollout_pool_information_and_fetch_instruction(self, body: dict[str, object]) -> Answer:
-        self.pushed = {key: body.get(key, usual) for key, usual in POOL.items()}
+    def push_pool(self, body: dict[str, object]) -> Answer:
+        """Called update_current_batch_rollout_pool_information_and_fetch_instruction there."""
+        self.pushed = body
         return 200, {"active_clients": []}
 
     def register_episode(self, body: dict[str, str]) -> Answer:
         if self.status != "ENGINE.ROLLING":
-            reason = "Engine is not in rolling state. Cannot register episode."
-            return 200, {"success": False, "failure_reason": reason}
-        key = body["episode_uuid"]
-        self.episodes[key] = {
-            "episode_uuid": key, "episode_status": "registered", "episode_type": "train",
-            "openai_base_url": body.get("openai_base_url", ""), "openai_api_key": body.get("openai_api_key", ""),
-            "client_uuid": "", "zmq_listen_result_addr": body.get("zmq_listen_result_addr", ""),
-            "latest_activity_timestamp": time.time(), "discard_episode_timeout": -1, "llm_call_count": 0,
-            "debug_log": [], "optional_task_id": "",
-        }  # fmt: skip
-        self.unclaimed.append(key)
+            return 200, {"success": False, "failure_reason": "Engine is not in rolling state. Cannot register episode."}
+        self.episodes[body["episode_uuid"]] = "", ""
+        self.unclaimed.append(body["episode_uuid"])
         return 200, {"success": True, "failure_reason": ""}
 
-    def claim_episode(self, body: dict[str, object]) -> Answer:
-        nothing = {"episode_uuid": "", "openai_base_url": "", "openai_api_key": ""}
-        answer = {"success": False, "client_uuid": body["client_uuid"], **nothing}
+    def claim_episode(self, body: dict[str, str]) -> Answer:
         if self.status != "ENGINE.ROLLING":
-            cause = f"Engine not ready. Current status: [{self.status}]. {LATER}"
-            return 200, {**answer, "fail_cause": cause}
+            return 200, {"success": False, "fail_cause": f"Engine not ready. Current status: [{self.status}]. {LATER}"}
         if not self.unclaimed:
-            return 200, {**answer, "fail_cause": f"No available episodes to claim. {LATER}"}
-        one = self.episodes[self.unclaimed.pop(0)]
-        one |= {"episode_status": "claimed", "episode_type": body["episode_type"], "client_uuid": body["client_uuid"]}
-        one |= {"discard_episode_timeout": body["discard_episode_timeout"], "latest_activity_timestamp": time.time()}
-        more = {name: one[name] for name in nothing}
-        return 200, {**answer, "success": True, **more, "fail_cause": ""}
+            return 200, {"success": False, "fail_cause": f"No available episodes to claim. {LATER}"}
+        key = self.unclaimed.pop(0)
+        self.episodes[key] = body["client_uuid"], body["episode_type"]
+        return 200, {"success": True, "episode_uuid": key, "fail_cause": ""}
 
     def end_episode(self, body: dict[str, dict[str, object]]) -> Answer:
         if self.status not in ROLLING:
             words = f"Engine is not in rolling state. Current status: [{self.status}]. Cannot end episode."
             return 400, {"detail": words}
-        key, task, output = str(body["episode_uuid"]), body["task_id"], body["workflow_output"]
-        metadata = output.get("metadata")
-        if not isinstance(metadata, dict) or metadata.get("task_id") != task:
-            raise AssertionFailedError
-        one = self.episodes.get(key)
-        if one is None:
+        key = str(body["episode_uuid"])
+        if key not in self.episodes:
             return 400, {"detail": f"Episode {key} not found."}
-        if one["episode_status"] != "claimed":
-            words = "is not in claimed status, maybe you take **too long** to submit the workflow output, "
-            words += "try increase `discard_episode_timeout` when `begin_episode`."
-            return 400, {"detail": f"Episode {key} {words}"}
-        if one["client_uuid"] != body["client_uuid"]:
-            words = f"is claimed by different client: {one['client_uuid']}, but got {body['client_uuid']}."
-            return 404, {"detail": f"Episode {key} {words}"}
-        if one["episode_type"] == "train":
+        if self.episodes[key][1] == "train":
             del self.episodes[key]
-            self.ended.append((str(task), float(str(output["reward"]))))
-            self.active[str(body["client_uuid"])] = time.time()
+            self.ended.append((str(body["task_id"]), float(str(body["workflow_output"]["reward"]))))
         else:
             self.give_back(key)
         return 200, {"success": True}
@@ -270,7 +198,7 @@ class Server:
     def give_back(self, key: str) -> None:
         """While it rolls, the episode is claimed again by somebody; later it is deleted."""
         if self.status == "ENGINE.ROLLING":
-            self.episodes[key] |= {"episode_status": "registered", "client_uuid": "", "llm_call_count": 0}
+            self.episodes[key] = "", ""
             self.unclaimed.append(key)
         else:
             del self.episodes[key]
@@ -279,24 +207,6 @@ class Server:
         if self.status in ROLLING and body["episode_uuid"] in self.episodes:
             self.give_back(body["episode_uuid"])
         return 200, {"success": True}
-
-    def chat(self, body: dict[str, object], headers: object) -> Answer:
-        """The model says `ok`. The error for a missing key is a value there, not an exception: HTTP 200."""
-        key = str(headers.get("Authorization") or "")  # type: ignore[attr-defined]
-        if not key:
-            return 200, {"status_code": 401, "detail": "Missing authorization header", "headers": None}
-        if self.status not in ROLLING:
-            return 404, {"detail": "The server is not in ENGINE.ROLLING status, cannot accept new requests."}
-        episode = json.loads(base64.b64decode(key.replace("Bearer ", "").replace("sk-ajet-", "")))["episode_uuid"]
-        if episode not in self.episodes:
-            return 404, {"detail": f"Episode {episode} not found."}
-        self.episodes[episode]["llm_call_count"] = int(str(self.episodes[episode]["llm_call_count"])) + 1
-        choice = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}
-        output = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
-        return 200, output
-
-
-OTHER = ("/update_engine_status", "/update_current_batch_rollout_pool_information_and_fetch_instruction")
 
 
 class Requests(BaseHTTPRequestHandler):
@@ -310,10 +220,10 @@ class Requests(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Answer a POST."""
-        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
         if self.path == "/fake/die":
             os._exit(9)
-        self.answer(lambda: self.server_state.post(self.path, raw, self.headers))
+        self.answer(lambda: self.server_state.post(self.path, body))
 
     def answer(self, act) -> None:  # type: ignore[no-untyped-def]
         """Send an object, or the plain text of an exception."""
@@ -373,10 +283,7 @@ class Engine:
     def register(self, count: int) -> None:
         """More episodes to be claimed."""
         for _ in range(0 if "claims" in self.args.fault else count):
-            key = uuid.uuid4().hex
-            token = base64.b64encode(json.dumps({"episode_uuid": key}).encode()).decode()
-            one = {"episode_uuid": key, "openai_base_url": f"{self.url}/v1", "openai_api_key": f"sk-ajet-{token}"}
-            self.call("/register_episode", {**one, "zmq_listen_result_addr": "ipc:///tmp/agentjet/none.sock"})
+            self.call("/register_episode", {"episode_uuid": uuid.uuid4().hex})
 
     def full(self) -> int:
         """Tasks with all their episodes."""
@@ -384,20 +291,14 @@ class Engine:
 
     def push(self) -> None:
         """The pool, as the trainer pushes it every few seconds."""
-        args, done = self.args, [rewards for rewards in self.tasks.values() if len(rewards) >= self.args.repeat]
         pool = {
-            "sample_collection_method": "rollout_until_finish_enough_tasks",
             "completed_episodes": sum(map(len, self.tasks.values())),
-            "completed_episode_target": args.batch * args.repeat,
-            "completed_tasks": len(done),
-            "completed_task_target": args.batch,
-            "completed_non_dummy_tasks": sum(1 for rewards in done if len(set(rewards)) > 1),
-            "completed_non_dummy_task_target": args.batch,
-            "task_expected_num_repeat": args.repeat,
-            "completed_tasks_details": {task: ["e"] * len(rewards) for task, rewards in self.tasks.items()},
+            "completed_episode_target": self.args.batch * self.args.repeat,
+            "completed_tasks": self.full(),
+            "completed_task_target": self.args.batch,
             "completed_tasks_rewards": self.tasks,
         }
-        self.call("/update_current_batch_rollout_pool_information_and_fetch_instruction", pool)
+        self.call("/push_pool", pool)
 
     def roll(self, step: int) -> None:
         """Collect one batch. The pool still shows the one before to whoever looks first."""
