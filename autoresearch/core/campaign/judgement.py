@@ -19,6 +19,7 @@ from autoresearch.core.campaign.decision import (
     decide,
     decide_once,
     gain,
+    like_fallen,
 )
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.metrics.objective import Direction
@@ -109,7 +110,19 @@ def _is_out(state: CampaignState, idea: Idea) -> bool:
         return True
     if idea.status == Verdict.KEEP:
         return idea is not state.best or not search_goes_on(state)
-    return len(idea.judged) >= rule_of(state).most
+    return len(idea.judged) >= rule_of(state).most or (not idea.simpler and _is_no_better(state, idea))
+
+
+def _is_no_better(state: CampaignState, idea: Idea) -> bool:
+    """Whether its mean is no better than the one to beat, and its only run not like one that collapsed.
+
+    That is so of most of a thousand ideas, all of which are looked at before each run.
+    """
+    rival, ours, objective = incumbent(state, idea), search_values(state, idea), state.spec.objective
+    theirs = state.memo(f"values of {rival.index}", lambda: search_values(state, rival)) if rival else []
+    if not theirs or (len(idea.judged) == 1 and like_fallen(objective, ours[0], best_fallen(state), theirs)):
+        return False
+    return gain(objective, ours, theirs) <= 0
 
 
 def search_goes_on(state: CampaignState) -> bool:
