@@ -154,9 +154,11 @@ class Index:
         """The newest runs whose field `kind` equals `value`. Names are only compared, never used in a path."""
         if not value or len(value) > NAME_MAX or "\0" in value:
             return []
-        return self._newest(limit, lambda entry: getattr(entry, kind) == value and _is_of(entry, project))
+        spelt = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")  # as `add` writes it
+        return self._newest(limit, lambda entry: getattr(entry, kind) == value and _is_of(entry, project), spelt)
 
-    def _newest(self, count: int, matches: Callable[[IndexEntry], bool]) -> list[IndexEntry]:
+    def _newest(self, count: int, matches: Callable[[IndexEntry], bool], spelt: bytes = b"") -> list[IndexEntry]:
+        """The newest entries that match; `spelt`: bytes that stand in each of their lines."""
         found: dict[str, IndexEntry] = {}
         with self._usable():
             try:
@@ -166,7 +168,7 @@ class Index:
         for line in reversed(every):
             if len(found) >= count:
                 break
-            if (entry := _parse(line)) and matches(entry):
+            if spelt in line and (entry := _parse(line)) and matches(entry):
                 found.setdefault(entry.run, entry)
         return list(found.values())
 
