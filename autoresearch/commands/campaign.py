@@ -20,7 +20,7 @@ from autoresearch.errors import AutoresearchError, InputMissing, UsageError
 from autoresearch.runner.log_follower import LogFollower
 
 if TYPE_CHECKING:
-    from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
+    from autoresearch.lab.campaign_setup.campaign_keys import CampaignFile
     from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
     from autoresearch.lab.parts import Parts
     from autoresearch.records.campaign_records import CampaignDir

@@ -120,7 +120,7 @@ def set_rules(
 ) -> CommandResult:
     """Change the stop rules of a campaign, or confirm_runs; recorded. One that has ended goes on if it may."""
     from autoresearch.lab.campaign_setup import start_campaign
-    from autoresearch.lab.campaign_setup.campaign_file import TYPES
+    from autoresearch.lab.campaign_setup.campaign_keys import TYPES
     from autoresearch.lab.yaml_files import parse_pairs
 
     pairs = [word for word in words or () if _PAIR.match(word)]
@@ -173,7 +173,7 @@ def _set_terms(
 def _rules(pairs: Sequence[str], state: CampaignState, now: float) -> dict[str, Any]:
     """The rules in KEY=VALUE words, checked as a campaign file's are."""
     from autoresearch.core.campaign.spec import parse_target
-    from autoresearch.lab.campaign_setup.campaign_file import CAMPAIGN_KEYS, TYPES
+    from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, TYPES
     from autoresearch.lab.yaml_files import parse_pairs
 
     values = parse_pairs(pairs, {name: TYPES[name] for name in RULES}, option="")

@@ -68,7 +68,7 @@ def _run(root: Path) -> CommandResult:
 def _campaign(root: Path) -> CommandResult:
     from autoresearch.commands.campaign import follow
     from autoresearch.lab.campaign_setup import start_campaign
-    from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
+    from autoresearch.lab.campaign_setup.campaign_keys import read_campaign_file
     from autoresearch.lab.campaign_setup.preflight import preflight
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 

@@ -17,7 +17,7 @@ from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError,
 from autoresearch.lab import settings as project
 
 if TYPE_CHECKING:
-    from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
+    from autoresearch.lab.campaign_setup.campaign_keys import CampaignFile
     from autoresearch.lab.disk.cleaning import Cleaned
     from autoresearch.lab.recipes.likely_objective import PrintedNumber
 
@@ -96,7 +96,7 @@ def campaign_file_here(
     source: str, flags: Mapping[str, Any], pairs: Sequence[str], now: float, *, asking: bool, yes: bool
 ) -> CampaignFile:
     """The campaign file that is named, or that of this directory; where that has none, as `init` writes it."""
-    from autoresearch.lab.campaign_setup.campaign_file import NoCampaignFile, read_campaign_file
+    from autoresearch.lab.campaign_setup.campaign_keys import NoCampaignFile, read_campaign_file
 
     here = Path.cwd()
     try:
@@ -225,7 +225,7 @@ def asked_direction(question: str) -> str:
     """`maximize` or `minimize`, as a person at the keyboard says; asked again for any other word."""
     import typer
 
-    from autoresearch.lab.campaign_setup.campaign_file import CAMPAIGN_KEYS
+    from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
 
     def read(text: str) -> str:
         try:
@@ -319,7 +319,7 @@ def schema(
             known = ", ".join((*NAMES, "blueprint"))
             raise UsageError(f"there is no schema {name!r}", hint=f"known: {known}", fix="autoresearch config schema")
         return CommandResult({"name": name, "json_schema": schema_of(name)}, [Whole(as_text(schema_of(name)))])
-    from autoresearch.lab.campaign_setup.campaign_file import CAMPAIGN_KEYS
+    from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
 
     blueprint = ("blueprint", "path", None, "the blueprint of the baseline; relative to the campaign file")
     files: dict[str, list[tuple[str, str, Any, str]]] = {

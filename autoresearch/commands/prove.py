@@ -50,8 +50,8 @@ def prove(
     `prove HEAD --against main -- uv run train.py`; `prove mine theirs`; `prove -- 'python a.py' 'python a.py --lr 1'`
     (whether the second is better than the first). The same line again goes on where it was.
     """
-    from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
     from autoresearch.lab.campaign_setup.campaign_goal import what_counts
+    from autoresearch.lab.campaign_setup.campaign_keys import read_campaign_file
     from autoresearch.lab.campaign_setup.preflight import preflight
     from autoresearch.lab.campaign_setup.proof import proof_file, provisional, same_before
     from autoresearch.lab.resolve.resolve_blueprint import raise_on_errors, read_blueprint, resolve_blueprint

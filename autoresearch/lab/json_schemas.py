@@ -15,7 +15,7 @@ from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS
 from autoresearch.core.keys import DURATION, Key, Schema, ValueType
 from autoresearch.core.run.targets import MOST_SLOTS, Kind
 from autoresearch.lab import settings
-from autoresearch.lab.campaign_setup.campaign_file import CAMPAIGN_KEYS
+from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
 from autoresearch.plugins import PluginGroup
 from autoresearch.proposers.queue_entry import ENTRY
 

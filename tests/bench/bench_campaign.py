@@ -28,7 +28,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
 from autoresearch.lab.campaign_setup import start_campaign
-from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
+from autoresearch.lab.campaign_setup.campaign_keys import read_campaign_file
 from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 from autoresearch.records import campaign_records, tsv
 from autoresearch.records.campaign_records import CampaignDir

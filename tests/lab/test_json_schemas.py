@@ -16,7 +16,7 @@ from autoresearch import cli
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab import json_schemas, settings
-from autoresearch.lab.campaign_setup.campaign_file import CAMPAIGN_KEYS, read_campaign_file
+from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, read_campaign_file
 from autoresearch.lab.yaml_files import parse_any
 from autoresearch.notifiers.sending import recipients_of
 from tests.plugin_dirs import distribution, on_path

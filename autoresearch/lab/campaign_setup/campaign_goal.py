@@ -15,7 +15,7 @@ from autoresearch.core.metrics.nearest_lines import nearest_lines
 from autoresearch.core.metrics.objective import Direction, Objective, steadier, usual_direction
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.errors import AutoresearchError, InputMissing, UsageError
-from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
+from autoresearch.lab.campaign_setup.campaign_keys import CampaignFile
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.lab.recipes.likely_objective import PrintedNumber, candidates
 from autoresearch.records.recorded_run import RecordedRun

@@ -11,7 +11,7 @@ from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.space import need_grid, need_search, read_space
 from autoresearch.core.campaign.spec import ProposerSpec
 from autoresearch.errors import InputMissing, UsageError
-from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
+from autoresearch.lab.campaign_setup.campaign_keys import CampaignFile
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.proposers.queue_entry import QUEUE

@@ -19,7 +19,7 @@ from autoresearch.core.campaign.spec import CampaignSpec, Rules
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.run.json_record import as_recorded
 from autoresearch.errors import AutoresearchError, UsageError
-from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
+from autoresearch.lab.campaign_setup.campaign_keys import read_campaign_file
 from autoresearch.lab.campaign_setup.campaign_spec import other_code
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign, resolve_campaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory

@@ -16,7 +16,7 @@ from autoresearch.core.run.targets import Target, with_slots
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout, NoCheckout
-from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
+from autoresearch.lab.campaign_setup.campaign_keys import CampaignFile
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolve_blueprint import raise_on_errors, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer, raise_on

@@ -10,8 +10,8 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaign_setup.campaign_checks import agent_findings, check_gpus, check_targets, secret_findings
 from autoresearch.lab.campaign_setup.campaign_cost import CampaignCost, priced
-from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_goal import constraints_of, objective_of, rules_of
+from autoresearch.lab.campaign_setup.campaign_keys import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_spec import ProposedBase, campaign_spec, with_earlier_name
 from autoresearch.lab.campaign_setup.proposer_spec import resolve_proposer
 from autoresearch.lab.campaign_setup.read_setup import read_setup

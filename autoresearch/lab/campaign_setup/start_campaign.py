@@ -41,7 +41,7 @@ def start(source: Path, pairs: Sequence[str], parts: Parts) -> CampaignDir:
 
     Raises UsageError, BlueprintError, ConflictError or EnvironmentUnusable.
     """
-    from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
+    from autoresearch.lab.campaign_setup.campaign_keys import read_campaign_file
     from autoresearch.lab.campaign_setup.preflight import is_running, preflight
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 

@@ -13,7 +13,7 @@ from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.targets import LOCAL, Target
-from autoresearch.lab.campaign_setup.campaign_file import DEFAULTS, CampaignFile
+from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS, CampaignFile
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.records.index import Index
 from autoresearch.trainers import registry

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from autoresearch.errors import UsageError
-from autoresearch.lab.campaign_setup.campaign_file import DEFAULTS, read_campaign_file
+from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS, read_campaign_file
 
 NOW = 1_800_000_000.0
 

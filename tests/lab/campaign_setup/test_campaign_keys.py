@@ -10,7 +10,7 @@ import pytest
 from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.keys import ValueType
 from autoresearch.errors import UsageError
-from autoresearch.lab.campaign_setup.campaign_file import AGENT_KEYS, CAMPAIGN_KEYS, DEFAULTS, TYPES
+from autoresearch.lab.campaign_setup.campaign_keys import AGENT_KEYS, CAMPAIGN_KEYS, DEFAULTS, TYPES
 from autoresearch.lab.yaml_files import parse_pairs
 
 NOW = 1_800_000_000.0
