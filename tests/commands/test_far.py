@@ -202,7 +202,8 @@ def test_nobody_looks_and_the_next_look_records_it(far: FarBench) -> None:
     payload = far.run("ok")
     far.bench.end_followers(signal.SIGKILL)
     far.bench.until(lambda: not far.jobs.lives("1"))
-    far.bench.here("status")
+    record = far.dir(payload).collected  # what was looked at just now is not looked at again
+    far.bench.until(lambda: far.bench.here("status") and record.exists())
     assert far.recorded(payload)["ending"] == "finished"
     assert json.loads((Path(payload["result_dir"]) / "finish.flag").read_text())["ending"] == "finished"
 

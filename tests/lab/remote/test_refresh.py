@@ -373,11 +373,14 @@ def test_after_a_long_silence_everything_is_fetched_at_once(ground: Any, eventua
 
 
 @pytest.mark.system
-def test_who_was_stopped_in_a_look_keeps_nobody_from_looking(ground: Any) -> None:
-    rundir = ground.order("exit 0")
-    ground.until(lambda: ground.far(rundir))
+def test_who_was_stopped_in_a_look_keeps_nobody_from_looking(ground: Any, eventually: Any) -> None:
+    go = ground.root / "go"
+    rundir = ground.order(f"until [ -e '{go}' ]; do sleep 0.05; done")
+    ground.look()
     with rundir.looked.open() as held:  # as by `wait` and Ctrl-Z
         fcntl.flock(held, fcntl.LOCK_EX)
+        go.touch()
+        eventually(lambda: ground.far(rundir))
         ground.look()
         assert not rundir.exit_record.exists()
         ground.ahead_s += 4000
