@@ -115,7 +115,8 @@ class TrainerSettings:
 
     def refuse_seed(self) -> None:
         """Raise BlueprintError if the way that the notes declare for a seed has no effect."""
-        if (way := self.seed_way).kind != "variable":
+        way, note = self.seed_way, self.resolved.blueprint.notes.seed
+        if way.kind != "variable" and way.name == note:  # else it was found by us, and can be set
             self.launch().check({way.name: way.first})
 
     @property
