@@ -101,7 +101,8 @@ def runs_to_come(state: CampaignState) -> float:
     ideas = sum(not idea.hypothesis.merges for idea in over)
     each = (1 + searching) / (1 + ideas)  # with one that took a single run: the first to be decided may have taken many
     runs = each * max(0, (spec.rules.count or 0) - state.attempted)
-    runs += sum(max(1.0, each - len(idea.rows)) for idea in tried if idea not in over)
+    settled = {idea.index for idea in over}
+    runs += sum(max(1.0, each - len(idea.rows)) for idea in tried if idea.index not in settled)
     if state.baseline is not None:
         runs += max(0, scheduler.replicates(state) + scheduler.refreshes(state) - len(state.baseline.judged))
     return runs + (smallest_round(state) if runs or to_be_proved(state) else 0)
