@@ -66,7 +66,8 @@ class Fold:
             idea.rows[[one.run_id for one in idea.rows].index(row.run_id)] = row
         if line.get("smoke"):
             self._later({"do": "smoke", "index": row.index, "run": row.run_id, "t": line.get("t")})
-        if row.failure in BREACHES and idea.hypothesis.merges:
+        ablated = owner is not None and owner[1].round < 0  # as a part of what does not break it
+        if row.failure in BREACHES and idea.hypothesis.merges and not ablated:
             self._break_up(idea)
         idea.changed()
 

@@ -9,6 +9,7 @@ LITTLE may be dropped: the smaller version can be put to the proof by its name.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoresearch.core.campaign.claim import Claim
@@ -38,17 +39,18 @@ class EditWorth:
     low: float
     high: float
     runs: tuple[int, int]  # with and without
+    lost: int  # further runs without it, which have no metric
     droppable: bool
 
 
-def due(state: CampaignState, waves: float) -> tuple[Idea, list[Idea]] | None:
-    """The confirmed tip whose edits are to be measured now, and those edits; None if there is none, or no time.
+def due(state: CampaignState, runs: float) -> tuple[Idea, list[Idea]] | None:
+    """The confirmed tip whose edits are to be measured now, and those edits; None if there is none, or no room.
 
-    `waves`: the runs, one after the other, that the time left has room for.
+    `runs`: how many the time and the GPU hours left have room for.
     """
     if state.open_round or not state.spec.confirm or state.spec.prove or state.unseeded:
         return None
-    room = int(min(state.spec.rules.confirm_runs, waves * state.spec.parallel) // RUNS) - 1
+    room = int(min(state.spec.rules.confirm_runs, runs) // RUNS) - 1
     known = {index for one in state.rounds if one.of for index in (one.of, *one.candidates)}
     for idea in state.ideas:
         edits = [edit for edit in map(state.by_slug, idea.hypothesis.merges) if edit]
@@ -94,25 +96,31 @@ def edit_worths(state: CampaignState) -> list[EditWorth]:
     if last is None or whole is None:
         return []
     found = []
-    ours = measured(whole.fresh_values(last.number))
+    ours = whole.fresh_values(last.number)
     for version in state.ideas:
-        theirs = measured(version.fresh_values(last.number)) if version.index in last.candidates else []
+        theirs = version.fresh_values(last.number) if version.index in last.candidates else []
         lacking = {*whole.hypothesis.merges} - {*version.hypothesis.merges}
         edit = next((idea for idea in state.ideas if idea.slug in lacking), None)
-        if edit is not None and min(len(ours), len(theirs)) > 1:
+        if edit is not None and min(len(measured(ours)), len(measured(theirs))) > 1:
             found.append(_worth(state, edit, version, ours, theirs))
     return sorted(found, key=lambda one: one.gain)
 
 
-def _worth(state: CampaignState, idea: Idea, version: Idea, ours: list[float], theirs: list[float]) -> EditWorth:
-    """By Student's t, with the variance of both sides together."""
+def _worth(
+    state: CampaignState, idea: Idea, version: Idea, with_it: Sequence[float | None], without: Sequence[float | None]
+) -> EditWorth:
+    """By Student's t, with the variance of both sides together. Runs that survive are the better ones: an edit without
+    which more runs fail, or a constraint is broken, is not to be dropped.
+    """
+    ours, theirs = measured(with_it), measured(without)
     n, m = len(ours), len(theirs)
     sd = math.sqrt(((n - 1) * variance(ours) + (m - 1) * variance(theirs)) / (n + m - 2))
     error = sd * math.sqrt(1 / n + 1 / m)
     gains = gain(state.spec.objective, ours, theirs)
     half, least = (t_quantile(p, n + m - 2) * error for p in ((1 + COVERED) / 2, SURE))
-    droppable = gains + least < LITTLE * sd
-    return EditWorth(idea, version, gains, gains - half, gains + half, (n, m), droppable)
+    fails = version.broken or len(without) - m > len(with_it) - n
+    droppable = gains + least < LITTLE * sd and not fails
+    return EditWorth(idea, version, gains, gains - half, gains + half, (n, m), len(without) - m, droppable)
 
 
 def edit_words(state: CampaignState) -> list[str]:
@@ -123,6 +131,7 @@ def edit_words(state: CampaignState) -> list[str]:
         low, high = sorted(ends)
         interval = f"{100 * COVERED:.0f} % interval {low:+.3g} to {high:+.3g}"
         runs = f"{one.runs[0]} fresh runs with it, {one.runs[1]} without"
+        runs += f" and {one.lost} more that have no metric" if one.lost else ""
         text = f"{one.edit.name}: {objective.metric} {change:+.3g} by it ({interval}; {runs})"
         if one.droppable:
             proof = f"autoresearch campaign confirm {one.version.slug} --campaign {state.spec.name}"

@@ -37,7 +37,15 @@ from autoresearch.core.controller.actions import (
     pause,
 )
 from autoresearch.core.controller.confirmation_rounds import check_due, plan_round, verdicts_without_test
-from autoresearch.core.controller.rules import eta, may_begin, past_deadline, reason_to_pause, stand_at, waves_left
+from autoresearch.core.controller.rules import (
+    eta,
+    may_begin,
+    past_deadline,
+    reason_to_pause,
+    runs_left,
+    stand_at,
+    waves_left,
+)
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.sentences import doubt_words, row_line
 
@@ -386,7 +394,7 @@ def _confirm_or_finish(state: CampaignState, machine: Machine) -> tuple[Controll
     """Begin a round of confirmation if an improvement can be claimed and there is time, or an ablation of what was
     confirmed; else finish.
     """
-    if (found := ablation.due(state, waves_left(state, machine.now))) is not None:
+    if (found := ablation.due(state, runs_left(state, machine.now))) is not None:
         tip, edits = found
         begin = BeginAblation(tip.index, tuple(edit.index for edit in edits))
         if begin not in machine.tried:

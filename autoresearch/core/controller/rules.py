@@ -163,6 +163,13 @@ def waves_left(state: CampaignState, now: float) -> float:
     return math.inf if deadline is None or not run_s else (deadline - now) // run_s
 
 
+def runs_left(state: CampaignState, now: float) -> float:
+    """How many runs still fit before the deadline and into the GPU hours; infinite without either."""
+    hours, budget = expected_run_s(state) / 3600 * state.spec.gpus_per_run, state.spec.rules.budget_gpu_hours
+    paid = math.inf if budget is None or not hours else (budget - state.gpu_hours) // hours
+    return min(waves_left(state, now) * state.spec.parallel, paid)
+
+
 def tripped(state: CampaignState, since: float) -> str:
     """Why the circuit breaker trips: the last ideas failed quickly and with the same signature; "" if it does not.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.run.targets import Kind
 from autoresearch.core.text.numbers import counted
 from autoresearch.lab.runs.processes import memory_gb
 from autoresearch.records.rundir import RunDir, read_json
@@ -23,14 +24,15 @@ def how_it_ran(state: CampaignState) -> list[tuple[str, str]]:
     there.
     """
     spec, rows = state.spec, [row for row in state.rows if row.run_dir]
+    here = not any(target.kind == Kind.SSH for target in spec.places)  # a host has an environment of its own
     first = next((row for row in rows if row.index == 1), None)
     known = {
         "command": first.command if first else "",
         "code": f"{spec.base_commit[:12]} ({spec.base})" if spec.base else spec.base_commit[:12],
         "machines": ", ".join(_machines(rows[:MOST_RUNS])),
         "GPUs": f"{spec.gpus_per_run} of each run" if spec.gpus_per_run else "",
-        "python": f"{spec.interpreter_words}{_version(Path(spec.interpreter))}",
-        "packages": _packages(Path(spec.interpreter)),
+        "python": f"{spec.interpreter_words}{_version(Path(spec.interpreter))}" if here else "",
+        "packages": _packages(Path(spec.interpreter)) if here else "",
     }
     return [(what, words) for what, words in known.items() if words]
 

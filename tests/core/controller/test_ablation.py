@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from autoresearch.core.campaign.spec import ProposerSpec, Rules
 from autoresearch.core.controller import ablation, confirmation_rounds
 from autoresearch.core.controller.actions import BeginAblation, Do, Finish
 from autoresearch.core.controller.next_actions import Machine, next_actions
+from autoresearch.core.controller.rules import runs_left
 from autoresearch.core.metrics.objective import Direction, Objective
 
 LOOKED = frozenset({Do.CHECK_QUEUES, Do.CHECK_SEEDS, Do.MERGE_TIP})
@@ -42,11 +44,16 @@ def begun(made: Any) -> None:
     made.note("confirming", round=ablation.next_number(made.state()), candidates=[5, 6], sizes=[ablation.RUNS], of=4)
 
 
-def over(made: Any) -> list[str]:
-    """All runs of the ablation, and what is said at its end."""
+def over(made: Any, lost: int = 0) -> list[str]:
+    """All runs of the ablation, and what is said at its end; the first `lost` ones of one version have no metric."""
     values = {"tip": 0.3, "tip-without-3": 0.27, "tip-without-2": 0.5}
+    failing = {"tip-without-3": lost}
     while found := ablation.owed(made.state(), made.state().open_round):
         slug = found.idea.slug
+        if failing.get(slug, 0) > 0:
+            failing[slug] -= 1
+            made.run(slug, None, "crash", why="confirm", round_number=-1)
+            continue
         values[slug] += 0.01 if len(found.idea.runs) % 2 else -0.01
         made.run(slug, values[slug], "discard", why="confirm", round_number=-1)
     return made.apply(ablation.settle(made.state(), made.state().open_round))
@@ -74,6 +81,24 @@ def test_what_gains_nothing_may_be_dropped(made: Any) -> None:
     assert not state.open_round and ablation.due(state, float("inf")) is None
     assert state.best.slug == "tip" and state.best.claim.n == 4
     assert confirmation_rounds.next_round(state) == 2, "it claims nothing, so it spends no level"
+
+
+def test_a_version_that_fails_more_often_takes_no_edit_away(made: Any) -> None:
+    """The runs that survive are the better ones."""
+    begun(made)
+    said = over(made, lost=2)
+    (idle,) = [one for one in ablation.edit_worths(made.state()) if one.edit.slug == "idle"]
+    assert idle.gain < 0 and (idle.runs, idle.lost, idle.droppable) == ((4, 2), 2, False)
+    assert said[0].endswith("4 fresh runs with it, 2 without and 2 more that have no metric)")
+
+
+def test_gpu_hours_that_are_spent_begin_none(made: Any) -> None:
+    assert runs_left(made.state(), made.clock) == float("inf")
+    made.spec = replace(made.spec, gpus_per_run=2, rules=replace(made.spec.rules, budget_gpu_hours=1.0))
+    state = made.state()
+    assert 0 <= runs_left(state, made.clock) < float("inf")
+    state = replace(state, spec=state.spec.with_rules({"budget_gpu_hours": state.gpu_hours}))
+    assert runs_left(state, made.clock) == 0 and ablation.due(state, 0) is None
 
 
 def test_one_that_cannot_be_made_ends_at_once(made: Any) -> None:

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.lab.campaign_report import how_it_ran, memory, plot_data, plot_png, summary
 from autoresearch.lab.campaign_report.report import CampaignReport, page_html, write_report
 from autoresearch.records.campaign_records import write_spec
@@ -318,3 +319,6 @@ def test_how_it_was_run(lived: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert (told["machines"], told["GPUs"], told["command"]) == ("gpu1 (1 run)", "2 of each run", "python train.py")
     assert told["code"].startswith(lived.spec.base_commit[:12])
     assert "- command: `python train.py`" in markdown
+    lived.spec = replace(lived.spec, places=(Target("gpu1", Kind.SSH),))
+    write_spec(lived.place, lived.spec)
+    assert not {"python", "packages"} & {*dict(written(lived)[2]["setup"])}, "a host has an environment of its own"
